@@ -1,0 +1,53 @@
+# fencepost: which promises of a distributed lock survive which faults, on which version?
+#
+# Every target does its own set-up and is quick when there is nothing to do.
+#   YES=1         install and start what is missing without asking
+#   PYTHON=...    the interpreter to make .venv with (3.11, 3.12 or 3.13)
+#   ARGS="..."    more for pytest
+
+PY := .venv/bin/python
+TESTS := $(sort $(wildcard */tests))
+# Two environments at a time.
+PARALLEL := -n 2
+
+.DEFAULT_GOAL := help
+.PHONY: help certify smoke test lint format lock venv ready down clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+certify: ready  ## hammer every lock under every fault; a matrix and a report page
+	@$(PY) -m pytest suites/ $(PARALLEL) $(ARGS)
+
+smoke: ready  ## the same in a minute or so: the few trials that say most
+	@$(PY) -m pytest suites/ $(PARALLEL) --profile smoke $(ARGS)
+
+test: ready lint  ## the project's own tests, lint and types
+	@$(PY) -m pytest $(TESTS) $(ARGS)
+
+lint: venv  ## ruff and mypy
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+format: venv  ## let ruff put the code in order
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+venv:  ## .venv from requirements.lock
+	@sh infra/bootstrap.sh
+
+ready: venv  ## everything a run needs: .venv, Docker Engine, images
+	@$(PY) -m infra doctor --fix
+
+lock: venv  ## resolve pyproject.toml into requirements.lock (ARGS=--upgrade for the newest)
+	@$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \
+	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	    --output-file requirements.lock $(ARGS) pyproject.toml
+
+down:  venv  ## remove every environment that nobody uses any more
+	@$(PY) -m infra down $(ARGS)
+
+clean:  ## remove .venv and what tools left (not results/runs)
+	@rm -rf .venv .venv.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

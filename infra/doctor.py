@@ -1,0 +1,232 @@
+"""What this machine has of what a run needs, what is missing and why, and putting it right.
+
+Imports with the standard library alone, on any Python 3.10 or newer: it is called where nothing is installed yet.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+from infra import base, engine, images, machine
+from infra.machine import Failed, Say, Trouble
+
+ROOT = Path(__file__).parent.parent
+LOCK = ROOT / "requirements.lock"
+PYTHONS = ((3, 11), (3, 13))
+"""The first and the last minor version that we are tested on."""
+
+BUILDERS = 2
+"""Images built at a time: a build waits for the network and for the processor in turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at: `why` says what was found, `fix` what to do when that is not right.
+
+    A thing that is not `needed` yet is made by the run that needs it first.
+    """
+
+    name: str
+    state: Literal["ok", "missing", "broken"]
+    why: str
+    fix: str = ""
+    needed: bool = True
+
+    @property
+    def hurts(self) -> bool:
+        """Whether a run would stop at this."""
+        return self.needed and self.state != "ok"
+
+
+def checks() -> list[Check]:
+    """Look at everything, change nothing."""
+    return [check_python(), check_dependencies(), *_check_docker()]
+
+
+def fix(*, everything: bool = False, say: Say = machine.say) -> list[Check]:
+    """Repair what is missing or broken and look again; `everything` makes the images too that can wait.
+
+    Raises NotPossible where only the user can help, Failed where repairing fails.
+    """
+    if check_dependencies().hurts:
+        install_dependencies()
+    if engine.find().state != "running":
+        engine.ensure(say)
+    if not engine.compose():
+        engine.ensure_compose(say)
+    wanted = [image for image, needed in _images() if needed or everything]
+    if not all(map(images.is_current, wanted)):
+        engine.require_room()
+        base.ensure(base.SUITES[0], say)
+        with ThreadPoolExecutor(BUILDERS) as pool:
+            list(pool.map(lambda image: images.ensure(image, say), wanted))
+    return checks()
+
+
+# --- Python ---
+
+
+def check_python() -> Check:
+    """The interpreter that runs us."""
+    ours = sys.version_info[:2]
+    why = f"{'.'.join(map(str, sys.version_info[:3]))}, {sys.executable}"
+    if PYTHONS[0] <= ours <= PYTHONS[1]:
+        return Check("python", "ok", why)
+    return Check("python", "broken", why, "Python 3.11, 3.12 or 3.13 is needed: make PYTHON=python3.x ...")
+
+
+def check_dependencies() -> Check:
+    """What this interpreter has installed, against the lock."""
+    missing, other, right = [], [], 0
+    for name, versions, everywhere in locked(LOCK.read_text()):
+        try:
+            have = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            if everywhere:
+                missing.append(name)
+        else:
+            if have in versions:
+                right += 1
+            else:
+                other.append(f"{name} {have} instead of {' or '.join(sorted(versions))}")
+    if missing and not right:
+        return Check("dependencies", "missing", "none for this Python", "make venv, then .venv/bin/python -m infra")
+    if missing or other:
+        found = [f"{len(missing)} missing ({', '.join(missing[:3])})"] if missing else []
+        return Check("dependencies", "broken", ", ".join(found + other[:3]), "sh infra/bootstrap.sh --again")
+    return Check("dependencies", "ok", f"{right} as locked")
+
+
+def locked(lock: str) -> Iterator[tuple[str, set[str], bool]]:
+    """Name, versions and whether it is for every machine, for each package of a lock.
+
+    A package may be locked in several versions, each for some Pythons; which one is for ours is pip's to know.
+    """
+    found: dict[str, tuple[set[str], bool]] = {}
+    for name, version, marker in re.findall(r"^([\w.-]+)==([^\s;\\]+)\s*(;[^\\\n]*)?", lock, re.MULTILINE):
+        versions, _ = found.get(name, (set(), True))
+        found[name] = (versions | {version}, not marker)
+    return ((name, *rest) for name, rest in found.items())
+
+
+def install_dependencies() -> None:
+    """Bring the virtual environment to what the lock says; raises Failed."""
+    again = ["--again"] if Path(sys.prefix) == ROOT / ".venv" else []
+    done = subprocess.run(["sh", str(ROOT / "infra/bootstrap.sh"), *again], check=False)
+    if done.returncode:
+        raise Failed("the virtual environment could not be made; the reason stands above")
+
+
+# --- Docker ---
+
+
+def _check_docker() -> Iterator[Check]:
+    found = engine.find()
+    if found.state == "running":
+        yield Check("engine", "ok", f"Docker Engine {found.version}")
+    else:
+        remedy = {
+            "absent": "doctor --fix (Debian and Ubuntu as root); elsewhere: docs.docker.com/engine/install",
+            "stopped": "start it (as root, doctor --fix does)",
+            "refused": "join the group docker and log in again, or run as root",
+        }
+        state: Literal["missing", "broken"] = "missing" if found.state == "absent" else "broken"
+        yield Check("engine", state, found.why, remedy[found.state])
+    if version := engine.compose():
+        yield Check("compose", "ok", f"docker compose {version}")
+    else:
+        how = "doctor --fix; where there is no apt: docs.docker.com/compose/install"
+        yield Check("compose", "missing", "no `docker compose`", how)
+    if found.state != "running":
+        yield Check("images", "missing", "no engine to ask")
+        return
+    yield check_disk()
+    suite = base.SUITES[0]
+    if base.image_id(base.name(suite)):
+        yield Check("base image", "ok", base.name(suite))
+    else:
+        yield Check("base image", "missing", f"{base.name(suite)} not made yet", "doctor --fix")
+    for image, needed in _images():
+        yield check_image(image, needed=needed)
+
+
+def check_disk() -> Check:
+    """Room for images, where the engine keeps them."""
+    free = engine.room()
+    if free is None:
+        return Check("disk", "ok", "on the engine's machine, not ours to see")
+    if free < engine.ROOM_NEEDED:
+        why = f"{free:.1f} GB free where Docker keeps its images"
+        return Check("disk", "broken", why, f"free some: {engine.ROOM_NEEDED:.0f} GB are needed (docker system df)")
+    return Check("disk", "ok", f"{free:.0f} GB free")
+
+
+def check_image(image: images.Image, *, needed: bool) -> Check:
+    """One image of ours: there, and of today's recipe."""
+    if images.is_current(image):
+        return Check(f"image {image.backend}", "ok", image.name, needed=needed)
+    why = "its recipe or its base has changed" if base.image_id(image.name) else "not built yet"
+    state: Literal["missing", "broken"] = "broken" if base.image_id(image.name) else "missing"
+    how = "doctor --fix" if needed else "built when first used, or: doctor --fix --all"
+    return Check(f"image {image.backend}", state, f"{image.name}: {why}", how, needed)
+
+
+def _images() -> list[tuple[images.Image, bool]]:
+    """The default images, and whether every run needs them; in the order in which they are built."""
+    return [
+        (images.resolve("toxiproxy"), True),  # the slowest to build
+        (images.resolve("redis"), True),
+        (images.resolve("postgres"), True),
+        (images.resolve("zookeeper"), False),
+        (images.resolve("etcd"), False),
+    ]
+
+
+# --- the command ---
+
+
+def show(found: Sequence[Check], write: Callable[[str], object] = print) -> None:
+    """Print what was found, a line each; colours on a terminal, unless NO_COLOR is set."""
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for check in found:
+        word = check.state if check.needed or check.state == "ok" else "later"
+        colour = {"ok": 32, "later": 33}.get(word, 31)
+        mark = f"\x1b[{colour}m{word:<8}\x1b[0m" if coloured else f"{word:<8}"
+        write(f"{mark} {check.name:<16} {check.why}")
+        if check.state != "ok" and check.fix:
+            write(f"{'':<25} -> {check.fix}")
+
+
+def main(argv: Sequence[str]) -> int:
+    """`python -m infra doctor`: 0 all there, 1 something missing or not repaired, 3 not possible here."""
+    parser = argparse.ArgumentParser(
+        prog="python -m infra doctor",
+        description="What a run needs on this machine: what is there, what is not, and why.",
+    )
+    parser.add_argument("--fix", action="store_true", help="repair it: install, start, build")
+    parser.add_argument("--all", action="store_true", help="with --fix: also the images that the first run would build")
+    options = parser.parse_args(argv)
+    if options.all and not options.fix:
+        parser.error("--all goes with --fix")
+    if not options.fix:
+        found = checks()
+        show(found)
+        return int(any(check.hurts for check in found))
+    trouble: Trouble | None = None
+    try:
+        found = fix(everything=options.all)
+    except Trouble as error:
+        trouble, found = error, checks()
+    if trouble or any(check.hurts for check in found):
+        show(found)
+    if trouble:
+        raise trouble
+    return int(any(check.hurts for check in found))

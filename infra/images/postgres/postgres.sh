@@ -1,0 +1,27 @@
+#!/bin/sh
+# Run PostgreSQL in the foreground; its arguments are the server's ("-c", "fsync=off").
+#
+# POSTGRES_PASSWORD  of the superuser `postgres`, needed when PGDATA is empty
+# POSTGRES_DB        a database to make then (postgres)
+# PGDATA             /data/postgres
+set -eu
+if [ "$(id -u)" = 0 ]; then
+    mkdir -p "$PGDATA"
+    chown postgres:postgres "$PGDATA"
+    chmod 700 "$PGDATA"
+    exec setpriv --reuid=postgres --regid=postgres --init-groups -- "$0" "$@"
+fi
+if [ ! -s "$PGDATA/PG_VERSION" ]; then
+    [ -n "${POSTGRES_PASSWORD:-}" ] || { echo "POSTGRES_PASSWORD is needed to make a new cluster" >&2; exit 1; }
+    passwords=$(mktemp)
+    echo "$POSTGRES_PASSWORD" >"$passwords"
+    initdb --pgdata="$PGDATA" --username=postgres --pwfile="$passwords" --encoding=UTF8 --locale=C.UTF-8 \
+        --auth-local=trust --auth-host=scram-sha-256 --no-sync >/dev/null
+    rm "$passwords"
+    echo "host all all all scram-sha-256" >>"$PGDATA/pg_hba.conf"
+    if [ "${POSTGRES_DB:-postgres}" != postgres ]; then
+        echo "CREATE DATABASE \"$POSTGRES_DB\"" | postgres --single -j -D "$PGDATA" postgres >/dev/null
+    fi
+fi
+unset POSTGRES_PASSWORD
+exec postgres -D "$PGDATA" -c listen_addresses='*' -c unix_socket_directories=/run/postgresql "$@"

@@ -1,0 +1,58 @@
+"""Stand-ins for this machine: commands that answer from a table, executables that are a line of shell."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from infra import machine
+from infra.machine import Failed
+
+Answer = str | Failed | Callable[[list[str]], str]
+
+
+class Commands:
+    """Takes the place of machine.run: the longest prefix of the command line that the table knows answers."""
+
+    def __init__(self, answers: Mapping[str, Answer]) -> None:
+        self.answers = dict(answers)
+        self.called: list[str] = []
+
+    def __call__(self, argv: Sequence[str], **_: object) -> str:
+        line = " ".join(argv)
+        self.called.append(line)
+        known = [prefix for prefix in self.answers if line.startswith(prefix)]
+        assert known, f"unexpected command: {line}"
+        answer = self.answers[max(known, key=len)]
+        if isinstance(answer, Failed):
+            raise answer
+        return answer if isinstance(answer, str) else answer(list(argv))
+
+    def ran(self, prefix: str) -> bool:
+        return any(line.startswith(prefix) for line in self.called)
+
+
+def commands(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer]) -> Commands:
+    """Let the commands of this test answer from a table; any other fails the test."""
+    fake = Commands(answers)
+    monkeypatch.setattr(machine, "run", fake)
+    return fake
+
+
+def executable(folder: Path, name: str, script: str) -> Path:
+    """A shell script of that name in the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+class Said:
+    """Collects what the user is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def __call__(self, line: str) -> None:
+        self.lines.append(line)

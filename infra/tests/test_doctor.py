@@ -1,0 +1,203 @@
+"""What the doctor finds, says, repairs, and what he needs himself."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra import __main__ as command
+from infra import base, doctor, engine, images, machine
+from infra.doctor import Check
+from infra.engine import Engine
+from infra.machine import Failed, NotPossible
+
+LOCK = """\
+# made by make lock
+pytest==9.2.0 \\
+    --hash=sha256:00
+    # via fencepost
+numpy==2.4.6 ; python_full_version < '3.12' \\
+    --hash=sha256:11
+numpy==2.5.5 ; python_full_version >= '3.12' \\
+    --hash=sha256:22
+pywin32==312 ; sys_platform == 'win32' \\
+    --hash=sha256:33
+no-such-package==1.0 \\
+    --hash=sha256:44
+"""
+
+
+@pytest.fixture
+def well(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A machine that has everything; returns what was repaired, in order."""
+    done: list[str] = []
+    monkeypatch.setattr(doctor, "check_dependencies", lambda: Check("dependencies", "ok", "all"))
+    monkeypatch.setattr(doctor, "install_dependencies", lambda: done.append("dependencies"))
+    monkeypatch.setattr(engine, "find", lambda: Engine("running", "26.1.5"))
+    monkeypatch.setattr(engine, "ensure", lambda say: done.append("engine"))
+    monkeypatch.setattr(engine, "compose", lambda: "2.26.1")
+    monkeypatch.setattr(engine, "ensure_compose", lambda say: done.append("compose"))
+    monkeypatch.setattr(engine, "room", lambda: 50.0)
+    monkeypatch.setattr(base, "image_id", lambda name: "sha256:1")
+    monkeypatch.setattr(base, "ensure", lambda suite, say: done.append(f"base:{suite}"))
+    monkeypatch.setattr(images, "is_current", lambda image: True)
+    monkeypatch.setattr(images, "ensure", lambda image, say: done.append(image.backend))
+    return done
+
+
+def states(found: list[Check]) -> dict[str, str]:
+    return {check.name: check.state for check in found}
+
+
+def test_a_lock_is_read_without_its_markers() -> None:
+    assert list(doctor.locked(LOCK)) == [
+        ("pytest", {"9.2.0"}, True),
+        ("numpy", {"2.4.6", "2.5.5"}, False),
+        ("pywin32", {"312"}, False),
+        ("no-such-package", {"1.0"}, True),
+    ]
+
+
+def test_our_own_lock_is_read_whole_and_names_no_registry() -> None:
+    lock = doctor.LOCK.read_text()
+    names = {name for name, _, _ in doctor.locked(lock)}
+    assert {"etcd3", "protobuf", "tenacity", "setuptools", "pytest", "numpy"} <= names
+    assert len(names) > 40
+    assert "://" not in lock
+
+
+@pytest.mark.parametrize(
+    ("lock", "state", "why"),
+    [
+        (LOCK, "broken", "1 missing (no-such-package)"),
+        ("pytest==1.0 \\\n", "broken", "instead of 1.0"),
+        ("no-such-package==1.0 \\\n", "missing", "none"),
+        ("pywin32==312 ; sys_platform == 'win32' \\\npytest==PYTEST \\\n", "ok", "1 as locked"),
+    ],
+)
+def test_dependencies_against_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: str, state: str, why: str
+) -> None:
+    path = tmp_path / "lock"
+    path.write_text(lock.replace("PYTEST", pytest.__version__))
+    monkeypatch.setattr(doctor, "LOCK", path)
+    check = doctor.check_dependencies()
+    assert check.state == state
+    assert why in check.why
+
+
+@pytest.mark.usefixtures("well")
+def test_a_well_machine() -> None:
+    assert set(states(doctor.checks()).values()) == {"ok"}
+    assert doctor.main([]) == 0
+
+
+def test_nothing_to_repair_is_nothing_done(well: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor.main(["--fix"]) == 0
+    assert well == []
+    assert capsys.readouterr().out == ""
+
+
+def test_repairs_in_the_order_of_need(well: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "find", lambda: Engine("absent", why="not installed"))
+    monkeypatch.setattr(engine, "compose", lambda: None)
+    monkeypatch.setattr(images, "is_current", lambda image: False)
+    monkeypatch.setattr(doctor, "check_dependencies", lambda: Check("dependencies", "missing", "none"))
+    doctor.fix(say=lambda line: None)
+    assert well[:4] == ["dependencies", "engine", "compose", "base:trixie"]
+    assert set(well[4:]) == {"redis", "toxiproxy", "postgres"}
+    well.clear()
+    doctor.fix(everything=True, say=lambda line: None)
+    assert set(well[4:]) == {"redis", "toxiproxy", "postgres", "zookeeper", "etcd"}
+
+
+@pytest.mark.usefixtures("well")
+def test_an_image_that_can_wait_does_not_hurt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(images, "is_current", lambda image: image.backend != "etcd")
+    monkeypatch.setattr(base, "image_id", lambda name: None if "etcd" in name else "sha256:1")
+    assert doctor.main([]) == 0
+    assert "later    image etcd" in capsys.readouterr().out
+    monkeypatch.setattr(images, "is_current", lambda image: image.backend != "redis")
+    assert doctor.main([]) == 1
+    assert "broken   image redis" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("well")
+@pytest.mark.parametrize("state", ["absent", "stopped", "refused"])
+def test_without_an_engine_every_line_says_what_to_do(monkeypatch: pytest.MonkeyPatch, state: str) -> None:
+    monkeypatch.setattr(engine, "find", lambda: Engine(state, why="because"))  # type: ignore[arg-type]
+    found = doctor.checks()
+    (check,) = [check for check in found if check.name == "engine"]
+    assert check.hurts
+    assert check.why == "because"
+    assert check.fix
+    assert states(found)["images"] == "missing"
+
+
+@pytest.mark.usefixtures("well")
+def test_little_room_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "room", lambda: 2.0)
+    check = doctor.check_disk()
+    assert check.hurts
+    assert check.why == "2.0 GB free where Docker keeps its images"
+
+
+@pytest.mark.usefixtures("well")
+@pytest.mark.parametrize(("trouble", "status"), [(NotPossible("no rights"), 3), (Failed("apt fell over"), 1)])
+def test_what_cannot_be_repaired_is_said_and_told_by_the_status(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], trouble: machine.Trouble, status: int
+) -> None:
+    def refuses(say: machine.Say) -> None:
+        raise trouble
+
+    monkeypatch.setattr(engine, "find", lambda: Engine("absent", why="not installed"))
+    monkeypatch.setattr(engine, "ensure", refuses)
+    assert command.main(["doctor", "--fix"]) == status
+    said = capsys.readouterr()
+    assert "missing  engine" in said.out
+    assert said.err == f"fencepost: {trouble}\n"
+
+
+@pytest.mark.parametrize(("argv", "status"), [([], 2), (["--help"], 0), (["brew"], 2)])
+def test_usage(argv: list[str], status: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(argv) == status
+    said = capsys.readouterr()
+    assert "doctor" in said.out + said.err
+
+
+@pytest.mark.parametrize("argv", [["--all"], ["--nonsense"], ["more"]])
+def test_usage_of_the_doctor(argv: list[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        doctor.main(argv)
+    assert end.value.code == 2
+
+
+def test_every_command_exists() -> None:
+    """A table of strings is only as good as what they point to."""
+    for place, _ in command.COMMANDS.values():
+        module, _, function = place.partition(":")
+        assert callable(getattr(__import__(module, fromlist=[function]), function))
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_colours(monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    lines: list[str] = []
+    doctor.show([Check("disk", "ok", "50 GB free")], lines.append)
+    assert ("\x1b[" in lines[0]) is coloured
+
+
+def test_needs_nothing_but_the_standard_library() -> None:
+    script = (
+        f"import sys; sys.path.insert(0, {str(doctor.ROOT)!r}); import infra.doctor, infra.__main__; "
+        "print(infra.doctor.check_dependencies().state)"
+    )
+    # -S: no site-packages at all; -E: no PYTHONPATH that would bring them back.
+    run = [sys.executable, "-S", "-E", "-c", script]
+    done = subprocess.run(run, capture_output=True, check=False, text=True, env=dict(os.environ), timeout=60)
+    assert done.stdout == "missing\n", done.stderr

@@ -1,0 +1,261 @@
+"""Finding, installing and starting the engine: never a second one, and clear words where it is not ours to do."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from infra import engine, machine
+from infra.machine import Failed, NotPossible
+from infra.tests.fakes import Answer, Commands, Said, commands, executable
+
+SILENT = Failed("docker version: Cannot connect to the Docker daemon at unix:///var/run/docker.sock")
+ASK = "docker version"
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A Debian machine, root, with nothing of Docker, no systemd; returns its bin folder."""
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    monkeypatch.setenv("PATH", f"{bin_folder}:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setattr(engine, "DAEMON_LOG", tmp_path / "dockerd.log")
+    monkeypatch.setattr(engine, "_daemon", lambda: None)
+    monkeypatch.setattr(engine, "_systemd", lambda: False)
+    found = shutil.which
+    monkeypatch.setattr(
+        shutil, "which", lambda name: found(name, path=str(bin_folder)) if "docker" in name else found(name)
+    )
+    monkeypatch.setattr(machine, "has_apt", lambda: True)
+    monkeypatch.setattr(machine, "is_root", lambda: True)
+    monkeypatch.setattr(machine, "may_install", lambda: True)
+    monkeypatch.setattr(machine, "refresh_apt", lambda: None)
+    return bin_folder
+
+
+@pytest.fixture
+def stopped(bare: Path) -> Path:
+    """The same, with an engine that is installed and not running."""
+    executable(bare, "docker", "exit 1")
+    executable(bare, "dockerd", "echo it cannot; exit 9")
+    return bare
+
+
+def answers() -> dict[str, Answer]:
+    return {ASK: SILENT, "docker context show": "default\n"}
+
+
+@pytest.mark.usefixtures("stopped")
+@pytest.mark.parametrize(
+    ("said", "state", "why"),
+    [
+        ("26.1.5\n", "running", ""),
+        (Failed("docker version: permission denied while trying to connect"), "refused", "socket refuses"),
+        (SILENT, "stopped", "not running"),
+    ],
+)
+def test_what_the_engine_says(monkeypatch: pytest.MonkeyPatch, said: str | Failed, state: str, why: str) -> None:
+    commands(monkeypatch, answers() | {ASK: said})
+    found = engine.find()
+    assert (found.state, why in found.why) == (state, True)
+
+
+@pytest.mark.usefixtures("bare")
+def test_without_the_command_line_there_is_none() -> None:
+    assert engine.find().state == "absent"
+
+
+@pytest.mark.usefixtures("stopped")
+def test_an_engine_chosen_elsewhere_is_not_ours_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = commands(monkeypatch, answers())
+    monkeypatch.setenv("DOCKER_HOST", "tcp://build:2375")
+    with pytest.raises(NotPossible, match="DOCKER_HOST=tcp://build:2375 does not answer"):
+        engine.ensure(Said())
+    monkeypatch.delenv("DOCKER_HOST")
+    called.answers["docker context show"] = "colima\n"
+    with pytest.raises(NotPossible, match="the docker context colima does not answer"):
+        engine.ensure(Said())
+    assert not called.ran("apt-get")
+    assert not engine.DAEMON_LOG.exists()
+
+
+@pytest.mark.usefixtures("stopped")
+def test_no_second_daemon_beside_a_silent_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is still starting is waited for."""
+    asked: list[str] = []
+
+    def version(_: list[str]) -> str:
+        asked.append("?")
+        if len(asked) < 4:
+            raise SILENT
+        return "20.10.24\n"
+
+    called = commands(monkeypatch, {ASK: version, "docker context show": "default\n"})
+    monkeypatch.setattr(engine, "_daemon", lambda: 4711)
+    said = Said()
+    engine.ensure(said)
+    assert "process 4711" in said.lines[0]
+    assert not called.ran("apt-get")
+    assert not engine.DAEMON_LOG.exists()
+
+
+@pytest.mark.usefixtures("stopped")
+def test_a_daemon_that_stays_silent_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands(monkeypatch, answers())
+    monkeypatch.setattr(engine, "_daemon", lambda: 4711)
+    monkeypatch.setattr(engine, "ENGINE_STARTS_WITHIN", 0.0)
+    with pytest.raises(Failed, match=r"does not answer.*process 4711"):
+        engine.ensure(Said())
+
+
+@pytest.mark.usefixtures("stopped")
+def test_a_daemon_that_dies_tells_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands(monkeypatch, answers())
+    with pytest.raises(Failed, match="status 9: it cannot"):
+        engine.ensure(Said())
+
+
+@pytest.mark.usefixtures("stopped")
+@pytest.mark.parametrize(("root", "consent", "message"), [(False, True, "not root"), (True, False, "said no")])
+def test_starting_needs_rights_and_consent(
+    monkeypatch: pytest.MonkeyPatch, root: bool, consent: bool, message: str
+) -> None:
+    commands(monkeypatch, answers())
+    monkeypatch.setattr(machine, "is_root", lambda: root)
+    monkeypatch.setattr(machine, "may_install", lambda: consent)
+    with pytest.raises(NotPossible, match=message):
+        engine.ensure(Said())
+
+
+@pytest.mark.usefixtures("bare")
+def test_elsewhere_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands(monkeypatch, answers())
+    monkeypatch.setattr(machine, "has_apt", lambda: False)
+    with pytest.raises(NotPossible, match="install it") as trouble:
+        engine.ensure(Said())
+    assert trouble.value.status == 3
+
+
+@pytest.mark.parametrize(
+    ("split", "packages"), [("1:28.5", "docker-cli docker.io iptables"), ("(none)", "docker.io iptables")]
+)
+def test_installs_and_starts_from_nothing(
+    monkeypatch: pytest.MonkeyPatch, bare: Path, split: str, packages: str
+) -> None:
+    """Debian 13 has the command line in a package of its own."""
+    called: Commands
+
+    def installs(_: list[str]) -> str:
+        executable(bare, "docker", "")
+        executable(bare, "dockerd", f"touch {bare}/running; sleep 1")
+        return ""
+
+    def version(_: list[str]) -> str:
+        if not (bare / "running").exists():
+            raise SILENT
+        return "28.5.2\n"
+
+    called = commands(
+        monkeypatch,
+        {
+            ASK: version,
+            "docker context show": "default\n",
+            "apt-get install": installs,
+            "apt-cache policy": f"docker-cli:\n  Candidate: {split}\n",
+        },
+    )
+    said = Said()
+    engine.ensure(said)
+    (line,) = [line for line in called.called if line.startswith("apt-get install")]
+    assert line.endswith(f" {packages}")
+    assert "28.5.2 is running" in said.lines[-1]
+
+
+@pytest.mark.usefixtures("stopped")
+def test_systemd_is_asked_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = commands(monkeypatch, answers())
+    monkeypatch.setattr(engine, "_systemd", lambda: True)
+
+    def starts(_: list[str]) -> str:
+        called.answers[ASK] = "26.1.5\n"
+        return ""
+
+    called.answers["systemctl start docker"] = starts
+    engine.ensure(Said())
+    assert called.ran("systemctl start docker")
+    assert not engine.DAEMON_LOG.exists()
+
+
+@pytest.mark.usefixtures("bare")
+@pytest.mark.parametrize(
+    ("offered", "chosen"),
+    [
+        ({"docker-compose-v2": "2.40.3", "docker-compose": "1.29.2-6"}, "docker-compose-v2"),
+        ({"docker-compose-plugin": "2.29.1", "docker-compose": "1.29.2-6"}, "docker-compose-plugin"),
+        ({"docker-compose": "2.26.1-4"}, "docker-compose"),
+        ({"docker-compose": "1.29.2-3"}, None),
+        ({}, None),
+    ],
+)
+def test_compose_is_a_package_where_apt_has_version_2(
+    monkeypatch: pytest.MonkeyPatch, offered: dict[str, str], chosen: str | None
+) -> None:
+    called = commands(monkeypatch, {"docker compose version": Failed("unknown command"), "apt-get install": ""})
+    taken: list[str] = []
+
+    def take(*packages: str) -> None:
+        taken.extend(packages)
+        called.answers["docker compose version"] = "2.26.1-4\n"
+
+    monkeypatch.setattr(machine, "candidate", offered.get)
+    monkeypatch.setattr(machine, "install", lambda packages, say: take(*packages))
+    monkeypatch.setattr(engine, "_unpack_compose", lambda say: take("unpacked"))
+    engine.ensure_compose(Said())
+    assert taken == [chosen or "unpacked"]
+
+
+@pytest.mark.usefixtures("bare")
+def test_compose_that_is_there_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = commands(monkeypatch, {"docker compose version": "v2.26.1\n"})
+    engine.ensure_compose(Said())
+    assert engine.compose() == "2.26.1"
+    assert not called.ran("apt")
+
+
+@pytest.mark.usefixtures("bare")
+def test_compose_without_a_debian_mirror_is_for_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands(monkeypatch, {"docker compose version": Failed("unknown command")})
+    monkeypatch.setattr(machine, "candidate", lambda package: None)
+    monkeypatch.setattr(machine, "debian_mirror", lambda: None)
+    with pytest.raises(NotPossible, match="apt-get install docker-compose-v2"):
+        engine.ensure_compose(Said())
+
+
+def test_no_room_is_said_before_a_build_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "room", lambda: 1.24)
+    with pytest.raises(Failed, match=r"1\.2 GB free .* 3 GB"):
+        engine.require_room()
+    monkeypatch.setattr(engine, "room", lambda: None)
+    engine.require_room()
+
+
+@pytest.mark.docker
+def test_the_daemon_of_this_machine_is_recognised() -> None:
+    """What keeps a second one from being started, against the real thing."""
+    if not Path("/var/run/docker.pid").exists():
+        pytest.skip("the engine is not on this machine")
+    assert engine._daemon() == int(Path("/var/run/docker.pid").read_text())
+    assert engine.find().state == "running"
+
+
+@pytest.mark.docker
+def test_compose_out_of_another_suites_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not machine.debian_mirror():
+        pytest.skip("this machine does not get packages from Debian")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    engine._unpack_compose(Said())
+    version = machine.run([str(tmp_path / "cli-plugins/docker-compose"), "version", "--short"])
+    assert version.startswith("2.")
