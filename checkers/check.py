@@ -1,0 +1,72 @@
+"""The register of properties, and the one function that judges a history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from checkers.claims import NO_FAULT
+from checkers.exclusion import HOLDER, SERVER, holder_exclusion, server_exclusion
+from checkers.fencing import FENCED_STORE, fenced_store
+from checkers.history import Facts, History
+from checkers.judgement import declared, not_applicable, nothing_to_exercise
+from checkers.liveness import RECOVERY, recovery
+from checkers.tokens import TOKEN_ORDER, token_order
+from checkers.updates import NO_LOST_UPDATE, WORKLOAD, no_lost_update, updates_unexercised
+from checkers.verdict import Verdict
+from checkers.view import View
+from checkers.wire import NONE, F
+
+PROPERTIES: Final[Mapping[str, Callable[[View], Verdict]]] = {
+    SERVER: server_exclusion,
+    HOLDER: holder_exclusion,
+    TOKEN_ORDER: token_order,
+    FENCED_STORE: fenced_store,
+    NO_LOST_UPDATE: no_lost_update,
+    RECOVERY: recovery,
+}
+"""Property → its checker, which takes a view of the history: several checkers share one."""
+
+
+def check(history: History, properties: Iterable[str] | None = None) -> tuple[Verdict, ...]:
+    """Verdicts in the order asked for; without `properties`, those that the history names or, failing that, shows.
+
+    Raises KeyError for a property that is not in `PROPERTIES`.
+    """
+    view = View(history)
+    return tuple(PROPERTIES[name](view) for name in _names(view, properties))
+
+
+def unexercised(history: History, properties: Iterable[str] | None = None) -> dict[str, str]:
+    """Property → why a pass would mean nothing yet: for a trial that still runs, and has no final reads."""
+    view = View(history)
+    reasons = {
+        name: updates_unexercised(view) if name == NO_LOST_UPDATE else PROPERTIES[name](view).unexercised
+        for name in _names(view, properties)
+        if _expected(name, history.facts)
+    }
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def _expected(name: str, facts: Facts) -> bool:
+    """Whether the property means something in this trial, and somebody said something about it."""
+    silent = declared(name, facts) == (False, None)
+    return not_applicable(name, facts) is None and not (silent and nothing_to_exercise(name, facts))
+
+
+def _names(view: View, properties: Iterable[str] | None) -> tuple[str, ...]:
+    return tuple(properties) if properties is not None else view.facts.properties or applicable(view)
+
+
+def applicable(view: View) -> tuple[str, ...]:
+    """The properties that a history without a list of its own can be judged for."""
+    names = [SERVER, HOLDER]
+    if any(grant.token != NONE for grant in view.grants):
+        names.append(TOKEN_ORDER)
+    if view.facts.workload == WORKLOAD:
+        names.append(NO_LOST_UPDATE)
+    elif view.rows(F.READ, F.WRITE):
+        names.append(FENCED_STORE)
+    if view.facts.recovery and any(name != NO_FAULT for name in view.facts.fault_names):
+        names.append(RECOVERY)
+    return tuple(names)

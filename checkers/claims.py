@@ -1,0 +1,96 @@
+"""Claims and hazards: what a lock promises, what it is documented to break, and the words for what was seen.
+
+Suites declare, a run folder stores the declarations with each history, and `checkers.judgement` judges from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Final
+
+NO_FAULT: Final = "none"
+ANY: Final = "*"
+
+
+class Word(StrEnum):
+    """The words of a judgement, heaviest first. The first four fail the test."""
+
+    VIOLATED = "violated"
+    HAZARD_NOT_SHOWN = "hazard not shown"
+    UNKNOWN = "unknown"
+    UNEXERCISED = "unexercised"
+    BROKEN_AS_DOCUMENTED = "broken as documented"
+    NOT_CLAIMED_BROKEN = "not claimed: broken"
+    NOT_CLAIMED_HELD = "not claimed: held"
+    UPHELD = "upheld"
+    NOT_APPLICABLE = "not applicable"
+
+    @property
+    def weight(self) -> int:
+        """0 for the heaviest."""
+        return _WEIGHTS[self]
+
+    @property
+    def fails(self) -> bool:
+        """Whether the test fails with it."""
+        return self.weight < 4
+
+
+_WEIGHTS: Final = {word: weight for weight, word in enumerate(Word)}
+
+
+def heaviest(words: Iterable[Word]) -> Word:
+    """The word that a summary must show; `NOT_APPLICABLE` for none."""
+    return min(words, key=lambda word: word.weight, default=Word.NOT_APPLICABLE)
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name fits one of the patterns (``isolate-leader-*``)."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A property that a lock promises.
+
+    under   patterns of fault names under which it is promised, `ANY` for all; `NO_FAULT` is always included.
+    stores  patterns of store modes for which it is promised.
+    """
+
+    property: str
+    under: tuple[str, ...] = (ANY,)
+    stores: tuple[str, ...] = (ANY,)
+
+    def covers(self, name: str, faults: Sequence[str], store: str) -> bool:
+        """Whether it promises this property under every one of these faults, in this store mode."""
+        return (
+            name == self.property
+            and matches(store, self.stores)
+            and all(fault == NO_FAULT or matches(fault, self.under) for fault in faults)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """A property that a lock is documented to break under a fault: a positive control.
+
+    mechanism  the name of the predicate that must explain a violation for it to be excused.
+    certain    whether one to three trials must show it; where False it excuses, but its absence is no failure.
+    """
+
+    property: str
+    under: tuple[str, ...]
+    mechanism: str
+    stores: tuple[str, ...] = (ANY,)
+    certain: bool = True
+
+    def covers(self, name: str, faults: Sequence[str], store: str) -> bool:
+        """Whether it can break this property under one of these faults, in this store mode."""
+        return (
+            name == self.property
+            and matches(store, self.stores)
+            and any(matches(fault, self.under) for fault in faults)
+        )

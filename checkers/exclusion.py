@@ -1,0 +1,123 @@
+"""Mutual exclusion, seen twice: what the service granted, and who was inside.
+
+`server-exclusion` asks whether the service's grants can have followed one another, every acknowledged renewal
+believed. `holder-exclusion` asks whether two clients were inside at once; no TTL enters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from checkers.exercise import counters, lock_unexercised
+from checkers.finding import Finding, OutOfBudget
+from checkers.leases import Grant, Window
+from checkers.narrate import Narrator, earliest
+from checkers.schedule import by_majority, in_any_order, in_order
+from checkers.tokens import disordered, tokens_of
+from checkers.verdict import Verdict
+from checkers.view import View
+
+SERVER: Final = "server-exclusion"
+HOLDER: Final = "holder-exclusion"
+
+_BROKEN: Final = {
+    "granted-while-held": "So the service granted the lock while the grant before was still in force.",
+    "no-room": "So the service's grants cannot have followed one another: there is no room for all of them.",
+    "renewed-after-release": "So the service acknowledged a renewal of a lock that it had already released.",
+    "overlap": "So both were inside at the same time.",
+}
+
+
+def server_exclusion(view: View) -> Verdict:
+    """Whether the service never granted a key while an earlier grant of it was in force (mode *told*).
+
+    Exact per key. With fencing tokens on all grants of a key, and in order, theirs is the order of grants; otherwise
+    the order is searched for, and the verdict is unknown where that exceeds its budget. Sessions with several keys
+    are judged key by key.
+    """
+    findings: list[Finding] = []
+    undecided: list[str] = []
+    for key, grants in view.by_key.items():
+        windows = [view.windows[grant.row] for grant in grants]
+        findings += _after_release(windows)
+        try:
+            for conflict in _conflicts(view, windows):
+                findings.append(_finding(conflict))  # what was found before a budget ran out stays found
+        except OutOfBudget as spent:
+            undecided.append(f"{view.facts.keys[key]}: {spent}")
+    return _verdict(view, SERVER, findings, "; ".join(undecided) or None)
+
+
+def holder_exclusion(view: View) -> Verdict:
+    """Whether two clients were never inside one key at once, for a positive length of time.
+
+    A client is inside from its acquire's return until it asks for the release or notices the loss. One that did
+    neither is inside until the last thing recorded of its grant: a killed worker holds nothing. A grant that its
+    client no longer believed when it arrived was never inside. All pairs are reported.
+    """
+    findings = [
+        Finding("overlap", later.ret, (earlier.row, later.row), _in_order((earlier, later)))
+        for grants in view.by_key.values()
+        for earlier, later in overlaps(grants)
+    ]
+    return _verdict(view, HOLDER, findings, None)
+
+
+def overlaps(grants: Sequence[Grant]) -> Iterator[tuple[Grant, Grant]]:
+    """Every pair of grants of one key whose holders were inside together, once, for each later hold in turn.
+
+    grants must be in the order in which their acquires returned.
+    """
+    inside: list[Grant] = []
+    for grant in grants:
+        inside = [earlier for earlier in inside if earlier.left > grant.ret]
+        if grant.left > grant.ret:
+            for earlier in inside:
+                yield earlier, grant
+            inside.append(grant)
+
+
+def _conflicts(view: View, windows: Sequence[Window]) -> Iterator[tuple[Window, ...]]:
+    if view.facts.lease == "quorum":
+        return by_majority(windows)
+    grants = [window.grant for window in windows]
+    if tokens_of(grants) and not disordered(grants):
+        return in_order(sorted(windows, key=lambda window: window.grant.token))
+    return in_any_order(windows)
+
+
+def _after_release(windows: Sequence[Window]) -> Iterator[Finding]:
+    for window in windows:
+        if window.renewed > window.grant.freed[1]:
+            grant = window.grant
+            yield Finding("renewed-after-release", window.renewed, (grant.row, grant.release), (grant.row,))
+
+
+def _finding(conflict: tuple[Window, ...]) -> Finding:
+    rows: list[int] = []
+    for window in conflict:
+        rows.append(window.grant.row)
+        if window.grant.release >= 0 and window is not conflict[-1]:
+            rows.append(window.grant.release)
+    holders = _in_order([window.grant for window in conflict])
+    kind = "granted-while-held" if len(conflict) == 2 else "no-room"
+    at = max(window.latest for window in conflict)
+    return Finding(kind, at, tuple(rows), holders)
+
+
+def _in_order(grants: Sequence[Grant]) -> tuple[int, ...]:
+    return tuple(grant.row for grant in sorted(grants, key=earliest))
+
+
+def _verdict(view: View, name: str, findings: list[Finding], undecided: str | None) -> Verdict:
+    counted = counters(view)
+    violations = Narrator(view).tell(findings, _BROKEN)
+    return Verdict(
+        name,
+        False if violations else None if undecided else True,
+        violations,
+        counted,
+        unexercised=lock_unexercised(view, counted),
+        reason=undecided,
+    )

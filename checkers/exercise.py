@@ -1,0 +1,112 @@
+"""What exercised a property: the counters of a verdict, and the least that makes a pass mean something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from checkers.claims import NO_FAULT
+from checkers.leases import INFINITY
+from checkers.view import View
+from checkers.wire import FINAL, F, Outcome
+
+# The least that must have happened. Few are enough: one contended hand-over under the fault is a real test.
+MIN_GRANTS: Final = 2
+MIN_HAND_OVERS: Final = 1
+MIN_CONTENDED: Final = 1
+MIN_UNDER_FAULT: Final = 1
+MIN_STALE: Final = 1
+MIN_UPDATES: Final = 2
+
+GRANTS: Final = "grants"
+HAND_OVERS: Final = "hand-overs"
+CONTENDED: Final = "contended acquires"
+UNDER_FAULT: Final = "operations under a fault"
+EXPIRED: Final = "leases that expired while held"
+UNANSWERED: Final = "unknown outcomes"
+
+
+def counters(view: View) -> dict[str, int]:
+    """What happened to the lock, for every property alike."""
+    return {
+        GRANTS: len(view.grants),
+        HAND_OVERS: hand_overs(view),
+        CONTENDED: contended(view),
+        UNDER_FAULT: under_fault(view),
+        EXPIRED: expired_while_held(view),
+        UNANSWERED: int((view.array("outcome") == Outcome.INFO).sum()),
+    }
+
+
+def worker_of(process: int, view: View) -> int:
+    """The worker behind a process number: after an unknown outcome it goes on under a new one."""
+    return process % view.facts.workers
+
+
+def hand_overs(view: View) -> int:
+    """Pairs of grants of one key, one after another, that went to different workers."""
+    return sum(
+        worker_of(before.process, view) != worker_of(after.process, view)
+        for grants in view.by_key.values()
+        for before, after in pairwise(grants)
+    )
+
+
+def contended(view: View) -> int:
+    """Acquires, however they ended, that met somebody else's hold of the same key."""
+    kinds, keys, invs = view.array("f"), view.array("key"), view.array("inv")
+    acquires = np.isin(kinds, (F.ACQUIRE, F.TRY_ACQUIRE))
+    rets = np.maximum(view.array("ret"), invs)  # a lost answer: as long as it was waited for
+    total = 0
+    for key, grants in view.by_key.items():
+        mine = acquires & (keys == key)
+        begins = np.sort(np.array([grant.ret for grant in grants]))
+        ends = np.sort(np.array([grant.left for grant in grants]))
+        # Its own hold begins when it returns and is not met.
+        met = np.searchsorted(begins, rets[mine], "left") - np.searchsorted(ends, invs[mine], "right")
+        total += int((met > 0).sum())
+    return total
+
+
+def under_fault(view: View) -> int:
+    """Operations that were in flight at some moment of a fault interval."""
+    invs = view.array("inv")
+    rets = np.maximum(view.array("ret"), invs)
+    met = np.zeros(len(invs), bool)
+    for fault in view.history.faults:
+        if fault.applied:
+            met |= (invs <= (fault.healed or INFINITY)) & (rets >= fault.begun)
+    return int((met & (view.array("flags") & FINAL == 0)).sum())
+
+
+def expired_while_held(view: View) -> int:
+    """Grants whose lease may have run out before their holder left."""
+    return sum(window.expiry(window.start) < window.grant.left for window in view.windows.values())
+
+
+def fault_missed(view: View, counted: Mapping[str, int]) -> str | None:
+    """Why the faults of the plan did not touch the lane, or None."""
+    came = {fault.name for fault in view.history.faults if fault.applied}
+    for name in view.facts.fault_names:
+        if name != NO_FAULT and name not in came:
+            return f"{name} never took effect"
+    if came and counted[UNDER_FAULT] < MIN_UNDER_FAULT:
+        return "no operation met the fault"
+    return None
+
+
+def lock_unexercised(view: View, counted: Mapping[str, int]) -> str | None:
+    """Why a pass would say nothing about exclusion, or None."""
+    needs = ((GRANTS, MIN_GRANTS), (HAND_OVERS, MIN_HAND_OVERS), (CONTENDED, MIN_CONTENDED))
+    return short_of(counted, needs) or fault_missed(view, counted)
+
+
+def short_of(counted: Mapping[str, int], needs: Iterable[tuple[str, int]]) -> str | None:
+    """The first counter that is too small, in words, or None."""
+    for name, least in needs:
+        if counted[name] < least:
+            return f"{counted[name] or 'no'} {name if counted[name] != 1 else name.removesuffix('s')}, {least} needed"
+    return None

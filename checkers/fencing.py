@@ -1,0 +1,142 @@
+"""`fenced-store`: the protected resource accepts nothing that a later holder has overtaken, and refuses nothing else.
+
+What that means depends on the store mode; each has its own engine. Without a fence the question is whether a stale
+write was in fact accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from checkers.accesses import Access, accesses, next_granted
+from checkers.exercise import MIN_STALE, counters, fault_missed, short_of
+from checkers.fence_all import fence_all
+from checkers.fence_writes import Repeated, fence_writes
+from checkers.finding import Finding, OutOfBudget
+from checkers.models import CompareOwner, FencedStore, Model
+from checkers.narrate import Narrator
+from checkers.search import search
+from checkers.verdict import Proof, Verdict
+from checkers.view import View
+
+FENCED_STORE: Final = "fenced-store"
+STALE: Final = "stale attempts"
+
+_BROKEN: Final = {
+    "stale-write-accepted": "So the store accepted a write that a later holder had already overtaken.",
+    "stale-read": "So a read was answered with what a later holder had already overtaken.",
+    "second-write-accepted": "So a strict store accepted a second access under a token that it had already seen.",
+    "needless-refusal": "So the store refused an access although nothing can have raised its bar that high.",
+    "value-never-written": "So the store returned a value that nobody wrote.",
+    "refused-value-read": "So the store returned a value whose write it had refused.",
+    "value-read-before-write": "So the store returned a value before its write was sent.",
+    "value-read-below-its-token": "So a read under a lower token saw what was written under a higher one.",
+    "not-the-latest-value": "So a read did not return the latest value.",
+    "overwritten-value-read-later": "So a later token's read saw a value that was no longer the last of its token.",
+    "no-order-within-token": "So the accesses under one token have no order that explains what was read.",
+    "no-order": "So no order of the accesses explains this answer.",
+}
+
+Engine = Callable[[Sequence[Access]], list[Finding]]
+
+_ENGINES: Final[Mapping[str, tuple[Engine, Model]]] = {
+    "fence-writes": (fence_writes, FencedStore(reads=False, strict=False)),
+    "fence-writes-strict": (partial(fence_writes, strict=True), FencedStore(reads=False, strict=True)),
+    "fence-reads-and-writes": (fence_all, FencedStore(reads=True, strict=False)),
+}
+"""Store mode → its engine, and the specification to search with where values repeat."""
+
+
+def fenced_store(view: View) -> Verdict:
+    """Judges the store in its mode.
+
+    unfenced       violated by each write that was certainly accepted (acknowledged, or read) and was sent after a
+                   later grant's acquire had returned; definite: nothing is said about writes in flight at that time.
+    fence-writes, fence-writes-strict, fence-reads-and-writes
+                   exact (`checkers.fence_writes`, `checkers.fence_all`).
+    compare-owner  exact by search; unknown where that exceeds its budget. One violation per key at most.
+    """
+    mode = view.facts.store
+    findings: list[Finding] = []
+    undecided: list[str] = []
+    proof: list[int] = []
+    following = next_granted(view)
+    by_key = accesses(view)
+    for key, ops in by_key.items():
+        try:
+            if mode == "unfenced":
+                findings += _stale_writes(view, ops, following)
+            elif mode == "compare-owner":
+                findings += _searched(ops, CompareOwner(ops), proof)
+            elif mode in _ENGINES:
+                findings += _judged(ops, *_ENGINES[mode])
+            else:
+                undecided.append(f"store mode {mode!r} is not known here")
+        except OutOfBudget as spent:
+            undecided.append(f"{view.facts.keys[key]}: {spent}")
+    stale = _stale_attempts(view, by_key, following, reads=mode == "fence-reads-and-writes")
+    counted = {**counters(view), STALE: stale}
+    violations = Narrator(view).tell(findings, _BROKEN)
+    return Verdict(
+        FENCED_STORE,
+        False if violations else None if undecided else True,
+        violations,
+        counted,
+        unexercised=short_of(counted, [(STALE, MIN_STALE)]) or fault_missed(view, counted),
+        reason="; ".join(dict.fromkeys(undecided)) or None,
+        proof=Proof("order", tuple(proof)) if proof and not violations and not undecided else None,
+    )
+
+
+def _judged(ops: Sequence[Access], engine: Engine, model: Model) -> list[Finding]:
+    try:
+        return engine(ops)
+    except Repeated:
+        return _searched(ops, model, [])
+
+
+def _searched(ops: Sequence[Access], model: Model, proof: list[int]) -> list[Finding]:
+    found = search(ops, model)
+    if found.order is not None:
+        proof.extend(found.order)
+        return []
+    stuck, *others = found.stuck
+    before = [access for access in ops if access.ok and access.ret < stuck.inv and access.owner != stuck.owner]
+    rows = [max(before, key=lambda access: access.ret).row] if before else []
+    return [Finding("no-order", stuck.inv, (*rows, *(access.row for access in others), stuck.row))]
+
+
+def _stale_writes(view: View, ops: Sequence[Access], following: Mapping[int, tuple[int, int]]) -> list[Finding]:
+    """Writes accepted although they were sent after a later grant had returned; unknown ones where a read proves it."""
+    readers: dict[int, Access] = {}
+    for access in ops:
+        if not access.write and access.ok:
+            readers.setdefault(access.value, access)
+    findings = []
+    for access in ops:
+        grant = view.by_owner.get(access.owner)
+        if grant is None or not access.write or access.refused:
+            continue
+        granted, later = following[grant.row]
+        if access.inv > granted and (access.ok or access.value in readers):
+            proof = () if access.ok else (readers[access.value].row,)
+            findings.append(
+                Finding("stale-write-accepted", access.inv, (later, *proof, access.row), (grant.row, later))
+            )
+    return findings
+
+
+def _stale_attempts(
+    view: View, by_key: Mapping[int, Sequence[Access]], following: Mapping[int, tuple[int, int]], *, reads: bool
+) -> int:
+    """Accesses that were sent, under an older grant, after a later grant had returned."""
+    return sum(
+        access.inv > following[grant.row][0]
+        for ops in by_key.values()
+        for access in ops
+        if access.write or reads
+        for grant in [view.by_owner.get(access.owner)]
+        if grant is not None
+    )

@@ -1,0 +1,266 @@
+"""A history: the columns of all operations of one lane, the fault intervals, and the facts needed to judge it.
+
+On disk it is one Arrow IPC file: the columns of `wire.FIELDS` and, as JSON in the schema's metadata, everything
+else. Rows are in the order of invocation. A digest over both stands beside them, since Arrow itself does not notice
+a flipped bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from checkers import wire
+from checkers.claims import Claim, Hazard
+
+FORMAT: Final = 1
+_METADATA_KEY: Final = b"fencepost"
+_DIGEST_KEY: Final = b"fencepost-digest"
+
+Columns = Mapping[str, npt.NDArray[Any]]
+DTYPE: Final = np.dtype(
+    {
+        "names": [name for name, _ in wire.FIELDS],
+        "formats": [kind for _, kind in wire.FIELDS],
+        "itemsize": wire.ROW.size,
+    }
+)
+
+
+class BadHistory(Exception):
+    """The file is not a history, is damaged, or contradicts itself. The text names file and place."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultInterval:
+    """One fault, from the start of its application to the end of its healing (ns; 0 where it never came).
+
+    name     the fault's name in the plan.
+    kind     what was done: cut, slow, pause, kill, freeze, stall.
+    target   whom it hit, resolved at the moment of impact.
+    owner    for faults on workers: the grant held by the one that was hit; `process` likewise (-1 for none).
+    """
+
+    name: str
+    kind: str
+    target: str
+    begun: int
+    applied: int
+    healing: int
+    healed: int
+    owner: int = 0
+    process: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What must be known to judge a lane: who was tried, in which mode, under what, with which promises.
+
+    store      store mode of `design`: unfenced, fence-writes, fence-writes-strict, fence-reads-and-writes,
+               compare-owner.
+    lease      what extends a hold: ``grant`` (acquire and renewals), ``touch`` (any request of the session),
+               ``session`` (creation and keep-alives of the lease), ``none``; ``quorum``: as ``grant``, but given by a
+               majority of servers, so that a grant has no single instant.
+    ttl        ns; what was asked for. The effective TTL stands with each grant.
+    drift      bound on how fast the server's clock may run, as a fraction.
+    grain      ns by which the server may end a lease early because of its clock's resolution.
+    settled    ns; when the trial had healed and settled, 0 if it never did.
+    recovery   ns after the last heal within which a grant must follow, 0 if not promised.
+    workers    how many workers the lane has (see `process` in `checkers.wire`).
+    """
+
+    trial: str
+    lane: str
+    lock: str
+    backend: str
+    workload: str
+    store: str
+    fault_names: tuple[str, ...]
+    seed: int
+    keys: tuple[str, ...]
+    lease: str
+    ttl: int
+    drift: float = 0.0
+    grain: int = 0
+    settled: int = 0
+    recovery: int = 0
+    fair: bool = False
+    workers: int = 1
+    versions: Mapping[str, str] = field(default_factory=dict)
+    properties: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    hazards: tuple[Hazard, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """columns: name of `wire.FIELDS` → array, all of one length, sorted by invocation. errors[0] is empty."""
+
+    facts: Facts
+    columns: Columns
+    faults: tuple[FaultInterval, ...] = ()
+    errors: tuple[str, ...] = ("",)
+
+    def __len__(self) -> int:
+        return len(self.columns["inv"])
+
+
+def from_rows(
+    facts: Facts,
+    rows: npt.NDArray[Any],
+    faults: Iterable[FaultInterval] = (),
+    errors: Sequence[str] = ("",),
+) -> History:
+    """A history from unsorted rows of `DTYPE`; pending operations become unknown ones."""
+    rows = rows[np.argsort(rows["inv"], kind="stable")]
+    columns = {name: np.ascontiguousarray(rows[name]) for name, _ in wire.FIELDS}
+    outcome = columns["outcome"]
+    outcome[outcome == wire.Outcome.PENDING] = wire.Outcome.INFO
+    return History(facts, columns, tuple(faults), tuple(errors))
+
+
+def read_recording(path: Path) -> npt.NDArray[Any]:
+    """The rows that a worker wrote; a worker killed while it wrote leaves at most one torn row, which is dropped.
+
+    Raises BadHistory.
+    """
+    data = path.read_bytes()
+    if len(data) < wire.HEADER:
+        raise BadHistory(f"{path}: {len(data)} bytes, shorter than a recording's header")
+    magic, version, size = wire.PREAMBLE.unpack_from(data)
+    if (magic, version, size) != (wire.MAGIC, wire.VERSION, wire.ROW.size):
+        raise BadHistory(f"{path}: not a recording of format {wire.VERSION}")
+    rows = np.frombuffer(data, DTYPE, (len(data) - wire.HEADER) // wire.ROW.size, wire.HEADER)
+    used: npt.NDArray[Any] = rows[(rows["inv"] != 0) & (rows["f"] != 0)]
+    return used
+
+
+def save(history: History, path: Path) -> None:
+    """Writes the file under a temporary name first, so that a reader never meets half of it."""
+    about = {
+        "format": FORMAT,
+        "facts": asdict(history.facts),
+        "faults": [asdict(fault) for fault in history.faults],
+        "errors": history.errors,
+    }
+    text = json.dumps(about).encode()
+    table = pa.table(
+        {name: pa.array(history.columns[name]) for name, _ in wire.FIELDS},
+    ).replace_schema_metadata({_METADATA_KEY: text, _DIGEST_KEY: _digest(text, history.columns)})
+    partial = path.with_name(path.name + ".partial")
+    with pa.OSFile(str(partial), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    partial.replace(path)
+
+
+def load(path: Path) -> History:
+    """Raises BadHistory with one line that names the file; OSError where it cannot be read."""
+    with path.open("rb"):
+        pass  # from here on an OSError is about what is in the file
+    try:
+        with pa.memory_map(str(path)) as source:
+            table = pa.ipc.open_file(source).read_all()
+        metadata = table.schema.metadata or {}
+        text = metadata.get(_METADATA_KEY)
+        if text is None:
+            raise BadHistory(f"{path}: an Arrow file, but not a history of ours")
+        columns = _columns(path, table)
+    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: a name that is no text
+        raise BadHistory(f"{path}: not a complete Arrow file ({_first_line(error)})") from error
+    if metadata.get(_DIGEST_KEY) != _digest(text, columns):
+        raise BadHistory(f"{path}: damaged (what it holds is not what was written)")
+    try:
+        about = json.loads(text)
+        if about["format"] != FORMAT:
+            raise BadHistory(f"{path}: history format {about['format']}, this version reads {FORMAT}")
+        facts = facts_from_json(about["facts"])
+        faults = tuple(FaultInterval(**fault) for fault in about["faults"])
+        errors = tuple(str(text) for text in about["errors"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadHistory(f"{path}: its description is missing or damaged ({error!r})") from error
+    history = History(facts, columns, faults, errors)
+    problem = malformed(history)
+    if problem is not None:
+        raise BadHistory(f"{path}: {problem}")
+    return history
+
+
+def _columns(path: Path, table: pa.Table) -> dict[str, npt.NDArray[Any]]:
+    columns: dict[str, npt.NDArray[Any]] = {}
+    for name, kind in wire.FIELDS:
+        if table.column_names.count(name) != 1:
+            raise BadHistory(f"{path}: column {name} is missing")
+        column = table.column(name)
+        if column.type != pa.from_numpy_dtype(np.dtype(kind)) or column.null_count:
+            raise BadHistory(f"{path}: column {name} is not {kind}")
+        columns[name] = column.to_numpy()
+    return columns
+
+
+def _digest(text: bytes, columns: Columns) -> bytes:
+    """Hexadecimal, over the description and the columns in their order."""
+    digest = hashlib.blake2b(text, digest_size=16)
+    for name, _ in wire.FIELDS:
+        digest.update(np.ascontiguousarray(columns[name]).data)
+    return digest.hexdigest().encode()
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def facts_from_json(data: Mapping[str, Any]) -> Facts:
+    """The inverse of `dataclasses.asdict`. Raises KeyError, TypeError or ValueError."""
+    facts = Facts(**data)
+    return replace(
+        facts,
+        fault_names=tuple(facts.fault_names),
+        keys=tuple(facts.keys),
+        properties=tuple(facts.properties),
+        claims=tuple(Claim(**{k: _tuples(v) for k, v in dict(claim).items()}) for claim in data["claims"]),
+        hazards=tuple(Hazard(**{k: _tuples(v) for k, v in dict(hazard).items()}) for hazard in data["hazards"]),
+    )
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def malformed(history: History) -> str | None:
+    """What no recorder can have written, in one line with the row, or None."""
+    c = history.columns
+    checks = (
+        ("rows are not in the order of invocation", np.diff(c["inv"], prepend=c["inv"][:1]) < 0),
+        ("invoked at a time that is not positive", c["inv"] <= 0),
+        ("an unknown kind of operation", (c["f"] < 1) | (c["f"] > max(wire.F))),
+        ("an unknown outcome", (c["outcome"] < wire.Outcome.OK) | (c["outcome"] > wire.Outcome.INFO)),
+        ("completed before it was invoked", (c["outcome"] != wire.Outcome.INFO) & (c["ret"] < c["inv"])),
+        ("a key that the lane does not have", c["key"] >= max(len(history.facts.keys), 1)),
+        ("an error text that is missing", (c["error"] < 0) | (c["error"] >= max(len(history.errors), 1))),
+        ("a granted acquire without an owner", _granted(c) & (c["owner"] == 0)),
+        (
+            "a granted acquire without a session",
+            _granted(c) & (c["session"] == 0) & (history.facts.lease == "session"),
+        ),
+    )
+    for what, bad in checks:
+        if bad.any():
+            return f"row {int(np.argmax(bad))}: {what}"
+    grants = c["owner"][_granted(c)]
+    if len(np.unique(grants)) != len(grants):
+        return "two grants share one owner"
+    return None
+
+
+def _granted(c: Columns) -> npt.NDArray[Any]:
+    acquire = (c["f"] == wire.F.ACQUIRE) | (c["f"] == wire.F.TRY_ACQUIRE)
+    granted: npt.NDArray[Any] = acquire & (c["outcome"] == wire.Outcome.OK)
+    return granted

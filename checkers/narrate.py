@@ -1,0 +1,125 @@
+"""The words for what was found: a violation's story in sentences, with seconds since the first operation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from checkers.exercise import worker_of
+from checkers.finding import Finding
+from checkers.history import FaultInterval
+from checkers.leases import INFINITY, Grant
+from checkers.verdict import Violation
+from checkers.view import View
+from checkers.wire import FINAL, LATE, NONE, F, Outcome
+
+FULL_STORIES: Final = 50
+"""Violations of one verdict that get a whole story; the rest get its last sentence."""
+
+
+def earliest(grant: Grant) -> tuple[int, int, int]:
+    """Sorts grants of one key: by token, where there is one, else by return."""
+    return grant.token, grant.ret, grant.row
+
+
+class Narrator:
+    """Tells findings of one history."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def tell(self, findings: Iterable[Finding], conclusion: dict[str, str]) -> tuple[Violation, ...]:
+        """Violations in order of time. conclusion: kind of finding → the sentence that says what was broken."""
+        ordered = sorted(findings, key=lambda finding: (finding.at, finding.rows))
+        violations = []
+        for number, finding in enumerate(ordered):
+            holders = finding.holders or self.holders(finding.rows)
+            last = conclusion[finding.kind]
+            story = (*self.operations(finding, holders), last) if number < FULL_STORIES else (last,)
+            violations.append(Violation(finding.kind, finding.at, finding.rows, holders, story))
+        return tuple(violations)
+
+    def holders(self, rows: Sequence[int]) -> tuple[int, ...]:
+        """Acquire rows of the grants that the operations belong to, the earliest first."""
+        owners = self._view.column("owner")
+        grants = {g for g in (self._view.by_owner.get(owners[row]) for row in rows) if g is not None}
+        return tuple(g.row for g in sorted(grants, key=earliest))
+
+    def operations(self, finding: Finding, holders: Sequence[int]) -> list[str]:
+        """One sentence for each grant involved and each operation of the witness, in order of time."""
+        grants = {row: self._view.windows[row].grant for row in holders}
+        invs, rets = self._view.column("inv"), self._view.column("ret")
+        told = [(grant.ret, self.granted(grant)) for grant in grants.values()]
+        told += (
+            (rets[row] if rets[row] < INFINITY else invs[row], self.did(row))
+            for row in dict.fromkeys(finding.rows)
+            if row not in grants
+        )
+        return [sentence for _, sentence in sorted(told, key=lambda item: item[0])]
+
+    # Sentences
+
+    def clock(self, ns: int) -> str:
+        """A time as people read it."""
+        return f"{(ns - self._view.zero) / 1e9:.3f} s"
+
+    def worker(self, process: int) -> str:
+        """Whose process number this is."""
+        return f"worker {worker_of(process, self._view)}" if process >= 0 else "the harness"
+
+    def granted(self, grant: Grant) -> str:
+        """Who was granted what when, until when at least, and what befell the holder."""
+        window = self._view.windows[grant.row]
+        what = f"token {grant.token}" if grant.token != NONE else "the lock"
+        parts = [f"{self.worker(grant.process)} was granted {what} at {self.clock(grant.ret)}"]
+        expiry = window.expiry(window.start)
+        if expiry < min(grant.released, INFINITY):
+            frozen = self._fault_at(grant, expiry)
+            ran_out = f"its lease could end at {self.clock(expiry)}"
+            if expiry <= grant.ret:
+                ran_out = f"by then its lease could have ended already, at {self.clock(expiry)}"
+            elif frozen is not None:
+                ran_out = f"its lease ran out at {self.clock(expiry)} while it was hit by {frozen.name} ({frozen.kind})"
+            parts.append(ran_out)
+        parts.append(self._parting(grant))
+        return "; ".join(parts)
+
+    def did(self, row: int) -> str:
+        """One operation, who asked for it and how it ended."""
+        view = self._view
+        kind, process = view.column("f")[row], view.column("process")[row]
+        outcome, flags = view.column("outcome")[row], view.column("flags")[row]
+        value, token = view.column("value")[row], view.column("token")[row]
+        with_token = f" with token {token}" if token != NONE else ""
+        begun, ended = self.clock(view.column("inv")[row]), self.clock(view.column("ret")[row])
+        when = {
+            Outcome.OK: f"at {ended}",
+            Outcome.FAIL: f"was refused at {ended}",
+            Outcome.INFO: f"sent at {begun} got no answer",
+        }[Outcome(outcome)]
+        subject = f"{self.worker(process)}'s"
+        shown = "the initial value" if value == NONE else str(value)
+        if kind == F.WRITE:
+            verb = f"was accepted {when}" if outcome == Outcome.OK else when
+            late = "late " if flags & LATE else ""
+            return f"{subject} {late}write of {value}{with_token}, sent at {begun}, {verb}"
+        if kind == F.READ:
+            final = "final " if flags & FINAL else ""
+            verb = f"returned {shown} {when}" if outcome == Outcome.OK else when
+            return f"{subject} {final}read{with_token}, sent at {begun}, {verb}"
+        verb = f"succeeded {when}" if outcome == Outcome.OK else when
+        return f"{subject} {F(kind).name.lower().replace('_', '-')}, sent at {begun}, {verb}"
+
+    def _parting(self, grant: Grant) -> str:
+        view = self._view
+        if grant.release >= 0 and grant.left == view.column("inv")[grant.release]:
+            return f"it released at {self.clock(grant.left)}"
+        if grant.lost >= 0 and grant.left == view.column("inv")[grant.lost]:
+            return f"it noticed the loss at {self.clock(grant.left)}"
+        return f"nothing was heard of it after {self.clock(grant.left)}"
+
+    def _fault_at(self, grant: Grant, moment: int) -> FaultInterval | None:
+        for fault in self._view.history.faults:
+            if fault.owner == grant.owner and fault.applied and fault.applied <= moment <= (fault.healed or INFINITY):
+                return fault
+        return None

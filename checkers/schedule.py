@@ -1,0 +1,250 @@
+"""Whether grants of one lock fit one after another: single-machine scheduling with start windows.
+
+Source: checkers-2, section 3. A grant with a strictly non-empty core is *forced*: two of those can follow each other
+in one order only, so the earliest starts decide. A grant whose core is empty (its acquire took longer than its TTL,
+or it was released at once) is a *float* and may stand in any gap: a search over the sets of floats placed so far,
+which keeps the smallest end for each set. In general the problem is strongly NP-complete, hence the budget.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from checkers.finding import OutOfBudget
+from checkers.leases import INFINITY, Window
+
+BUDGET: Final = 300_000
+"""Placements tried for one lock before the search is given up; about a second."""
+
+SMALL: Final = 40
+SMALL_BUDGET: Final = 2_000
+"""Grants of a conflict that is made smaller, and placements tried for each step of that."""
+
+
+def in_order(order: Sequence[Window]) -> Iterator[tuple[Window, ...]]:
+    """Conflicts of grants whose order is known (by token): each a tuple of windows, the last of which cannot begin.
+
+    Pairs that exclude each other by themselves are all given, once for each later grant; a longer tuple is a chain
+    that is too tight as a whole. After a conflict the walk begins anew with the later grant, so that every conflict
+    stands on its own.
+    """
+    soonest = _suffix_minimum([window.latest for window in order])
+    active: list[tuple[int, Window]] = []
+    chain: list[Window] = []
+    end = 0
+    for place, window in enumerate(order):
+        active = [entry for entry in active if entry[0] > soonest[place]]
+        clashes = [earlier for until, earlier in active if until > window.latest]
+        for earlier in clashes:
+            yield earlier, window
+        if not clashes and end > window.latest:
+            yield *chain, window
+        if clashes or end > window.latest:
+            start, chain = window.start, [window]
+        else:
+            start = max(window.start, end)
+            if end <= window.start:
+                chain = []
+            chain.append(window)
+        end = window.end(start)
+        active.append((window.end(window.start), window))
+
+
+def in_any_order(all_windows: Sequence[Window], budget: int = BUDGET) -> Iterator[tuple[Window, ...]]:
+    """Conflicts of grants whose order is not known; see `in_order`. Raises OutOfBudget, after what is certain.
+
+    A tuple of more than two is a set of grants of which at least one has no place; mostly a smallest one.
+    """
+    forced, floats = _forced_and_floats(all_windows)
+    if not floats:
+        yield from in_order(forced)
+        return
+    # What needs no search comes first, so that it is known even when the budget runs out.
+    tight = list(in_order(forced))
+    yield from tight
+    search = _Search(floats, budget)
+    broken = {id(conflict[-1]) for conflict in tight}
+    for window in forced:
+        if id(window) in broken:
+            search.restart(window)
+        else:
+            conflict = search.place(window)
+            if conflict:
+                yield _smallest(conflict)
+                search.restart(window)
+    conflict = search.finish()
+    if conflict:
+        yield _smallest(conflict)
+
+
+def _forced_and_floats(windows: Sequence[Window]) -> tuple[list[Window], list[Window]]:
+    """Those with a non-empty core, and the others, each in order of their latest starts."""
+    ordered = sorted(windows, key=lambda w: w.latest)
+    return [w for w in ordered if w.latest < w.end(w.start)], [w for w in ordered if w.latest >= w.end(w.start)]
+
+
+def _smallest(conflict: tuple[Window, ...]) -> tuple[Window, ...]:
+    """A conflict none of whose grants can be left out, unless it is too large to try."""
+    if len(conflict) > SMALL:
+        return conflict
+    for window in conflict:
+        rest = tuple(w for w in conflict if w is not window)
+        if not _possible(rest):
+            conflict = rest
+    return conflict
+
+
+def _possible(windows: Sequence[Window]) -> bool:
+    """Whether they fit; also if that takes too long to find out."""
+    forced, floats = _forced_and_floats(windows)
+    if next(in_order(forced), None) is not None:
+        return False
+    search = _Search(floats, SMALL_BUDGET)
+    try:
+        return all(search.place(window) is None for window in forced) and search.finish() is None
+    except OutOfBudget:
+        return True
+
+
+class _Search:
+    """The sets of floats that can have been placed before the present forced grant, each with its smallest end.
+
+    A set is a bit mask over `floats`, which are in order of their latest starts; bit 0 is `floats[base]`.
+    """
+
+    def __init__(self, floats: Sequence[Window], budget: int) -> None:
+        self._floats = floats
+        self._latest = [window.latest for window in floats]
+        self._by_start = sorted(range(len(floats)), key=lambda n: floats[n].start)
+        self._begun = 0
+        self._open: list[int] = []
+        self._base = 0
+        self._first = 0
+        self._states: dict[int, int] = {0: 0}
+        self._budget = budget
+        self._stretch: list[Window] = []
+
+    def place(self, window: Window) -> tuple[Window, ...] | None:
+        """Let a forced grant come next; a conflict if no set of floats allows it."""
+        self._begin(window.latest)
+        placed: dict[int, int] = {}
+        horizon = window.end(window.start)
+        for mask, end in self._expand(window.latest).items():
+            start = max(window.start, end)
+            if start > window.latest:
+                continue
+            after = window.end(start)
+            horizon = max(horizon, after)
+            # Floats that must have begun before `after` and have not can no longer be placed.
+            due = (1 << max(bisect_right(self._latest, after - 1) - self._base, 0)) - 1
+            if mask & due == due and placed.get(mask, after) >= after:
+                placed[mask] = after
+        if not placed:
+            return self._conflict(horizon, window)
+        self._keep(placed)
+        self._stretch.append(window)
+        return None
+
+    def finish(self) -> tuple[Window, ...] | None:
+        """A conflict if the floats left over do not fit after the last forced grant."""
+        if self._base == len(self._floats):
+            return None
+        self._begin(INFINITY)
+        wanted = (1 << (len(self._floats) - self._base)) - 1
+        return None if wanted in self._expand(INFINITY) else self._conflict(INFINITY)
+
+    def restart(self, window: Window) -> None:
+        """Begin anew with a forced grant and the floats that can still come after it, wherever those then stand."""
+        self._begin(window.latest)
+        self._base = max(self._base, bisect_right(self._latest, window.end(window.start) - 1))
+        self._first = self._base
+        self._open = [n for n in self._by_start[: self._begun] if n >= self._base]
+        self._states = {0: 0}
+        self._stretch = []
+        self.place(window)
+
+    def _begin(self, until: int) -> None:
+        """Admit the floats that may begin by then."""
+        while self._begun < len(self._by_start) and self._floats[self._by_start[self._begun]].start <= until:
+            n = self._by_start[self._begun]
+            if n >= self._base:
+                self._open.append(n)
+            self._begun += 1
+
+    def _expand(self, until: int) -> dict[int, int]:
+        """All sets that can be reached by placing open floats that end by then, the present ones included."""
+        best: dict[int, int] = {}
+        todo = list(self._states.items())
+        bits = [(1 << (n - self._base), self._floats[n]) for n in self._open]
+        while todo:
+            mask, end = self._settle(*todo.pop(), bits)
+            if best.get(mask, end + 1) <= end:
+                continue
+            best[mask] = end
+            self._budget -= 1
+            if self._budget < 0:
+                raise OutOfBudget(f"{len(bits)} grants without a certain moment overlap: too many orders to try")
+            for bit, window in bits:
+                if not mask & bit:
+                    start = max(window.start, end)
+                    if start <= window.latest:
+                        after = window.end(start)
+                        if after <= until and best.get(mask | bit, after + 1) > after:
+                            todo.append((mask | bit, after))
+        return best
+
+    @staticmethod
+    def _settle(mask: int, end: int, bits: Sequence[tuple[int, Window]]) -> tuple[int, int]:
+        """Place at once whatever takes no time here: that never hurts."""
+        for bit, window in bits:
+            if not mask & bit and window.start <= end <= window.latest and window.end(end) == end:
+                mask |= bit
+        return mask, end
+
+    def _keep(self, states: dict[int, int]) -> None:
+        """Drop sets that are worse than another, and the floats that every set has placed."""
+        ordered = sorted(states.items(), key=lambda item: item[1])
+        kept: list[tuple[int, int]] = []
+        for mask, end in ordered:
+            if not any(mask | other == other for other, _ in kept[:64]):
+                kept.append((mask, end))
+        common = kept[0][0]
+        for mask, _ in kept:
+            common &= mask
+        shift = (~common & (common + 1)).bit_length() - 1
+        self._base += shift
+        self._states = {mask >> shift: end for mask, end in kept}
+        common >>= shift
+        self._open = [n for n in self._open if n >= self._base and not common >> (n - self._base) & 1]
+
+    def _conflict(self, until: int, window: Window | None = None) -> tuple[Window, ...]:
+        """All that the search has seen since it began anew, and the floats that concern the present grant."""
+        floats = (w for w in self._floats[self._first :] if w.start <= until)
+        own = [window] if window else []
+        return tuple(sorted((*self._stretch, *floats, *own), key=lambda w: w.latest))
+
+
+def _suffix_minimum(values: Sequence[int]) -> list[int]:
+    result = list(values)
+    for n in range(len(result) - 2, -1, -1):
+        result[n] = min(result[n], result[n + 1])
+    return result
+
+
+def by_majority(all_windows: Sequence[Window]) -> Iterator[tuple[Window, ...]]:
+    """Conflicts between pairs only: what is certain where a grant has no single instant.
+
+    A majority lock (Redlock) is granted by several servers at several instants. Two grants share one server, so any
+    two of them exclude each other as on one server; a third may share another server with each.
+    """
+    order = sorted(all_windows, key=lambda w: w.latest)
+    active: list[tuple[int, Window]] = []
+    for window in order:
+        active = [entry for entry in active if entry[0] > window.latest]
+        first = window.end(window.start)
+        for _, earlier in active:
+            if first > earlier.latest:
+                yield earlier, window
+        active.append((first, window))

@@ -1,0 +1,233 @@
+"""Exhaustive search on tiny histories: nothing clever, nothing shared with the engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, permutations, product
+from typing import Any
+
+from checkers.leases import Window
+from checkers.wire import Outcome
+
+FOREVER = 10**6
+
+
+@dataclass(frozen=True)
+class Op:
+    """An access to a store. outcome: ok, fail, info."""
+
+    write: bool
+    outcome: str
+    token: int
+    owner: int
+    value: int
+    inv: int
+    ret: int
+
+    @property
+    def end(self) -> int:
+        return FOREVER if self.outcome == "info" else self.ret
+
+
+Step = Callable[[Any, Op], Iterator[Any]]
+
+
+def linearizable(ops: Sequence[Op], initial: Any, step: Step) -> bool:
+    """Whether some order that respects real time, with unknown operations in or left out, explains all answers."""
+    dead: set[tuple[frozenset[int], Any]] = set()
+
+    def possible(left: frozenset[int], state: Any) -> bool:
+        if all(ops[n].outcome == "info" for n in left):
+            return True
+        if (left, state) in dead:
+            return False
+        horizon = min(ops[n].end for n in left)
+        for n in left:
+            if ops[n].inv <= horizon and any(possible(left - {n}, after) for after in step(state, ops[n])):
+                return True
+        dead.add((left, state))
+        return False
+
+    return possible(frozenset(range(len(ops))), initial)
+
+
+def fence(*, reads: bool, strict: bool) -> Step:
+    """State: (highest token, value). An unknown operation may have been accepted or refused."""
+
+    def step(state: tuple[int, int], op: Op) -> Iterator[tuple[int, int]]:
+        highest, value = state
+        fenced = op.write or reads
+        accepted = not fenced or (op.token > highest if strict and op.write else op.token >= highest)
+        if op.outcome == "fail":
+            if not accepted:
+                yield state
+        elif not accepted:
+            if op.outcome == "info":
+                yield state
+        elif op.write:
+            yield op.token, op.value
+        elif op.outcome == "info" or op.value == value:
+            yield (op.token if reads else highest), value
+
+    return step
+
+
+def compare_owner(state: tuple[int, int, frozenset[int]], op: Op) -> Iterator[tuple[int, int, frozenset[int]]]:
+    """State: (owner, value, grants that have accessed)."""
+    owner, value, seen = state
+    if op.owner not in seen:
+        owner, seen = op.owner, seen | {op.owner}
+    if op.write:
+        accepted = owner == op.owner
+        if op.outcome == "info" or accepted == (op.outcome == "ok"):
+            yield owner, (op.value if accepted else value), seen
+    elif op.outcome == "info" or (op.outcome == "ok" and op.value == value):
+        yield owner, value, seen
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A grant: window of its server instant, TTL, acknowledged renewals, release (inv, ret, or None)."""
+
+    start: int
+    ret: int
+    ttl: int
+    renewals: tuple[tuple[int, int], ...] = ()
+    release: tuple[int, int] | None = None
+    token: int = -1
+    creation: tuple[int, int] | None = None
+    keep_alives: tuple[tuple[int, int], ...] = ()
+
+
+def _instants(span: tuple[int, int], least: int) -> range:
+    return range(max(span[0], least), span[1] + 1)
+
+
+def earliest_end(lease: Lease, a: int, kind: str, limit: int) -> int | None:
+    """The earliest end of a hold that began at `a`, over all instants of everything that concerned it; or None.
+
+    A renewal that was acknowledged happened while the lock was held, and extended it; a release that was
+    acknowledged happened; expiry may come late. limit: an instant after everything.
+    """
+    best: int | None = None
+    releases: list[int | None] = [None]
+    certain = lease.release is not None and lease.release[1] < FOREVER
+    if lease.release is not None:
+        releases = list(_instants((lease.release[0], min(lease.release[1], limit)), a))
+        if not certain:
+            releases.append(None)
+    session = () if lease.creation is None else (lease.creation,)
+    spans = [*lease.renewals, *session, *lease.keep_alives]
+    first_touch = len(lease.renewals)
+    choices = [_instants(span, a if n < first_touch else 0) for n, span in enumerate(spans)]
+    for moments in product(*choices):
+        touched = [*moments]
+        if kind != "session":
+            touched.append(a)
+        expiry = max(touched) + lease.ttl
+        held = max([a, *moments[:first_touch]])
+        for release in releases:
+            if release is not None and release < held:
+                continue
+            if kind == "touch" and lease.creation is not None and release is not None and certain:
+                expiry = max(expiry, release + lease.ttl)  # the session answered, so it lived, and was prolonged
+            end = max(held, expiry if release is None else min(release, expiry))
+            best = end if best is None else min(best, end)
+    return best
+
+
+def told(leases: Sequence[Lease], kind: str = "grant") -> bool:
+    """Whether the holds can have followed one another, in some order (of tokens, where all have one)."""
+    spans = [(lease.start, lease.ret) for lease in leases] + [s for lease in leases for s in lease.renewals]
+    spans += [lease.release for lease in leases if lease.release is not None]
+    limit = max((moment for span in spans for moment in span if moment < FOREVER), default=0)
+    ends = []
+    for lease in leases:
+        by_start = {a: earliest_end(lease, a, kind, limit) for a in range(lease.start, lease.ret + 1)}
+        ends.append({a: end for a, end in by_start.items() if end is not None})
+    orders: Any = permutations(range(len(leases)))
+    if all(lease.token >= 0 for lease in leases) and tokens_ordered(leases):
+        orders = [sorted(range(len(leases)), key=lambda n: leases[n].token)]
+    return any(_fits(order, ends) for order in orders)
+
+
+def _fits(order: Sequence[int], ends: Sequence[dict[int, int]]) -> bool:
+    """Tries all starts, one grant after another."""
+    reachable = {0}
+    for n in order:
+        reachable = {end for before in reachable for a, end in ends[n].items() if a >= before}
+        if not reachable:
+            return False
+    return True
+
+
+def tokens_ordered(leases: Sequence[Lease]) -> bool:
+    """Whether some order of the grants respects real time and has strictly increasing tokens."""
+    for order in permutations(leases):
+        real = all(not later.ret < earlier.start for n, earlier in enumerate(order) for later in order[n + 1 :])
+        if real and all(one.token < other.token for one, other in pairwise(order)):
+            return True
+    return not leases
+
+
+def inside_together(holds: Sequence[tuple[int, int]]) -> int:
+    """Pairs of holds that share more than an instant."""
+    return sum(min(one[1], other[1]) > max(one[0], other[0]) for n, one in enumerate(holds) for other in holds[n + 1 :])
+
+
+def schedulable(windows: Sequence[Window]) -> bool:
+    """Whether holds with these start windows can follow one another in some order: tries every order and start."""
+    ends = [{a: window.end(a) for a in range(window.start, window.latest + 1)} for window in windows]
+    return any(_fits(order, ends) for order in permutations(range(len(windows))))
+
+
+def comes_after(later: Lease, earlier: Lease, among: Sequence[Lease]) -> bool:
+    """Whether a grant certainly came after another: by token, by real time, or because both have a core."""
+    if all(lease.token >= 0 for lease in among):
+        return later.token > earlier.token
+    if later.start > earlier.ret:
+        return True
+    cores = _core(earlier), _core(later)
+    return cores[0] is not None and cores[1] is not None and cores[1][0] > cores[0][0]
+
+
+def _core(lease: Lease) -> tuple[int, int] | None:
+    end = earliest_end(lease, lease.start, "grant", FOREVER // 1000)
+    latest = min([lease.ret, *(ret for _, ret in lease.renewals)])
+    return (latest, end) if end is not None and end > latest else None
+
+
+def sessions_fit(
+    sessions: Sequence[tuple[int, Sequence[int]]],
+    grants: Sequence[tuple[int, int, int, tuple[int, Outcome] | None]],
+    ttl: int,
+    *,
+    touch: bool,
+) -> bool:
+    """Whether grants of shared sessions fit, over all starts and orders.
+
+    sessions: creation and keep-alives; grants: session, start, return, release. One end of each session ends all its
+    holds; asking again in the same session gives up what was held.
+    """
+    for starts in product(*(range(start, ret + 1) for _, start, ret, _ in grants)):
+        alive = []
+        for number, (opened, keep_alives) in enumerate(sessions):
+            end = max([opened, *keep_alives]) + ttl
+            for a, (session, _, _, release) in zip(starts, grants, strict=True):
+                if session == number:
+                    end = max(end, a + ttl if touch else a)
+                    if touch and release is not None and release[1] == Outcome.OK:
+                        end = max(end, release[0] + ttl)
+            alive.append(end)
+        holds = []
+        for n, (session, _, _, release) in enumerate(grants):
+            ends = [alive[session]]
+            if release is not None and release[1] != Outcome.FAIL:
+                ends.append(release[0])
+            ends += [start for other, start, _, _ in grants[n + 1 :] if other == session]
+            holds.append((starts[n], max(starts[n], min(ends))))
+        for order in permutations(holds):
+            if all(before[1] <= after[0] for before, after in pairwise(order)):
+                return True
+    return False

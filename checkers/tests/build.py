@@ -1,0 +1,107 @@
+"""Histories written by hand, a line an operation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from checkers.history import DTYPE, Facts, FaultInterval, History, from_rows
+from checkers.wire import FINAL, NONE, F, Outcome, Reason
+
+OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
+
+FACTS = Facts(
+    trial="t",
+    lane="redis/register/unfenced",
+    lock="redis",
+    backend="redis",
+    workload="register",
+    store="unfenced",
+    fault_names=("none",),
+    seed=1,
+    keys=("a", "b"),
+    lease="grant",
+    ttl=10,
+    workers=4,
+)
+
+
+class Book:
+    """Collects operations; times are small positive integers."""
+
+    def __init__(self, **facts: Any) -> None:
+        self.facts = replace(FACTS, **facts)
+        self.rows: list[tuple[Any, ...]] = []
+        self.faults: list[FaultInterval] = []
+
+    def add(
+        self,
+        f: F,
+        inv: int,
+        ret: int = 0,
+        outcome: Outcome = OK,
+        *,
+        sent: int = 0,
+        ttl: int = 0,
+        token: int = NONE,
+        owner: int = 0,
+        value: int = NONE,
+        base: int = NONE,
+        session: int = 0,
+        process: int = 0,
+        key: int = 0,
+        reason: Reason = Reason.NONE,
+        flags: int = 0,
+    ) -> Book:
+        done = 0 if outcome == INFO else ret
+        row = (inv, done, sent, ttl, token, owner, value, base, session, process, 0, key, f, outcome, reason, flags)
+        self.rows.append(row)
+        return self
+
+    def acquire(self, inv: int, ret: int, owner: int, **more: Any) -> Book:
+        return self.add(F.ACQUIRE, inv, ret, owner=owner, process=more.pop("process", owner), **more)
+
+    def release(self, inv: int, ret: int, owner: int, outcome: Outcome = OK, **more: Any) -> Book:
+        return self.add(F.RELEASE, inv, ret, outcome, owner=owner, process=more.pop("process", owner), **more)
+
+    def renew(self, inv: int, ret: int, owner: int, outcome: Outcome = OK, **more: Any) -> Book:
+        return self.add(F.RENEW, inv, ret, outcome, owner=owner, process=more.pop("process", owner), **more)
+
+    def lost(self, at: int, owner: int, **more: Any) -> Book:
+        return self.add(F.LOST, at, at, owner=owner, process=more.pop("process", owner), **more)
+
+    def read(self, inv: int, ret: int, owner: int, value: int, outcome: Outcome = OK, **more: Any) -> Book:
+        reason = Reason.STALE_TOKEN if outcome == FAIL else Reason.NONE
+        return self.add(F.READ, inv, ret, outcome, owner=owner, value=value, reason=reason, **_who(owner, more))
+
+    def write(self, inv: int, ret: int, owner: int, value: int, outcome: Outcome = OK, **more: Any) -> Book:
+        reason = more.pop("reason", Reason.STALE_TOKEN if outcome == FAIL else Reason.NONE)
+        return self.add(F.WRITE, inv, ret, outcome, owner=owner, value=value, reason=reason, **_who(owner, more))
+
+    def final(self, inv: int, ret: int, value: int, length: int = 0, key: int = 0) -> Book:
+        return self.add(F.READ, inv, ret, value=value, base=length, process=-1, key=key, flags=FINAL)
+
+    def fault(self, name: str, begun: int, healed: int, **more: Any) -> Book:
+        self.faults.append(
+            FaultInterval(
+                name=name,
+                kind=more.pop("kind", "cut"),
+                target=more.pop("target", ""),
+                begun=begun,
+                applied=more.pop("applied", begun),
+                healing=more.pop("healing", healed),
+                healed=healed,
+                **more,
+            )
+        )
+        return self
+
+    def history(self) -> History:
+        rows = np.array(self.rows, DTYPE)
+        return from_rows(self.facts, rows, self.faults)
+
+
+def _who(owner: int, more: dict[str, Any]) -> dict[str, Any]:
+    return {"process": owner, **more}

@@ -1,0 +1,255 @@
+"""Known histories for both kinds of exclusion and for tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers import schedule
+from checkers.check import check
+from checkers.tests.build import FAIL, INFO, Book
+from checkers.verdict import Verdict
+from checkers.wire import F
+
+
+def verdict(book: Book, name: str = "server-exclusion") -> Verdict:
+    return check(book.history(), [name])[0]
+
+
+def two(second: tuple[int, int], **facts: Any) -> Book:
+    """Worker 1 is granted at 10 (ttl 10, nothing released), worker 2 during `second`."""
+    book = Book(keys=("a",), **facts)
+    book.acquire(8, 10, 1, sent=9, ttl=10)
+    return book.acquire(*second, 2, ttl=10)
+
+
+def test_a_grant_at_the_deadline_is_legal_and_one_before_is_not() -> None:
+    assert verdict(two((12, 19))).valid
+    broken = verdict(two((12, 18)))
+    assert broken.valid is False
+    (violation,) = broken.violations
+    assert violation.kind == "granted-while-held"
+    assert violation.at == 18
+    assert violation.holders == (0, 1)
+
+
+def test_drift_and_grain_bring_the_deadline_forward() -> None:
+    assert verdict(two((12, 18), drift=0.2)).valid
+    assert verdict(two((12, 18), grain=1)).valid
+
+
+def test_an_acknowledged_renewal_is_believed_from_its_invocation() -> None:
+    book = two((12, 24)).renew(14, 17, 1)
+    assert verdict(book).valid
+    assert verdict(two((12, 23)).renew(14, 17, 1)).valid is False
+
+
+@pytest.mark.parametrize("outcome", [FAIL, INFO])
+def test_other_renewals_extend_nothing(outcome: Any) -> None:
+    assert verdict(two((12, 19)).renew(14, 17, 1, outcome)).valid
+
+
+def test_a_renewal_that_lied() -> None:
+    """Acknowledged after the lock had gone to another: the service contradicts itself to its clients."""
+    book = two((12, 22)).renew(23, 25, 1)
+    assert verdict(book).valid is False
+
+
+def test_an_unanswered_release_may_have_happened_at_once_but_not_earlier() -> None:
+    assert verdict(two((12, 14)).release(14, 0, 1, INFO)).valid
+    assert verdict(two((12, 13)).release(14, 0, 1, INFO)).valid is False
+
+
+def test_a_refused_release_releases_nothing() -> None:
+    assert verdict(two((12, 14)).release(12, 13, 1, FAIL)).valid is False
+
+
+def test_a_renewal_after_the_release_had_returned_is_a_contradiction() -> None:
+    book = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).renew(5, 6, 1)
+    assert [v.kind for v in verdict(book).violations] == ["renewed-after-release"]
+
+
+def test_a_queued_acquire_wider_than_the_ttl_is_no_false_alarm() -> None:
+    """Its core is empty: it may have been granted in any gap, here between the two others."""
+    book = Book(keys=("a",)).acquire(1, 2, 1, ttl=5).release(6, 7, 1)
+    book.acquire(1, 30, 2, ttl=5)
+    book.acquire(20, 21, 3, ttl=5).release(24, 25, 3)
+    assert verdict(book).valid
+    # Without a gap there is no place for it.
+    book = Book(keys=("a",)).acquire(1, 1, 1, ttl=50).acquire(5, 15, 2, ttl=5)
+    assert verdict(book).valid is False
+
+
+def test_three_holds_squeezed_into_too_little_room() -> None:
+    """Any two of them fit; only all three together do not."""
+    book = Book(keys=("a",))
+    book.acquire(1, 6, 1, ttl=10).acquire(2, 12, 2, ttl=10).acquire(3, 14, 3, ttl=10)
+    (violation,) = verdict(book).violations
+    assert violation.kind in ("granted-while-held", "no-room")
+    book = Book(keys=("a",))
+    book.acquire(1, 6, 1, ttl=7).acquire(2, 8, 2, ttl=7).acquire(3, 14, 3, ttl=7)
+    (violation,) = verdict(book).violations
+    assert violation.kind == "no-room"
+    assert len(violation.holders) == 3
+
+
+def test_tokens_fix_the_order_of_grants() -> None:
+    """Sorted by token, grant 2 follows grant 1 and has no room; without tokens it could have come first."""
+
+    def book(*tokens: int) -> Book:
+        result = Book(keys=("a",))
+        result.acquire(4, 9, 1, ttl=10, token=tokens[0])
+        return result.acquire(1, 9, 2, ttl=5, token=tokens[1]).release(9, 10, 2)
+
+    assert verdict(book(-1, -1)).valid
+    assert verdict(book(2, 1)).valid
+    assert verdict(book(1, 2)).valid is False
+
+
+def test_every_overlapping_pair_is_reported() -> None:
+    book = Book(keys=("a",)).acquire(1, 2, 1, ttl=100)
+    for owner in (2, 3, 4):
+        book.acquire(owner * 10, owner * 10 + 1, owner, ttl=3)
+        book.release(owner * 10 + 2, owner * 10 + 3, owner)
+    assert [v.holders for v in verdict(book).violations] == [(0, n) for n in (1, 3, 5)]
+
+
+def test_etcd_leases_run_from_creation_or_keep_alive_not_from_the_acquire() -> None:
+    def book(second: int) -> Book:
+        result = Book(keys=("a",), lease="session")
+        result.add(F.SESSION_OPEN, 1, 2, session=7)
+        result.acquire(8, 9, 1, ttl=10, session=7)
+        return result.acquire(10, second, 2, ttl=10, session=8)
+
+    assert verdict(book(11)).valid
+    assert verdict(book(10)).valid is False
+    assert verdict(book(11).add(F.KEEP_ALIVE, 5, 6, session=7)).valid is False
+    assert verdict(book(11).add(F.KEEP_ALIVE, 5, 6, INFO, session=7)).valid
+
+
+def test_zookeeper_sessions_are_extended_by_keep_alives_and_ended_by_a_close() -> None:
+    def book(second: int) -> Book:
+        result = Book(keys=("a",), lease="touch")
+        result.acquire(8, 9, 1, ttl=10, session=7)
+        result.add(F.KEEP_ALIVE, 12, 13, session=7)
+        return result.acquire(10, second, 2, ttl=10, session=8)
+
+    assert verdict(book(22)).valid
+    assert verdict(book(21)).valid is False
+    assert verdict(book(21).add(F.SESSION_CLOSE, 20, 0, INFO, session=7)).valid
+
+
+def test_a_session_that_asks_again_has_given_up() -> None:
+    book = Book(keys=("a",), lease="touch").acquire(1, 2, 1, ttl=50, session=7)
+    assert verdict(book.acquire(5, 6, 2, ttl=50, session=7)).valid
+
+
+def test_locks_without_lease_are_held_until_release_or_silence() -> None:
+    def book() -> Book:
+        return Book(keys=("a",), lease="none", ttl=0).acquire(1, 2, 1).read(8, 9, 1, -1)
+
+    assert verdict(book().acquire(3, 8, 2)).valid is False
+    assert verdict(book().acquire(3, 9, 2)).valid
+    assert verdict(book().release(12, 13, 1).acquire(3, 11, 2)).valid is False
+
+
+def test_keys_are_judged_apart() -> None:
+    book = Book().acquire(1, 2, 1).acquire(1, 2, 2, key=1)
+    assert verdict(book).valid
+    assert verdict(book, "holder-exclusion").valid
+
+
+def test_too_many_floats_are_unknown_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule, "BUDGET", 10)
+    book = Book(keys=("a",))
+    for owner in range(1, 15):
+        book.acquire(owner, 400, owner, ttl=3 + owner)
+    found = check_with_budget(book)
+    assert found.valid is None
+    assert found.reason is not None
+    assert found.reason.startswith("a: ")
+
+
+def check_with_budget(book: Book) -> Verdict:
+    """`in_any_order` takes its default when it is defined."""
+    original = schedule.in_any_order.__defaults__
+    schedule.in_any_order.__defaults__ = (schedule.BUDGET,)
+    try:
+        return verdict(book)
+    finally:
+        schedule.in_any_order.__defaults__ = original
+
+
+def test_holders_overlap_from_return_to_release_or_loss() -> None:
+    book = Book(keys=("a",)).acquire(1, 2, 1).release(10, 11, 1).acquire(5, 10, 2)
+    assert verdict(book, "holder-exclusion").valid
+    book = Book(keys=("a",)).acquire(1, 2, 1).release(11, 12, 1).acquire(5, 10, 2).release(15, 16, 2)
+    (violation,) = verdict(book, "holder-exclusion").violations
+    assert (violation.kind, violation.at, violation.holders) == ("overlap", 10, (0, 1))
+    assert verdict(book.lost(10, 1), "holder-exclusion").valid
+
+
+def test_a_killed_worker_holds_nothing_after_its_last_event() -> None:
+    book = Book(keys=("a",)).acquire(1, 2, 1).read(4, 5, 1, -1).acquire(6, 7, 2).release(9, 10, 2)
+    assert verdict(book, "holder-exclusion").valid
+    assert verdict(book.write(8, 0, 1, 3, INFO), "holder-exclusion").valid is False
+
+
+def test_tokens_must_increase_in_real_time() -> None:
+    book = Book(keys=("a",)).acquire(1, 2, 1, token=5).acquire(3, 4, 2, token=5)
+    assert [v.kind for v in verdict(book, "token-order").violations] == ["token-repeated"]
+    book = Book(keys=("a",)).acquire(1, 2, 1, token=5).acquire(3, 4, 2, token=4)
+    assert [v.kind for v in verdict(book, "token-order").violations] == ["token-not-larger"]
+    assert verdict(Book(keys=("a",)).acquire(1, 3, 1, token=5).acquire(3, 4, 2, token=4), "token-order").valid
+    assert verdict(Book().acquire(1, 2, 1, token=5).acquire(3, 4, 2, token=4, key=1), "token-order").valid
+
+
+def test_a_story_names_workers_times_and_the_freeze() -> None:
+    book = Book(keys=("a",), ttl=10**9, fault_names=("freeze-holder",))
+    second = 10**9
+    book.acquire(1, second // 10, 1, ttl=second).acquire(second, 2 * second, 2, ttl=second, process=6)
+    book.release(3 * second, 3 * second + 1, 1).release(3 * second, 3 * second + 1, 2)
+    book.fault("freeze-holder", second // 5, 5 * second // 2, kind="freeze", owner=1)
+    (violation,) = verdict(book, "holder-exclusion").violations
+    story = " ".join(violation.story)
+    assert "worker 1 was granted the lock at 0.100 s" in story
+    assert "its lease ran out at 1.000 s while it was hit by freeze-holder" in story
+    assert "worker 2 was granted the lock at 2.000 s" in story
+
+
+# Exercise
+
+
+def contended(**facts: Any) -> Book:
+    book = Book(keys=("a",), **facts).acquire(1, 2, 1).release(6, 7, 1)
+    return book.acquire(3, 8, 2).release(9, 10, 2)
+
+
+@pytest.mark.parametrize("name", ["server-exclusion", "holder-exclusion"])
+def test_unexercised(name: str) -> None:
+    assert verdict(contended(), name).unexercised is None
+    assert "grant" in str(verdict(Book().acquire(1, 2, 1), name).unexercised)
+    alone = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).acquire(5, 6, 1 + 4).release(7, 8, 5)
+    assert "hand-over" in str(verdict(alone, name).unexercised)
+    polite = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).acquire(5, 6, 2).release(7, 8, 2)
+    assert "contended" in str(verdict(polite, name).unexercised)
+
+
+def test_unexercised_by_the_fault() -> None:
+    book = contended(fault_names=("cut-client-drop",))
+    assert verdict(book).unexercised == "cut-client-drop never took effect"
+    book.fault("cut-client-drop", 100, 110)
+    assert verdict(book).unexercised == "no operation met the fault"
+    book.fault("cut-client-drop", 4, 5)
+    assert verdict(book).unexercised is None
+    assert verdict(book).counters["operations under a fault"] == 1
+
+
+def test_counters() -> None:
+    counted = verdict(contended().add(F.ACQUIRE, 6, 0, INFO)).counters
+    assert counted["grants"] == 2
+    assert counted["hand-overs"] == 1
+    assert counted["contended acquires"] == 1
+    assert counted["unknown outcomes"] == 1
+    assert verdict(two((28, 30)).release(20, 21, 1)).counters["leases that expired while held"] == 1

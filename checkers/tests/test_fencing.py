@@ -1,0 +1,161 @@
+"""Known histories of the store in each mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers import fencing, search
+from checkers.check import check
+from checkers.tests.build import FAIL, INFO, Book
+from checkers.verdict import Verdict
+from checkers.wire import LATE, Reason
+
+
+def verdict(book: Book) -> Verdict:
+    return check(book.history(), ["fenced-store"])[0]
+
+
+def kinds(book: Book) -> list[str]:
+    return [violation.kind for violation in verdict(book).violations]
+
+
+def stale(store: str, outcome: Any = FAIL, **more: Any) -> Book:
+    """Worker 1 (token 1) loses the lock to worker 2 (token 2), who writes 20; then worker 1 writes 10."""
+    token: dict[str, Any] = {"token": 1} if store.startswith("fence") else {}
+    later: dict[str, Any] = {"token": 2} if token else {}
+    book = Book(store=store, keys=("a",))
+    book.acquire(1, 2, 1, ttl=5, **token).read(3, 4, 1, -1, **token)
+    book.acquire(5, 10, 2, sent=9, ttl=50, **later).write(11, 12, 2, 20, **later)
+    return book.write(13, 14, 1, 10, outcome, **token, **more)
+
+
+@pytest.mark.parametrize("store", ["fence-writes", "fence-writes-strict", "fence-reads-and-writes", "compare-owner"])
+def test_a_stale_write_must_be_refused(store: str) -> None:
+    good = verdict(stale(store))
+    assert good.valid
+    assert good.unexercised is None
+    assert good.counters["stale attempts"] == 1
+    bad = verdict(stale(store, outcome=1))
+    assert bad.valid is False
+    assert len(bad.violations) == 1
+    assert bad.violations[0].holders == (0, 2)
+
+
+def test_a_stale_write_into_an_unfenced_store_is_reported_with_both_grants() -> None:
+    (violation,) = verdict(stale("unfenced", outcome=1)).violations
+    assert violation.kind == "stale-write-accepted"
+    assert violation.at == 13
+    assert violation.holders == (0, 2)
+    assert "worker 1's write of 10, sent at 0.000 s, was accepted" in " ".join(violation.story)
+
+
+def test_an_unanswered_stale_write_counts_only_when_a_read_proves_it() -> None:
+    assert verdict(stale("unfenced", INFO)).valid
+    assert kinds(stale("unfenced", INFO).read(15, 16, 2, 10)) == ["stale-write-accepted"]
+
+
+def test_a_write_that_was_in_flight_when_the_successor_came_proves_nothing() -> None:
+    book = Book(store="unfenced", keys=("a",)).acquire(1, 2, 1, ttl=5).write(9, 20, 1, 10).acquire(8, 10, 2, ttl=50)
+    assert verdict(book).valid
+
+
+def test_no_stale_attempt_is_unexercised() -> None:
+    book = Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1).write(3, 4, 1, 10, token=1)
+    assert verdict(book).unexercised == "no stale attempts, 1 needed"
+    book.release(5, 6, 1).acquire(7, 8, 2, token=2)
+    assert verdict(book.write(9, 10, 1, 11, FAIL, token=1, flags=LATE)).unexercised is None
+
+
+def test_a_late_write_is_refused_only_once_the_bar_is_up() -> None:
+    """Granting token 2 raises nothing: the store must still accept token 1 until token 2 comes by."""
+    book = Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1).acquire(7, 8, 2, token=2)
+    book.write(9, 10, 1, 11, FAIL, token=1, flags=LATE)
+    assert kinds(book) == ["needless-refusal"]
+
+
+def test_reads_raise_the_bar_only_where_they_are_fenced() -> None:
+    def book(store: str) -> Book:
+        result = Book(store=store, keys=("a",)).acquire(1, 2, 1, token=1).acquire(3, 4, 2, token=2)
+        return result.read(5, 6, 2, -1, token=2).write(7, 8, 1, 10, token=1)
+
+    assert verdict(book("fence-writes")).valid
+    assert kinds(book("fence-reads-and-writes")) == ["stale-write-accepted"]
+
+
+def test_an_unanswered_read_can_explain_a_refusal_where_reads_are_fenced() -> None:
+    def book(store: str) -> Book:
+        result = Book(store=store, keys=("a",)).acquire(1, 2, 1, token=1).acquire(3, 4, 2, token=2)
+        return result.read(5, 0, 2, -1, INFO, token=2).write(7, 8, 1, 10, FAIL, token=1)
+
+    assert kinds(book("fence-writes")) == ["needless-refusal"]
+    assert verdict(book("fence-reads-and-writes")).valid
+
+
+def test_a_strict_store_takes_one_write_a_token() -> None:
+    def book(store: str) -> Book:
+        result = Book(store=store, keys=("a",)).acquire(1, 2, 1, token=1).write(3, 4, 1, 10, token=1)
+        return result.write(5, 6, 1, 11, token=1)
+
+    assert verdict(book("fence-writes")).valid
+    assert kinds(book("fence-writes-strict")) == ["second-write-accepted"]
+
+
+def test_values_that_cannot_be() -> None:
+    book = Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1)
+    assert kinds(book.read(3, 4, 1, 99, token=1)) == ["value-never-written"]
+    assert "refused-value-read" in kinds(stale("fence-writes").read(15, 16, 2, 10, token=2))
+
+
+def test_only_refusals_by_the_fence_are_evidence() -> None:
+    """A write that never reached the store says nothing about its bar, and was not accepted either."""
+    book = Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1)
+    book.write(3, 4, 1, 10, FAIL, token=1, reason=Reason.UNAVAILABLE)
+    assert verdict(book).valid
+
+
+@pytest.mark.parametrize("store", ["fence-writes", "fence-reads-and-writes", "compare-owner"])
+def test_the_final_read_sees_the_last_accepted_write(store: str) -> None:
+    assert verdict(stale(store).final(20, 21, 20)).valid
+    assert verdict(stale(store).final(20, 21, -1)).valid is False
+
+
+def test_the_owner_is_whoever_came_first_last() -> None:
+    book = Book(store="compare-owner", keys=("a",)).acquire(1, 2, 1).acquire(3, 4, 2)
+    book.read(5, 6, 1, -1).read(7, 8, 2, -1).write(9, 10, 1, 10, FAIL).write(11, 12, 2, 20).read(13, 14, 1, 20)
+    found = verdict(book)
+    assert found.valid
+    assert found.proof is not None
+    assert found.proof.form == "order"
+    assert len(found.proof.rows) == 5
+
+
+def test_an_unanswered_first_access_may_take_the_ownership_at_any_time() -> None:
+    book = Book(store="compare-owner", keys=("a",)).acquire(1, 2, 1).acquire(3, 4, 2)
+    book.read(5, 6, 1, -1).read(7, 0, 2, -1, INFO).write(9, 10, 1, 10).write(11, 12, 1, 11, FAIL)
+    assert verdict(book).valid
+
+
+def test_repeated_values_are_searched() -> None:
+    book = Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1).acquire(3, 4, 2, token=2)
+    book.write(5, 6, 1, 10, token=1).write(7, 8, 2, 10, token=2).read(9, 10, 2, 10, token=2)
+    assert verdict(book).valid
+    assert kinds(book.write(11, 12, 1, 10, token=1)) == ["no-order"]
+
+
+def test_a_search_that_is_too_long_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    limited = lambda ops, model: search.search(ops, model, steps=1)  # noqa: E731
+    monkeypatch.setattr(fencing, "search", limited)
+    book = stale("compare-owner")
+    assert verdict(book).valid is None
+    assert "configurations" in str(verdict(book).reason)
+
+
+def test_an_unknown_store_mode_is_unknown() -> None:
+    assert verdict(stale("guarded")).valid is None
+
+
+def test_every_stale_write_is_reported() -> None:
+    book = stale("unfenced", outcome=1).write(15, 16, 1, 11).write(17, 18, 1, 12)
+    assert len(verdict(book).violations) == 3

@@ -1,0 +1,132 @@
+"""Histories on disk: what comes back, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from checkers import wire
+from checkers.claims import Claim, Hazard
+from checkers.history import DTYPE, BadHistory, from_rows, load, read_recording, save
+from checkers.tests.build import FACTS, INFO, Book
+from checkers.wire import F, Outcome
+
+
+def some() -> Book:
+    book = Book(claims=(Claim("token-order"),), hazards=(Hazard("recovery", ("cut-*",), "frozen-past-ttl"),))
+    for owner in range(1, 20):
+        book.acquire(owner * 10, owner * 10 + 1, owner, token=owner).release(owner * 10 + 2, 0, owner, INFO)
+    return book.fault("cut-client-drop", 3, 9, target="c1", owner=4, process=2)
+
+
+def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+    history = some().history()
+    save(history, tmp_path / "lane.arrow")
+    again = load(tmp_path / "lane.arrow")
+    assert (again.facts, again.faults, again.errors) == (history.facts, history.faults, history.errors)
+    for name, _ in wire.FIELDS:
+        assert np.array_equal(again.columns[name], history.columns[name])
+        assert again.columns[name].dtype == history.columns[name].dtype
+    assert [path.name for path in tmp_path.iterdir()] == ["lane.arrow"]
+
+
+def test_an_empty_history_is_one(tmp_path: Path) -> None:
+    save(Book().history(), tmp_path / "lane.arrow")
+    assert len(load(tmp_path / "lane.arrow")) == 0
+
+
+def test_truncated_anywhere(tmp_path: Path) -> None:
+    path = tmp_path / "lane.arrow"
+    save(some().history(), path)
+    data = path.read_bytes()
+    for length in (0, 1, 7, 8, 100, len(data) // 2, len(data) - 9, len(data) - 1):
+        path.write_bytes(data[:length])
+        with pytest.raises(BadHistory) as caught:
+            load(path)
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_flipped_bit_is_noticed_or_harmless(tmp_path: Path) -> None:
+    path = tmp_path / "lane.arrow"
+    history = some().history()
+    save(history, path)
+    data, rng = path.read_bytes(), Random(5)
+    noticed = 0
+    for _ in range(400):
+        damaged = bytearray(data)
+        damaged[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            again = load(path)
+        except BadHistory:
+            noticed += 1
+        else:  # padding, or the schema's second copy
+            assert again.facts == history.facts
+            assert all(np.array_equal(again.columns[name], history.columns[name]) for name, _ in wire.FIELDS)
+    assert noticed > 200
+
+
+def test_foreign_files(tmp_path: Path) -> None:
+    path = tmp_path / "other.arrow"
+    table = pa.table({"x": [1, 2]})
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(BadHistory, match="not a history of ours"):
+        load(path)
+    path.write_text("index,inv\n")
+    with pytest.raises(BadHistory, match="not a complete Arrow file"):
+        load(path)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "missing.arrow")
+
+
+@pytest.mark.parametrize(
+    ("book", "problem"),
+    [
+        (Book().add(F.READ, 5, 4), "completed before it was invoked"),
+        (Book().add(F.READ, 5, 6, key=2), "a key that the lane does not have"),
+        (Book().acquire(1, 2, 0), "without an owner"),
+        (Book().acquire(1, 2, 3).acquire(4, 5, 3), "two grants share one owner"),
+        (Book(lease="session").acquire(1, 2, 3), "without a session"),
+    ],
+)
+def test_contradictions(tmp_path: Path, book: Book, problem: str) -> None:
+    save(book.history(), tmp_path / "lane.arrow")
+    with pytest.raises(BadHistory, match=problem):
+        load(tmp_path / "lane.arrow")
+
+
+def test_rows_are_sorted_and_pending_ones_unknown() -> None:
+    rows = np.zeros(2, DTYPE)
+    rows["inv"], rows["f"], rows["outcome"] = (9, 3), (F.READ, F.WRITE), (Outcome.PENDING, Outcome.OK)
+    history = from_rows(FACTS, rows)
+    assert history.columns["inv"].tolist() == [3, 9]
+    assert history.columns["outcome"].tolist() == [Outcome.OK, Outcome.INFO]
+    assert rows["outcome"].tolist() == [Outcome.PENDING, Outcome.OK]
+
+
+def test_recordings(tmp_path: Path) -> None:
+    path = tmp_path / "1.rec"
+    rows = np.zeros(3, DTYPE)
+    rows["inv"], rows["f"] = (4, 0, 5), (F.READ, 0, 0)
+    head = wire.PREAMBLE.pack(wire.MAGIC, wire.VERSION, wire.ROW.size).ljust(wire.HEADER, b"\0")
+    path.write_bytes(head + rows.tobytes()[:-5])
+    assert read_recording(path)["inv"].tolist() == [4]
+    path.write_bytes(head.replace(wire.MAGIC, b"notours!"))
+    with pytest.raises(BadHistory, match="not a recording"):
+        read_recording(path)
+    path.write_bytes(b"x")
+    with pytest.raises(BadHistory, match="shorter"):
+        read_recording(path)
+
+
+def test_facts_survive_with_all_their_types(tmp_path: Path) -> None:
+    facts = replace(FACTS, versions={"redis": "8.0.2"}, properties=("recovery",), drift=0.01, fair=True)
+    save(from_rows(facts, np.zeros(0, DTYPE)), tmp_path / "lane.arrow")
+    assert load(tmp_path / "lane.arrow").facts == facts

@@ -1,0 +1,213 @@
+"""What verdicts mean, given claims and hazards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from checkers.check import check, unexercised
+from checkers.claims import Claim, Hazard, Word, heaviest
+from checkers.judgement import Judgement, judge
+from checkers.tests.build import Book
+from checkers.verdict import Verdict, Violation
+
+HAZARD = Hazard("holder-exclusion", ("freeze-holder",), "frozen-past-ttl")
+FROZEN = ("freeze-holder",)
+
+
+def overlap(*, lease_ends: int = 12, **facts: Any) -> Book:
+    """Worker 1 holds from 2 to 50, its lease ends at 12; worker 2 holds from 20 to 30."""
+    facts = {"fault_names": FROZEN, "hazards": (HAZARD,), **facts}
+    book = Book(keys=("a",), **facts).acquire(1, 2, 1, sent=2, ttl=lease_ends - 2).release(50, 51, 1)
+    return book.acquire(3, 20, 2, sent=19, ttl=50).release(30, 31, 2)
+
+
+def word(book: Book, name: str = "holder-exclusion") -> Word:
+    return judged(book, name).word
+
+
+def judged(book: Book, name: str = "holder-exclusion") -> Judgement:
+    history = book.history()
+    return judge(check(history, [name])[0], history)
+
+
+def freeze(book: Book, applied: int, healed: int, owner: int = 1, **more: Any) -> Book:
+    return book.fault("freeze-holder", applied, healed, kind="freeze", owner=owner, **more)
+
+
+def test_a_hazard_excuses_what_its_mechanism_explains() -> None:
+    found = judged(freeze(overlap(), 5, 40))
+    assert found.word is Word.BROKEN_AS_DOCUMENTED
+    assert found.violation is not None
+    assert not found.word.fails
+
+
+@pytest.mark.parametrize(
+    ("applied", "healed", "more"),
+    [
+        (13, 40, {}),  # frozen only when the lease had ended
+        (5, 11, {}),  # thawed before the lease ended
+        (5, 40, {"owner": 2}),  # the later holder was frozen
+        (21, 40, {}),  # the violation came first
+    ],
+)
+def test_a_hazard_excuses_nothing_else(applied: int, healed: int, more: dict[str, Any]) -> None:
+    assert word(freeze(overlap(), applied, healed, **more)) is Word.VIOLATED
+
+
+def test_a_fault_that_never_came_explains_nothing() -> None:
+    book = overlap().fault("freeze-holder", 5, 40, applied=0, kind="freeze", owner=1)
+    assert word(book) is Word.VIOLATED
+
+
+def test_a_second_grant_before_the_lease_ended_is_not_the_freeze() -> None:
+    """The holder was frozen past its TTL, but the service had given the lock away before that."""
+    assert word(freeze(overlap(lease_ends=25), 5, 40)) is Word.VIOLATED
+
+
+def test_a_freeze_that_was_never_healed_still_explains() -> None:
+    assert word(freeze(overlap(), 5, 0)) is Word.BROKEN_AS_DOCUMENTED
+
+
+def test_a_freeze_by_a_fault_that_the_hazard_does_not_name_explains_nothing() -> None:
+    book = overlap(fault_names=("freeze-holder", "late-write"))
+    book.fault("freeze-holder", 3, 4).fault("late-write", 5, 40, kind="freeze", owner=1)
+    assert word(book) is Word.VIOLATED
+
+
+def test_renewals_move_the_end_of_the_lease() -> None:
+    """Renewed at 9: the lease runs until 19, and a freeze from 15 explains the overlap."""
+    assert word(freeze(overlap(), 15, 40)) is Word.VIOLATED
+    assert word(freeze(overlap().renew(9, 10, 1), 15, 40)) is Word.BROKEN_AS_DOCUMENTED
+
+
+def test_one_unexplained_violation_outweighs_all_explained_ones() -> None:
+    book = freeze(overlap(), 5, 40).acquire(21, 22, 3, ttl=50).release(23, 24, 3)
+    found = judged(book)
+    assert found.word is Word.VIOLATED
+    assert found.violation is not None
+    history = book.history()
+    assert history.columns["owner"][list(found.violation.holders)].tolist() == [2, 3]
+
+
+def test_a_store_that_lies_is_not_explained_by_a_freeze() -> None:
+    hazard = Hazard("fenced-store", FROZEN, "frozen-past-ttl")
+    book = freeze(overlap(store="fence-writes", hazards=(hazard,)), 5, 40)
+    book.write(21, 22, 2, 20, token=2).read(23, 24, 1, 99)
+    assert word(book, "fenced-store") is Word.VIOLATED
+
+
+def test_a_hazard_that_does_not_show() -> None:
+    book = freeze(overlap().lost(15, 1), 5, 40)
+    assert word(book) is Word.HAZARD_NOT_SHOWN
+    quiet = freeze(overlap(hazards=(Hazard("holder-exclusion", FROZEN, "frozen-past-ttl", certain=False),)), 5, 40)
+    assert word(quiet) is Word.BROKEN_AS_DOCUMENTED
+    assert word(quiet.lost(15, 1)) is Word.NOT_CLAIMED_HELD
+
+
+def test_a_hazard_goes_before_a_wider_claim() -> None:
+    claims = (Claim("holder-exclusion"),)
+    assert word(freeze(overlap(claims=claims), 5, 40)) is Word.BROKEN_AS_DOCUMENTED
+    assert word(overlap(claims=claims, fault_names=("none",))) is Word.VIOLATED
+
+
+def test_hazards_hold_in_their_store_modes_only() -> None:
+    hazard = Hazard("holder-exclusion", FROZEN, "frozen-past-ttl", stores=("fence-*",))
+    assert word(freeze(overlap(hazards=(hazard,), claims=(Claim("holder-exclusion"),)), 5, 40)) is Word.VIOLATED
+    assert word(freeze(overlap(hazards=(hazard,), store="fence-writes"), 5, 40)) is Word.BROKEN_AS_DOCUMENTED
+
+
+def test_claims_under_several_faults_must_cover_each() -> None:
+    both = ("cut-client-drop", "pause-server")
+    for under, expected in (
+        (("cut-*",), Word.NOT_CLAIMED_HELD),
+        (("cut-*", "pause-server"), Word.UPHELD),
+        (("*",), Word.UPHELD),
+    ):
+        claim = Claim("holder-exclusion", under=under)
+        book = overlap(fault_names=both, hazards=(), claims=(claim,)).lost(15, 1)
+        book.fault("cut-client-drop", 4, 8).fault("pause-server", 10, 12)
+        assert word(book) is expected
+
+
+def test_a_lock_without_declarations_claims_server_exclusion_without_faults() -> None:
+    book = overlap(fault_names=("none",), hazards=())
+    assert word(book, "server-exclusion") is Word.UPHELD
+    assert word(book, "holder-exclusion") is Word.NOT_CLAIMED_BROKEN
+    assert word(overlap(fault_names=("none",), hazards=(), lease_ends=45), "server-exclusion") is Word.VIOLATED
+    faulty = overlap(fault_names=("pause-server",), hazards=()).fault("pause-server", 4, 8)
+    assert word(faulty, "server-exclusion") is Word.NOT_CLAIMED_HELD
+
+
+def test_unexercised_is_never_upheld() -> None:
+    book = Book(claims=(Claim("server-exclusion"),)).acquire(1, 2, 1)
+    assert word(book, "server-exclusion") is Word.UNEXERCISED
+
+
+def test_recovery_without_a_fault_is_not_applicable() -> None:
+    book = Book(claims=(Claim("recovery"),), recovery=5).acquire(1, 2, 1)
+    assert word(book, "recovery") is Word.NOT_APPLICABLE
+
+
+def test_unknown_is_never_hidden_by_something_lighter() -> None:
+    history = freeze(overlap(), 5, 40).history()
+    (verdict,) = check(history, ["holder-exclusion"])
+    partly = Verdict(verdict.property, False, verdict.violations, reason="another key: too long")
+    assert judge(partly, history).word is Word.UNKNOWN
+    assert judge(Verdict("holder-exclusion", None, reason="too long"), history).word is Word.UNKNOWN
+    unexplained = (*verdict.violations, Violation("overlap", 1, (0,), (0,), ()))
+    assert judge(Verdict(verdict.property, False, unexplained, reason="x"), history).word is Word.VIOLATED
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((Word.UPHELD, Word.UNKNOWN), Word.UNKNOWN),
+        ((Word.BROKEN_AS_DOCUMENTED, Word.VIOLATED, Word.UPHELD), Word.VIOLATED),
+        ((), Word.NOT_APPLICABLE),
+    ],
+)
+def test_heaviest(words: Sequence[Word], expected: Word) -> None:
+    assert heaviest(words) is expected
+
+
+def test_a_store_without_a_fence_needs_no_stale_write_unless_somebody_counts_on_it() -> None:
+    quiet = overlap(hazards=(), fault_names=("none",), store="unfenced")
+    assert word(quiet, "fenced-store") is Word.NOT_APPLICABLE
+    assert unexercised(quiet.history(), ["fenced-store"]) == {}
+    hazard = Hazard("fenced-store", FROZEN, "frozen-past-ttl")
+    control = freeze(overlap(hazards=(hazard,), store="unfenced"), 5, 40)
+    assert word(control, "fenced-store") is Word.HAZARD_NOT_SHOWN
+    assert "fenced-store" in unexercised(control.history(), ["fenced-store"])
+    broken = overlap(hazards=(), fault_names=("none",), store="unfenced").write(40, 41, 1, 10)
+    assert word(broken, "fenced-store") is Word.NOT_CLAIMED_BROKEN
+
+
+def test_a_stall_of_the_machine_is_told_by_a_late_notice() -> None:
+    """Worker 1's belief ended at 12 and it noticed at 25, beside worker 2, who came in at 20; nobody froze it."""
+
+    def stalled(believed: int, **facts: Any) -> Book:
+        return overlap(fault_names=("none",), claims=(Claim("holder-exclusion"),), **facts).lost(25, 1, sent=believed)
+
+    assert word(stalled(12)) is Word.BROKEN_AS_DOCUMENTED
+    assert word(stalled(21)) is Word.VIOLATED  # it still believed when worker 2 came in
+    assert word(stalled(12, hazards=())) is Word.VIOLATED  # nothing documents that a freeze breaks it
+    assert word(stalled(12, store="unfenced", hazards=(Hazard("fenced-store", FROZEN, "frozen-past-ttl"),))) is (
+        Word.VIOLATED
+    )
+
+
+def test_a_stall_by_a_fault_is_not_the_machine() -> None:
+    """The late notice comes from a fault that no hazard names: nothing is excused by it."""
+    book = overlap(fault_names=("late-write",)).lost(25, 1, sent=12)
+    assert word(book.fault("late-write", 5, 40, kind="freeze", owner=1)) is Word.NOT_CLAIMED_BROKEN
+
+
+def test_a_grant_that_was_over_when_it_arrived_is_no_hold() -> None:
+    book = overlap(fault_names=("none",), hazards=()).acquire(21, 28, 3, sent=10, ttl=5).lost(29, 3, sent=15)
+    history = book.history()
+    (verdict,) = check(history, ["holder-exclusion"])
+    owners = [history.columns["owner"][list(violation.holders)].tolist() for violation in verdict.violations]
+    assert owners == [[1, 2]]

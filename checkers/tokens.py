@@ -1,0 +1,76 @@
+"""`token-order`: each grant has a strictly larger fencing token than every grant before it in real time.
+
+Source: checkers.md, section 2a. Unknown acquires impose nothing, since nobody knows their tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from checkers.exercise import counters, lock_unexercised
+from checkers.finding import Finding
+from checkers.leases import Grant
+from checkers.narrate import Narrator
+from checkers.verdict import Verdict
+from checkers.view import View
+from checkers.wire import NONE
+
+TOKEN_ORDER: Final = "token-order"
+
+_BROKEN: Final = {
+    "token-not-larger": "So a later grant got a token that is not larger than an earlier one's.",
+    "token-repeated": "So two grants got the same token.",
+}
+
+
+def token_order(view: View) -> Verdict:
+    """Exact. A grant comes before another if its acquire returned before the other's request was sent."""
+    findings = []
+    seen = 0
+    for grants in view.by_key.values():
+        with_token = [grant for grant in grants if grant.token != NONE]
+        seen += len(with_token)
+        findings += [
+            Finding("token-repeated" if one.token == other.token else "token-not-larger", other.ret, rows, rows)
+            for one, other in disordered(with_token)
+            for rows in [(one.row, other.row)]
+        ]
+    counted = {**counters(view), "tokens": seen}
+    violations = Narrator(view).tell(findings, _BROKEN)
+    unexercised = "the grants carry no tokens" if view.grants and not seen else lock_unexercised(view, counted)
+    return Verdict(TOKEN_ORDER, not violations, violations, counted, unexercised=unexercised)
+
+
+def tokens_of(grants: Sequence[Grant]) -> bool:
+    """Whether all of them carry a fencing token."""
+    return all(grant.token != NONE for grant in grants)
+
+
+def disordered(grants: Sequence[Grant]) -> list[tuple[Grant, Grant]]:
+    """Pairs (earlier, later) of one key whose tokens contradict real time, or are the same.
+
+    For each later grant one pair, with the largest token granted before. grants in order of their returns.
+    """
+    return [*_not_larger(grants), *_repeated(grants)]
+
+
+def _not_larger(grants: Sequence[Grant]) -> Iterator[tuple[Grant, Grant]]:
+    highest: Grant | None = None
+    done = 0
+    for grant in sorted(grants, key=lambda g: g.start):
+        while done < len(grants) and grants[done].ret < grant.start:
+            if highest is None or grants[done].token > highest.token:
+                highest = grants[done]
+            done += 1
+        if highest is not None and highest.token >= grant.token:
+            yield highest, grant
+
+
+def _repeated(grants: Sequence[Grant]) -> Iterator[tuple[Grant, Grant]]:
+    """Same token, where real time does not tell which was first."""
+    by_token = sorted(grants, key=lambda g: (g.token, g.ret))
+    for one, other in pairwise(by_token):
+        if one.token == other.token and not one.ret < other.start:
+            yield one, other

@@ -1,0 +1,194 @@
+"""The record layout: what a worker writes while it runs and what the loader reads afterwards.
+
+A recording is one memory-mapped file per worker: a header page with the worker's controls, then fixed
+rows, one per operation. The invocation fills a row before the request is sent, the completion fills in
+the rest and writes ``outcome`` last. The file is a shared mapping, so what was written survives SIGKILL
+of the worker; a row that was never completed still says that its operation was invoked, and its outcome
+is unknown. Times are nanoseconds of CLOCK_MONOTONIC, which all processes of one host share.
+
+Standard library only: workers import this in virtual environments where nothing of ours is installed.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+
+MAGIC = b"FENCEREC"
+VERSION = 1
+
+HEADER = 4096
+"""Bytes before the first row: magic, version, row size, then the controls below."""
+
+PREAMBLE = struct.Struct("<8sII")
+"""magic, format version, bytes per row."""
+
+# Controls: single bytes (one word for the time), each written by one side only, so that no lock is needed.
+RUN = 64
+"""Harness: a `Run` value."""
+ARMED_GATE = 65
+"""Harness: the `Gate` to stop at, 0 for none."""
+ARMED_ACTION = 66
+"""Harness: the `Action` to take there; written before ARMED_GATE."""
+REACHED_GATE = 67
+"""Worker: the gate at which it took the armed action; written after REACHED_AT."""
+PASSING = 68
+"""Worker: 1 while it looks at the gate's controls, so that the harness knows when nobody can be caught any more."""
+THAWED = 69
+"""Harness: 1 when a stalled worker may go on."""
+REACHED_AT = 72
+"""Worker: when (int64, ns)."""
+REACHED_OWNER = 80
+"""Worker: the grant that it held there (int64)."""
+REACHED_PROCESS = 88
+"""Worker: the process number that it had there (int64)."""
+ANSWERED = 96
+"""Worker: how many store operations have ended so far (int64)."""
+REACHED_KEY = 104
+"""Worker: the index of the key that it held there (int64)."""
+STATE = 112
+"""Worker: a `State` value."""
+
+WORD = struct.Struct("<q")
+
+ROW = struct.Struct("<qqqqqqqqqiiHBBBB2x")
+"""inv, ret, sent, ttl, token, owner, value, base, session, process, error, key, f, outcome, reason, flags."""
+
+# Offsets in a row that a completion writes to.
+RET = 8
+ANSWER = struct.Struct("<qqqqq")
+"""At RET: ret, sent, ttl, token, owner."""
+VALUE = 48
+SESSION = 64
+ERROR = 76
+OUTCOME = 83
+"""The completion writes this byte last."""
+REASON = 84
+
+FIELDS = (
+    ("inv", "<i8"),
+    ("ret", "<i8"),
+    ("sent", "<i8"),
+    ("ttl", "<i8"),
+    ("token", "<i8"),
+    ("owner", "<i8"),
+    ("value", "<i8"),
+    ("base", "<i8"),
+    ("session", "<i8"),
+    ("process", "<i4"),
+    ("error", "<i4"),
+    ("key", "<u2"),
+    ("f", "u1"),
+    ("outcome", "u1"),
+    ("reason", "u1"),
+    ("flags", "u1"),
+)
+"""Columns of a history, in row order, as NumPy type strings.
+
+inv      ns; invocation. 0 marks the end of the rows in use.
+ret      ns; completion, 0 while there is none.
+sent     ns; acquire: invocation of the earliest request that the grant rests on; lost: when its belief ended.
+         0 where it does not apply.
+ttl      ns; acquire: the effective TTL that the server gave. 0 for locks without one.
+token    fencing token of the grant, `NONE` where there is none.
+owner    identity of the grant (63 random bits), 0 for none. Identities are grants, never processes.
+value    write: the value written (unique in its lane); read: the value returned; `NONE` for the initial value.
+base     set workload. write: the value of the state that was read before; final read: number of elements.
+session  identity of the lease or session (etcd lease id, ZooKeeper session id), 0 for none.
+process  logical process; after an unknown outcome its thread goes on under a new number. Of a lane with n workers,
+         process p belongs to worker p mod n, and to its renewal thread where p div n is odd.
+error    index into the lane's table of error texts, 0 for none.
+key      index into the lane's keys.
+"""
+
+NONE = -1
+"""No token; the initial value."""
+
+
+class F(IntEnum):
+    """What an operation does."""
+
+    ACQUIRE = 1
+    TRY_ACQUIRE = 2
+    RENEW = 3
+    RELEASE = 4
+    READ = 5
+    WRITE = 6
+    SESSION_OPEN = 7
+    KEEP_ALIVE = 8
+    SESSION_CLOSE = 9
+    BELIEF = 10
+    """A probe of the client's own opinion: ok = it believes that it holds ``owner``, fail = it does not."""
+    LOST = 11
+    """The client noticed that it no longer holds ``owner``: from here on it is not inside. ``sent`` is when it was due
+    to notice: when its belief ended. Between the two it did not run."""
+
+
+class Outcome(IntEnum):
+    """How an operation ended. PENDING (no answer was ever recorded) is read as INFO."""
+
+    PENDING = 0
+    OK = 1
+    FAIL = 2
+    """It certainly did not happen."""
+    INFO = 3
+    """Unknown: it may have happened, may happen later, or never."""
+
+
+class Reason(IntEnum):
+    """Why an operation failed. Only HELD is evidence that somebody held the lock."""
+
+    NONE = 0
+    HELD = 1
+    NOT_OWNER = 2
+    STALE_TOKEN = 3
+    UNAVAILABLE = 4
+    DENIED = 5
+    TIMEOUT = 6
+    """An acquire whose own timeout passed and left nothing behind: no evidence of anything."""
+
+
+FINAL = 1
+"""flags: a read after everything else, when the trial had settled."""
+LATE = 2
+"""flags: a write sent on purpose after the release, to exercise the fence."""
+
+
+class Gate(IntEnum):
+    """Named points in a worker at which it can be frozen, stalled or killed."""
+
+    AFTER_ACQUIRE = 1
+    BETWEEN_READ_AND_WRITE = 2
+    BEFORE_RELEASE = 3
+    IN_RENEWAL = 4
+
+
+class Action(IntEnum):
+    """What happens at an armed gate."""
+
+    FREEZE = 1
+    """The whole process stops (SIGSTOP), renewal included, until it is continued: a long GC pause."""
+    STALL = 2
+    """Only the thread at the gate waits until it is disarmed; renewal goes on: a hung job."""
+    KILL = 3
+    """SIGKILL."""
+
+
+class Run(IntEnum):
+    """What the harness asks of a worker."""
+
+    WAIT = 0
+    GO = 1
+    FINISH = 2
+    """Release what is held, close the client and exit."""
+
+
+class State(IntEnum):
+    """How far a worker is."""
+
+    STARTING = 0
+    READY = 1
+    RUNNING = 2
+    DONE = 3
+    BROKEN = 4
+    """The adapter raised what it may not raise: the trial is aborted, the text is among the errors."""
