@@ -1,0 +1,38 @@
+"""Our connection to Docker Engine, by its Python SDK."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import docker
+from docker.errors import DockerException
+
+from infra import engine
+from infra.machine import Failed, NotPossible
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+TIMEOUT = 60
+"""Seconds for one request to the engine."""
+
+
+def connect() -> DockerClient:
+    """Connect to the engine that the docker command line uses. Raises NotPossible when there is none."""
+    try:
+        client = docker.DockerClient(base_url=_address(), timeout=TIMEOUT)
+        client.ping()
+    except DockerException as error:
+        raise NotPossible(f"{engine.NO_ENGINE} (python -m infra doctor says more)") from error
+    return client
+
+
+def _address() -> str:
+    """The SDK knows DOCKER_HOST but not the contexts of the command line."""
+    if host := os.environ.get("DOCKER_HOST"):
+        return host
+    try:
+        return engine.docker("context", "inspect", "--format", "{{.Endpoints.docker.Host}}").strip()
+    except Failed as error:
+        raise NotPossible(f"{engine.NO_ENGINE} (python -m infra doctor says more)") from error

@@ -1,0 +1,263 @@
+"""The star by hand: `python -m infra up`, `status`, `logs`, `cut`, `pause`, `resume`, `kill`, `start`, `heal`, `down`.
+
+Each function takes its arguments and returns the exit status; what goes wrong is a `machine.Trouble` that the caller
+turns into one. An environment made by `up` stays until `down`. The verbs work on the environment of a running test
+as well, to look into it, which then of course is a different test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from docker.errors import DockerException
+from requests import RequestException
+
+from infra import client as engine_client
+from infra import nodes, owner, reaper, star
+from infra.environment import Environment
+from infra.links import Cut
+from infra.machine import Failed, Unknown
+from infra.nodes import Node
+from infra.star import BACKENDS, GROUPS, STORE
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+BY_HAND: Final = "by-hand"
+"""Name of the environment that `up` makes unless told otherwise."""
+
+USUAL: Final = tuple(backend for backend in BACKENDS if backend != "postgres")
+"""What `up` boots when no backend is named."""
+
+
+def up(argv: Sequence[str]) -> int:
+    """`python -m infra up`: have an environment that stays, or add backends to it."""
+    parser = _parser("up", "Bring up an environment that stays until `down`, or add backends to the one there is.")
+    parser.add_argument(
+        "backends", nargs="*", metavar="BACKEND", help=f"of {', '.join(BACKENDS)}; {', '.join(USUAL)} if none"
+    )
+    parser.add_argument(
+        "--version-of", action="append", default=[], metavar="BACKEND=VERSION", help="as etcd=3.4, repeatable"
+    )
+    parser.add_argument("--env", default=BY_HAND, metavar="NAME", help=f"name of the environment ({BY_HAND})")
+    options = parser.parse_args(argv)
+    wanted: dict[str, str | None] = dict.fromkeys(options.backends)
+    for pair in options.version_of:
+        backend, _, version = pair.partition("=")
+        if not version:
+            parser.error(f"--version-of {pair}: say BACKEND=VERSION, as etcd=3.4")
+        wanted[backend] = version
+    if unknown := [backend for backend in wanted if backend not in BACKENDS]:
+        parser.error(f"no backend {unknown[0]!r}; there are {', '.join(BACKENDS)}")
+    with _engine_errors():
+        if any(found.name == options.env for found in reaper.find(engine_client.connect())):
+            environment = Environment.attach(options.env)
+            environment.boot(wanted or dict.fromkeys(USUAL))
+        else:
+            environment = _made(options.env, wanted or dict.fromkeys(USUAL))
+        _print_addresses(environment)
+    return 0
+
+
+def status(argv: Sequence[str]) -> int:
+    """`python -m infra status`: every environment, its nodes, leaders, links and what is done to them."""
+    parser = _parser("status", "Nodes, versions, leaders, links and active faults of every environment.")
+    parser.add_argument("--env", metavar="NAME", help="of this one only")
+    options = parser.parse_args(argv)
+    with _engine_errors():
+        client = engine_client.connect()
+        found = reaper.find(client)
+        for one in [_pick(found, options.env)] if options.env else found:
+            _print_status(client, one)
+    if not found:
+        print("no environments")
+    return 0
+
+
+def logs(argv: Sequence[str]) -> int:
+    """`python -m infra logs NODE`."""
+    parser = _parser("logs", "What a node, the store or toxiproxy wrote, with times.")
+    parser.add_argument("node", metavar="NODE")
+    with _environment(parser, argv) as (environment, options):
+        sys.stdout.buffer.write(environment.logs(options.node))
+    return 0
+
+
+def cut(argv: Sequence[str]) -> int:
+    """`python -m infra cut A B`."""
+    parser = _parser("cut", "Cut the link between two ends (c1, redis1, etcd2, store, ...) until `heal`.")
+    parser.add_argument("a", metavar="A")
+    parser.add_argument("b", metavar="B")
+    parser.add_argument("--how", choices=[how.value for how in Cut], default=Cut.DROP.value, help="drop if not said")
+    parser.add_argument("--one-way", action="store_true", help="only the bytes from A to B (drop and hold)")
+    with _environment(parser, argv) as (environment, options):
+        how = Cut(options.how)
+        if options.one_way and how is Cut.REFUSE:
+            parser.error("--one-way goes with --how drop or hold: a connection is refused to both ends")
+        (environment.links.block if options.one_way else environment.links.cut)(options.a, options.b, how)
+        _print_faults(environment)
+    return 0
+
+
+def pause(argv: Sequence[str]) -> int:
+    """`python -m infra pause NODE`."""
+    return _to_node("pause", "Freeze a node's processes; its connections stay open.", Node.pause, argv)
+
+
+def resume(argv: Sequence[str]) -> int:
+    """`python -m infra resume NODE`."""
+    return _to_node("resume", "Let a paused node go on.", Node.resume, argv)
+
+
+def kill(argv: Sequence[str]) -> int:
+    """`python -m infra kill NODE`."""
+    return _to_node("kill", "SIGKILL a node; its data stays for `start`.", Node.kill, argv)
+
+
+def start(argv: Sequence[str]) -> int:
+    """`python -m infra start NODE`."""
+    return _to_node("start", "Start a node that was killed, on the data that it had.", Node.start, argv)
+
+
+def heal(argv: Sequence[str]) -> int:
+    """`python -m infra heal`: undo every fault."""
+    parser = _parser("heal", "Undo everything: links, paused and killed nodes; returns when all members serve.")
+    with _environment(parser, argv) as (environment, _):
+        environment.heal()
+        _print_faults(environment)
+    return 0
+
+
+def down(argv: Sequence[str]) -> int:
+    """`python -m infra down`: remove environments, whole."""
+    parser = _parser("down", "Remove the environments made by hand, and those whose owner is gone.")
+    parser.add_argument("--env", metavar="NAME", help="remove this one, whoever owns it")
+    parser.add_argument("--all", action="store_true", help="remove those of running processes as well")
+    options = parser.parse_args(argv)
+    with _engine_errors():
+        client = engine_client.connect()
+        found = reaper.find(client)
+        for one in [_pick(found, options.env)] if options.env else found:
+            if options.env or options.all or one.dead or one.owners == {owner.KEPT}:
+                reaper.remove(client, one.name)
+                print(f"removed {one.name} ({one.things} containers, networks and volumes)")
+            else:
+                print(f"left {one.name}, which belongs to {_owner(one)} (--all removes it too)")
+    return 0
+
+
+# --- what the commands share ---
+
+
+def _parser(command: str, purpose: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(prog=f"python -m infra {command}", description=purpose, allow_abbrev=False)
+
+
+@contextlib.contextmanager
+def _environment(
+    parser: argparse.ArgumentParser, argv: Sequence[str]
+) -> Iterator[tuple[Environment, argparse.Namespace]]:
+    """The environment that a command is about: the one named, else that of `up`, else the only one there is."""
+    parser.add_argument("--env", metavar="NAME", help="which environment, where there are several")
+    options = parser.parse_args(argv)
+    with _engine_errors():
+        found = reaper.find(engine_client.connect())
+        if not found:
+            raise Failed("no environments (python -m infra up)")
+        names = [one.name for one in found]
+        if not options.env and len(found) > 1 and BY_HAND not in names:
+            raise Unknown(f"which environment? --env {' or '.join(names)}")
+        name = options.env or (BY_HAND if BY_HAND in names else names[0])
+        yield Environment.attach(_pick(found, name).name), options
+
+
+@contextlib.contextmanager
+def _engine_errors() -> Iterator[None]:
+    """Docker's exceptions as ours."""
+    try:
+        yield
+    except (DockerException, RequestException) as error:
+        raise Failed(f"Docker Engine: {error}") from error
+
+
+def _pick(found: Sequence[reaper.Found], name: str) -> reaper.Found:
+    for one in found:
+        if one.name == name:
+            return one
+    raise Unknown(f"no environment {name!r}; there are {', '.join(one.name for one in found) or 'none'}")
+
+
+def _made(name: str, wanted: dict[str, str | None]) -> Environment:
+    """A new environment with these backends, or nothing."""
+    environment = Environment.start(name=name, keep=True)
+    try:
+        environment.boot(wanted)
+    except BaseException:
+        environment.close()
+        raise
+    return environment
+
+
+def _to_node(command: str, purpose: str, verb: Callable[[Node], None], argv: Sequence[str]) -> int:
+    parser = _parser(command, purpose)
+    parser.add_argument("node", metavar="NODE")
+    with _environment(parser, argv) as (environment, options):
+        node = environment.node(options.node)
+        verb(node)
+        print(f"{node.name} is {node.state()}")
+    return 0
+
+
+def _owner(found: reaper.Found) -> str:
+    return ", ".join(owner.describe(label) for label in sorted(found.owners))
+
+
+def _print_addresses(environment: Environment) -> None:
+    """How to reach each node and the store."""
+    print(f"environment {environment.name}")
+    print(
+        f"  {'node':<10} {'version':<8} {'past the links':<22} " + " ".join(f"through c{group:<12}" for group in GROUPS)
+    )
+    for backend, cluster in environment.clusters.items():
+        told = cluster.versions()
+        rows = zip(
+            environment.direct(backend), *(environment.endpoints(backend, group) for group in GROUPS), strict=True
+        )
+        for node, (past, *through) in zip(cluster.nodes, rows, strict=True):
+            print(f"  {node.name:<10} {told[node.name]:<8} {past:<22} " + " ".join(f"{way:<21}" for way in through))
+    if "postgres" in environment.clusters:
+        print(f"  postgres   user postgres, password {environment.password}, database fencepost")
+    print(f"  {STORE:<10} past the links {environment.store_dsn(None)}")
+    for group in GROUPS:
+        print(f"  {'':<10} through c{group}     {environment.store_dsn(group)}")
+
+
+def _print_status(client: DockerClient, found: reaper.Found) -> None:
+    print(f"environment {found.name} ({_owner(found)})")
+    try:
+        environment = Environment.attach(found.name)
+    except Failed as error:
+        print(f"  {error}")
+        return
+    states = nodes.states(client, found.name)
+    for backend, cluster in environment.clusters.items():
+        leader = cluster.leader()
+        for node, health in zip(cluster.nodes, cluster.healths(), strict=True):
+            what = [states.get(node.name, "gone"), health.version if health else "does not serve"]
+            what += ["leader"] if node is leader else []
+            print(f"  {node.name:<10} {', '.join(what)}")
+        if not leader and backend in star.PEER_PORTS:
+            print(f"  {backend} has no leader")
+    for service in (STORE, "toxiproxy"):
+        print(f"  {service:<10} {states.get(service, 'gone')}")
+    print(f"  links      {len(environment.links.pairs())} ordered pairs")
+    _print_faults(environment)
+
+
+def _print_faults(environment: Environment) -> None:
+    faults = environment.links.active()
+    print("\n".join(f"  fault      {line}" for line in faults) if faults else "  no faults on links")

@@ -1,0 +1,138 @@
+"""docker-compose.yml, brought up by testcontainers, and its settings read back from what runs."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import CalledProcessError
+from typing import TYPE_CHECKING, Final
+
+from testcontainers.compose import DockerCompose
+
+from infra import slots, star
+from infra.machine import Failed
+from infra.slots import Taken
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+ROOT: Final = Path(__file__).parent.parent
+FILE: Final = "docker-compose.yml"
+PUBLISHED: Final = "infra/published.yml"
+"""Added where the bridges are out of reach; see infra/reach.py."""
+
+NET: Final = "fencepost.net"
+"""Label of Toxiproxy's container: the environment's subnet."""
+
+IMAGES: Final = {f"{name.upper()}_IMAGE" for name in ("toxiproxy", *star.BACKENDS, *star.NODES)}
+"""Variables of docker-compose.yml that name an image; a node's own goes before its backend's."""
+
+# What goes wrong is told by the exception; testcontainers would log the whole output besides.
+logging.getLogger("testcontainers.compose.compose").setLevel(logging.CRITICAL)
+
+_environment = threading.Lock()
+"""Held while the process environment is compose's: it is the only way to give DockerCompose variables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What docker-compose.yml is filled in with.
+
+    images   variables like ETCD_IMAGE or ETCD1_IMAGE -> names of images.
+    publish  whether Toxiproxy's ports are published on 127.0.0.1.
+    """
+
+    name: str
+    slot: int
+    owner: str
+    password: str
+    images: Mapping[str, str]
+    publish: bool = False
+
+    def variables(self) -> dict[str, str]:
+        """The variables of docker-compose.yml."""
+        return {
+            **self.images,
+            "FENCEPOST_ENV": self.name,
+            "FENCEPOST_NET": slots.net(self.slot),
+            "FENCEPOST_OWNER": self.owner,
+            "FENCEPOST_PASSWORD": self.password,
+            "COMPOSE_PROJECT_NAME": self.name,
+        }
+
+
+def up(settings: Settings, services: Sequence[str]) -> None:
+    """Create and start services, and what they depend on; returns when they are started, not when they are ready.
+
+    Raises Taken when the subnet is not free, Failed with one line otherwise.
+    """
+    files = [FILE, PUBLISHED] if settings.publish else [FILE]
+    compose = DockerCompose(ROOT, compose_file_name=files, wait=False, services=list(services))
+    try:
+        with _variables(settings.variables()):
+            compose.start()
+    except CalledProcessError as error:
+        raise _explain(error.stderr.decode(errors="replace")) from error
+
+
+def container(environment: str, service: str) -> str:
+    """Name of a service's container."""
+    return f"{environment}-{service}-1"
+
+
+def read(client: DockerClient, environment: str) -> Settings:
+    """The settings of an environment that runs, from its containers. Raises Failed when it has no centre."""
+    told = client.api.containers(all=True, filters={"label": f"com.docker.compose.project={environment}"})
+    containers = {one["Labels"]["com.docker.compose.service"]: one for one in told}
+    if not {"toxiproxy", star.STORE} <= containers.keys():
+        raise Failed(f"environment {environment} is not whole: python -m infra down --env {environment} removes it")
+    toxiproxy = containers["toxiproxy"]
+    store = client.api.inspect_container(containers[star.STORE]["Id"])
+    variables = dict(line.partition("=")[::2] for line in store["Config"]["Env"])
+    chosen = {f"{service.upper()}_IMAGE": one["Image"] for service, one in containers.items()}
+    for backend, members in star.MEMBERS.items():
+        if members[0] in containers:
+            chosen[f"{backend.upper()}_IMAGE"] = containers[members[0]]["Image"]
+    return Settings(
+        name=environment,
+        slot=int(toxiproxy["Labels"][NET].rpartition(".")[2]),
+        owner=toxiproxy["Labels"]["fencepost.owner"],
+        password=variables["POSTGRES_PASSWORD"],
+        images=chosen,
+        publish=any(port.get("PublicPort") for port in toxiproxy["Ports"]),
+    )
+
+
+@contextlib.contextmanager
+def _variables(ours: Mapping[str, str]) -> Iterator[None]:
+    """The process environment with our variables, without the user's own settings of compose and of images."""
+    with _environment:
+        before = dict(os.environ)
+        for name in before:
+            if name.startswith(("COMPOSE_", "FENCEPOST_")) or name in IMAGES:
+                del os.environ[name]
+        os.environ.update(ours)
+        try:
+            yield
+        finally:
+            for name in ours:
+                del os.environ[name]
+            os.environ.update(before)
+
+
+def _explain(said: str) -> Failed:
+    """What compose said, as one line that tells what to do."""
+    low = said.lower()
+    last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "it said nothing")
+    if "pool overlaps" in low:
+        return Taken("docker compose: the subnet was taken by another network")
+    if "no space left on device" in low:
+        return Failed(f"no space left on the disk of Docker Engine (docker system df says what fills it): {last}")
+    if "port is already allocated" in low or "address already in use" in low:
+        return Failed(f"a port or address that we need is in use: {last}")
+    return Failed(f"docker compose up: {last}")

@@ -1,0 +1,279 @@
+"""One environment: Toxiproxy, the fenced store, and the backends that were asked for.
+
+    environment = Environment.start()
+    redis = environment.ensure("redis")
+    environment.links.cut("c1", "redis1", Cut.DROP)
+    ...
+    environment.close()
+
+It is removed at `close`, when the process exits or is asked to terminate, and otherwise by the next `start` of
+anybody. Several may stand side by side. All verbs may be called from several threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Self
+
+from infra import client as engine_client
+from infra import compose, images, lifetime, machine, nodes, owner, probes, reaper, slots, star
+from infra.compose import Settings
+from infra.links import Links
+from infra.machine import Failed, Say, Unknown
+from infra.nodes import POLL, READY_WITHIN, Cluster, Node
+from infra.reach import Reach, needs_published
+from infra.slots import Taken
+from infra.star import BACKENDS, GROUPS, STORE
+from infra.toxiproxy import Api
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+__all__ = ["BACKENDS", "GROUPS", "Environment"]
+
+STORE_VERSION: Final = "17"
+"""PostgreSQL series of the store, whatever versions are under test."""
+
+
+class Environment:
+    """A star that runs. Made by `start` or, when another process made it, by `attach`."""
+
+    def __init__(self, client: DockerClient, settings: Settings) -> None:
+        """Not for callers: starts nothing. Toxiproxy's container must be there."""
+        self.name: Final = settings.name
+        self.owner: Final = settings.owner
+        self.password: Final = settings.password
+        self._client = client
+        self._settings = settings
+        self._changing = threading.Lock()
+        self._clusters: dict[str, Cluster] = {}
+        self._probes = probes.all_probes(settings.password)
+        self._reach = Reach.to(client, settings)
+        self._api = Api(*self._reach.api())
+        self.links: Final = Links(self._api)
+
+    # --- from nothing to ready, and back ---
+
+    @classmethod
+    def start(cls, *, name: str | None = None, say: Say = machine.say, keep: bool = False) -> Self:
+        """Bring up Toxiproxy and the store; the backends come with `ensure`. Removes what dead owners left.
+
+        With `keep` the environment outlives this process. Raises NotPossible without an engine and Failed when
+        something goes wrong; then nothing is left behind.
+        """
+        client = engine_client.connect()
+        reaper.reap(client, say)
+        name = name or f"fp-{os.getpid()}-{secrets.token_hex(2)}"
+        if any(found.name == name for found in reaper.find(client)):
+            raise Failed(f"there is an environment {name} already (python -m infra status)")
+        wanted = {
+            "TOXIPROXY_IMAGE": images.resolve("toxiproxy", say=say),
+            "STORE_IMAGE": images.resolve("postgres", STORE_VERSION, say=say),
+        }
+        for image in wanted.values():
+            images.ensure(image, say)
+        label = owner.KEPT if keep else owner.this_process()
+        chosen = {variable: image.name for variable, image in wanted.items()}
+        settings = Settings(name, 0, label, secrets.token_urlsafe(18), chosen, needs_published(client))
+        began = time.monotonic()
+        lifetime.exit_when_asked()
+        with _undone_on_error(client, name):
+            self = cls(client, _up_in_free_slot(client, settings))
+            _await("toxiproxy", self._api.answers)
+            self._api.populate(star.proxies())
+            self._await_paths("postgres", STORE)
+        if not keep:
+            lifetime.at_exit(lambda: self._close(threads=False))
+        say(f"environment {name}: links and store are ready ({time.monotonic() - began:.1f} s)")
+        return self
+
+    @classmethod
+    def attach(cls, name: str) -> Self:
+        """Take hold of an environment that another process made. Raises Failed when it is not there or not whole."""
+        client = engine_client.connect()
+        self = cls(client, compose.read(client, name))
+        states = nodes.states(client, name)
+        for backend in BACKENDS:
+            if all(node in states for node in star.MEMBERS[backend]):
+                self._clusters[backend] = self._cluster(backend)
+        return self
+
+    def ensure(self, backend: str, version: str | None = None, say: Say = machine.say) -> Cluster:
+        """The cluster of a backend, booted if it is not there yet; returns when every member serves.
+
+        version: see `infra.images.resolve`. Raises Unknown for what does not exist, Failed when another version of
+        it runs or it does not get ready.
+        """
+        self.boot({backend: version}, say)
+        return self.cluster(backend)
+
+    def boot(self, wanted: Mapping[str, str | None], say: Say = machine.say) -> None:
+        """Have all these backends (backend -> version) at once, which is faster than one by one; like `ensure`."""
+        chosen = {backend: images.resolve(backend, version, say) for backend, version in wanted.items()}
+        new = {f"{backend.upper()}_IMAGE": image.name for backend, image in chosen.items()}
+        for backend, version in wanted.items():
+            running = self._settings.images.get(variable := f"{backend.upper()}_IMAGE")
+            if version and running and running != new[variable]:
+                raise Failed(f"{self.name} runs {backend} of {running} and cannot have {new[variable]} as well")
+        for image in chosen.values():
+            images.ensure(image, say)
+        began = time.monotonic()
+        with self._changing:
+            # What runs stays as it is.
+            self._settings = replace(self._settings, images={**new, **self._settings.images})
+            absent = [backend for backend in wanted if backend not in self._clusters]
+            if absent:
+                compose.up(self._settings, [node for backend in absent for node in star.MEMBERS[backend]])
+            self._clusters.update({backend: self._cluster(backend) for backend in absent})
+        for backend in wanted:
+            self._clusters[backend].await_ready(READY_WITHIN)
+            self._await_paths(backend, *star.MEMBERS[backend])
+        if absent:
+            say(f"environment {self.name}: {', '.join(absent)} ready ({time.monotonic() - began:.1f} s)")
+
+    def close(self) -> None:
+        """Remove containers, networks and volumes. Idempotent. Raises Failed when something withstands."""
+        self._close(threads=True)
+
+    # --- what is there ---
+
+    @property
+    def clusters(self) -> Mapping[str, Cluster]:
+        """The clusters that were booted, by backend."""
+        return MappingProxyType(self._clusters)
+
+    def cluster(self, backend: str) -> Cluster:
+        """A cluster that was booted; KeyError otherwise."""
+        return self._clusters[backend]
+
+    def node(self, name: str) -> Node:
+        """A node of a cluster that was booted; raises Unknown with the list of those otherwise."""
+        there = {node.name: node for cluster in self.clusters.values() for node in cluster.nodes}
+        if name not in there:
+            raise Unknown(f"no node {name!r} in {self.name}; there are {', '.join(there)}")
+        return there[name]
+
+    def endpoints(self, backend: str, group: int) -> tuple[str, ...]:
+        """`host:port` of every node in order, through the links of a client group."""
+        return tuple("{}:{}".format(*self._reach.through(node, group)) for node in star.MEMBERS[backend])
+
+    def direct(self, backend: str) -> tuple[str, ...]:
+        """`host:port` of every node in order, by a way that no fault touches."""
+        return tuple("{}:{}".format(*self._reach.past(node)) for node in star.MEMBERS[backend])
+
+    def store_dsn(self, group: int | None) -> str:
+        """Where the store is for a client group, or, for None, by a way that no fault touches."""
+        host, port = self._reach.past(STORE) if group is None else self._reach.through(STORE, group)
+        return f"postgresql://postgres:{self.password}@{host}:{port}/fencepost"
+
+    def heal(self) -> None:
+        """Undo every fault: resume what is paused, start what is stopped, heal all links, and wait until all is ready.
+
+        In this order: Toxiproxy cannot be told anything about a link while it waits for the node at its end.
+        """
+        members = [node for cluster in self.clusters.values() for node in cluster.nodes]
+        for node in members:
+            node.resume()
+            if node.state() == "stopped":
+                node.start()
+        self.links.heal_all()
+        for cluster in self.clusters.values():
+            cluster.await_ready()
+
+    def logs(self, service: str) -> bytes:
+        """What a node, the store or Toxiproxy wrote, with times. Raises Unknown with the list of what there is."""
+        there = nodes.states(self._client, self.name)
+        if service not in there:
+            raise Unknown(f"{service!r} does not run in {self.name}; there are {', '.join(sorted(there))}")
+        said: bytes = self._client.api.logs(compose.container(self.name, service), timestamps=True)
+        return said
+
+    def unclean(self) -> list[str]:
+        """Everything that is not as at the start, a line each: links, containers, members. [] proves that all is."""
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            links = pool.submit(self.links.active)
+            states = pool.submit(nodes.states, self._client, self.name)
+            healths = {backend: cluster.healths() for backend, cluster in self.clusters.items()}
+        found = links.result()
+        for service in ("toxiproxy", STORE, *(node for backend in self.clusters for node in star.MEMBERS[backend])):
+            if (state := states.result().get(service, "gone")) != "running":
+                found.append(f"{service} is {state}")
+        for backend, told in healths.items():
+            found += [
+                f"{node} does not serve" for node, health in zip(star.MEMBERS[backend], told, strict=True) if not health
+            ]
+            if all(told) and not probes.whole(backend, told):
+                found.append(f"{backend} has no leader that all members follow")
+        return found
+
+    def _close(self, *, threads: bool) -> None:
+        for cluster in self._clusters.values():
+            cluster.close()
+        self._api.close()
+        reaper.remove(self._client, self.name, threads=threads)
+
+    def _cluster(self, backend: str) -> Cluster:
+        return Cluster(
+            [
+                Node(
+                    self._client,
+                    self.links,
+                    compose.container(self.name, node),
+                    node,
+                    self._reach.past(node),
+                    self._probes[backend],
+                )
+                for node in star.MEMBERS[backend]
+            ]
+        )
+
+    def _await_paths(self, backend: str, *members: str) -> None:
+        """Wait until every member answers past the proxies and through those of every client group."""
+        probe = self._probes[backend]
+        ways = {
+            f"{node} through {star.client(group)}": self._reach.through(node, group)
+            for node in members
+            for group in GROUPS
+        }
+        ways |= {node: self._reach.past(node) for node in members}
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            list(pool.map(lambda way: _await(way, lambda: probe(*ways[way]) is not None), ways))
+
+
+def _up_in_free_slot(client: DockerClient, settings: Settings) -> Settings:
+    """Start Toxiproxy and the store in the first slot that is free; returns the settings with that slot."""
+    with slots.free(client) as free:
+        for slot in free:
+            try:
+                compose.up(replace(settings, slot=slot), ["toxiproxy", STORE])
+            except Taken:
+                reaper.remove(client, settings.name)
+            else:
+                return replace(settings, slot=slot)
+    raise AssertionError("slots.free yields or raises")
+
+
+@contextlib.contextmanager
+def _undone_on_error(client: DockerClient, name: str) -> Iterator[None]:
+    """Leave nothing of an environment behind when its start fails, or is interrupted."""
+    try:
+        yield
+    except BaseException:
+        reaper.remove(client, name)
+        raise
+
+
+def _await(what: str, is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + READY_WITHIN
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise Failed(f"{what} does not answer within {READY_WITHIN:.0f} s")
+        time.sleep(POLL)

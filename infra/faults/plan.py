@@ -1,0 +1,172 @@
+"""A fault plan: what is done to one backend, when and for how long, as data.
+
+A plan is fixed before the run: whatever was left to chance is drawn from the seed and stored resolved, so that a plan
+read back from its file does the same again. Only who leads and who holds is found out at the moment of impact.
+
+    {"name": "isolate-leader-drop", "backend": "etcd", "seed": 7,
+     "steps": [{"fault": "isolate-leader-drop", "after": 1.0, "for": 1.5, "options": {}}]}
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from infra.faults.register import FAULTS, NO_FAULT
+from infra.star import BACKENDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from infra.faults.fault import Injury
+
+MOST_SECONDS: Final = 3600.0
+"""Longest `after` and `for`."""
+
+AFTER: Final = (0.6, 1.2)
+"""Seconds before a step, least and most: time in which the lock works as it should."""
+
+MORE: Final = 1.0
+"""Seconds before each further step of a plan and between its cycles."""
+
+
+class BadPlan(ValueError):
+    """A plan that cannot be run. One line that names the field and what it may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One fault of a plan.
+
+    after    seconds from the end of the step before, or from the start of the cycle.
+    for_     seconds between the proof that it is applied and the start of its heal.
+    options  what the fault needs to know, as it chose it.
+    """
+
+    fault: str
+    after: float
+    for_: float
+    options: Mapping[str, Any]
+
+    def injury(self, backend: str) -> Injury:
+        """The fault with its choices made. Raises ValueError("option: what is wrong")."""
+        return FAULTS[self.fault].make(backend, self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps one after the other, never two at once; run again from the first until the trial has what it needs."""
+
+    name: str
+    backend: str
+    seed: int
+    steps: tuple[Step, ...]
+
+    @property
+    def fault_names(self) -> tuple[str, ...]:
+        """What the trial is under, each once; `NO_FAULT` where nothing is done."""
+        return tuple(dict.fromkeys(step.fault for step in self.steps)) or (NO_FAULT,)
+
+    def describe(self) -> list[str]:
+        """For people, a line a step: "after 0.9 s: cut clients c2 from all nodes (drop) for 2.0 s"."""
+        if not self.steps:
+            return ["no fault"]
+        return [
+            f"{'after' if number == 0 else 'then, after'} {step.after:.1f} s: "
+            f"{step.injury(self.backend).describe()}" + (f" for {step.for_:.1f} s" if step.for_ else "")
+            for number, step in enumerate(self.steps)
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, for `from_json`."""
+        return {
+            "name": self.name,
+            "backend": self.backend,
+            "seed": self.seed,
+            "steps": [
+                {"fault": step.fault, "after": step.after, "for": step.for_, "options": dict(step.options)}
+                for step in self.steps
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, data: object) -> Self:
+        """The inverse of `to_json`, checked. Raises BadPlan."""
+        told = _fields(data, "plan", ("name", "backend", "seed", "steps"))
+        if not isinstance(told["name"], str) or not told["name"]:
+            raise BadPlan(f"name: must be a text, not {told['name']!r}")
+        backend = told["backend"]
+        if backend not in BACKENDS:
+            raise BadPlan(f"backend: must be one of {', '.join(BACKENDS)}, not {backend!r}")
+        if type(told["seed"]) is not int:
+            raise BadPlan(f"seed: must be a whole number, not {told['seed']!r}")
+        if not isinstance(told["steps"], list):
+            raise BadPlan(f"steps: must be a list, not {told['steps']!r}")
+        steps = tuple(_step(step, f"steps[{number}]", backend) for number, step in enumerate(told["steps"]))
+        return cls(told["name"], backend, told["seed"], steps)
+
+
+def parse(text: str) -> Plan:
+    """A plan from the text of its file. Raises BadPlan."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise BadPlan(f"not JSON: {error}") from error
+    return Plan.from_json(data)
+
+
+def compile_plan(fault_names: Sequence[str], seed: int, backend: str, ttl: float) -> Plan:
+    """The plan that does these faults once each, in this order. ttl: the longest of the lanes, in seconds.
+
+    Raises BadPlan for a fault that does not exist or does not apply to the backend.
+    """
+    names = [name for name in fault_names if name != NO_FAULT]
+    plan_name = "+".join(names) or NO_FAULT
+    rng = random.Random(f"{seed}:{plan_name}")
+    steps = []
+    for number, name in enumerate(names):
+        _check_applies(name, backend, "fault")
+        fault = FAULTS[name]
+        options = fault.choose(rng, backend) if fault.choose else {}
+        after = round(rng.uniform(*AFTER), 2) if number == 0 else MORE
+        steps.append(Step(name, after, round(fault.seconds + fault.ttls * ttl, 3), options))
+    return Plan(plan_name, backend, seed, tuple(steps))
+
+
+def _step(data: object, where: str, backend: str) -> Step:
+    told = _fields(data, where, ("fault", "after", "for", "options"))
+    _check_applies(told["fault"], backend, f"{where}.fault")
+    for name in ("after", "for"):
+        seconds = told[name]
+        if type(seconds) not in (int, float) or not 0 <= seconds <= MOST_SECONDS:
+            raise BadPlan(f"{where}.{name}: must be seconds from 0 to {MOST_SECONDS:.0f}, not {seconds!r}")
+    if not isinstance(told["options"], dict):
+        raise BadPlan(f"{where}.options: must be an object, not {told['options']!r}")
+    step = Step(told["fault"], float(told["after"]), float(told["for"]), dict(told["options"]))
+    try:
+        step.injury(backend)
+    except ValueError as error:
+        raise BadPlan(f"{where}.options.{error}") from error
+    return step
+
+
+def _check_applies(name: object, backend: str, where: str) -> None:
+    if not isinstance(name, str) or name not in FAULTS:
+        raise BadPlan(f"{where}: there is no {name!r}; there are {', '.join((NO_FAULT, *FAULTS))}")
+    if reason := FAULTS[name].applies(backend):
+        raise BadPlan(f"{where}: {name} does not apply to {backend}: {reason}")
+
+
+def _fields(data: object, where: str, names: Sequence[str]) -> dict[str, Any]:
+    """Exactly these fields of an object. Raises BadPlan."""
+    if not isinstance(data, dict):
+        raise BadPlan(f"{where}: must be an object, not {data!r}")
+    for name in names:
+        if name not in data:
+            raise BadPlan(f"{where}.{name}: is missing")
+    for name in data:
+        if name not in names:
+            raise BadPlan(f"{where}.{name}: there is no such field; there are {', '.join(names)}")
+    return data

@@ -1,0 +1,37 @@
+"""That what a process started ends with it: at its exit, and when it is asked to terminate."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Final, NoReturn
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
+"""Those that would end a Python process without a word. Ctrl-C is an exception already."""
+
+
+def exit_when_asked() -> None:
+    """Turn SIGTERM and SIGHUP into SystemExit, so that clean-ups run. Leaves handlers of others alone."""
+    if threading.current_thread() is threading.main_thread():
+        for number in SIGNALS:
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, _exit)
+
+
+def at_exit(clean_up: Callable[[], None]) -> None:
+    """Call `clean_up` when this process exits, but not when a child that it forked does."""
+    process = os.getpid()
+
+    def once() -> None:
+        if os.getpid() == process:
+            clean_up()
+
+    atexit.register(once)
+
+
+def _exit(number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)

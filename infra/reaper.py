@@ -1,0 +1,125 @@
+"""Removing environments, whole, by their labels: our own at the end, and those whose owner died before it could.
+
+Containers, networks and volumes all carry `fencepost.env` and `fencepost.owner` from the moment of their creation, so
+a half-started environment is found like a whole one. Several processes may reap at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from docker.errors import APIError, NotFound
+
+from infra import owner
+from infra.machine import Failed, Say
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+ENV: Final = "fencepost.env"
+OWNER: Final = "fencepost.owner"
+
+REMOVED_WITHIN: Final = 120.0
+"""Seconds until we give up. It measures two, and 22 on a machine with ten times more to do than it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An environment, or what is left of one. `owners` are the labels found; all of one environment agree."""
+
+    name: str
+    owners: frozenset[str]
+    things: int
+
+    @property
+    def dead(self) -> bool:
+        """Whether everyone who may have made it is certainly gone."""
+        return all(owner.is_dead(label) for label in self.owners)
+
+
+def find(client: DockerClient) -> list[Found]:
+    """Every environment on this engine, by name."""
+    owners: dict[str, set[str]] = {}
+    things: dict[str, int] = {}
+    for labels in _labels(client, ENV):
+        name = labels[ENV]
+        owners.setdefault(name, set()).add(labels.get(OWNER, ""))
+        things[name] = things.get(name, 0) + 1
+    return [Found(name, frozenset(owners[name]), things[name]) for name in sorted(owners)]
+
+
+def reap(client: DockerClient, say: Say) -> list[str]:
+    """Remove the environments whose owner is dead and return their names. Raises Failed."""
+    dead = [found.name for found in find(client) if found.dead]
+    for name in dead:
+        say(f"removing environment {name}, whose owner is gone")
+        _await_orphan(name)
+        remove(client, name)
+    return dead
+
+
+def remove(client: DockerClient, name: str, *, threads: bool = True) -> None:
+    """Remove an environment: containers (paused ones too), networks, volumes. Idempotent. Raises Failed.
+
+    threads: False while the interpreter exits, when it starts no more of them; then it takes three times as long.
+    """
+    deadline = time.monotonic() + REMOVED_WITHIN
+    filters = {"label": f"{ENV}={name}"}
+    with contextlib.ExitStack() as stack:
+        each = stack.enter_context(ThreadPoolExecutor(8, "reaper")).map if threads else map
+        while True:
+            containers = [told["Id"] for told in client.api.containers(all=True, quiet=True, filters=filters)]
+            trouble = list(each(lambda one: _try(client.api.remove_container, one, v=True, force=True), containers))
+            networks = [told["Id"] for told in client.api.networks(filters=filters)]
+            trouble += each(lambda one: _try(client.api.remove_network, one), networks)
+            volumes = [told["Name"] for told in client.api.volumes(filters=filters)["Volumes"] or ()]
+            trouble += each(lambda one: _try(client.api.remove_volume, one), volumes)
+            if not (containers or networks or volumes):
+                return
+            if time.monotonic() > deadline:
+                raise Failed(f"environment {name} could not be removed: {next(filter(None, trouble), 'no end')}")
+            if any(trouble):
+                time.sleep(0.1)  # another process is removing the same, or a container is still letting go
+
+
+def _try(removal: Callable[..., None], one: str, **how: bool) -> str | None:
+    """Remove something that another process may be removing too; returns what the engine had against it."""
+    try:
+        removal(one, **how)
+    except NotFound:
+        return None
+    except APIError as error:
+        return str(error.explanation)
+    return None
+
+
+def _labels(client: DockerClient, label: str) -> list[dict[str, str]]:
+    """The labels of everything that carries `label`."""
+    filters = {"label": label}
+    found: list[dict[str, Any]] = [
+        *client.api.containers(all=True, filters=filters),
+        *client.api.networks(filters=filters),
+        *(client.api.volumes(filters=filters)["Volumes"] or ()),
+    ]
+    return [thing["Labels"] for thing in found]
+
+
+def _await_orphan(name: str) -> None:
+    """Wait for a `docker compose up` that its killed parent left behind: it would go on creating what we remove."""
+    deadline = time.monotonic() + REMOVED_WITHIN
+    mark = f"\0FENCEPOST_ENV={name}\0".encode()
+    while time.monotonic() < deadline and any(_mentions(process, mark) for process in Path("/proc").glob("[0-9]*")):
+        time.sleep(0.1)
+
+
+def _mentions(process: Path, mark: bytes) -> bool:
+    try:
+        return b"docker" in (process / "comm").read_bytes() and mark in b"\0" + (process / "environ").read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+import redis as redis_client
+from kazoo.client import KazooClient
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from infra import nodes, probes
+from infra.environment import GROUPS, Environment
+from infra.links import Cut
+from infra.machine import Failed, Unknown
+from infra.nodes import Cluster, Node
+from infra.probes import Health
+
+ELECTED_WITHIN = 30.0
+"""Seconds; it measures one to three, and up to nine when ZooKeeper's first choice of a leader falls through."""
+
+
+@pytest.fixture(scope="module")
+def whole(environment: Environment) -> Environment:
+    environment.boot({"redis": None, "zookeeper": None, "etcd": None})
+    return environment
+
+
+@pytest.fixture
+def healed(whole: Environment) -> Iterator[Environment]:
+    yield whole
+    whole.heal()
+    assert whole.unclean() == []
+
+
+@pytest.mark.docker
+class TestEnvironment:
+    def test_all_is_ready(self, whole: Environment) -> None:
+        assert whole.unclean() == []
+        assert {backend: len(cluster.nodes) for backend, cluster in whole.clusters.items()} == {
+            "redis": 5,
+            "zookeeper": 3,
+            "etcd": 3,
+        }
+        for backend, cluster in whole.clusters.items():
+            assert cluster.ready()
+            assert set(cluster.versions()) == {node.name for node in cluster.nodes}
+            assert (cluster.leader() is None) == (backend == "redis")
+
+    def test_what_runs_is_taken_as_it_is(self, whole: Environment) -> None:
+        began = time.monotonic()
+        assert whole.ensure("redis") is whole.cluster("redis")
+        assert time.monotonic() - began < 2
+
+    def test_one_version_of_a_backend(self, whole: Environment) -> None:
+        with pytest.raises(Failed, match="cannot have fencepost/redis:bookworm as well"):
+            whole.ensure("redis", "7.0")
+
+    def test_unknown_names_are_told_with_what_there_is(self, whole: Environment) -> None:
+        with pytest.raises(Unknown, match="there are redis, zookeeper"):
+            whole.ensure("mysql")
+        with pytest.raises(Unknown, match="there are redis1"):
+            whole.node("redis9")
+        with pytest.raises(Unknown, match=r"etcd1.*toxiproxy"):
+            whole.logs("nobody")
+        with pytest.raises(KeyError):
+            whole.cluster("postgres")
+
+    def test_the_store_answers_every_group(self, whole: Environment) -> None:
+        for group in (None, *GROUPS):
+            with psycopg.connect(whole.store_dsn(group)) as connection:
+                row = connection.execute("SHOW fsync").fetchone()
+                assert row == ("off",)
+
+    def test_another_process_can_take_hold_of_it(self, healed: Environment) -> None:
+        other = Environment.attach(healed.name)
+        assert other.clusters.keys() == healed.clusters.keys()
+        assert other.store_dsn(2) == healed.store_dsn(2)
+        other.links.cut("c2", "etcd1", Cut.DROP)
+        assert healed.links.active() == ["c2 <-> etcd1: bytes dropped"]
+
+    def test_everything_unclean_is_told(self, healed: Environment) -> None:
+        healed.links.block("etcd1", "etcd2", Cut.HOLD)
+        healed.node("redis2").pause()
+        healed.node("redis4").kill()
+        assert healed.unclean() == [
+            "etcd1 -> etcd2: bytes held",
+            "redis2 is paused",
+            "redis4 is stopped",
+            "redis2 does not serve",
+            "redis4 does not serve",
+        ]
+
+    def test_logs(self, whole: Environment) -> None:
+        assert b"Ready to accept connections" in whole.node("redis1").logs()
+        assert b"database system is ready" in whole.logs("store")
+
+
+@pytest.mark.docker
+class TestNodes:
+    def test_a_paused_node_is_silent_and_then_goes_on(self, healed: Environment) -> None:
+        node = healed.node("redis3")
+        client = _redis(healed.endpoints("redis", 1)[2], timeout=5)
+        client.set("paused", "before")
+        node.pause()
+        node.pause()
+        assert node.state() == "paused"
+        assert not node.ready()
+        answers: list[object] = []
+        asking = threading.Thread(target=lambda: answers.append(client.get("paused")))
+        asking.start()
+        asking.join(0.3)
+        assert answers == []
+        node.resume()
+        node.resume()
+        asking.join(5)
+        assert answers == [b"before"]
+        assert node.state() == "running"
+
+    def test_a_killed_redis_refuses_and_keeps_its_data(self, healed: Environment) -> None:
+        node = healed.node("redis2")
+        _redis(healed.endpoints("redis", 1)[1]).set("kept", "yes")
+        node.kill()
+        node.kill()
+        assert node.state() == "stopped"
+        assert not node.ready()
+        with pytest.raises(redis_client.ConnectionError, match="refused"):
+            _redis(healed.endpoints("redis", 1)[1]).ping()
+        healed.links.heal_all()  # does not bring the dead back
+        with pytest.raises(redis_client.ConnectionError, match="refused"):
+            _redis(healed.endpoints("redis", 1)[1]).ping()
+        node.start()
+        healed.cluster("redis").await_ready()
+        assert _redis(healed.endpoints("redis", 1)[1]).get("kept") == b"yes"
+
+    def test_a_cut_outlasts_the_death_of_its_node(self, healed: Environment) -> None:
+        healed.links.cut("c1", "redis2", Cut.REFUSE)
+        healed.node("redis2").kill()
+        healed.node("redis2").start()
+        healed.cluster("redis").await_ready()
+        assert healed.links.active() == ["c1 <-> redis2: refused"]
+        assert _redis(healed.endpoints("redis", 2)[1]).ping()
+
+    def test_a_paused_node_can_be_killed(self, healed: Environment) -> None:
+        healed.node("redis1").pause()
+        healed.node("redis1").kill()
+        assert healed.node("redis1").state() == "stopped"
+
+    def test_killed_members_keep_their_data(self, healed: Environment) -> None:
+        zookeeper = KazooClient(hosts=",".join(healed.endpoints("zookeeper", 1)), timeout=4)
+        zookeeper.start()
+        zookeeper.create("/kept", b"yes")
+        zookeeper.stop()
+        zookeeper.close()
+        _etcd(healed.direct("etcd")[0], "put", key="kept", value="yes")
+        victims = [healed.node(name) for name in ("zk1", "zk2", "etcd1", "etcd2")]
+        for victim in victims:
+            victim.kill()
+        for backend in ("zookeeper", "etcd"):
+            _await_leader(healed.cluster(backend), lambda leader: leader is None)
+        for victim in victims:
+            victim.start()
+        for backend in ("zookeeper", "etcd"):
+            healed.cluster(backend).await_ready()
+        told = _etcd(healed.direct("etcd")[1], "range", key="kept")
+        assert told["kvs"][0]["value"] == base64.b64encode(b"yes").decode()
+        zookeeper = KazooClient(hosts=healed.direct("zookeeper")[0], timeout=4)
+        zookeeper.start()
+        assert zookeeper.get("/kept")[0] == b"yes"
+        zookeeper.stop()
+        zookeeper.close()
+
+    @pytest.mark.parametrize("backend", ["zookeeper", "etcd"])
+    @pytest.mark.parametrize("how", list(Cut))
+    def test_the_leader_is_who_the_majority_follows(self, healed: Environment, backend: str, how: Cut) -> None:
+        cluster = healed.cluster(backend)
+        old = cluster.leader()
+        assert old
+        for other in cluster.nodes:
+            if other is not old:
+                healed.links.cut(old.name, other.name, how)
+        new = _await_leader(cluster, lambda leader: leader not in (None, old))
+        assert not cluster.ready()
+        assert {str(cluster.leader()) for _ in range(20)} == {str(new)}
+        began = time.monotonic()
+        healed.links.heal_all()
+        # Held bytes of connections that are dead by now once blocked this for minutes.
+        assert time.monotonic() - began < 4
+        cluster.await_ready()
+
+
+class TestLeader:
+    """Whom to believe, from what members say."""
+
+    def test_zookeeper_the_later_epoch_counts(self) -> None:
+        old, new = Health("3.9.3", term=4, leader="leader"), Health("3.9.3", term=5, leader="leader")
+        follower = Health("3.9.3", term=5, leader="follower")
+        assert probes.leader("zookeeper", [old, new, follower]) == 1
+        assert probes.leader("zookeeper", [new, old, follower]) == 0
+        assert probes.leader("zookeeper", [None, None, follower]) is None
+
+    def test_etcd_a_majority_counts(self) -> None:
+        def member(me: str, leader: str, term: int) -> Health:
+            return Health("3.5.16", term=term, me=me, leader=leader)
+
+        assert probes.leader("etcd", [member("a", "a", 2), member("b", "a", 2), member("c", "a", 2)]) == 0
+        assert probes.leader("etcd", [member("a", "a", 2), member("b", "b", 3), member("c", "b", 3)]) == 1
+        assert probes.leader("etcd", [member("a", "a", 2), None, None]) is None
+        assert probes.leader("etcd", [member("a", "a", 2), member("b", "b", 3), None]) is None
+
+    def test_whole_is_all_behind_one(self) -> None:
+        leader, follower = Health("3.9.3", leader="leader"), Health("3.9.3", leader="follower")
+        assert probes.whole("zookeeper", [follower, leader, follower])
+        assert not probes.whole("zookeeper", [leader, leader, follower])
+        assert not probes.whole("zookeeper", [follower, leader, None])
+        assert probes.whole("redis", [Health("8.0.2")] * 5)
+
+
+def _await_leader(cluster: Cluster, wanted: Callable[[Node | None], bool]) -> Node | None:
+    """The first answer to "who leads" that is as wanted."""
+    deadline = time.monotonic() + ELECTED_WITHIN
+    while not wanted(leader := cluster.leader()):
+        assert time.monotonic() < deadline, f"{cluster.backend} is led by {leader}"
+        time.sleep(nodes.POLL)
+    return leader
+
+
+def _redis(address: str, timeout: float = 2.0) -> redis_client.Redis:
+    host, _, port = address.rpartition(":")
+    return redis_client.Redis(host=host, port=int(port), socket_timeout=timeout, retry=Retry(NoBackoff(), 0))
+
+
+def _etcd(address: str, verb: str, **texts: str) -> dict[str, list[dict[str, str]]]:
+    body = json.dumps({name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}).encode()
+    with urllib.request.urlopen(f"http://{address}/v3/kv/{verb}", body, timeout=10) as answer:
+        told: dict[str, list[dict[str, str]]] = json.load(answer)
+    return told

@@ -1,0 +1,151 @@
+"""Plans as data: what is drawn from the seed, what people read, and what a bad file is told."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.faults.plan import BadPlan, Plan, compile_plan, parse
+from infra.faults.register import FAULTS
+from infra.star import BACKENDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CELLS = [(name, backend) for name in FAULTS for backend in BACKENDS if FAULTS[name].applies(backend) is None]
+EXPECTED = [
+    "cut-client-refuse",
+    "cut-client-drop",
+    "cut-client-hold",
+    "cut-nodes-refuse",
+    "cut-nodes-drop",
+    "cut-nodes-hold",
+    "isolate-leader-refuse",
+    "isolate-leader-drop",
+    "isolate-leader-hold",
+    "cut-minority-drop",
+    "slow-links",
+    "pause-server",
+    "kill-server",
+    "freeze-holder",
+    "late-write",
+    "kill-holder",
+]
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def test_the_register_has_the_faults_of_the_list() -> None:
+    assert list(FAULTS) == EXPECTED
+    assert all(name == fault.name and fault.summary for name, fault in FAULTS.items())
+
+
+@pytest.mark.parametrize(("name", "backend"), CELLS)
+@given(seed=st.integers(0, 2**63))
+def test_a_plan_read_back_does_the_same(name: str, backend: str, seed: int) -> None:
+    plan = compile_plan([name], seed, backend, ttl=2.0)
+    assert parse(json.dumps(plan.to_json())) == plan == compile_plan([name], seed, backend, ttl=2.0)
+    assert plan.fault_names == (name,)
+    [line] = plan.describe()
+    assert line.startswith("after ")
+
+
+def test_seeds_choose_differently() -> None:
+    drawn = {json.dumps(compile_plan(["kill-server"], seed, "redis", 1.0).to_json()["steps"]) for seed in range(50)}
+    assert len(drawn) > 10
+
+
+@given(seed=st.integers(0, 1000), name=st.sampled_from(["pause-server", "kill-server", "cut-minority-drop"]))
+def test_of_redis_a_minority_with_the_first_server_is_hit(seed: int, name: str) -> None:
+    nodes = compile_plan([name], seed, "redis", 1.0).steps[0].options["nodes"]
+    assert nodes[0] == "redis1"
+    assert len(nodes) <= 2
+
+
+def test_lines_for_people() -> None:
+    plan = compile_plan(["isolate-leader-drop", "freeze-holder"], 7, "etcd", ttl=2.0)
+    first, second = plan.describe()
+    after = plan.steps[0].after
+    assert first == f"after {after:.1f} s: isolate the leader from its peers (drop) until they notice, and for 1.5 s"
+    assert second == "then, after 1.0 s: freeze a holder of every lane, about to write, for 3.2 s"
+    assert compile_plan(["none"], 7, "etcd", 2.0).describe() == ["no fault"]
+    assert compile_plan(["none"], 7, "etcd", 2.0).fault_names == ("none",)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_does_not_apply_says_why(backend: str) -> None:
+    for name, fault in FAULTS.items():
+        if reason := fault.applies(backend):
+            with pytest.raises(BadPlan, match=f"{name} does not apply to {backend}: {reason}"):
+                compile_plan([name], 1, backend, 1.0)
+
+
+def _at(step: str, value: object) -> Callable[[dict[str, Any]], object]:
+    return lambda plan: plan["steps"][0].__setitem__(step, value)
+
+
+BAD: list[tuple[Callable[[dict[str, Any]], object], str]] = [
+    (lambda plan: plan.pop("seed"), "plan.seed: is missing"),
+    (lambda plan: plan.update(speed=1), "plan.speed: there is no such field"),
+    (lambda plan: plan.update(seed="1"), "seed: must be a whole number"),
+    (lambda plan: plan.update(name=""), "name: must be a text"),
+    (lambda plan: plan.update(backend="etc"), "backend: must be one of redis, zookeeper"),
+    (lambda plan: plan.update(backend="etcd"), r"steps\[0\].options.nodes: must be a list of leader, etcd1"),
+    (lambda plan: plan.update(steps={}), "steps: must be a list"),
+    (lambda plan: plan.update(steps=[1]), r"steps\[0\]: must be an object"),
+    (_at("fault", "kill"), r"steps\[0\].fault: there is no 'kill'; there are none, cut-client-refuse"),
+    (_at("fault", "isolate-leader-drop"), "five independent servers have no leader"),
+    (_at("after", -1), r"steps\[0\].after: must be seconds from 0 to 3600, not -1"),
+    (_at("for", True), r"steps\[0\].for: must be seconds"),
+    (_at("for", float("nan")), r"steps\[0\].for: must be seconds"),
+    (_at("options", []), r"steps\[0\].options: must be an object"),
+    (_at("options", {}), r"steps\[0\].options.nodes: is missing"),
+    (_at("options", {"nodes": ["redis9"]}), r"steps\[0\].options.nodes: must be a list of redis1"),
+    (_at("options", {"nodes": ["redis1", "redis1"]}), r"steps\[0\].options.nodes: must be at most 2 different"),
+    (_at("options", {"nodes": ["redis1"], "x": 1}), r"steps\[0\].options.x: there is no such option"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "message"), BAD)
+def test_a_bad_plan_names_its_field(spoil: Callable[[dict[str, Any]], object], message: str) -> None:
+    data = compile_plan(["kill-server"], 1, "redis", 1.0).to_json()
+    spoil(data)
+    with pytest.raises(BadPlan, match=message) as caught:
+        Plan.from_json(data)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_json() -> None:
+    with pytest.raises(BadPlan, match="not JSON: Expecting"):
+        parse("steps:")
+
+
+@given(cell=st.sampled_from(CELLS), field=st.sampled_from(["fault", "after", "for", "options"]), value=JSON)
+def test_any_value_anywhere_is_taken_or_refused_in_order(cell: tuple[str, str], field: str, value: object) -> None:
+    data = compile_plan([cell[0]], 1, cell[1], 1.0).to_json()
+    data["steps"][0][field] = value
+    try:
+        plan = Plan.from_json(data)
+    except BadPlan:
+        return
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+@given(cell=st.sampled_from(CELLS), value=JSON)
+def test_any_option_is_taken_or_refused_in_order(cell: tuple[str, str], value: object) -> None:
+    data = compile_plan([cell[0]], 1, cell[1], 1.0).to_json()
+    for name in data["steps"][0]["options"]:
+        data["steps"][0]["options"][name] = value
+    try:
+        plan = Plan.from_json(data)
+    except BadPlan:
+        return
+    assert plan.describe()

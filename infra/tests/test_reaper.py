@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+import pytest
+from docker import DockerClient
+
+from infra import client as engine_client
+from infra import nodes, owner, reaper
+from infra.environment import Environment
+from infra.star import STORE
+
+STAYS = """
+import sys
+from infra.environment import Environment
+environment = Environment.start(name=sys.argv[1], say=lambda line: None)
+print(environment.store_dsn(None), flush=True)
+sys.stdin.read()
+"""
+
+FAILS = """
+import sys
+from infra import environment
+def fail(*_): raise RuntimeError("on purpose")
+environment.Environment._await_paths = fail
+environment.Environment.start(name=sys.argv[1])
+"""
+
+FAILS_HALF_WAY = """
+import sys
+from infra import compose, environment
+up = compose.up
+def fail(settings, services):
+    up(settings, services[:1])
+    raise KeyboardInterrupt
+compose.up = fail
+environment.Environment.start(name=sys.argv[1])
+"""
+
+
+class TestOwner:
+    def test_we_live(self) -> None:
+        assert not owner.is_dead(owner.this_process())
+        assert owner.describe(owner.this_process()) == f"process {os.getpid()}"
+
+    def test_a_child_that_ended_is_dead(self) -> None:
+        code = "from infra import owner; print(owner.this_process())"
+        label = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+        assert owner.is_dead(label)
+        assert owner.describe(label).endswith("which is gone")
+
+    @pytest.mark.parametrize(
+        ("part", "value", "dead"),
+        [
+            (4, "1", True),  # our number, but started at another time: it was given away again
+            (1, "another-boot", True),
+            (0, "another-machine", False),
+            (2, "another-container", False),
+        ],
+    )
+    def test_only_what_is_certainly_dead_is(self, part: int, value: str, dead: bool) -> None:
+        label = owner.this_process().split("/")
+        label[part] = value
+        assert owner.is_dead("/".join(label)) is dead
+
+    @pytest.mark.parametrize("label", [owner.KEPT, "", "by somebody", "a/b/c/d/e"])
+    def test_what_we_do_not_understand_is_not_ours(self, label: str) -> None:
+        assert not owner.is_dead(label)
+
+
+@pytest.mark.docker
+class TestWithAnEngine:
+    @pytest.fixture
+    def client(self) -> DockerClient:
+        return engine_client.connect()
+
+    @pytest.fixture
+    def name(self, request: pytest.FixtureRequest, client: DockerClient) -> Iterator[str]:
+        name = f"fp-test-{os.getpid()}-{abs(hash(request.node.name)) % 10**6}"
+        yield name
+        reaper.remove(client, name)
+
+    def test_what_a_killed_process_leaves_is_reaped(self, client: DockerClient, name: str) -> None:
+        with _process(STAYS, name) as (process, said):
+            said.readline()
+            client.api.pause(f"{name}-{STORE}-1")
+            assert name not in reaper.reap(client, lambda line: None)
+            process.kill()
+            process.wait()
+        assert _left(client, name) > 2
+        assert name in reaper.reap(client, lambda line: None)
+        assert _left(client, name) == 0
+
+    def test_it_is_reaped_although_its_start_was_not_finished(self, client: DockerClient, name: str) -> None:
+        with _process(STAYS, name) as (process, _):
+            while not _left(client, name):
+                pass
+            process.kill()
+            process.wait()
+        reaper.reap(client, lambda line: None)
+        assert _left(client, name) == 0
+
+    def test_a_process_that_is_asked_to_end_cleans_up(self, client: DockerClient, name: str) -> None:
+        with _process(STAYS, name) as (process, said):
+            said.readline()
+            process.terminate()
+            assert process.wait(60) == 128 + signal.SIGTERM
+        assert _left(client, name) == 0
+
+    @pytest.mark.parametrize("code", [FAILS, FAILS_HALF_WAY])
+    def test_a_failed_start_leaves_nothing(self, client: DockerClient, name: str, code: str) -> None:
+        with _process(code, name) as (process, _):
+            assert process.wait(60) != 0
+        assert _left(client, name) == 0
+
+    def test_an_interrupted_start_leaves_nothing(self, client: DockerClient, name: str) -> None:
+        with _process(STAYS, name) as (process, _):
+            while not _left(client, name):
+                pass
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+        assert _left(client, name) == 0
+
+    def test_two_side_by_side(self, client: DockerClient, name: str, environment: Environment) -> None:
+        with _process(STAYS, name) as (process, said):
+            theirs = said.readline()
+            ours = environment.store_dsn(None)
+            assert theirs.rpartition("@")[2] != ours.rpartition("@")[2]
+            process.communicate()
+        assert _left(client, name) == 0
+        assert environment.unclean() == []
+
+    def test_what_is_kept_outlives_its_maker(self, client: DockerClient, name: str) -> None:
+        code = STAYS.replace("name=sys.argv[1]", "name=sys.argv[1], keep=True")
+        with _process(code, name) as (process, said):
+            said.readline()
+            process.kill()
+            process.wait()
+        assert reaper.reap(client, lambda line: None).count(name) == 0
+        assert nodes.states(client, name) == {"toxiproxy": "running", STORE: "running"}
+
+
+@contextmanager
+def _process(code: str, name: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout
+        try:
+            yield process, process.stdout
+        finally:
+            process.kill()
+
+
+def _left(client: DockerClient, name: str) -> int:
+    return sum(found.things for found in reaper.find(client) if found.name == name)

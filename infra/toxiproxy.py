@@ -1,0 +1,164 @@
+"""The API of Toxiproxy, through toxiproxy-python, with what that package leaves out.
+
+Added: a time limit on every request, errors on every status that is not success, the update of a toxic, all proxies
+in one request, and a look at the result after every change. The package keeps the server's address in a class, which
+allows one server per process; every `Api` here has a subclass of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import requests
+from toxiproxy.api import APIConsumer
+from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
+
+from infra.machine import Failed
+from infra.star import Proxy
+
+TIMEOUT: Final = 5.0
+"""Seconds for one request; they measure 2 ms."""
+
+Stream = Literal["upstream", "downstream"]
+"""Direction of bytes as Toxiproxy names it: upstream runs from who dialled to who listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Toxic:
+    """What is done to the bytes of one direction of a proxy."""
+
+    name: str
+    type: str
+    stream: Stream
+    attributes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A proxy as it shall be: switched on or off, some toxics gone, some there. None leaves the switch alone."""
+
+    proxy: str
+    enabled: bool | None = None
+    remove: tuple[str, ...] = ()
+    add: tuple[Toxic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyState:
+    """A proxy as the server tells it."""
+
+    name: str
+    enabled: bool
+    toxics: Mapping[str, Toxic] = field(default_factory=dict)
+
+
+class Api:
+    """One Toxiproxy. Safe to call from several threads."""
+
+    def __init__(self, host: str, port: int) -> None:
+        """Does not connect."""
+        self._server: type[APIConsumer] = type("Server", (APIConsumer,), {"host": host, "port": port})
+        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="toxiproxy")
+
+    def answers(self) -> bool:
+        """Whether the server is up."""
+        try:
+            return self._ask("get", "/version", timeout=1.0).ok
+        except Failed:
+            return False
+
+    def populate(self, proxies: Iterable[Proxy]) -> None:
+        """Create the proxies that are missing; those that exist stay as they are. Raises Failed."""
+        wanted = list(proxies)
+        have = self.state()
+        missing = [
+            {"name": proxy.name, "listen": proxy.listen, "upstream": proxy.upstream, "enabled": True}
+            for proxy in wanted
+            if proxy.name not in have
+        ]
+        if missing:
+            self._ask("post", "/populate", json=missing)
+        if absent := {proxy.name for proxy in wanted} - self.state().keys():
+            raise Failed(f"toxiproxy did not create {', '.join(sorted(absent))}")
+
+    def state(self) -> dict[str, ProxyState]:
+        """Every proxy by name, with its toxics. Raises Failed."""
+        return {name: _parse(told) for name, told in self._ask("get", "/proxies").json().items()}
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Make the changes, in parallel, and prove that the server lists their result. Raises Failed.
+
+        Idempotent: what is so already is left alone, and connections through it live on.
+        """
+        changes = list(changes)
+        before = self.state()
+        if unknown := [change.proxy for change in changes if change.proxy not in before]:
+            raise Failed(f"toxiproxy has no proxy {', '.join(unknown)}: was it restarted?")
+        list(self._pool.map(lambda change: self._make(change, before[change.proxy]), changes))
+        after = self.state()
+        if wrong := [change.proxy for change in changes if not _is_so(change, after[change.proxy])]:
+            raise Failed(f"toxiproxy accepted a change of {', '.join(wrong)} but does not show it")
+
+    def close(self) -> None:
+        """End our threads."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _make(self, change: Change, now: ProxyState) -> None:
+        path = f"/proxies/{change.proxy}"
+        for name in change.remove:
+            if name in now.toxics:
+                self._ask("delete", f"{path}/toxics/{name}")
+        for toxic in change.add:
+            there = None if toxic.name in change.remove else now.toxics.get(toxic.name)
+            if there == toxic:
+                continue
+            if there and (there.type, there.stream) == (toxic.type, toxic.stream):
+                self._ask("post", f"{path}/toxics/{toxic.name}", json={"attributes": dict(toxic.attributes)})
+                continue
+            if there:
+                self._ask("delete", f"{path}/toxics/{toxic.name}")
+            told = {
+                "name": toxic.name,
+                "type": toxic.type,
+                "stream": toxic.stream,
+                "attributes": dict(toxic.attributes),
+            }
+            self._ask("post", f"{path}/toxics", json=told)
+        if change.enabled is not None and change.enabled != now.enabled:
+            self._ask("post", path, json={"enabled": change.enabled})
+
+    def _ask(
+        self, verb: Literal["get", "post", "delete"], path: str, *, json: object = None, timeout: float = TIMEOUT
+    ) -> requests.Response:
+        """One request. Raises Failed unless the server says that it was done."""
+        call: Callable[..., requests.Response] = getattr(self._server, verb)
+        options = {"json": json} if json is not None else {}
+        try:
+            # Never by way of the user's http_proxy: this address means something here only.
+            answer = call(path, timeout=timeout, proxies={"http": None}, **options)
+            answer.raise_for_status()
+        except requests.ReadTimeout as error:
+            raise Failed(f"toxiproxy: {verb} {path}: no answer within {timeout:.0f} s") from error
+        except (requests.RequestException, ProxyExists, NotFound, InvalidToxic) as error:
+            raise Failed(f"toxiproxy: {verb} {path}: {error}") from error
+        return answer
+
+
+def _is_so(change: Change, now: ProxyState) -> bool:
+    added = {toxic.name: toxic for toxic in change.add}
+    return (
+        change.enabled in (None, now.enabled)
+        and not (set(change.remove) - added.keys()) & now.toxics.keys()
+        and all(now.toxics.get(name) == toxic for name, toxic in added.items())
+    )
+
+
+def _parse(told: Mapping[str, Any]) -> ProxyState:
+    toxics = {
+        toxic["name"]: Toxic(toxic["name"], toxic["type"], toxic["stream"], dict(toxic["attributes"]))
+        for toxic in told["toxics"]
+    }
+    return ProxyState(told["name"], told["enabled"], toxics)
