@@ -1,0 +1,101 @@
+"""The matrix as data: locks by faults, what each square must show first, and what must be told at length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from checkers.claims import NO_FAULT, Word, heaviest
+from results.record import Cell, settled
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """All judgements of one lock under one fault.
+
+    first  those that carry the heaviest word.
+    """
+
+    word: Word
+    counts: tuple[tuple[Word, int], ...]
+    first: tuple[Cell, ...]
+    cells: tuple[Cell, ...]
+
+    @property
+    def properties(self) -> tuple[str, ...]:
+        """Of the heaviest word."""
+        return tuple(dict.fromkeys(cell.property for cell in self.first if cell.property))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Cells that say the same of one lock, property and fault, for the same reason and with the same story."""
+
+    first: Cell
+    lanes: int = 1
+    trials: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Faults are in alphabetical order after `none`, locks in alphabetical order."""
+
+    locks: tuple[str, ...]
+    faults: tuple[str, ...]
+    squares: Mapping[tuple[str, str], Square]
+    """By (fault, lock)."""
+
+
+def grid(cells: Iterable[Cell]) -> Grid:
+    """The matrix of what is settled."""
+    cells = settled(cells)
+    placed = [cell for cell in cells if cell.lock and cell.fault]
+    locks = sorted({cell.lock for cell in placed})
+    faults = sorted({cell.fault for cell in placed}, key=lambda name: (name != NO_FAULT, name))
+    squares: dict[tuple[str, str], list[Cell]] = {}
+    for cell in placed:
+        squares.setdefault((cell.fault, cell.lock), []).append(cell)
+    return Grid(tuple(locks), tuple(faults), {key: _square(mine) for key, mine in squares.items()})
+
+
+def _square(cells: list[Cell]) -> Square:
+    words = [cell.word for cell in cells]
+    word = heaviest(words)
+    return Square(
+        word,
+        tuple((each, words.count(each)) for each in Word if each in words),
+        tuple(cell for cell in cells if cell.word is word),
+        tuple(cells),
+    )
+
+
+def counts(cells: Iterable[Cell]) -> list[tuple[Word, int]]:
+    """Each word that occurs, heaviest first."""
+    words = [cell.word for cell in settled(cells)]
+    return [(word, words.count(word)) for word in Word if word in words]
+
+
+def failures(cells: Iterable[Cell]) -> list[Case]:
+    """What fails the run, heaviest first."""
+    return _cases(cell for cell in settled(cells) if cell.word.fails)
+
+
+def documented(cells: Iterable[Cell]) -> list[Case]:
+    """What was broken as documented."""
+    return _cases(cell for cell in settled(cells) if cell.word is Word.BROKEN_AS_DOCUMENTED)
+
+
+def not_run(cells: Iterable[Cell]) -> list[Cell]:
+    """What was not applicable."""
+    return [cell for cell in cells if cell.word is Word.NOT_APPLICABLE]
+
+
+def _cases(cells: Iterable[Cell]) -> list[Case]:
+    found: dict[tuple[object, ...], list[Cell]] = {}
+    for cell in cells:
+        found.setdefault((cell.word, cell.lock, cell.fault, cell.property, cell.because, cell.story), []).append(cell)
+    cases = [
+        Case(mine[0], len({cell.lane for cell in mine}), len({(cell.page, cell.trial) for cell in mine}))
+        for mine in found.values()
+    ]
+    return sorted(cases, key=lambda case: (case.first.word.weight, case.first.lock, case.first.fault))

@@ -1,0 +1,247 @@
+"""Histories made by hand: a small one with a stale write, a hostile one, a long one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers.claims import ANY, Claim, Hazard
+from checkers.history import DTYPE, Facts, FaultInterval, History, from_rows
+from checkers.judgement import Judgement, judge
+from checkers.verdict import Verdict, Violation
+from checkers.wire import LATE, NONE, F, Outcome, Reason
+from results.record import LaneRecord, TrialRecord
+
+MS = 1_000_000
+START = 5_000_000 * MS  # CLOCK_MONOTONIC of a machine that has been up for a while
+OWNER = 0x1234_5678_9ABC_0000
+
+
+def row(f: F, inv: float, ret: float, process: int, **given: Any) -> dict[str, Any]:
+    """One operation; times in milliseconds since the start of the trial."""
+    values: dict[str, Any] = {"token": NONE, "value": NONE, "base": NONE, "outcome": Outcome.OK, **given}
+    if "sent" in values:
+        values["sent"] = START + int(values["sent"] * MS)
+    done = START + int(ret * MS) if ret else 0
+    return {"f": f, "inv": START + int(inv * MS), "ret": done, "process": process, **values}
+
+
+def rows_of(operations: Iterable[dict[str, Any]]) -> npt.NDArray[Any]:
+    operations = list(operations)
+    rows = np.zeros(len(operations), DTYPE)
+    for at, operation in enumerate(operations):
+        for name, value in operation.items():
+            rows[name][at] = value
+    return rows
+
+
+def facts(**given: Any) -> Facts:
+    return replace(
+        Facts(
+            trial="redis-freeze-holder-7",
+            lane="redis/register/unfenced",
+            lock="redis",
+            backend="redis",
+            workload="register",
+            store="unfenced",
+            fault_names=("freeze-holder",),
+            seed=7,
+            keys=("k0",),
+            lease="grant",
+            ttl=1000 * MS,
+            workers=5,
+            drift=0.01,
+            grain=MS,
+            versions={"redis-server": "8.0.2", "redis-py": "8.1.0"},
+            properties=("server-exclusion", "holder-exclusion", "token-order", "fenced-store"),
+            claims=(Claim("server-exclusion"), Claim("token-order"), Claim("fenced-store", stores=("fence-*",))),
+            hazards=(
+                Hazard("holder-exclusion", ("freeze-holder",), "frozen-past-ttl"),
+                Hazard("fenced-store", ("freeze-holder",), "frozen-past-ttl", stores=("unfenced",)),
+            ),
+        ),
+        **given,
+    )
+
+
+def hold(
+    process: int, token: int, begin: float, end: float, writes: int, found: int, wait: float = 30.0
+) -> list[dict[str, Any]]:
+    """An ordinary hold: acquire, reads and writes, release. `found`: the value that its first read returns."""
+    owner = OWNER + token
+    given: dict[str, Any] = {"owner": owner, "token": token}
+    operations = [row(F.ACQUIRE, begin - wait, begin, process, sent=begin - 1, ttl=1000 * MS, **given)]
+    step = (end - begin) / (writes + 1)
+    for number in range(writes):
+        at = begin + step * (number + 0.5)
+        operations += [
+            row(F.READ, at, at + step / 8, process, value=token * 100 + number - 1 if number else found, **given),
+            row(F.WRITE, at + step / 4, at + step / 3, process, value=token * 100 + number, **given),
+        ]
+    return [*operations, row(F.RELEASE, end, end + 1, process, **given)]
+
+
+def stale_write(store: str = "unfenced", **given: Any) -> History:
+    """Worker 3 is frozen while it holds token 41; 42 is granted; then 3's write with 41 arrives."""
+    fenced = store != "unfenced"
+    held: dict[str, Any] = {"owner": OWNER + 41, "token": 41}
+    operations = [
+        *hold(1, 39, 60, 160, 3, NONE),
+        *hold(2, 40, 165, 290, 3, 3902),
+        row(F.ACQUIRE, 180, 300, 3, sent=299, ttl=1000 * MS, **held),
+        row(F.READ, 310, 313, 3, value=4002, **held),
+        row(F.RENEW, 620, 622, 8, **held),
+        row(F.ACQUIRE, 320, 1660, 1, sent=1659, ttl=1000 * MS, owner=OWNER + 42, token=42),
+        row(F.READ, 1664, 1667, 1, value=4002, owner=OWNER + 42, token=42),
+        row(F.WRITE, 1690, 1694, 1, value=4200, owner=OWNER + 42, token=42),
+        row(F.ACQUIRE, 350, 380, 2, outcome=Outcome.FAIL, reason=Reason.TIMEOUT, error=1),
+        row(
+            F.WRITE, 1900, 1905, 3, value=4100, **held,
+            outcome=Outcome.FAIL if fenced else Outcome.OK, reason=Reason.STALE_TOKEN if fenced else 0,
+        ),
+        row(F.WRITE, 1930, 1935, 1, value=4201, owner=OWNER + 42, token=42),
+        row(F.RELEASE, 1950, 1952, 3, outcome=Outcome.FAIL, reason=Reason.NOT_OWNER, error=2, **held),
+        row(F.LOST, 1953, 1953, 3, **held),
+        row(F.RELEASE, 2000, 2001, 1, owner=OWNER + 42, token=42),
+        row(F.WRITE, 2020, 2024, 1, value=4202, owner=OWNER + 42, token=42, flags=LATE),
+        *hold(2, 43, 2040, 2160, 3, 4202),
+        row(F.ACQUIRE, 2100, 0, 4, outcome=Outcome.INFO, owner=OWNER + 99, error=3),
+        *hold(1, 44, 2170, 2300, 4, 4302),
+    ]  # fmt: skip
+    fault = FaultInterval(
+        "freeze-holder", "freeze", "worker 3 of redis/register/unfenced",
+        START + 330 * MS, START + 640 * MS, START + 1880 * MS, START + 1890 * MS, owner=OWNER + 41, process=3,
+    )  # fmt: skip
+    errors = ("", "timeout after 0.03 s", "release: not owner", "connection reset by peer")
+    return from_rows(facts(store=store, **given), rows_of(operations), (fault,), errors)
+
+
+def find(history: History, f: F, **columns: int) -> int:
+    """The first row of this kind with these values."""
+    matching = history.columns["f"] == f
+    for name, value in columns.items():
+        matching = matching & (history.columns[name] == value)
+    return int(np.argmax(matching))
+
+
+def stale_verdict(history: History) -> Verdict:
+    c = history.columns
+    old, new = find(history, F.ACQUIRE, token=41), find(history, F.ACQUIRE, token=42)
+    newer, stale = find(history, F.WRITE, value=4200), find(history, F.WRITE, value=4100)
+    violation = Violation(
+        "stale-write-accepted",
+        int(c["ret"][stale]),
+        (old, new, newer, stale),
+        (old, new),
+        (
+            "Worker 3 held token 41 from 0.300 s; it was frozen at 0.640 s by freeze-holder.",
+            "Its lease ran out at 1.620 s.",
+            "Worker 1 was granted token 42 at 1.660 s and wrote 4200 at 1.694 s.",
+            "Worker 3's write of 4100 with token 41 was accepted at 1.905 s.",
+            "The store should have refused it: 42 had been accepted.",
+        ),
+    )
+    return Verdict("fenced-store", False, (violation,), {"stale attempts": 1, "accepted writes": 14})
+
+
+def upheld(name: str, **counters: int) -> Verdict:
+    return Verdict(name, True, (), counters)
+
+
+def judgements(history: History) -> tuple[Judgement, ...]:
+    overlap = replace(
+        stale_verdict(history).violations[0], kind="overlap", rows=stale_verdict(history).violations[0].rows[:2]
+    )
+    verdicts = (
+        upheld("server-exclusion", **{"contended acquires": 6}),
+        Verdict("holder-exclusion", False, (overlap,), {"leases that expired while held": 1}),
+        upheld("token-order", grants=6),
+        stale_verdict(history)
+        if history.facts.store == "unfenced"
+        else upheld("fenced-store", **{"stale attempts": 1, "refused": 1}),
+    )
+    return tuple(judge(verdict, history) for verdict in verdicts)
+
+
+def trial(name: str = "redis-freeze-holder-7", *histories: History, **about: Any) -> TrialRecord:
+    histories = histories or (
+        stale_write(),
+        stale_write("fence-writes", lane="redis/register/fence-writes"),
+    )
+    return TrialRecord(
+        name,
+        {
+            "backend": "redis",
+            "plan": {"name": "freeze-holder", "seed": 7, "steps": [{"fault": "freeze-holder", "after": 0.3}]},
+            "plan_lines": ["at 0.3 s: freeze-holder for 1.25 s (seed 7)"],
+            "seed": 7,
+            "attempt": 0,
+            "versions": {"redis-server": "8.0.2", "redis-py": "8.1.0"},
+            "started": "2025-11-21T07:49:00+00:00",
+            "seconds": 4.2,
+            "endpoints": {"c1": ["127.0.0.1:21001"]},
+            "error": None,
+            **about,
+        },
+        tuple(LaneRecord(history, judgements(history)) for history in histories),
+        {"redis1": b"ready to accept connections\n", "../redis2": b"x"},
+    )
+
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{7*7}}\ud800"
+
+
+def hostile() -> TrialRecord:
+    """Every string that comes from outside is an attack."""
+    history = stale_write(
+        lane=HOSTILE, keys=(HOSTILE,), versions={HOSTILE: HOSTILE}, trial=HOSTILE, workload=HOSTILE, lock=HOSTILE
+    )
+    fault = replace(history.faults[0], target=HOSTILE, name=HOSTILE)
+    history = replace(history, errors=tuple(HOSTILE for _ in history.errors), faults=(fault, *history.faults))
+    record = trial(HOSTILE, history, plan_lines=[HOSTILE], backend=HOSTILE, error=HOSTILE, surprise={HOSTILE: HOSTILE})
+    verdict = Verdict(HOSTILE, None, counters={HOSTILE: 1}, reason=HOSTILE)
+    lane = record.lanes[0]
+    broken = replace(stale_verdict(history).violations[0], story=(HOSTILE,), kind=HOSTILE)
+    judged = (judge(verdict, history), judge(Verdict("server-exclusion", False, (broken,)), history))
+    return replace(record, lanes=(replace(lane, judgements=(*lane.judgements, *judged)),), logs={HOSTILE: b"x"})
+
+
+def long(size: int = 100_000, processes: int = 8) -> History:
+    """A passing history of `size` operations: holds one after another, every fourth a contended one."""
+    generator = np.random.default_rng(1)
+    per_hold = 10
+    holds = size // per_hold
+    rows = np.zeros(holds * per_hold, DTYPE)
+    rows["token"], rows["value"], rows["base"], rows["outcome"] = NONE, NONE, NONE, Outcome.OK
+    begin = START + np.arange(holds) * 600_000 + generator.integers(0, 50_000, holds)
+    kinds = [F.ACQUIRE, F.READ, F.WRITE, F.READ, F.WRITE, F.RENEW, F.READ, F.WRITE, F.WRITE, F.RELEASE]
+    for place, kind in enumerate(kinds):
+        part = rows[place::per_hold]
+        part["f"] = kind
+        part["inv"] = begin + place * 55_000
+        part["ret"] = part["inv"] + 30_000 + generator.exponential(8_000, holds).astype(np.int64)
+        part["process"] = np.arange(holds) % processes
+        part["token"] = np.arange(holds) + 1
+        part["owner"] = OWNER + np.arange(holds)
+        if kind in (F.READ, F.WRITE):
+            part["value"] = np.arange(holds) * 10 + place
+        if kind == F.ACQUIRE:
+            part["inv"] -= 2_000_000 * (np.arange(holds) % 4 == 0) + 40_000
+            part["sent"] = part["inv"]
+            part["ttl"] = 1000 * MS
+    span = holds * 600_000
+    fault = FaultInterval(
+        "slow-links", "slow", "c1 - redis1 (40 ms)",
+        START + span // 3, START + span // 3 + 5 * MS, START + span // 2, START + span // 2 + 5 * MS,
+    )  # fmt: skip
+    named = facts(
+        fault_names=("slow-links",),
+        workers=processes,
+        store="fence-writes",
+        claims=(Claim("server-exclusion", (ANY,)),),
+    )
+    return from_rows(named, rows, (fault,))

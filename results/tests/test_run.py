@@ -1,0 +1,249 @@
+"""Run folders: what is saved comes back, damage is named, and processes do not get in each other's way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from checkers import history as histories
+from checkers.check import check
+from checkers.claims import Word
+from checkers.judgement import judge
+from checkers.verdict import Verdict
+from results import files
+from results.record import Cell, LaneRecord, settled
+from results.run import BadFile, NotRun, Run, load_trial
+from results.tests import samples
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run.create(tmp_path / "runs", {"faults": ["freeze-holder"], "seed": 7})
+
+
+def test_a_trial_comes_back_as_it_was_saved(run: Run) -> None:
+    record = samples.trial()
+    page = run.save_trial(record)
+
+    assert page == run.path / "trials" / record.name / "index.html"
+    assert page.is_file()
+    loaded = load_trial(page.parent)
+    assert loaded.name == record.name
+    assert loaded.about == record.about
+    assert loaded.logs == record.logs
+    for got, given in zip(loaded.lanes, record.lanes, strict=True):
+        assert got.judgements == given.judgements
+        assert got.history.facts == given.history.facts
+        assert got.history.faults == given.history.faults
+        for name, column in given.history.columns.items():
+            np.testing.assert_array_equal(got.history.columns[name], column)
+
+
+@pytest.mark.parametrize(("store", "word"), [("unfenced", Word.BROKEN_AS_DOCUMENTED), ("fence-writes", Word.UPHELD)])
+def test_stored_histories_can_be_judged_again_without_suites(run: Run, store: str, word: Word) -> None:
+    folder = run.save_trial(samples.trial()).parent
+    history = histories.load(folder / f"redis-register-{store}.arrow")
+    [verdict] = check(history, ["fenced-store"])
+    assert judge(verdict, history).word is word
+
+
+def test_cells_say_what_was_judged(run: Run) -> None:
+    page = run.save_trial(samples.trial())
+    cells = run.cells()
+    assert len(cells) == 8
+    [cell] = [c for c in cells if c.property == "fenced-store" and c.store == "unfenced"]
+    assert (cell.lock, cell.backend, cell.workload, cell.fault) == ("redis", "redis", "register", "freeze-holder")
+    assert cell.word is Word.BROKEN_AS_DOCUMENTED
+    assert cell.because == "explained by frozen-past-ttl"
+    assert cell.counters == {"stale attempts": 1, "accepted writes": 14}
+    assert cell.story[0].startswith("Worker 3 held token 41")
+    assert cell.page == page
+    assert (cell.trial, cell.seed) == ("redis-freeze-holder-7", 7)
+
+
+def test_an_unexcused_violation_behind_an_excused_one_tells_its_own_story(run: Run) -> None:
+    history = samples.stale_write()
+    excused = samples.stale_verdict(history).violations[0]
+    early = replace(excused, at=samples.START + 1, kind="overlap", story=("before any fault",))
+    judgement = judge(Verdict("fenced-store", False, (excused, early)), history)
+    record = samples.trial()
+    run.save_trial(replace(record, lanes=(LaneRecord(history, (judgement,)),)))
+    [cell] = run.cells()
+    assert cell.word is Word.VIOLATED
+    assert cell.story == ("before any fault",)
+
+
+def test_a_trial_never_overwrites_another_of_its_name(run: Run) -> None:
+    pages = {run.save_trial(samples.trial()) for _ in range(3)}
+    assert {page.parent.name for page in pages} == {
+        "redis-freeze-holder-7", "redis-freeze-holder-7~2", "redis-freeze-holder-7~3",
+    }  # fmt: skip
+    assert len(run.cells()) == 24
+
+
+def test_a_name_taken_by_another_process_in_the_same_moment(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run.save_trial(samples.trial())
+    real = files.safe_name
+    listings = iter([()])  # the first look into the folder comes before the other process's trial
+
+    def late(text: str, taken: Collection[str] = ()) -> str:
+        return real(text, next(listings, taken) if first.parent.name in taken else taken)
+
+    monkeypatch.setattr(files, "safe_name", late)
+    assert run.save_trial(samples.trial()).parent.name == "redis-freeze-holder-7~2"
+    assert len(run.cells()) == 16
+
+
+def test_two_processes_save_into_one_run(run: Run) -> None:
+    code = (
+        "import sys; from pathlib import Path; from results.run import Run; from results.tests import samples\n"
+        "run = Run.open(Path(sys.argv[1]))\n"
+        "for number in range(5): run.save_trial(samples.trial(f'trial-{number}'))"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(run.path)], cwd=ROOT) for _ in range(2)]
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+    contents = run.read()
+    assert len(contents.cells) == 2 * 5 * 8
+    assert contents.problems == ()
+    assert sorted(path.name for path in (run.path / "trials").iterdir()) == sorted(
+        f"trial-{number}{suffix}" for number in range(5) for suffix in ("", "~2")
+    )
+
+
+@pytest.mark.parametrize("hurt", ["trial.json", "verdicts.json"])
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b'{"format": 1}', b'{"format": 99}', b'{"format": 1, "lanes": [3], "about": {}}']
+)
+def test_a_damaged_trial_is_named_and_skipped(run: Run, hurt: str, data: bytes) -> None:
+    run.save_trial(samples.trial("good"))
+    bad = run.save_trial(samples.trial("bad")).parent
+    (bad / hurt).write_bytes(data)
+    contents = run.read()
+    assert {cell.trial for cell in contents.cells} == {"good"}
+    [problem] = contents.problems
+    assert str(bad) in problem
+    with pytest.raises(BadFile, match="bad"):
+        load_trial(bad)
+
+
+def test_an_unknown_word_is_damage(run: Run) -> None:
+    folder = run.save_trial(samples.trial()).parent
+    path = folder / "verdicts.json"
+    path.write_text(path.read_text().replace("broken as documented", "fine"))
+    assert run.read().cells == ()
+    assert "fine" in run.read().problems[0]
+
+
+def test_a_half_written_trial_is_not_there_yet(run: Run) -> None:
+    (run.path / "trials" / ".x.1-2.partial").mkdir()
+    assert run.read() == Run.open(run.path).read()
+    assert run.read().problems == ()
+
+
+def test_nothing_is_left_of_a_trial_that_could_not_be_stored(run: Run) -> None:
+    with pytest.raises(TypeError):
+        run.save_trial(samples.trial("bad", surprise=object()))
+    assert list((run.path / "trials").iterdir()) == []
+
+
+def test_an_aborted_trial_is_a_problem_that_its_judgements_do_not_hide(run: Run) -> None:
+    run.save_trial(samples.trial("aborted", error="worker 2 broke: TypeError"))
+    contents = run.read()
+    assert len(contents.cells) == 8
+    assert "worker 2 broke" in contents.problems[0]
+
+
+def test_what_was_not_run_is_told_once(run: Run) -> None:
+    item = NotRun("redis", "redis", "isolate-leader-drop", "redis has no leader")
+    run.save_not_run([item])
+    run.save_not_run([item])
+    [cell] = run.cells()
+    assert (cell.word, cell.because, cell.page) == (Word.NOT_APPLICABLE, "redis has no leader", None)
+
+
+def test_the_summary_is_plain_json_with_a_format(run: Run) -> None:
+    run.save_trial(samples.trial())
+    run.save_trial(samples.hostile())
+    page = run.close({"exit": 1})
+    assert page == run.path / "index.html"
+    summary = json.loads((run.path / "summary.json").read_text())
+    assert summary["format"] == 1
+    assert summary["failed"] is True
+    assert summary["words"]["violated"] == 1
+    assert summary["asked"]["seed"] == 7
+    assert summary["about"] == {"exit": 1}
+    assert summary["cells"][0]["page"] == "trials/redis-freeze-holder-7/index.html"
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=r"run\.json"):
+        Run.open(tmp_path)
+
+
+def test_hostile_names_stay_inside_the_folder(run: Run) -> None:
+    folder = run.save_trial(samples.hostile()).parent
+    assert folder.parent == run.path / "trials"
+    assert load_trial(folder).name == samples.HOSTILE
+    assert all(path.name.isascii() for path in folder.rglob("*"))
+    page = run.save_trial(replace(samples.trial("../../../etc/passwd"), logs={"../redis1": b"a", "redis1": b"b"}))
+    assert page.parent.parent == run.path / "trials"
+    assert load_trial(page.parent).logs == {"../redis1": b"a", "redis1": b"b"}
+
+
+def test_lanes_with_alike_names_keep_files_of_their_own(run: Run) -> None:
+    lanes = [samples.stale_write(lane=name) for name in ("a/b", "a:b", "A?B")]
+    folder = run.save_trial(samples.trial("t", *lanes)).parent
+    assert {path.name for path in folder.glob("*.arrow")} == {"a-b.arrow", "a-b~2.arrow", "A-B~3.arrow"}
+    assert [lane.history.facts.lane for lane in load_trial(folder).lanes] == ["a/b", "a:b", "A?B"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("redis/set", "redis-set"),
+        ("..", "unnamed"),
+        ("", "unnamed"),
+        ("-rf", "rf"),
+        ("\0/\n", "unnamed"),
+        ("é", "unnamed"),
+    ],
+)
+def test_safe_names(text: str, name: str) -> None:
+    assert files.safe_name(text) == name
+
+
+def test_safe_names_are_short_and_never_taken_twice() -> None:
+    assert len(files.safe_name("x" * 5000)) == 100
+    assert files.safe_name("Etcd", ["etcd", "etcd~2"]) == "Etcd~3"
+
+
+def _cell(word: Word, seed: int, attempt: int, lane: str = "redis/register/unfenced") -> Cell:
+    return Cell("redis", "redis", "register", "unfenced", lane, "freeze-holder", "fenced-store", word, "",
+                seed=seed, attempt=attempt)  # fmt: skip
+
+
+def test_a_hazard_shown_at_the_second_attempt_settles_the_first() -> None:
+    silent, shown = _cell(Word.HAZARD_NOT_SHOWN, 7, 1), _cell(Word.BROKEN_AS_DOCUMENTED, 8, 2)
+    assert settled([silent, shown]) == [shown]
+    assert settled([shown, silent]) == [shown]
+
+
+def test_a_hazard_is_settled_by_nothing_else() -> None:
+    silent = _cell(Word.HAZARD_NOT_SHOWN, 7, 1)
+    for other in (
+        _cell(Word.BROKEN_AS_DOCUMENTED, 50, 1),
+        _cell(Word.BROKEN_AS_DOCUMENTED, 8, 2, lane="redis/set/unfenced"),
+        _cell(Word.UPHELD, 8, 2),
+    ):
+        assert settled([silent, other]) == [silent, other]
+    violated = _cell(Word.VIOLATED, 7, 1)
+    assert violated in settled([violated, _cell(Word.BROKEN_AS_DOCUMENTED, 8, 2)])
