@@ -1,0 +1,208 @@
+"""Pytest's side of `pytest suites/`: the options, a test per (lane, property, fault), and the matrix at the end.
+
+Each test of `suites/` names the property that it asks about with a marker. The trial behind it runs once for all the
+tests that it answers; with ``-n`` the trials of one backend stay on one worker, so that each backend boots once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from results.run import Run
+    from suites.options import Asked
+    from suites.session import Answer, Session
+
+SUITES = Path(__file__).parent / "suites"
+ENVIRONMENT_FAILED = 4
+
+_asked: pytest.StashKey[Asked] = pytest.StashKey()
+_run: pytest.StashKey[Run] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    from suites.options import add_options
+
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "property(name): the property of design that the test asks about")
+    if _asks_suites(config):
+        from suites.options import BadOption, parse
+
+        try:
+            config.stash[_asked] = parse(config.option)
+        except BadOption as error:
+            raise pytest.UsageError(str(error)) from error
+
+
+def _asks_suites(config: pytest.Config) -> bool:
+    """Whether the product is run, rather than the project's own tests."""
+    paths = [(config.invocation_params.dir / arg.partition("::")[0]).resolve() for arg in config.args]
+    return any(path == SUITES or (path.parent == SUITES and path.name.startswith("test_")) for path in paths)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """The controller opens the run folder; xdist's workers are told where it is."""
+    config = session.config
+    if _asked not in config.stash or config.option.collectonly:
+        return
+    from infra import client, machine
+    from results.run import Run
+
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:
+        config.stash[_run] = Run.open(Path(worker["fencepost_run"]))
+        return
+    try:
+        client.connect().close()
+    except machine.Trouble as trouble:
+        raise pytest.UsageError(str(trouble)) from trouble
+    asked = config.stash[_asked]
+    config.stash[_run] = Run.create(
+        asked.results,
+        {
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            "command": ["pytest", *config.invocation_params.args],
+            "seed": asked.seed,
+            "profile": asked.profile.name,
+            "versions": dict(asked.versions),
+        },
+    )
+    config.stash[_run].save_not_run(asked.not_run())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """xdist: runs in the controller for each worker."""
+    if _run in node.config.stash:
+        node.workerinput["fencepost_run"] = str(node.config.stash[_run].path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """xdist: the tests of one backend go to one worker, in order. Its own groups do not work with pytest 9."""
+    if _asked not in config.stash:
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    backends = {lane.lock_name: lane.backend for lane in config.stash[_asked].lanes}
+
+    class ByBackend(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            lane = nodeid.partition("[")[2]
+            return str(backends.get(lane.rsplit("/", 2)[0], ""))
+
+    return ByBackend(config, log)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "answer" not in metafunc.fixturenames:
+        return
+    asked = metafunc.config.stash.get(_asked, None)
+    marker = metafunc.definition.get_closest_marker("property")
+    assert marker is not None, "a test that takes an answer names its property"
+    cases = asked.cases(marker.args[0]) if asked is not None else []
+    metafunc.parametrize("answer", cases, ids=[case.id for case in cases], indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """All tests that one trial answers stand together, in the order of backends and faults."""
+    from suites.options import Case
+
+    asked = config.stash.get(_asked, None)
+    if asked is None:
+        return
+
+    def trial(item: pytest.Item) -> tuple[int, int]:
+        spec = getattr(item, "callspec", None)
+        case = spec.params.get("answer") if spec is not None else None
+        if not isinstance(case, Case):
+            return (-1, -1)  # pytest's own stand-in for a property that has no case in this run
+        return asked.backends.index(case.lane.backend), asked.faults.index(case.fault)
+
+    items.sort(key=trial)
+
+
+@pytest.fixture(scope="session")
+def trials(request: pytest.FixtureRequest) -> Iterator[Session]:
+    """This process's share of the run: an environment, made when it is first needed."""
+    from suites.session import Session
+
+    config = request.config
+    session = Session(config.stash[_asked], config.stash[_run], lambda line: _say(config, line))
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def answer(request: pytest.FixtureRequest) -> Answer:
+    """What the case of this test came to. A case that does not apply is skipped with its reason."""
+    case = request.param
+    if case.because is not None:
+        pytest.skip(f"not applicable: {case.because}")
+    from infra.machine import Trouble
+    from suites.session import TrialFailed
+    from suites.workers import TrialBroke
+
+    session: Session = request.getfixturevalue("trials")
+    try:
+        given = session.answer(case)
+    except Trouble as trouble:
+        request.node.user_properties.append(("environment", str(trouble)))
+        raise pytest.fail.Exception(str(trouble), pytrace=False) from None
+    except (TrialFailed, TrialBroke) as failed:
+        raise pytest.fail.Exception(str(failed), pytrace=False) from None
+    request.node.user_properties += [
+        ("verdict", str(given.judgement.word)),
+        ("page", str(given.page)),
+        ("trials", given.attempts),
+    ]
+    return given
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """An environment that cannot be made decides the exit status."""
+    for name, value in report.user_properties:
+        if name == "environment":
+            _environment_failures.append(str(value))
+
+
+_environment_failures: list[str] = []
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _environment_failures:
+        session.exitstatus = ENVIRONMENT_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """The matrix, the stories of what failed, and where the page is."""
+    run = config.stash.get(_run, None)
+    if run is None or hasattr(config, "workerinput"):
+        return
+    from rich.console import Console
+
+    from results.matrix import render
+
+    page = run.close({"finished": datetime.now(UTC).isoformat(timespec="seconds")})
+    terminalreporter.section("locks × faults")
+    contents = run.read()
+    render(contents.cells, Console(file=terminalreporter._tw._file), contents.problems)
+    terminalreporter.write_line(f"report: {page}")
+
+
+def _say(config: pytest.Config, line: str) -> None:
+    """One line of progress, past the capture and, in xdist's workers, past their closed output."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        os.write(2, f"{datetime.now().astimezone():%H:%M:%S} {line}\n".encode())
+        sys.stderr.flush()

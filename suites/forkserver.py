@@ -1,0 +1,107 @@
+"""The fork server: one interpreter that has the client packages loaded and forks workers on demand.
+
+Eight workers start in a twentieth of a second this way. It speaks one JSON object a line: ``{"spawn": Spec}`` is
+answered with ``{"pid": ...}``, and the end of each worker is reported as ``{"exited": pid, "status": ...}``. It ends,
+and takes every worker along, when its standard input closes: when the harness has gone, however it went.
+
+Run as ``python -m suites.forkserver MODULE...``, the modules being those to load before the first fork.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import selectors
+import signal
+import sys
+import traceback
+from typing import Any, Final
+
+from checkers import wire
+from suites.recorder import errors_path, map_page
+from suites.spec import Spec
+from suites.worker import Worker
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def serve(modules: list[str]) -> None:
+    """Fork workers until standard input closes."""
+    for module in modules:
+        importlib.import_module(module)
+    children: set[int] = set()
+    wake, wakened = os.pipe()
+    os.set_blocking(wakened, False)
+    signal.set_wakeup_fd(wakened)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # only the wake-up is wanted
+    selector = selectors.DefaultSelector()
+    selector.register(0, selectors.EVENT_READ)
+    selector.register(wake, selectors.EVENT_READ)
+    _say({"ready": os.getpid()})
+    pending = b""
+    try:
+        while True:
+            for key, _ in selector.select():
+                data = os.read(key.fd, 1 << 16)
+                if key.fd == wake:
+                    _reap(children)
+                    continue
+                if not data:
+                    return
+                *lines, pending = (pending + data).split(b"\n")
+                for line in lines:
+                    children.add(_fork(json.loads(line)["spawn"]))
+    finally:
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+
+
+def _reap(children: set[int]) -> None:
+    while children:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        children.discard(pid)
+        _say({"exited": pid, "status": os.waitstatus_to_exitcode(status)})
+
+
+def _fork(spec: dict[str, Any]) -> int:
+    server = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _be_a_worker(Spec(**{**spec, "endpoints": tuple(spec["endpoints"]), "keys": tuple(spec["keys"])}), server)
+    _say({"pid": pid})
+    return pid
+
+
+def _be_a_worker(spec: Spec, server: int) -> None:
+    """Never returns. What the adapter may not raise is written down where the harness finds it."""
+    status = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != server:
+                os._exit(1)
+        devnull = os.open(os.devnull, os.O_RDWR)
+        os.dup2(devnull, 0)
+        os.dup2(devnull, 1)
+        Worker(spec).run()
+        status = 0
+    except BaseException:  # noqa: BLE001 - told in full, and the trial breaks with it
+        with errors_path(spec.recording).open("a") as file:
+            file.write(traceback.format_exc().replace("\\", "\\\\").replace("\n", "\\n") + "\n")
+        map_page(spec.recording)[wire.STATE] = wire.State.BROKEN
+    finally:
+        os._exit(status)
+
+
+def _say(message: dict[str, int]) -> None:
+    os.write(1, json.dumps(message).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1:])

@@ -1,0 +1,84 @@
+"""The lease that an etcd client's keys live on: opened when needed, kept alive, given up when an answer was lost."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from typing import Final
+
+from checkers.wire import Reason
+from suites.lock import Indeterminate, Refused, now
+from suites.locks.etcd_endpoints import Endpoints
+
+DRIFT: Final = 0.001
+"""How fast a server's clock may run against ours; etcd's leases follow the monotonic one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """ttl: ns, as granted. opened, alive: ns; just before its creation and its last answered keep-alive were sent."""
+
+    id: int
+    ttl: int
+    opened: int
+    alive: int
+
+    @property
+    def expires(self) -> int:
+        """When (ns) a client must stop believing in it."""
+        return self.alive + int(self.ttl * (1 - DRIFT))
+
+
+class Leases:
+    """At most one lease at a time. Two threads may use it."""
+
+    def __init__(self, etcd: Endpoints, ttl: float) -> None:
+        """ttl: seconds; etcd takes whole ones, and grants at least one and a half election timeouts."""
+        self._etcd = etcd
+        self._ttl = max(1, round(ttl))
+        self._changing = threading.Lock()
+        self.present: Lease | None = None
+
+    def open(self) -> Lease:
+        """The present lease, or a new one. Raises Refused, never Indeterminate: a lease nobody knows holds no key."""
+        with self._changing:
+            lease = self.present
+            if lease is None or now() >= lease.expires:
+                sent = now()
+                try:
+                    granted = self._etcd.call(lambda client: client.lease(self._ttl))
+                except Indeterminate as error:
+                    raise Refused(Reason.UNAVAILABLE, str(error)) from error
+                lease = self.present = Lease(granted.id, granted.ttl * 10**9, sent, sent)
+            return lease
+
+    def give_up(self, lease_id: int) -> None:
+        """Send no more keep-alives for it, so that it ends with all its keys."""
+        with self._changing:
+            if self.present is not None and self.present.id == lease_id:
+                self.present = None
+
+    def keep_alive(self, lease_id: int) -> None:
+        """One LeaseKeepAlive. Raises Refused or Indeterminate."""
+        sent = now()
+        try:
+            answers = self._etcd.call(lambda client: list(client.refresh_lease(lease_id)))
+            if not answers or answers[0].TTL <= 0:
+                raise Refused(Reason.NOT_OWNER, f"lease {lease_id:#x} is gone")
+        except Refused as refusal:
+            if refusal.reason is Reason.NOT_OWNER:
+                self.give_up(lease_id)
+            raise
+        with self._changing:
+            if self.present is not None and self.present.id == lease_id:
+                self.present = replace(self.present, alive=max(self.present.alive, sent))
+
+    def proven(self, lease_id: int) -> Lease:
+        """The lease, with a recent sign of life. Raises Refused(NOT_OWNER) when it has ended, or Indeterminate."""
+        lease = self.present
+        if lease is not None and lease.id == lease_id and now() - lease.alive > lease.ttl // 3:
+            self.keep_alive(lease_id)
+            lease = self.present
+        if lease is None or lease.id != lease_id:
+            raise Refused(Reason.NOT_OWNER, f"lease {lease_id:#x} is gone")
+        return lease

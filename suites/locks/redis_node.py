@@ -1,0 +1,146 @@
+"""One Redis node: a request is one Lua script, and every way in which it can fail is sorted here, once.
+
+    no connection, so it was never sent; or the server said no     Refused
+    sent, and no whole answer came                                 Indeterminate
+
+redis-py retries every command ten times by default, also after a lost answer; `Connection` below its client does not,
+and tells a failed connect from a lost reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from redis import exceptions
+from redis.backoff import NoBackoff
+from redis.connection import Connection
+from redis.retry import Retry
+
+from checkers.wire import Reason
+from suites.lock import Indeterminate, Refused
+
+DRIFT: Final = 0.01
+"""How fast a node's clock may run against ours (Redlock's CLOCK_DRIFT_FACTOR): expiry follows the wall clock."""
+GRAIN: Final = 0.002
+"""Seconds; expiry has milliseconds, on a clock that is read once a command."""
+
+RENEW: Final = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+return 0"""
+RELEASE: Final = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0"""
+_PING: Final = "return 1"
+
+_CONNECTION: Final[Any] = Connection  # its methods have no types
+
+_NOT_NOW: Final = (
+    exceptions.BusyLoadingError,
+    exceptions.ReadOnlyError,
+    exceptions.OutOfMemoryError,
+    exceptions.MasterDownError,
+)
+_LOST: Final = (exceptions.ConnectionError, exceptions.TimeoutError, exceptions.InvalidResponse)
+
+
+def validity(ttl: float) -> int:
+    """How long (ns) a client may believe in a lease of `ttl` seconds, counted from before the request."""
+    return int((ttl * (1 - DRIFT) - GRAIN) * 1e9)
+
+
+class Node:
+    """Connections to one node: as many as there are requests at once, so one per thread; each reconnects by itself."""
+
+    def __init__(self, endpoint: str, timeout: float) -> None:
+        """endpoint: ``host:port``. timeout: seconds, of a connect and again of an answer."""
+        host, _, port = endpoint.rpartition(":")
+        self._host = host
+        self._port = int(port)
+        self.endpoint = endpoint
+        self.timeout = timeout
+        self._idle: list[Any] = []
+
+    def ping(self) -> None:
+        """Raises Refused(UNAVAILABLE) when the node does not answer."""
+        try:
+            self.call(_PING, ())
+        except Indeterminate as error:
+            raise Refused(Reason.UNAVAILABLE, str(error)) from error
+
+    def call(self, script: str, keys: Sequence[str], *arguments: int) -> int:
+        """Raises Refused or Indeterminate."""
+        return self.send(script, keys, *arguments).receive(self.timeout)
+
+    def send(self, script: str, keys: Sequence[str], *arguments: int) -> Reply:
+        """Send without waiting for the answer. Raises Refused(UNAVAILABLE) or Indeterminate."""
+        connection = self._connected()
+        try:
+            connection.send_command("EVAL", script, len(keys), *keys, *arguments, check_health=False)
+        except _LOST as error:
+            self._idle.append(connection)
+            raise Indeterminate(f"{self.endpoint}: {error}") from error
+        return Reply(self, connection)
+
+    def close(self) -> None:
+        """Drop the idle connections."""
+        while self._idle:
+            self._idle.pop().disconnect()
+
+    def done(self, connection: Any) -> None:
+        """A connection is free again (redis-py has dropped its socket if the answer was lost)."""
+        self._idle.append(connection)
+
+    def _new(self) -> Any:
+        return _CONNECTION(
+            host=self._host,
+            port=self._port,
+            socket_timeout=self.timeout,
+            socket_connect_timeout=self.timeout,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,  # with this and the next, connecting sends nothing (no HELLO, no CLIENT SETINFO)
+            driver_info=None,
+        )
+
+    def _connected(self) -> Any:
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._new()
+        try:
+            # The server, or a proxy, may have hung up since: notice before a request is in doubt.
+            if connection.is_connected and connection.can_read(0):
+                connection.disconnect()
+        except exceptions.ConnectionError:
+            connection.disconnect()
+        try:
+            connection.connect()
+        except _LOST as error:
+            self._idle.append(connection)
+            raise Refused(Reason.UNAVAILABLE, f"{self.endpoint}: {error}") from error
+        return connection
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to come of one request; to be received exactly once."""
+
+    node: Node
+    connection: Any
+
+    def receive(self, timeout: float) -> int:
+        """timeout: seconds. Raises Refused or Indeterminate."""
+        where = self.node.endpoint
+        try:
+            answer = self.connection.read_response(timeout=timeout)
+        except _NOT_NOW as error:
+            raise Refused(Reason.UNAVAILABLE, f"{where}: {error}") from error
+        except (exceptions.AuthenticationError, exceptions.NoPermissionError) as error:
+            raise Refused(Reason.DENIED, f"{where}: {error}") from error
+        except _LOST as error:
+            raise Indeterminate(f"{where}: {error}") from error
+        finally:
+            self.node.done(self.connection)
+        assert isinstance(answer, int), f"the script answered {answer!r}"
+        return answer

@@ -1,0 +1,98 @@
+"""``redis``: a lock on one Redis node.
+
+SET NX PX with the owner in the value, and an owner-checked Lua script to extend and to release: the "correct
+implementation with a single instance" of https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
+Beyond that page, the same script that takes the lock counts a fencing token up, so that both happen or neither.
+
+What its authors claim: mutual exclusion while the lock is held for less than its TTL, and freedom from deadlock, since
+the key expires. The token holds as long as the node keeps its data: with an append-only file and fsync always it
+survives kill and restart; without, or with asynchronous failover, counter and lock go back.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from typing import ClassVar, Final, Self
+
+from checkers.claims import Claim, Hazard
+from checkers.wire import Reason
+from suites.lock import Grant, Refused, new_owner, now
+from suites.locks.promises import CLAIMS, HAZARDS, TOKEN_CLAIMS, TOKEN_HAZARDS
+from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, validity
+
+REQUEST: Final = 0.3
+"""Seconds; bounds a connect and an answer. A call returns within its timeout plus twice this."""
+POLL: Final = (0.010, 0.030)
+"""Seconds between two looks at a lock that is held, at random."""
+
+_ACQUIRE: Final = """
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('INCR', KEYS[2]) end
+return 0"""
+
+
+class RedisLock:
+    """See the module."""
+
+    name: ClassVar[str] = "redis"
+    backend: ClassVar[str] = "redis"
+    lease: ClassVar[str] = "grant"
+    tokens: ClassVar[bool] = True
+    fair: ClassVar[bool] = False
+    drift: ClassVar[float] = DRIFT
+    grain: ClassVar[float] = GRAIN
+    min_ttl: ClassVar[float] = 0.6
+    recovery: ClassVar[float] = 3.0
+    claims: ClassVar[tuple[Claim, ...]] = CLAIMS + TOKEN_CLAIMS
+    hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS
+
+    def __init__(self, node: Node, ttl: float) -> None:
+        """ttl: seconds."""
+        self._node = node
+        self._ttl = ttl
+
+    @classmethod
+    def open(cls, endpoints: Sequence[str], ttl: float) -> Self:
+        """Only the first endpoint is used: the others are other, independent nodes."""
+        node = Node(endpoints[0], REQUEST)
+        node.ping()
+        return cls(node, ttl)
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """A lost answer is Indeterminate at once; the lock it may have left behind ends with its TTL."""
+        owner = new_owner()
+        deadline = now() + int(timeout * 1e9)
+        while True:
+            sent = now()
+            token = self._node.call(_ACQUIRE, (_key(name), _key(name) + ":fence"), owner, _ms(self._ttl))
+            if token:
+                return Grant(name, owner, token, sent, int(self._ttl * 1e9), sent + validity(self._ttl))
+            if timeout == 0:
+                raise Refused(Reason.HELD)
+            pause = random.uniform(*POLL)
+            if now() + pause * 1e9 >= deadline:
+                return None
+            time.sleep(pause)
+
+    def renew(self, grant: Grant) -> None:
+        """Set the whole TTL again."""
+        if not self._node.call(RENEW, (_key(grant.name),), grant.owner, _ms(self._ttl)):
+            raise Refused(Reason.NOT_OWNER)
+
+    def release(self, grant: Grant) -> None:
+        """Delete the key if it is still this grant's."""
+        if not self._node.call(RELEASE, (_key(grant.name),), grant.owner):
+            raise Refused(Reason.NOT_OWNER)
+
+    def close(self) -> None:
+        """Hang up; a lock that is still held ends with its TTL."""
+        self._node.close()
+
+
+def _key(name: str) -> str:
+    return f"fencepost:{{{name}}}"  # the braces keep lock and counter in one slot of a Redis Cluster
+
+
+def _ms(ttl: float) -> int:
+    return int(ttl * 1000)

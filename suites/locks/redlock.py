@@ -1,0 +1,162 @@
+"""``redlock``: a lock on a majority of independent Redis nodes.
+
+Redlock as in https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ (antirez): SET NX PX on all nodes
+with a small timeout each; held when a majority agreed and TTL - elapsed - drift is still positive; released
+everywhere, also after a failed attempt; a random delay before the next one. As that page advises, all nodes are asked
+at the same time by multiplexing. It extends a lock by extending it on a majority.
+
+What its authors claim: exclusion while a majority is up, clocks run at nearly one rate, and nodes that crash keep their
+locks (fsync always) or stay away for a TTL. It has no fencing token: owners are random, and independent nodes have no
+common order. A failed attempt is no evidence that anybody held the lock, since votes can split: it is refused as
+``denied``, never as ``held``.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, Self
+
+from checkers.claims import Claim, Hazard
+from checkers.wire import Reason
+from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
+from suites.locks.promises import CLAIMS, HAZARDS
+from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, Reply, validity
+
+REQUEST: Final = 0.2
+"""Seconds; bounds the answers of all nodes together. A call returns within its timeout plus twice this, and as much
+again for each node to which a connection has to be made anew and is not refused."""
+POLL: Final = (0.010, 0.040)
+"""Seconds before the next attempt, at random, so that contenders fall out of step."""
+
+_ACQUIRE: Final = """
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
+return 0"""
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """Sets of nodes (by index): who said yes, who said no, who was not asked, and whose answer was lost."""
+
+    yes: frozenset[int]
+    no: frozenset[int]
+    unasked: frozenset[int]
+    unknown: frozenset[int]
+
+
+class Redlock:
+    """See the module."""
+
+    name: ClassVar[str] = "redlock"
+    backend: ClassVar[str] = "redis"
+    lease: ClassVar[str] = "quorum"
+    tokens: ClassVar[bool] = False
+    fair: ClassVar[bool] = False
+    drift: ClassVar[float] = DRIFT
+    grain: ClassVar[float] = GRAIN
+    min_ttl: ClassVar[float] = 0.8
+    recovery: ClassVar[float] = 4.0
+    claims: ClassVar[tuple[Claim, ...]] = (*CLAIMS, Claim("no-lost-update", stores=("compare-owner",)))
+    hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS
+
+    def __init__(self, nodes: Sequence[Node], ttl: float) -> None:
+        """ttl: seconds."""
+        self._nodes = tuple(nodes)
+        self._quorum = len(nodes) // 2 + 1
+        self._ttl = ttl
+
+    @classmethod
+    def open(cls, endpoints: Sequence[str], ttl: float) -> Self:
+        """Raises Refused(UNAVAILABLE) unless a majority answers."""
+        client = cls([Node(endpoint, REQUEST) for endpoint in endpoints], ttl)
+        answered = client._ask("return 1", "", 0)
+        if len(answered.yes) < client._quorum:
+            raise Refused(Reason.UNAVAILABLE, f"{len(answered.yes)} of {len(endpoints)} nodes answer")
+        return client
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """None only if every node confirmed that nothing of any attempt is left, else Indeterminate."""
+        deadline = now() + int(timeout * 1e9)
+        clean = True
+        while True:
+            owner = new_owner()  # one for each attempt: a late release of the last must not hit the next
+            sent = now()
+            votes = self._ask(_ACQUIRE, name, owner, self._ms)
+            expires = sent + validity(self._ttl)
+            if len(votes.yes) >= self._quorum and now() < expires:
+                return Grant(name, owner, None, sent, int(self._ttl * 1e9), expires)
+            clean &= self._withdraw(name, owner, votes)
+            if len(votes.yes) + len(votes.unknown) >= self._quorum and votes.unknown:
+                raise Indeterminate(f"{len(votes.unknown)} nodes did not answer")
+            pause = random.uniform(*POLL)
+            hopeless = len(votes.unasked) > len(self._nodes) - self._quorum
+            if hopeless or timeout == 0 or now() + pause * 1e9 >= deadline:
+                break
+            time.sleep(pause)
+        if not clean:
+            raise Indeterminate("keys of a failed attempt are left on some nodes until they expire")
+        if hopeless:
+            raise Refused(Reason.UNAVAILABLE, f"{len(votes.unasked)} nodes cannot be reached")
+        if timeout == 0:
+            raise Refused(Reason.DENIED, f"{len(votes.yes)} of {len(self._nodes)} votes")
+        return None
+
+    def renew(self, grant: Grant) -> None:
+        """Held on if a majority extends it; over for certain once a majority cannot any more."""
+        self._majority(self._ask(RENEW, grant.name, grant.owner, self._ms))
+
+    def release(self, grant: Grant) -> None:
+        """Delete everywhere. Released for certain if a majority had it and gave it up; in part is in doubt."""
+        votes = self._ask(RELEASE, grant.name, grant.owner)
+        if votes.yes and len(votes.yes) < self._quorum and len(votes.no) < self._quorum:
+            raise Indeterminate(f"only {len(votes.yes)} nodes gave it up, so it may be free for others or not")
+        self._majority(votes)
+
+    def close(self) -> None:
+        """Hang up; a lock that is still held ends with its TTL."""
+        for node in self._nodes:
+            node.close()
+
+    @property
+    def _ms(self) -> int:
+        return int(self._ttl * 1000)
+
+    def _majority(self, votes: Votes) -> None:
+        if len(votes.yes) >= self._quorum:
+            return
+        if len(votes.yes) + len(votes.unknown) >= self._quorum:
+            raise Indeterminate(f"{len(votes.yes)} nodes agreed, {len(votes.unknown)} did not answer")
+        reason = Reason.NOT_OWNER if len(votes.no) >= self._quorum else Reason.UNAVAILABLE
+        raise Refused(reason, f"{len(votes.yes)} nodes agreed, {len(votes.no)} refused")
+
+    def _withdraw(self, name: str, owner: int, votes: Votes) -> bool:
+        """Release wherever the attempt may have left its key; whether it certainly left none.
+
+        Where the SET's answer was lost, only a release that found the key proves anything: the SET may come later.
+        """
+        released = self._ask(RELEASE, name, owner)
+        return votes.unknown <= released.yes and votes.yes <= released.yes | released.no
+
+    def _ask(self, script: str, name: str, *arguments: int) -> Votes:
+        """Send to all nodes, then collect what arrives within `REQUEST` seconds."""
+        waiting: dict[int, Reply] = {}
+        answers: dict[int, int | LockError] = {}
+        for index, node in enumerate(self._nodes):
+            try:
+                waiting[index] = node.send(script, (f"fencepost:redlock:{name}",), *arguments)
+            except LockError as error:
+                answers[index] = error
+        deadline = now() + int(REQUEST * 1e9)
+        for index, reply in waiting.items():
+            try:
+                answers[index] = reply.receive(max(deadline - now(), 0) / 1e9)
+            except LockError as error:
+                answers[index] = error
+        return Votes(
+            yes=frozenset(i for i, answer in answers.items() if isinstance(answer, int) and answer),
+            no=frozenset(i for i, answer in answers.items() if answer == 0),
+            unasked=frozenset(i for i, answer in answers.items() if isinstance(answer, Refused)),
+            unknown=frozenset(i for i, answer in answers.items() if isinstance(answer, Indeterminate)),
+        )

@@ -1,0 +1,142 @@
+"""A ZooKeeper session through kazoo: whose it is, when it was last alive, and where kazoo's errors are sorted.
+
+    not connected, so never sent                        Refused(UNAVAILABLE)
+    the session is over, and all its nodes with it      Refused(NOT_OWNER)
+    no answer                                           Indeterminate
+
+Two traps decide what counts as a sign of life. A follower that is cut off from its leader goes on answering pings and
+reads by itself for syncLimit ticks while the leader lets the session expire: so `touch` is a write. And a follower
+passes on which sessions were alive only when the leader pings it, so what it acknowledged last may be forgotten with
+it: a session can end early by the time between two signs of life.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from kazoo import exceptions
+from kazoo.client import KazooClient, KazooState
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.retry import KazooRetry
+
+from checkers.wire import Reason
+from suites.lock import Indeterminate, LockError, Refused, now
+
+REQUEST: Final = 1.0
+"""Seconds; bounds every request."""
+ROOT: Final = "/fencepost"
+"""What `touch` writes to."""
+
+logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # it would report every attempt to reconnect
+
+
+class ZooKeeperSession:
+    """The connection, and the session that the client works under. Two threads may use it.
+
+    zk      the kazoo client, for its ``*_async`` requests.
+    id      the session's id, 0 from its end to the next `adopt`.
+    opened  ns; when the session was asked for, or a little before.
+    alive   ns; just before the last acknowledged write was sent.
+    epoch   positive; changes whenever the connection is interrupted.
+    up      set while there is a connection.
+    """
+
+    def __init__(self, endpoints: Sequence[str], ttl: float) -> None:
+        """ttl: seconds; the server takes it as it is between 2 and 20 of its ticks."""
+        handler = SequentialThreadingHandler()
+        self.zk: Any = KazooClient(
+            ",".join(endpoints),
+            timeout=ttl,
+            handler=handler,
+            randomize_hosts=False,
+            connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=1, sleep_func=handler.sleep_func),
+            command_retry=KazooRetry(max_tries=1, sleep_func=handler.sleep_func),  # 0 would mean: for ever
+        )
+        self._ttl = ttl
+        self.id = self.opened = self.alive = 0
+        self.epoch = 1
+        self.up = threading.Event()
+        self._ends = (0, now())
+        """How many sessions have ended, and when (ns) the last did."""
+        self._number = 0
+        """How many had ended before the present one."""
+        self._adopting = threading.Lock()
+        self.zk.add_listener(self._listen)
+
+    def start(self) -> None:
+        """Wait for a session for as long as one lives. Raises Refused(UNAVAILABLE)."""
+        try:
+            self.zk.start(self._ttl)
+            self.adopt()
+            self.ask(lambda: self.zk.ensure_path_async(ROOT))
+        except (KazooTimeoutError, LockError) as error:
+            self.close()
+            raise Refused(Reason.UNAVAILABLE, repr(error)) from error
+
+    def close(self) -> None:
+        """End the session."""
+        with contextlib.suppress(exceptions.WriterNotClosedException):
+            self.zk.stop()
+            self.zk.close()
+
+    def adopt(self) -> int:
+        """Work under the session that the connection has now, and return its id. Raises Refused(UNAVAILABLE)."""
+        number, ended = self._ends
+        identity: tuple[int, bytes] | None = self.zk.client_id
+        if identity is None:
+            raise Refused(Reason.UNAVAILABLE, "not connected")
+        with self._adopting:
+            if identity[0] != self.id:
+                self.opened = self.alive = ended
+                self._number, self.id = number, identity[0]
+        return identity[0]
+
+    def touch(self, session: int) -> None:
+        """One acknowledged write, for this session. Raises Refused or Indeterminate."""
+        sent = now()
+        try:
+            if session == self.id and self._number == self._ends[0]:
+                self.ask(lambda: self.zk.set_async(ROOT, b""))
+            if session != self.id or self._number != self._ends[0]:
+                raise Refused(Reason.NOT_OWNER, f"session {session:#x} is over")
+        except Refused as refusal:
+            if refusal.reason is Reason.NOT_OWNER and session == self.id:
+                self.id = 0
+            raise
+        self.proved(sent)
+
+    def proved(self, sent: int) -> None:
+        """A write sent at `sent` (ns) was acknowledged."""
+        self.alive = max(self.alive, sent)
+
+    def ask(self, send: Callable[[], Any]) -> Any:
+        """One request. Raises Refused or Indeterminate; kazoo's errors about nodes pass."""
+        if not self.zk.connected:
+            raise Refused(Reason.UNAVAILABLE, "not connected")
+        try:
+            return send().get(timeout=REQUEST)
+        except exceptions.SessionExpiredError as error:
+            raise Refused(Reason.NOT_OWNER, repr(error)) from error
+        except exceptions.SessionMovedError as error:
+            raise Refused(Reason.UNAVAILABLE, repr(error)) from error
+        except (
+            KazooTimeoutError,
+            exceptions.ConnectionLoss,
+            exceptions.OperationTimeoutError,
+            exceptions.RequestTimeoutError,
+        ) as error:
+            raise Indeterminate(repr(error)) from error
+
+    def _listen(self, state: str) -> None:
+        """Runs in kazoo's connection thread, before anything happens on the next connection."""
+        if state == KazooState.CONNECTED:
+            self.up.set()
+            return
+        self.up.clear()
+        self.epoch += 1
+        if state == KazooState.LOST:
+            self._ends = (self._ends[0] + 1, now())

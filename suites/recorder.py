@@ -1,0 +1,139 @@
+"""The recorder: every operation of one worker, in a memory-mapped file that survives its death.
+
+An operation is invoked (its row is written before the request is sent) and completed (the answer is written into
+the same row). The layout is `checkers.wire`. Threads of one worker may record at the same time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import os
+from pathlib import Path
+from time import monotonic_ns
+
+from checkers import wire
+from checkers.wire import NONE, F, Outcome, Reason
+
+
+class RecordingFull(Exception):
+    """The worker did more operations than its recording holds; the trial is aborted rather than cut short."""
+
+
+def create(path: Path, rows: int) -> None:
+    """An empty recording for `rows` operations. The file is sparse: untouched rows take no space."""
+    with path.open("wb") as file:
+        file.write(wire.PREAMBLE.pack(wire.MAGIC, wire.VERSION, wire.ROW.size))
+        file.truncate(wire.HEADER + rows * wire.ROW.size)
+
+
+def map_page(path: Path) -> mmap.mmap:
+    """The whole recording, shared between the worker and the harness: controls first, then rows."""
+    with path.open("r+b") as file:
+        return mmap.mmap(file.fileno(), 0)
+
+
+class Recorder:
+    """Writes operations; `invoke` gives a handle that one of `ok`, `fail`, `info` completes."""
+
+    __slots__ = ("_errors", "_error_file", "_limit", "_next", "page")
+
+    def __init__(self, path: Path) -> None:
+        self.page = map_page(path)
+        self._limit = len(self.page)
+        self._next = itertools.count(wire.HEADER, wire.ROW.size)  # next() is atomic: threads never share a row
+        self._errors: dict[str, int] = {}
+        self._error_file = os.open(errors_path(path), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+
+    def invoke(
+        self,
+        f: F,
+        process: int,
+        key: int = 0,
+        *,
+        owner: int = 0,
+        token: int | None = None,
+        value: int = NONE,
+        base: int = NONE,
+        session: int = 0,
+        flags: int = 0,
+        since: int | None = None,
+    ) -> int:
+        """Note that an operation is about to be sent. since: ns, for one that was sent before it could be noted."""
+        at = next(self._next)
+        if at + wire.ROW.size > self._limit:
+            raise RecordingFull(f"{(self._limit - wire.HEADER) // wire.ROW.size} operations")
+        number = NONE if token is None else token
+        inv = monotonic_ns() if since is None else since
+        wire.ROW.pack_into(
+            self.page, at, inv, 0, 0, 0, number, owner, value, base, session, process, 0, key, f, 0, 0, flags
+        )
+        return at
+
+    def ok(self, at: int, value: int | None = None) -> None:
+        """It happened. value: what a read returned."""
+        ret = monotonic_ns()
+        if value is not None:
+            wire.WORD.pack_into(self.page, at + wire.VALUE, value)
+        self._end(at, ret, Outcome.OK, Reason.NONE, "")
+
+    def granted(self, at: int, sent: int, ttl: int, token: int | None, owner: int, session: int) -> int:
+        """An acquire succeeded: what the grant says. Returns the time of its return."""
+        ret = monotonic_ns()
+        wire.ANSWER.pack_into(self.page, at + wire.RET, ret, sent, ttl, NONE if token is None else token, owner)
+        wire.WORD.pack_into(self.page, at + wire.SESSION, session)
+        self.page[at + wire.OUTCOME] = Outcome.OK
+        return ret
+
+    def opened(self, at: int, session: int, ttl: int) -> None:
+        """A session was opened: its identity and the effective TTL."""
+        ret = monotonic_ns()
+        wire.ANSWER.pack_into(self.page, at + wire.RET, ret, 0, ttl, NONE, 0)
+        wire.WORD.pack_into(self.page, at + wire.SESSION, session)
+        self.page[at + wire.OUTCOME] = Outcome.OK
+
+    def lost(self, process: int, key: int, owner: int, token: int | None, due: int) -> None:
+        """The client notices a loss at this moment, which it was due to notice at `due` (ns)."""
+        at = self.invoke(F.LOST, process, key, owner=owner, token=token)
+        wire.ANSWER.pack_into(self.page, at + wire.RET, monotonic_ns(), due, 0, NONE if token is None else token, owner)
+        self.page[at + wire.OUTCOME] = Outcome.OK
+
+    def fail(self, at: int, reason: Reason, error: str = "") -> None:
+        """It certainly did not happen."""
+        self._end(at, monotonic_ns(), Outcome.FAIL, reason, error)
+
+    def info(self, at: int, error: str) -> None:
+        """Nobody knows whether it happened."""
+        self._end(at, monotonic_ns(), Outcome.INFO, Reason.NONE, error)
+
+    def answered(self) -> None:
+        """One more operation on the store has ended; the harness waits for that after it thawed somebody."""
+        (count,) = wire.WORD.unpack_from(self.page, wire.ANSWERED)
+        wire.WORD.pack_into(self.page, wire.ANSWERED, count + 1)
+
+    def note(self, error: str) -> int:
+        """The number of an error text in this recording; each text is written to disk once."""
+        number = self._errors.get(error)
+        if number is None:
+            number = self._errors[error] = len(self._errors) + 1
+            os.write(self._error_file, error.replace("\\", "\\\\").replace("\n", "\\n").encode() + b"\n")
+        return number
+
+    def _end(self, at: int, ret: int, outcome: Outcome, reason: Reason, error: str) -> None:
+        page = self.page
+        wire.WORD.pack_into(page, at + wire.RET, ret)
+        if error:
+            page[at + wire.ERROR : at + wire.ERROR + 4] = self.note(error).to_bytes(4, "little")
+        page[at + wire.REASON] = reason
+        page[at + wire.OUTCOME] = outcome
+
+
+def errors_path(recording: Path) -> Path:
+    """Where the error texts of a recording stand, one a line, numbered from 1."""
+    return recording.with_name(recording.name + ".errors")
+
+
+def read_errors(recording: Path) -> list[str]:
+    """The error texts of a recording; an unfinished last line (its worker was killed) is dropped."""
+    text = errors_path(recording).read_bytes() if errors_path(recording).exists() else b""
+    return [line.decode(errors="replace") for line in text.split(b"\n")[:-1]]

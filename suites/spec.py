@@ -1,0 +1,74 @@
+"""What a worker needs to know, as one JSON object: it may run in another virtual environment than the harness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """Everything a worker needs. Times in seconds.
+
+    recordings      the folder that takes what it records.
+    lock            a spelling that `suites.registry` knows; workload: ``module:Class``.
+    keys            names of the locks, equal to the keys in the store.
+    number, count   this worker's number among those of its lane (see `process` in `checkers.wire`).
+    pace            how long a short step of work takes; slower backends get longer ones.
+    generation      0, or how many workers of this number have died before.
+    """
+
+    recordings: str
+    lane: str
+    lock: str
+    endpoints: tuple[str, ...]
+    ttl: float
+    workload: str
+    store_dsn: str
+    store_mode: str
+    keys: tuple[str, ...]
+    number: int
+    count: int
+    seed: str
+    acquire_timeout: float
+    store_timeout: float
+    pace: float
+    generation: int = 0
+
+    @property
+    def recording(self) -> Path:
+        """The file that it records into."""
+        return Path(self.recordings) / f"{self.lane.replace('/', '.')}.{self.number}.{self.generation}.rec"
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"worker {self.number} of {self.lane}"
+
+    @property
+    def step(self) -> int:
+        """The distance from one process number of a thread to its next."""
+        return 2 * self.count
+
+    @property
+    def first_process(self) -> int:
+        """Of the main thread; the renewal thread's is `count` above."""
+        return self.number + self.generation * _PER_GENERATION * self.step
+
+
+_PER_GENERATION = 1 << 16
+"""Process numbers that one generation of a worker may use up; none has that many unknown outcomes."""
+
+
+class Process:
+    """The process number of one thread of a worker: a new one after each unknown outcome."""
+
+    __slots__ = ("_step", "number")
+
+    def __init__(self, number: int, step: int) -> None:
+        self.number = number
+        self._step = step
+
+    def crashed(self) -> None:
+        """The present number has an operation without an answer; it is never used again."""
+        self.number += self._step

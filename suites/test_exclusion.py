@@ -1,0 +1,19 @@
+"""Does the service ever grant the lock twice, and are two clients ever inside at once?"""
+
+from __future__ import annotations
+
+import pytest
+
+from suites.session import Answer
+
+
+@pytest.mark.property("server-exclusion")
+def test_server_exclusion(answer: Answer) -> None:
+    """The service grants nothing while an earlier grant is in force."""
+    answer.must_hold()
+
+
+@pytest.mark.property("holder-exclusion")
+def test_holder_exclusion(answer: Answer) -> None:
+    """No two clients are inside at once: what every lease lock loses under a holder frozen past its TTL."""
+    answer.must_hold()

@@ -1,0 +1,19 @@
+"""Do tokens increase with every grant, and does the store refuse what comes too late?"""
+
+from __future__ import annotations
+
+import pytest
+
+from suites.session import Answer
+
+
+@pytest.mark.property("token-order")
+def test_token_order(answer: Answer) -> None:
+    """Each grant has a larger token than every grant before it."""
+    answer.must_hold()
+
+
+@pytest.mark.property("fenced-store")
+def test_fenced_store(answer: Answer) -> None:
+    """The store accepts no access that a later holder's access has overtaken, and refuses no other."""
+    answer.must_hold()

@@ -1,0 +1,13 @@
+"""Is an acknowledged update ever lost?"""
+
+from __future__ import annotations
+
+import pytest
+
+from suites.session import Answer
+
+
+@pytest.mark.property("no-lost-update")
+def test_no_lost_update(answer: Answer) -> None:
+    """Every acknowledged element is in the final set."""
+    answer.must_hold()

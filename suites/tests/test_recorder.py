@@ -1,0 +1,114 @@
+"""What is recorded is what is read back, from several threads and after SIGKILL."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from checkers import wire
+from checkers.history import BadHistory, read_recording
+from checkers.wire import NONE, F, Outcome, Reason
+from suites import recorder
+from suites.recorder import Recorder, RecordingFull
+from suites.workers import ROOT
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "worker.rec"
+    recorder.create(path, 1000)
+    return path
+
+
+def test_every_field_of_a_grant_is_read_back(path: Path) -> None:
+    record = Recorder(path)
+    row = record.invoke(F.ACQUIRE, 3, 2)
+    record.granted(row, sent=11, ttl=22, token=33, owner=44, session=55)
+    (read,) = read_recording(path)
+    expected = {"f": F.ACQUIRE, "process": 3, "key": 2, "sent": 11, "ttl": 22, "token": 33, "owner": 44, "session": 55}
+    assert {name: read[name] for name in expected} == expected
+    assert read["outcome"] == Outcome.OK
+    assert 0 < read["inv"] <= read["ret"]
+
+
+def test_a_grant_without_a_token_has_none(path: Path) -> None:
+    record = Recorder(path)
+    record.granted(record.invoke(F.ACQUIRE, 0), sent=1, ttl=1, token=None, owner=1, session=0)
+    assert read_recording(path)["token"].tolist() == [NONE]
+
+
+def test_outcomes_reasons_and_error_texts(path: Path) -> None:
+    record = Recorder(path)
+    record.ok(record.invoke(F.READ, 0, owner=1), value=7)
+    record.fail(record.invoke(F.WRITE, 0, owner=1, value=8, base=7), Reason.STALE_TOKEN)
+    record.info(record.invoke(F.RELEASE, 0, owner=1), "timed out\nat redis1")
+    record.info(record.invoke(F.RELEASE, 4, owner=1), "timed out\nat redis1")
+    rows = read_recording(path)
+    assert rows["outcome"].tolist() == [Outcome.OK, Outcome.FAIL, Outcome.INFO, Outcome.INFO]
+    assert rows["reason"].tolist() == [0, Reason.STALE_TOKEN, 0, 0]
+    assert rows["value"].tolist() == [7, 8, NONE, NONE]
+    assert rows["error"].tolist() == [0, 0, 1, 1]
+    assert recorder.read_errors(path) == ["timed out\\nat redis1"]
+
+
+def test_what_was_invoked_survives_sigkill_as_pending(path: Path) -> None:
+    program = (
+        "import sys, os, signal\nfrom pathlib import Path\nfrom checkers.wire import F\n"
+        "from suites.recorder import Recorder\nr = Recorder(Path(sys.argv[1]))\n"
+        "r.ok(r.invoke(F.READ, 1), 5)\nr.invoke(F.WRITE, 1, value=6)\nos.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(path)], cwd=ROOT, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert read_recording(path)["outcome"].tolist() == [Outcome.OK, Outcome.PENDING]
+
+
+def test_threads_never_share_a_row(tmp_path: Path) -> None:
+    path = tmp_path / "threads.rec"
+    recorder.create(path, 8000)
+    record = Recorder(path)
+
+    def many(process: int) -> None:
+        for value in range(2000):
+            record.ok(record.invoke(F.WRITE, process, value=value))
+
+    threads = [threading.Thread(target=many, args=(process,)) for process in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rows = read_recording(path)
+    assert {(row["process"], row["value"]) for row in rows} == {(p, v) for p in range(4) for v in range(2000)}
+    assert (rows["outcome"] == Outcome.OK).all()
+
+
+def test_a_full_recording_is_an_error_and_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "small.rec"
+    recorder.create(path, 2)
+    record = Recorder(path)
+    record.invoke(F.READ, 0)
+    record.invoke(F.READ, 0)
+    with pytest.raises(RecordingFull, match="2 operations"):
+        record.invoke(F.READ, 0)
+    assert len(read_recording(path)) == 2
+
+
+def test_a_file_that_is_no_recording_is_named(tmp_path: Path) -> None:
+    short, foreign = tmp_path / "short", tmp_path / "foreign"
+    short.write_bytes(b"FENCEREC")
+    foreign.write_bytes(bytes(wire.HEADER))
+    for path in (short, foreign):
+        with pytest.raises(BadHistory, match=str(path)):
+            read_recording(path)
+
+
+def test_the_worker_side_imports_where_nothing_is_installed() -> None:
+    program = "import checkers.wire, suites.recorder, suites.gates; print('ok')"
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-S", "-c", program], env=env, capture_output=True, text=True, check=False)
+    assert done.stdout == "ok\n", done.stderr

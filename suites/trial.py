@@ -1,0 +1,286 @@
+"""A trial: one fault plan on one backend under one seed, with many lanes side by side.
+
+It goes one way: plan → environment → workers → history → verdict → record. A trial ends when every property that it
+judges was exercised, or at its deadline; then it heals, settles and reads everything once more.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers import wire
+from checkers.check import check, unexercised
+from checkers.history import DTYPE, Facts, FaultInterval, History, from_rows, read_recording
+from checkers.judgement import judge
+from checkers.wire import F, Outcome, Run, State
+from infra import store
+from infra.environment import GROUPS, Environment
+from infra.faults.plan import Plan, compile_plan
+from infra.faults.runner import Record, Runner
+from infra.faults.target import MonotonicClock, Target
+from results.record import LaneRecord, TrialRecord
+from suites import registry
+from suites.actors import Crew
+from suites.lane import Lane, longest_ttl
+from suites.spec import Spec
+from suites.workers import ForkServer, Handle, TrialBroke
+
+START_WITHIN: Final = 20.0
+"""Seconds for all workers of a trial to connect; a cold machine needs a few."""
+WARM_UP: Final = 5.0
+"""Seconds within which every lane must have granted once, before the first fault."""
+CALM: Final = 2.0
+"""Seconds that a plan without faults runs between two looks at the counters."""
+ACQUIRE_BEYOND_TTL: Final = 1.0
+"""Seconds that an acquire waits beyond the TTL: a crashed holder's lock is freed within one wait."""
+STORE_TIMEOUT: Final = 0.5
+PACE: Final = {"redis": 0.03, "zookeeper": 0.06, "etcd": 0.08, "postgres": 0.04}
+"""Seconds of a step of work, by backend: slower servers get fewer rounds, so that all lanes fit on two cores."""
+
+
+class Unclean(TrialBroke):
+    """The environment was not clean before or after the trial; the text lists what was not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What is to be tried. attempt counts the trials of one positive control."""
+
+    backend: str
+    faults: tuple[str, ...]
+    seed: int
+    lanes: tuple[Lane, ...]
+    attempt: int = 1
+
+    @property
+    def fault(self) -> str:
+        return "+".join(self.faults)
+
+    @property
+    def name(self) -> str:
+        return f"{self.backend}-{self.fault}-{self.seed}"
+
+
+@dataclass(slots=True)
+class Running:
+    """One lane while it runs."""
+
+    lane: Lane
+    keys: tuple[str, ...]
+    handles: list[Handle] = field(default_factory=list)
+
+    def rows(self) -> npt.NDArray[Any]:
+        """What its workers have recorded so far."""
+        return np.concatenate([_live(handle) for handle in self.handles])
+
+    def granted_since(self, when: int) -> bool:
+        """Whether some worker got the lock by a request that returned after `when` (ns)."""
+        rows = self.rows()
+        return bool(((rows["f"] == F.ACQUIRE) & (rows["outcome"] == Outcome.OK) & (rows["ret"] > when)).any())
+
+
+def run_trial(
+    trial: Trial,
+    environment: Environment,
+    server: ForkServer,
+    folder: Path,
+    deadline: float,
+    say: Callable[[str], None],
+) -> TrialRecord:
+    """Runs a trial to its end, whatever happens in between; the environment is clean afterwards.
+
+    folder takes the recordings. deadline in seconds. Raises TrialBroke, or `infra.machine.Trouble` when a fault could
+    not be applied or healed.
+    """
+    started, clock = datetime.now(UTC), time.monotonic()
+    _must_be_clean(environment, "before")
+    ttl = longest_ttl(trial.lanes)
+    plan = compile_plan(trial.faults, trial.seed, trial.backend, ttl)
+    for line in plan.describe():
+        say(f"  {line}")
+    store.prepare(environment.store_dsn(None))
+    lanes = _launch(trial, environment, server, folder)
+    crew = Crew(server, {lane.lane.name: lane.handles for lane in lanes}, ttl)
+    runner = Runner(plan, Target.of(environment, trial.backend, crew, MonotonicClock()))
+    try:
+        server.await_state(_all(lanes), State.READY, START_WITHIN)
+        for handle in _all(lanes):
+            handle.ask(Run.GO)
+        server.await_condition(lambda: all(lane.granted_since(0) for lane in lanes), WARM_UP)
+        while True:
+            _cycle(plan, runner, crew, server, lanes)
+            if time.monotonic() - clock > deadline or not any(
+                unexercised(_history(_facts(trial, lane, environment), lane.rows(), runner.records)) for lane in lanes
+            ):
+                break
+    finally:
+        crew.release_all()
+        runner.final_heal()
+        stuck = server.finish(_all(lanes), ttl + 2 * ACQUIRE_BEYOND_TTL)
+    _must_be_clean(environment, "after")
+    records = []
+    for lane in lanes:
+        history = _complete(_facts(trial, lane, environment), lane, environment, runner)
+        records.append(LaneRecord(history, tuple(judge(verdict, history) for verdict in check(history))))
+    return TrialRecord(
+        name=trial.name,
+        about={
+            **about(trial),
+            "plan": plan.to_json(),
+            "plan_lines": plan.describe(),
+            "versions": environment.cluster(trial.backend).versions(),
+            "started": started.isoformat(timespec="seconds"),
+            "seconds": round(time.monotonic() - clock, 2),
+            "killed_at_the_end": [handle.spec.name for handle in stuck],
+            "error": None,
+        },
+        lanes=tuple(records),
+        logs={node.name: node.logs() for node in environment.cluster(trial.backend).nodes},
+    )
+
+
+def about(trial: Trial) -> dict[str, Any]:
+    """What is known of a trial before it runs, as plain JSON."""
+    return {"backend": trial.backend, "faults": list(trial.faults), "seed": trial.seed, "attempt": trial.attempt}
+
+
+def _all(lanes: Sequence[Running]) -> list[Handle]:
+    return [handle for lane in lanes for handle in lane.handles]
+
+
+def _must_be_clean(environment: Environment, when: str) -> None:
+    unclean = environment.unclean()
+    if unclean:
+        raise Unclean(f"{when} the trial: {'; '.join(unclean)}")
+
+
+def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: Path) -> list[Running]:
+    """Start the workers of all lanes, spread over the client groups and, where nodes are equal, over the nodes."""
+    lanes, specs = [], []
+    run = secrets.token_hex(3)
+    for lane in trial.lanes:
+        count = lane.workload.workers
+        keys = tuple(f"{lane.name.replace('/', '.')}.{run}.{n}" for n in range(lane.workload.keys))
+        lanes.append(Running(lane, keys))
+        for number in range(count):
+            group = GROUPS[number % len(GROUPS)]
+            endpoints = environment.endpoints(trial.backend, group)
+            if environment.cluster(trial.backend).leader() is not None:
+                shift = number % len(endpoints)
+                endpoints = endpoints[shift:] + endpoints[:shift]
+            specs.append(
+                Spec(
+                    recordings=str(folder),
+                    lane=lane.name,
+                    lock=registry.spelling(lane.lock_name),
+                    endpoints=endpoints,
+                    ttl=lane.lock.min_ttl,
+                    workload=f"{lane.workload.__module__}:{lane.workload.__qualname__}",
+                    store_dsn=environment.store_dsn(group),
+                    store_mode=lane.store,
+                    keys=keys,
+                    number=number,
+                    count=count,
+                    seed=f"{trial.seed}/{lane.name}/{number}",
+                    acquire_timeout=lane.lock.min_ttl + ACQUIRE_BEYOND_TTL,
+                    store_timeout=STORE_TIMEOUT,
+                    pace=PACE[trial.backend],
+                )
+            )
+    handles = iter(server.spawn(specs))
+    for running in lanes:
+        running.handles = [next(handles) for _ in range(running.lane.workload.workers)]
+    return lanes
+
+
+def _cycle(plan: Plan, runner: Runner, crew: Crew, server: ForkServer, lanes: Sequence[Running]) -> None:
+    """All steps of the plan once; then wait until every lane has granted again, or its recovery bound has passed."""
+    if plan.steps:
+        runner.cycle()
+    else:
+        server.await_condition(lambda: False, CALM)
+    healed = time.monotonic_ns()
+    crew.fill_up()
+    bound = max(lane.lane.lock.recovery for lane in lanes)
+    server.await_condition(lambda: all(lane.granted_since(healed) for lane in lanes), bound)
+
+
+def _facts(trial: Trial, running: Running, environment: Environment) -> Facts:
+    lock, lane = running.lane.lock, running.lane
+    return Facts(
+        trial=trial.name,
+        lane=lane.name,
+        lock=lane.lock_name,
+        backend=trial.backend,
+        workload=lane.workload.name,
+        store=lane.store,
+        fault_names=trial.faults,
+        seed=trial.seed,
+        keys=running.keys,
+        lease=lock.lease,
+        ttl=round(lock.min_ttl * 1e9),
+        drift=lock.drift,
+        grain=round(lock.grain * 1e9),
+        settled=time.monotonic_ns(),
+        recovery=round(lock.recovery * 1e9),
+        fair=lock.fair,
+        workers=lane.workload.workers,
+        versions=environment.cluster(trial.backend).versions(),
+        properties=tuple(name for name in lane.properties if lane.asks(name, trial.faults)),
+        claims=lock.claims,
+        hazards=lock.hazards,
+    )
+
+
+def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], errors: Sequence[str] = ("",)) -> History:
+    """A history for the checkers; a fault on a worker concerns only the worker's lane."""
+    owners = set(rows["owner"].tolist())
+    faults = [FaultInterval(**asdict(record)) for record in records if record.process < 0 or record.owner in owners]
+    return from_rows(facts, rows, faults, errors)
+
+
+def _complete(facts: Facts, running: Running, environment: Environment, runner: Runner) -> History:
+    """The whole history: every recording, the texts of its errors, and a last read of each key past every fence."""
+    parts, errors = [], [""]
+    for handle in running.handles:
+        rows = read_recording(handle.spec.recording).copy()
+        texts = handle.errors()
+        rows["error"][rows["error"] > 0] += len(errors) - 1
+        errors += texts
+        parts.append(rows)
+        handle.discard()
+    parts.append(_final_reads(running, environment))
+    return _history(facts, np.concatenate(parts), runner.records, errors)
+
+
+def _final_reads(running: Running, environment: Environment) -> npt.NDArray[Any]:
+    rows = np.zeros(len(running.keys), DTYPE)
+    for number, key in enumerate(running.keys):
+        rows[number]["inv"] = time.monotonic_ns()
+        final = store.final(environment.store_dsn(None), key)
+        rows[number]["ret"] = time.monotonic_ns()
+        rows[number]["value"], rows[number]["base"] = final.value, len(final.elements)
+        rows[number]["key"] = number
+    rows["f"], rows["outcome"], rows["flags"] = F.READ, Outcome.OK, wire.FINAL
+    rows["token"], rows["process"] = wire.NONE, -1
+    return rows
+
+
+def _live(handle: Handle) -> npt.NDArray[Any]:
+    """A copy of the rows in use; a row whose kind is not there yet is still being written."""
+    rows = np.frombuffer(handle.page, DTYPE, (len(handle.page) - wire.HEADER) // DTYPE.itemsize, wire.HEADER)
+    used: npt.NDArray[Any] = rows[
+        : bisect_left(range(len(rows)), True, key=lambda row: bool(rows["inv"][row] == 0))
+    ].copy()
+    written: npt.NDArray[Any] = used[used["f"] != 0]
+    return written

@@ -1,0 +1,23 @@
+"""Register: read, think, write, read back, all under the lock's token. Shows stale reads and stale writes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from suites.workload import Hold
+
+
+class Register:
+    name: ClassVar[str] = "register"
+    properties: ClassVar[tuple[str, ...]] = ("fenced-store",)
+    late: ClassVar[bool] = True
+    keys: ClassVar[int] = 2
+    workers: ClassVar[int] = 4
+
+    def section(self, hold: Hold) -> None:
+        hold.read()
+        hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
+        hold.write()
+        if hold.writes_per_grant is None and hold.rng.random() < 0.5:
+            hold.write()
+        hold.read()

@@ -1,0 +1,24 @@
+"""Set: read the list, think, write it back with one more element. Shows lost updates: acknowledged and yet gone.
+
+The elements of one list are its history: each write names the last element of the list that it was made from, so
+the final list says not only which updates were lost but who overwrote them.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from suites.workload import Hold
+
+
+class Set:
+    name: ClassVar[str] = "set"
+    properties: ClassVar[tuple[str, ...]] = ("no-lost-update",)
+    late: ClassVar[bool] = False
+    keys: ClassVar[int] = 1
+    workers: ClassVar[int] = 3
+
+    def section(self, hold: Hold) -> None:
+        base, elements = hold.read()
+        hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
+        hold.write(base=base, elements=elements)
