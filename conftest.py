@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,18 +56,19 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     config = session.config
     if _asked not in config.stash or config.option.collectonly:
         return
-    from infra import client, machine
+    from infra import client, machine, reach
     from results.run import Run
 
+    try:
+        engine = client.connect()
+    except machine.Trouble as trouble:
+        raise pytest.UsageError(str(trouble)) from trouble
+    asked = config.stash[_asked] = replace(config.stash[_asked], published=reach.needs_published(engine))
+    engine.close()
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         config.stash[_run] = Run.open(Path(worker["fencepost_run"]))
         return
-    try:
-        client.connect().close()
-    except machine.Trouble as trouble:
-        raise pytest.UsageError(str(trouble)) from trouble
-    asked = config.stash[_asked]
     config.stash[_run] = Run.create(
         asked.results,
         {

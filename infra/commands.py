@@ -17,7 +17,7 @@ from docker.errors import DockerException
 from requests import RequestException
 
 from infra import client as engine_client
-from infra import nodes, owner, reaper, star
+from infra import machine, nodes, owner, reaper, star
 from infra.environment import Environment
 from infra.links import Cut
 from infra.machine import Failed, Unknown
@@ -140,9 +140,11 @@ def down(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     with _engine_errors():
         client = engine_client.connect()
+        if not options.env:
+            reaper.reap(client, machine.say)
         found = reaper.find(client)
         for one in [_pick(found, options.env)] if options.env else found:
-            if options.env or options.all or one.dead or one.owners == {owner.KEPT}:
+            if options.env or options.all or one.owners == {owner.KEPT}:
                 reaper.remove(client, one.name)
                 print(f"removed {one.name} ({one.things} containers, networks and volumes)")
             else:

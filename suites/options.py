@@ -39,7 +39,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The run that was asked for: which lanes, which faults, which seed, on which versions."""
+    """The run that was asked for: which lanes, which faults, which seed, on which versions.
+
+    published  whether clients come through published ports here, which makes some faults something else.
+    """
 
     lanes: tuple[Lane, ...]
     faults: tuple[str, ...]
@@ -47,6 +50,7 @@ class Asked:
     seed: int
     results: Path
     versions: Mapping[str, str] = field(default_factory=dict)
+    published: bool = False
 
     @property
     def backends(self) -> tuple[str, ...]:
@@ -62,7 +66,10 @@ class Asked:
         ]
 
     def not_applicable(self, lane: Lane, fault: str) -> str | None:
-        return lane.not_applicable or (None if fault == NO_FAULT else FAULTS[fault].applies(lane.backend))
+        """Why the case cannot be asked, or None."""
+        if fault == NO_FAULT:
+            return lane.not_applicable
+        return lane.not_applicable or FAULTS[fault].applies(lane.backend, self.published)
 
     def not_run(self) -> list[NotRun]:
         """What cannot be asked, for the report."""

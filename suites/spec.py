@@ -55,9 +55,14 @@ class Spec:
         """Of the main thread; the renewal thread's is `count` above."""
         return self.number + self.generation * _PER_GENERATION * self.step
 
+    @property
+    def first_value(self) -> int:
+        """The first value that it writes; the next ones are `count` apart, so that no two workers write the same."""
+        return self.number + self.generation * _PER_GENERATION * self.count
+
 
 _PER_GENERATION = 1 << 16
-"""Process numbers that one generation of a worker may use up; none has that many unknown outcomes."""
+"""Process numbers, and values, that one generation of a worker may use up; its recording holds fewer rows."""
 
 
 class Process:

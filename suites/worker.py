@@ -7,6 +7,7 @@ history by their process numbers.
 from __future__ import annotations
 
 import importlib
+import itertools
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -42,6 +43,7 @@ class Worker:
         self.process = Process(spec.first_process, spec.step)
         self.rng = random.Random(f"{spec.seed}/{spec.generation}")
         self.gates = Gates(self.recorder.page, self._position)
+        self.values = itertools.count(spec.first_value, spec.count)
         self.workload = cast(Workload, _load(spec.workload)())
         lock, mode = registry.lock(spec.lock), fenced.Mode(spec.store_mode)
         self.client = self._connected(lambda: lock.open(spec.endpoints, spec.ttl))
@@ -199,7 +201,7 @@ class Section:
 
     def _write(self, base: int | None, elements: Sequence[int] | None, flags: int) -> int:
         grant = self._holding.grant
-        value = self.rng.randrange(1 << 53)
+        value = next(self._worker.values)
         row = self._invoke(F.WRITE, value, wire.NONE if base is None else base, flags)
         contents = None if elements is None else [*elements, value]
         try:

@@ -64,6 +64,8 @@ class Fault:
     choose   (rng, backend) -> the options: everything that is left to chance, as plain JSON. None: there are none.
     seconds, ttls  how long it goes on by default: so many seconds and so many TTLs.
     unfit    backend -> the reason why it cannot be done there.
+    refuses  whether it is in that a client's connections are refused: where clients come through published ports,
+             Docker accepts them first.
     """
 
     name: str
@@ -74,9 +76,12 @@ class Fault:
     seconds: float = 0.0
     ttls: float = 0.0
     unfit: Mapping[str, str] = field(default_factory=dict)
+    refuses: bool = False
 
-    def applies(self, backend: str) -> str | None:
-        """None, or the reason why it cannot be done to this backend."""
+    def applies(self, backend: str, published: bool = False) -> str | None:  # noqa: FBT001
+        """None, or the reason why it cannot be done to this backend. published: by `infra.reach.needs_published`."""
+        if published and self.refuses:
+            return "through a published port a refused connection is accepted first"
         return self.unfit.get(backend)
 
 

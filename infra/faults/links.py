@@ -164,6 +164,7 @@ def cut_client(how: Cut) -> Fault:
         f"one group of clients loses all nodes ({how})",
         make,
         choose=lambda rng, _: {"group": rng.choice(_GROUPS)},
+        refuses=how is Cut.REFUSE,
         seconds=CUT_FOR,
     )
 

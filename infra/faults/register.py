@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING, Final
 
 from infra.faults.links import cut_client, cut_minority, cut_nodes, isolate_leader, slow_links
 from infra.faults.servers import strike_server
 from infra.faults.workers import freeze_holder, kill_holder, late_write
 from infra.links import Cut
+from infra.star import BACKENDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from infra.faults.fault import Fault
 
@@ -31,3 +33,12 @@ _ALL: Final[tuple[Fault, ...]] = (
 )
 
 FAULTS: Final[Mapping[str, Fault]] = {fault.name: fault for fault in _ALL}
+
+
+def main(argv: Sequence[str]) -> int:
+    """`python -m infra faults`: every fault in a line or two, with the backends that it can be done to."""
+    argparse.ArgumentParser(prog="python -m infra faults", description=main.__doc__).parse_args(argv)
+    for fault in FAULTS.values():
+        print(f"{fault.name:<22} {fault.summary}")
+        print(f"{'':<22} on {', '.join(name for name in BACKENDS if fault.applies(name) is None)}")
+    return 0
