@@ -33,7 +33,7 @@ ARMED_ACTION = 66
 REACHED_GATE = 67
 """Worker: the gate at which it took the armed action; written after REACHED_AT."""
 PASSING = 68
-"""Worker: 1 while it looks at the gate's controls, so that the harness knows when nobody can be caught any more."""
+"""Worker: how many of its threads are at a gate, so that the harness knows when nobody can be caught any more."""
 THAWED = 69
 """Harness: 1 when a stalled worker may go on."""
 REACHED_AT = 72

@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,19 +41,27 @@ class Caught:
 class Gates:
     """The worker's side. `position` tells what it holds at the moment of passing."""
 
-    __slots__ = ("_page", "_position")
+    __slots__ = ("_count", "_inside", "_page", "_position")
 
     def __init__(self, page: mmap.mmap, position: Callable[[], Position]) -> None:
         self._page = page
         self._position = position
+        self._inside = 0
+        self._count = threading.Lock()
 
     def reach(self, gate: Gate) -> None:
         """Come by a gate; returns at once unless it is armed."""
         page = self._page
-        page[wire.PASSING] = 1
+        self._pass(1)
         if page[wire.ARMED_GATE] == gate and not page[wire.REACHED_GATE]:
             self._act(Action(page[wire.ARMED_ACTION]), gate)
-        page[wire.PASSING] = 0
+        self._pass(-1)
+
+    def _pass(self, step: int) -> None:
+        """One thread more, or less, is at a gate: the renewal may come by one while the main thread is held at its."""
+        with self._count:
+            self._inside += step
+            self._page[wire.PASSING] = self._inside
 
     def _act(self, action: Action, gate: Gate) -> None:
         page, position = self._page, self._position()

@@ -77,3 +77,18 @@ def test_a_process_is_frozen_or_killed_at_the_gate(page_path: Path, action: Acti
         os.kill(child, signal.SIGCONT)
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_a_thread_that_passes_by_does_not_hide_one_that_is_held(page_path: Path) -> None:
+    page = recorder.map_page(page_path)
+    worker = Gates(page, lambda: HELD)
+    gates.arm(page, Gate.BETWEEN_READ_AND_WRITE, Action.STALL, ALIVE)
+    thread = threading.Thread(target=worker.reach, args=(Gate.BETWEEN_READ_AND_WRITE,))
+    thread.start()
+    while gates.caught(page) is None:
+        time.sleep(0.001)
+    worker.reach(Gate.IN_RENEWAL)
+    gates.thaw(page)
+    gates.arm(page, Gate.BETWEEN_READ_AND_WRITE, Action.STALL, ALIVE)  # waits until the held thread has gone on
+    thread.join(timeout=5)
+    assert not thread.is_alive()

@@ -47,7 +47,7 @@ def test_every_lock_declares_what_is_asked_of_it(name: str) -> None:
     cls = lock(name)
     assert cls.name == name
     assert cls.backend in ("redis", "zookeeper", "etcd")
-    assert cls.lease in ("grant", "touch", "session")
+    assert cls.lease in ("grant", "touch", "session", "quorum")
     assert 0 < cls.min_ttl <= 2
     assert 0 <= cls.drift < 0.1
     assert cls.grain < cls.min_ttl / 2
