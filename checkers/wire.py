@@ -42,8 +42,8 @@ REACHED_OWNER = 80
 """Worker: the grant that it held there (int64)."""
 REACHED_PROCESS = 88
 """Worker: the process number that it had there (int64)."""
-ANSWERED = 96
-"""Worker: how many store operations have ended so far (int64)."""
+ROUNDS = 96
+"""Worker: how many of its rounds, from an acquire to its release and what follows, have ended so far (int64)."""
 REACHED_KEY = 104
 """Worker: the index of the key that it held there (int64)."""
 STATE = 112

@@ -32,11 +32,11 @@ SIGNALLED_WITHIN: Final = 5.0
 
 @dataclass(slots=True)
 class Held:
-    """A victim that has not been let go yet, or whose next answer is awaited."""
+    """A victim that has not been let go yet, or the end of whose round is awaited."""
 
     victim: Victim
     handle: Handle
-    answered: int
+    rounds: int
     thawed: bool = False
 
 
@@ -80,7 +80,7 @@ class Crew:
             position = caught.position
             target = f"worker {handle.spec.number} of {lane}"
             victim = Victim(lane, position.process, position.owner, caught.at, target, position.key)
-            self._held.setdefault(_id(victim), Held(victim, handle, handle.answered))
+            self._held.setdefault(_id(victim), Held(victim, handle, handle.rounds))
             found.append(victim)
         return sorted(found, key=lambda victim: victim.at)
 
@@ -102,14 +102,14 @@ class Crew:
     def thaw(self, victim: Victim) -> None:
         held = self._held[_id(victim)]
         if not held.thawed:
-            held.answered = held.handle.answered
+            held.rounds = held.handle.rounds
             held.thawed = True
             gates.thaw(held.handle.page)
             held.handle.signal(signal.SIGCONT)
 
     def settled(self, victim: Victim) -> bool:
         held = self._held[_id(victim)]
-        return held.handle.answered > held.answered or not self._alive(held.handle)
+        return held.handle.rounds > held.rounds or not self._alive(held.handle)
 
     def release_all(self) -> None:
         for lane in self._armed:

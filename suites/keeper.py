@@ -6,6 +6,7 @@ ends when its lease does by its own clock, however late an answer was, or when t
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -28,11 +29,16 @@ class Holding:
         self.key = key
         self.expires = grant.expires
         """ns; when the belief ends by the client's own clock, unless a renewal is acknowledged before."""
-        self.over = False
-        """The client has noticed that it no longer holds."""
+        self.noticed = math.inf
+        """Seconds of CLOCK_MONOTONIC; when the client noticed that it no longer holds."""
         self.noticing = threading.Lock()
         self.spoiled = False
         """An access under this grant has no answer: nothing more may be written under its token."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the client has noticed that it no longer holds."""
+        return self.noticed < math.inf
 
 
 class Keeper:
@@ -83,7 +89,7 @@ class Keeper:
             if not holding.over:
                 grant, due = holding.grant, min(holding.expires, now())
                 self._recorder.lost(process.number, holding.key, grant.owner, grant.token, due)
-                holding.over = True
+                holding.noticed = time.monotonic()
 
     def note_session(self, process: Process, ttl: float) -> None:
         """Record the creation of the client's session, once it is there."""
@@ -100,14 +106,17 @@ class Keeper:
             self.broken = bug
 
     def _renew_for_ever(self) -> None:
-        """At fixed times, however long an answer takes: the next request goes out a third of a TTL after the last."""
+        """At fixed times, however long an answer takes: the next request goes out a third of a TTL after the last.
+
+        One that was due before the loss was noticed is sent all the same: so does a client that was frozen.
+        """
         due = time.monotonic() + self._interval
         while not self._closing.wait(max(due - time.monotonic(), 0)):
-            due = max(due, time.monotonic() - self._interval) + self._interval
+            was_due, due = due, max(due, time.monotonic() - self._interval) + self._interval
             holding = self.held
             if isinstance(self._client, Session):
                 self._keep_alive(self._client, holding)
-            elif holding is not None and not holding.over:
+            elif holding is not None and holding.noticed > was_due:
                 self._renew(holding)
 
     def _watch(self) -> None:

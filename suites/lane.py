@@ -50,9 +50,10 @@ class Lane:
     def asks(self, property: str, faults: Sequence[str]) -> bool:
         """Whether the property can be stressed under these faults.
 
-        Without a fence nobody writes late on purpose: only a holder that was frozen makes a stale write.
+        Without a fence nobody writes late on purpose: only a holder that was frozen makes a stale write. A lock that
+        declares no bound promises no recovery.
         """
-        if property == "recovery" and all(fault == NO_FAULT for fault in faults):
+        if property == "recovery" and (not self.lock.recovery or all(fault == NO_FAULT for fault in faults)):
             return False
         if property not in self.properties:
             return False

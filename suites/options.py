@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -125,36 +125,53 @@ def parse(option: Any) -> Asked:
     faults = _faults(option.faults) or profile.faults or EVERY_FAULT
     lanes = tuple(lane for lane in _lanes(option.lock) if not backends or lane.backend in backends)
     if not lanes:
-        raise BadOption(f"no lock of {', '.join(option.lock) or 'ours'} runs on {', '.join(backends)}")
-    return Asked(lanes, faults, profile, option.seed, Path(option.results), _versions(option.version_of))
+        there_is = ", ".join(f"{lane.lock_name} on {lane.backend}" for lane in _one_each(_lanes(option.lock)))
+        raise BadOption(f"no lock runs on {', '.join(backends)}; there is {there_is}")
+    results = Path(option.results)
+    for folder in (results, *results.parents):
+        if folder.exists() and not folder.is_dir():
+            raise BadOption(f"--results {results}: {folder} is not a folder")
+    return Asked(lanes, faults, profile, option.seed, results, _versions(option.version_of))
 
 
 def _lanes(names: Sequence[str]) -> list[Lane]:
-    try:
-        return [lane for name in names or registry.LOCKS for lane in lanes_of(name, registry.lock(name))]
-    except registry.UnknownLock as error:
-        raise BadOption(str(error)) from error
+    lanes: list[Lane] = []
+    for name in dict.fromkeys(names or registry.LOCKS):
+        try:
+            lock = registry.lock(name)
+        except registry.UnknownLock as error:
+            raise BadOption(str(error)) from error
+        except (ImportError, SyntaxError) as error:
+            raise BadOption(f"--lock {name} cannot be loaded: {error}") from error
+        _one(lock.backend, dict.fromkeys(BACKENDS), f"backend of {name}")
+        lanes += lanes_of(name, lock)
+    return lanes
+
+
+def _one_each(lanes: Sequence[Lane]) -> Iterable[Lane]:
+    return {lane.lock_name: lane for lane in lanes}.values()
 
 
 def _faults(lists: Sequence[str]) -> tuple[str, ...]:
-    names = [name.strip() for text in lists for name in text.split(",") if name.strip()]
+    names = [name.strip() for text in lists for name in text.split(",")]
     for name in names:
         _one(name, dict.fromkeys(EVERY_FAULT), "fault")
     return tuple(dict.fromkeys(names))
 
 
 def _versions(pairs: Sequence[str]) -> dict[str, str]:
-    versions = {}
+    versions: dict[str, str] = {}
     for pair in pairs:
-        backend, equals, version = pair.partition("=")
-        if not equals or not version:
+        backend, _, version = pair.partition("=")
+        if not version.removeprefix("image:"):
             raise BadOption(f"--version-of {pair}: expected BACKEND=VERSION, for example etcd=3.4")
         _one(backend, dict.fromkeys(BACKENDS), "backend")
         try:
             images.resolve(backend, version)
         except images.UnknownVersion as error:
             raise BadOption(f"--version-of {pair}: {error}") from error
-        versions[backend] = version
+        if versions.setdefault(backend, version) != version:
+            raise BadOption(f"--version-of {pair}: {backend}={versions[backend]} is asked for as well; one run has one")
     return versions
 
 

@@ -106,10 +106,10 @@ class Recorder:
         """Nobody knows whether it happened."""
         self._end(at, monotonic_ns(), Outcome.INFO, Reason.NONE, error)
 
-    def answered(self) -> None:
-        """One more operation on the store has ended; the harness waits for that after it thawed somebody."""
-        (count,) = wire.WORD.unpack_from(self.page, wire.ANSWERED)
-        wire.WORD.pack_into(self.page, wire.ANSWERED, count + 1)
+    def round_over(self) -> None:
+        """One more round of the worker has ended; the harness waits for that after it thawed somebody."""
+        (count,) = wire.WORD.unpack_from(self.page, wire.ROUNDS)
+        wire.WORD.pack_into(self.page, wire.ROUNDS, count + 1)
 
     def note(self, error: str) -> int:
         """The number of an error text in this recording; each text is written to disk once."""

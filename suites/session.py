@@ -71,8 +71,8 @@ class Session:
         if column not in self._answers:
             try:
                 self._answers[column] = self._try(*column)
-            except (Trouble, TrialBroke) as error:
-                self._failures[column] = str(error).splitlines()[0]
+            except Exception as error:  # whatever it is, it would be the same for every case of the column
+                self._failures[column] = _in_a_line(error)
                 self._discard_environment()
                 raise
         return decisive(self._answers[column][case.lane.name, case.property_id])
@@ -116,9 +116,9 @@ class Session:
         deadline, folder = self._asked.profile.deadline, Path(self._recordings.name)
         try:
             record = run_trial(trial, environment, self._server(trial), folder, deadline, self._say)
-        except (Trouble, TrialBroke) as error:
-            self._say(f"{trial.backend:<10} {trial.fault:<22} seed {trial.seed}: broke, {str(error).splitlines()[0]}")
-            self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": str(error)}, ()))
+        except Exception as error:
+            self._say(f"{trial.backend:<10} {trial.fault:<22} seed {trial.seed}: broke, {_in_a_line(error)}")
+            self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": str(error) or repr(error)}, ()))
             raise
         page = self._run.save_trial(record)
         judgements = {
@@ -140,14 +140,22 @@ class Session:
     def _server(self, trial: Trial) -> ForkServer:
         if trial.backend not in self._servers:
             modules = sorted({lane.lock.__module__ for lane in self._asked.lanes if lane.backend == trial.backend})
-            self._servers[trial.backend] = ForkServer(modules)
+            self._servers[trial.backend] = ForkServer(["suites.section", *modules])
         return self._servers[trial.backend]
 
 
 def decisive(told: list[Answer]) -> Answer:
     """The answer that counts among the trials of one case: the heaviest, except that a positive control that fired
-    in any of them has been shown. No violation is hidden by a lighter trial.
+    in any of them has been shown (see `results.record.settled`). Nothing else hides a heavier trial.
     """
-    shown = [answer for answer in told if answer.judgement.word is not Word.HAZARD_NOT_SHOWN]
-    heaviest = min(shown or told, key=lambda answer: answer.judgement.word.weight)
+    shown = any(answer.judgement.word is Word.BROKEN_AS_DOCUMENTED for answer in told)
+    counted = [answer for answer in told if not (shown and answer.judgement.word is Word.HAZARD_NOT_SHOWN)]
+    heaviest = min(counted, key=lambda answer: answer.judgement.word.weight)
     return replace(heaviest, attempts=len(told))
+
+
+def _in_a_line(error: Exception) -> str:
+    """For a summary."""
+    if isinstance(error, Trouble | TrialBroke):
+        return str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {error}".partition("\n")[0]

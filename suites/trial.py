@@ -6,6 +6,8 @@ judges was exercised, or at its deadline; then it heals, settles and reads every
 
 from __future__ import annotations
 
+import os
+import platform
 import secrets
 import time
 from bisect import bisect_left
@@ -84,9 +86,10 @@ class Running:
         return np.concatenate([_live(handle) for handle in self.handles])
 
     def granted_since(self, when: int) -> bool:
-        """Whether some worker got the lock by a request that returned after `when` (ns)."""
+        """Whether somebody got every key by a request that returned after `when` (ns)."""
         rows = self.rows()
-        return bool(((rows["f"] == F.ACQUIRE) & (rows["outcome"] == Outcome.OK) & (rows["ret"] > when)).any())
+        granted = rows[(rows["f"] == F.ACQUIRE) & (rows["outcome"] == Outcome.OK) & (rows["ret"] > when)]
+        return len(np.unique(granted["key"])) == len(self.keys)
 
 
 def run_trial(
@@ -123,9 +126,13 @@ def run_trial(
                 unexercised(_history(_facts(trial, lane, environment), lane.rows(), runner.records)) for lane in lanes
             ):
                 break
+    except BaseException:
+        # It comes to no verdict, so nobody need end in order; Ctrl-C leaves little time (xdist: ten seconds in all).
+        for handle in _all(lanes):
+            server.kill(handle)
+        raise
     finally:
-        crew.release_all()
-        runner.final_heal()
+        runner.final_heal()  # lets every worker go on as well
         stuck = server.finish(_all(lanes), ttl + 2 * ACQUIRE_BEYOND_TTL)
     _must_be_clean(environment, "after")
     records = []
@@ -151,7 +158,17 @@ def run_trial(
 
 def about(trial: Trial) -> dict[str, Any]:
     """What is known of a trial before it runs, as plain JSON."""
-    return {"backend": trial.backend, "faults": list(trial.faults), "seed": trial.seed, "attempt": trial.attempt}
+    return {
+        "backend": trial.backend,
+        "faults": list(trial.faults),
+        "seed": trial.seed,
+        "attempt": trial.attempt,
+        "lanes": [lane.name for lane in trial.lanes],
+        "locks": {lane.lock_name: registry.spelling(lane.lock_name) for lane in trial.lanes},
+        "ttl": {lane.lock_name: lane.lock.min_ttl for lane in trial.lanes},
+        "python": platform.python_version(),
+        "host": f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores",
+    }
 
 
 def _all(lanes: Sequence[Running]) -> list[Handle]:

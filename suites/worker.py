@@ -10,12 +10,11 @@ import importlib
 import itertools
 import random
 import time
-from collections.abc import Callable, Sequence
-from typing import Final, NoReturn, TypeVar, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from checkers import wire
-from checkers.wire import LATE, F, Gate, Reason, Run, State
-from infra import store as fenced
+from checkers.wire import F, Gate, Reason, Run, State
 from suites import registry
 from suites.gates import Gates, Position
 from suites.keeper import Holding, Keeper
@@ -23,6 +22,10 @@ from suites.lock import Indeterminate, LockError, Refused, Session
 from suites.recorder import Recorder
 from suites.spec import Process, Spec
 from suites.workload import Stopped, Workload
+
+if TYPE_CHECKING:
+    from infra.store import Store
+    from suites.section import Section
 
 T = TypeVar("T")
 
@@ -45,9 +48,11 @@ class Worker:
         self.gates = Gates(self.recorder.page, self._position)
         self.values = itertools.count(spec.first_value, spec.count)
         self.workload = cast(Workload, _load(spec.workload)())
-        lock, mode = registry.lock(spec.lock), fenced.Mode(spec.store_mode)
+        # Both clients load late: this module imports where neither is installed.
+        lock, sections = registry.lock(spec.lock), importlib.import_module("suites.section")
         self.client = self._connected(lambda: lock.open(spec.endpoints, spec.ttl))
-        self.store = self._connected(lambda: fenced.Store.open(spec.store_dsn, mode, timeout=spec.store_timeout))
+        self.store: Store = self._connected(lambda: sections.connect(spec))
+        self._section: type[Section] = sections.Section
         self.keeper = Keeper(spec, self.client, self.recorder, self.gates)
 
     def run(self) -> None:
@@ -60,9 +65,10 @@ class Worker:
             time.sleep(_WAIT)
         page[wire.STATE] = State.RUNNING
         while page[wire.RUN] == Run.GO:
+            self._round()
+            self.recorder.round_over()
             if self.keeper.broken is not None:
                 raise self.keeper.broken
-            self._round()
         self.keeper.close()
         self._close_client()
         self.store.close()
@@ -72,7 +78,7 @@ class Worker:
         holding = self._acquire(self.rng.randrange(len(self.spec.keys)))
         if holding is None:
             return
-        section = Section(self, holding)
+        section = self._section(self, holding)
         self.keeper.take(holding)
         try:
             self.gates.reach(Gate.AFTER_ACQUIRE)
@@ -84,8 +90,7 @@ class Worker:
             self.keeper.let_go(holding, self.process)
         self._release(holding)
         section.work(section.pace * self.rng.uniform(0.5, 1.5))
-        fence = self.spec.store_mode != fenced.Mode.UNFENCED
-        if self.workload.late and fence and not holding.spoiled and self.rng.random() < LATE_SHARE:
+        if self.workload.late and self.rng.random() < LATE_SHARE:
             section.write_late()
 
     def _acquire(self, key: int) -> Holding | None:
@@ -137,7 +142,7 @@ class Worker:
         while True:
             try:
                 return connect()
-            except (LockError, fenced.StoreError) as error:
+            except LockError as error:
                 self.recorder.note(f"could not connect: {error}")
                 time.sleep(_AGAIN)
 
@@ -149,98 +154,6 @@ class Worker:
         if holding is None:
             return Position(0, -1, self.process.number)
         return Position(holding.grant.owner, holding.key, self.process.number)
-
-
-class Section:
-    """What a workload may do under one grant: fills in `suites.workload.Hold`."""
-
-    def __init__(self, worker: Worker, holding: Holding) -> None:
-        self.rng = worker.rng
-        self.pace = worker.spec.pace
-        self.writes_per_grant = 1 if worker.spec.store_mode == fenced.Mode.FENCE_WRITES_STRICT else None
-        self._worker = worker
-        self._holding = holding
-        self._recorder = worker.recorder
-        self._key = worker.spec.keys[holding.key]
-
-    def read(self) -> tuple[int, Sequence[int]]:
-        self._must_believe()
-        grant = self._holding.grant
-        row = self._invoke(F.READ)
-        try:
-            answer = self._worker.store.read(self._key, grant.token, grant.owner)
-        except fenced.StoreError as error:
-            self._unanswered(row, error)
-        if answer is None:
-            self._refused(row, Reason.STALE_TOKEN)
-        self._recorder.ok(row, answer.value)
-        self._recorder.answered()
-        return answer.value, answer.elements
-
-    def write(self, *, base: int | None = None, elements: Sequence[int] | None = None) -> int:
-        self._must_believe()
-        # After the look at the clock and before the request is sent: no client can close this gap.
-        self._worker.gates.reach(Gate.BETWEEN_READ_AND_WRITE)
-        return self._write(base, elements, 0)
-
-    def write_late(self) -> None:
-        """A deliberate write after the release, to be refused if the store has seen a later grant."""
-        try:
-            self._write(None, None, LATE)
-        except Stopped:
-            pass
-
-    def work(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-    def _must_believe(self) -> None:
-        keeper = self._worker.keeper
-        if not keeper.believes(self._holding):
-            keeper.lose(self._holding, self._worker.process)
-            raise Stopped
-
-    def _write(self, base: int | None, elements: Sequence[int] | None, flags: int) -> int:
-        grant = self._holding.grant
-        value = next(self._worker.values)
-        row = self._invoke(F.WRITE, value, wire.NONE if base is None else base, flags)
-        contents = None if elements is None else [*elements, value]
-        try:
-            accepted = self._worker.store.write(self._key, value, grant.token, grant.owner, contents)
-        except fenced.StoreError as error:
-            self._unanswered(row, error)
-        if not accepted:
-            self._refused(row, Reason.STALE_TOKEN)
-        self._recorder.ok(row)
-        self._recorder.answered()
-        return value
-
-    def _invoke(self, f: F, value: int = wire.NONE, base: int = wire.NONE, flags: int = 0) -> int:
-        holding, process = self._holding, self._worker.process
-        return self._recorder.invoke(
-            f,
-            process.number,
-            holding.key,
-            owner=holding.grant.owner,
-            token=holding.grant.token,
-            value=value,
-            base=base,
-            flags=flags,
-        )
-
-    def _refused(self, row: int, reason: Reason, error: str = "") -> NoReturn:
-        self._recorder.fail(row, reason, error)
-        self._recorder.answered()
-        raise Stopped
-
-    def _unanswered(self, row: int, error: fenced.StoreError) -> NoReturn:
-        """No answer: what was never sent certainly did not happen, the rest may have."""
-        if isinstance(error, fenced.Unavailable):
-            self._refused(row, Reason.UNAVAILABLE, str(error))
-        self._holding.spoiled = True
-        self._recorder.info(row, str(error))
-        self._recorder.answered()
-        self._worker.process.crashed()
-        raise Stopped
 
 
 def _load(spelling: str) -> type:

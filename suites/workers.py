@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import os
@@ -52,9 +53,9 @@ class Handle:
         return State(self.page[wire.STATE])
 
     @property
-    def answered(self) -> int:
-        """How many store operations have ended so far."""
-        return cast(int, wire.WORD.unpack_from(self.page, wire.ANSWERED)[0])
+    def rounds(self) -> int:
+        """How many rounds of the worker have ended so far."""
+        return cast(int, wire.WORD.unpack_from(self.page, wire.ROUNDS)[0])
 
     def ask(self, run: Run) -> None:
         self.page[wire.RUN] = run
@@ -107,8 +108,8 @@ class ForkServer:
         handles = []
         for spec in specs:
             recorder.create(spec.recording, ROWS)
-            _stdin(server).write(json.dumps({"spawn": asdict(spec)}).encode() + b"\n")
-            _stdin(server).flush()
+            with contextlib.suppress(BrokenPipeError):  # it has ended: reading says with which status
+                _stdin(server).write(json.dumps({"spawn": asdict(spec)}).encode() + b"\n")
             pid = self._read_until("pid")
             handle = Handle(spec, pid, recorder.map_page(spec.recording))
             self.handles[pid] = handle
@@ -176,6 +177,7 @@ class ForkServer:
         if self._process is None:
             self._process = subprocess.Popen(
                 [self.python, "-m", "suites.forkserver", *self.modules],
+                bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 cwd=ROOT,

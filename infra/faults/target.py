@@ -112,7 +112,7 @@ class Actors(Protocol):
         """Let a frozen or stalled worker go on. Idempotent."""
 
     def settled(self, victim: Victim) -> bool:
-        """Whether the operation on the store that it sent after `thaw` has ended, or the worker no longer lives."""
+        """Whether what it was at when it was caught has ended, its release included, or the worker no longer lives."""
 
     def release_all(self) -> None:
         """Disarm every lane and let everybody go on. Idempotent; also when workers have died."""

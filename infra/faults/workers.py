@@ -22,7 +22,7 @@ PAST_TTL: Final = 1.6
 """How many TTLs a holder is frozen: its lease is over and its successor at work."""
 
 SETTLED_WITHIN: Final = 0.5
-"""Seconds within which the stale write of a thawed worker must be answered; it measures milliseconds."""
+"""Seconds within which a thawed worker must have written and released; it measures 20-200 ms."""
 
 _LANES: Final = "a worker of every lane"
 
@@ -85,8 +85,9 @@ class LateWrite:
     """A stale write between its successor's read and write: what a fence on writes alone does not stop.
 
     In each lane a holder is frozen between its read and its write. When its lease is over a successor gets in and is
-    stalled at the same place, its renewal going on. Then the first is thawed and writes; when that is answered the
-    successor goes on and writes as well. All of it happens in `apply`, so nothing is left to hold.
+    stalled at the same place, its renewal going on. Then the first is thawed, writes and releases what is no longer
+    its own; when that is over the successor goes on and writes as well. So a release that frees somebody else's lock
+    lets a third one in. All of it happens in `apply`, so nothing is left to hold.
     """
 
     def describe(self) -> str:

@@ -108,7 +108,7 @@ def test_a_file_that_is_no_recording_is_named(tmp_path: Path) -> None:
 
 
 def test_the_worker_side_imports_where_nothing_is_installed() -> None:
-    program = "import checkers.wire, suites.recorder, suites.gates; print('ok')"
+    program = "import checkers.wire, suites.recorder, suites.worker; print('ok')"
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-S", "-c", program], env=env, capture_output=True, text=True, check=False)
     assert done.stdout == "ok\n", done.stderr

@@ -1,0 +1,121 @@
+"""A section: what a workload may do under one grant, with the fenced store behind it.
+
+Every access first asks the client's belief, is recorded, and ends the section where it was refused or not answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from checkers import wire
+from checkers.wire import LATE, F, Gate, Reason
+from infra.store import Mode, Store, StoreError, Unavailable
+from suites.keeper import Holding
+from suites.lock import Indeterminate
+from suites.spec import Spec
+from suites.workload import Stopped
+
+if TYPE_CHECKING:
+    from suites.worker import Worker
+
+
+def connect(spec: Spec) -> Store:
+    """The worker's connection to the store. Raises Indeterminate where it cannot be had now."""
+    try:
+        return Store.open(spec.store_dsn, Mode(spec.store_mode), timeout=spec.store_timeout)
+    except StoreError as error:
+        raise Indeterminate(str(error)) from error
+
+
+class Section:
+    """What a workload may do under one grant: fills in `suites.workload.Hold`."""
+
+    def __init__(self, worker: Worker, holding: Holding) -> None:
+        self.rng = worker.rng
+        self.pace = worker.spec.pace
+        self.writes_per_grant = 1 if worker.spec.store_mode == Mode.FENCE_WRITES_STRICT else None
+        self._worker = worker
+        self._holding = holding
+        self._recorder = worker.recorder
+        self._key = worker.spec.keys[holding.key]
+
+    def read(self) -> tuple[int, Sequence[int]]:
+        self._must_believe()
+        grant = self._holding.grant
+        row = self._invoke(F.READ)
+        try:
+            answer = self._worker.store.read(self._key, grant.token, grant.owner)
+        except StoreError as error:
+            self._unanswered(row, error)
+        if answer is None:
+            self._refused(row, Reason.STALE_TOKEN)
+        self._recorder.ok(row, answer.value)
+        return answer.value, answer.elements
+
+    def write(self, *, base: int | None = None, elements: Sequence[int] | None = None) -> int:
+        self._must_believe()
+        # After the look at the clock and before the request is sent: no client can close this gap.
+        self._worker.gates.reach(Gate.BETWEEN_READ_AND_WRITE)
+        return self._write(base, elements, 0)
+
+    def write_late(self) -> None:
+        """A deliberate write after the release, to be refused if the store has seen a later grant.
+
+        Not where there is no fence to refuse it, and not after an access without an answer.
+        """
+        if self._worker.spec.store_mode == Mode.UNFENCED or self._holding.spoiled:
+            return
+        with contextlib.suppress(Stopped):
+            self._write(None, None, LATE)
+
+    def work(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def _must_believe(self) -> None:
+        keeper = self._worker.keeper
+        if not keeper.believes(self._holding):
+            keeper.lose(self._holding, self._worker.process)
+            raise Stopped
+
+    def _write(self, base: int | None, elements: Sequence[int] | None, flags: int) -> int:
+        grant = self._holding.grant
+        value = next(self._worker.values)
+        row = self._invoke(F.WRITE, value, wire.NONE if base is None else base, flags)
+        contents = None if elements is None else [*elements, value]
+        try:
+            accepted = self._worker.store.write(self._key, value, grant.token, grant.owner, contents)
+        except StoreError as error:
+            self._unanswered(row, error)
+        if not accepted:
+            self._refused(row, Reason.STALE_TOKEN)
+        self._recorder.ok(row)
+        return value
+
+    def _invoke(self, f: F, value: int = wire.NONE, base: int = wire.NONE, flags: int = 0) -> int:
+        holding, process = self._holding, self._worker.process
+        return self._recorder.invoke(
+            f,
+            process.number,
+            holding.key,
+            owner=holding.grant.owner,
+            token=holding.grant.token,
+            value=value,
+            base=base,
+            flags=flags,
+        )
+
+    def _refused(self, row: int, reason: Reason, error: str = "") -> NoReturn:
+        self._recorder.fail(row, reason, error)
+        raise Stopped
+
+    def _unanswered(self, row: int, error: StoreError) -> NoReturn:
+        """No answer: what was never sent certainly did not happen, the rest may have."""
+        if isinstance(error, Unavailable):
+            self._refused(row, Reason.UNAVAILABLE, str(error))
+        self._holding.spoiled = True
+        self._recorder.info(row, str(error))
+        self._worker.process.crashed()
+        raise Stopped

@@ -1,0 +1,152 @@
+"""Locks with one bug each: what the suite must find in its first trial (see `test_trial`).
+
+Each is the Redis lock with the one thing changed that its docstring names, and promises what that one promises.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Final, Self
+
+from checkers.wire import Reason
+from suites.lock import Grant, Refused, new_owner, now
+from suites.locks.redis_node import Node, validity
+from suites.locks.redis_single import POLL, REQUEST, RedisLock
+
+_DELETE: Final = "redis.call('DEL', KEYS[1]) return 1"
+_GET: Final = "if redis.call('GET', KEYS[1]) then return 1 end return 0"
+_IS_MINE: Final = "if redis.call('GET', KEYS[1]) == ARGV[1] then return 1 end return 0"
+_SET: Final = "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return redis.call('INCR', KEYS[2])"
+_SET_AGAIN: Final = "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1"
+_SET_FOR_EVER: Final = (
+    "if redis.call('SET', KEYS[1], ARGV[1], 'NX') then return redis.call('INCR', KEYS[2]) end return 0"
+)
+
+
+class Unchanged(RedisLock):
+    """No bug."""
+
+
+class DeletesAnyones(RedisLock):
+    """Releases without a look at whose the key is."""
+
+    def release(self, grant: Grant) -> None:
+        self._node.call(_DELETE, (_key(grant.name),))
+
+
+class LooksThenTakes(RedisLock):
+    """Two requests where it must be one: somebody may get in between GET and SET."""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        deadline = now() + int(timeout * 1e9)
+        while now() < deadline:
+            if not self._node.call(_GET, (_key(name),)):
+                owner, sent = new_owner(), now()
+                token = self._node.call(_SET, (_key(name), _key(name) + ":fence"), owner, int(self._ttl * 1000))
+                return Grant(name, owner, token, sent, int(self._ttl * 1e9), sent + validity(self._ttl))
+            time.sleep(random.uniform(*POLL))
+        return None
+
+
+class ClockToken(RedisLock):
+    """The token is the client's clock when it began to ask, not a number that the server gives with the lock."""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        began = time.time_ns() // 1000
+        return _with_token(super().acquire(name, timeout), began)
+
+
+class ConstantToken(RedisLock):
+    """Every grant has the same token."""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        return _with_token(super().acquire(name, timeout), 1)
+
+
+class ShortTtl(RedisLock):
+    """The server is told a quarter of the TTL that the grant says."""
+
+    def __init__(self, node: Node, ttl: float) -> None:
+        super().__init__(node, ttl / 4)
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        grant, said = super().acquire(name, timeout), self._ttl * 4
+        return grant and replace(grant, ttl=int(said * 1e9), expires=grant.sent + validity(said))
+
+
+class RenewsAnyones(RedisLock):
+    """A renewal takes the key back from whoever has it by then."""
+
+    def renew(self, grant: Grant) -> None:
+        self._node.call(_SET_AGAIN, (_key(grant.name),), grant.owner, int(self._ttl * 1000))
+
+
+class NeverExpires(RedisLock):
+    """Has no TTL at the server: nobody frees what a dead holder held."""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        owner, deadline = new_owner(), now() + int(timeout * 1e9)
+        while now() < deadline:
+            sent = now()
+            token = self._node.call(_SET_FOR_EVER, (_key(name), _key(name) + ":fence"), owner)
+            if token:
+                return Grant(name, owner, token, sent, int(self._ttl * 1e9), sent + validity(self._ttl))
+            time.sleep(random.uniform(*POLL))
+        return None
+
+    def renew(self, grant: Grant) -> None:
+        if not self._node.call(_IS_MINE, (_key(grant.name),), grant.owner):
+            raise Refused(Reason.NOT_OWNER)
+
+
+class Breaks(RedisLock):
+    """Raises what an adapter may not raise."""
+
+    def release(self, grant: Grant) -> None:
+        raise RuntimeError("planted")
+
+
+class Undeclared:
+    """Says nothing of itself but where it runs; no bug."""
+
+    backend: ClassVar[str] = "redis"
+    min_ttl: ClassVar[float] = RedisLock.min_ttl
+
+    def __init__(self, lock: RedisLock) -> None:
+        self._lock = lock
+
+    @classmethod
+    def open(cls, endpoints: Sequence[str], ttl: float) -> Self:
+        node = Node(endpoints[0], REQUEST)
+        node.ping()
+        return cls(RedisLock(node, ttl))
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        return _with_token(self._lock.acquire(name, timeout), None)
+
+    def renew(self, grant: Grant) -> None:
+        self._lock.renew(grant)
+
+    def release(self, grant: Grant) -> None:
+        self._lock.release(grant)
+
+    def close(self) -> None:
+        self._lock.close()
+
+
+class UndeclaredRace(Undeclared):
+    """Says nothing of itself, and two get in."""
+
+    def __init__(self, lock: RedisLock) -> None:
+        super().__init__(LooksThenTakes(lock._node, lock._ttl))
+
+
+def _with_token(grant: Grant | None, token: int | None) -> Grant | None:
+    return grant and replace(grant, token=token)
+
+
+def _key(name: str) -> str:
+    return f"fencepost:{{{name}}}"

@@ -1,0 +1,84 @@
+"""A lock and a store without servers, for tests of what drives workers: everybody gets the lock, and writes succeed.
+
+To be loaded by the fork server before it forks, which then gives its workers this store.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+from infra import store
+from suites.lock import Grant, new_owner, now
+
+
+class Free:
+    """Nobody waits for anybody."""
+
+    backend: ClassVar[str] = "redis"
+
+    def __init__(self, ttl: float) -> None:
+        self._ttl = round(ttl * 1e9)
+
+    @classmethod
+    def open(cls, endpoints: Sequence[str], ttl: float) -> Self:
+        return cls(ttl)
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        time.sleep(0.002)
+        sent = now()
+        return Grant(name, new_owner(), None, sent, self._ttl, sent + self._ttl)
+
+    def renew(self, grant: Grant) -> None:
+        pass
+
+    def release(self, grant: Grant) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class BreaksInOpen(Free):
+    @classmethod
+    def open(cls, endpoints: Sequence[str], ttl: float) -> Self:
+        raise LookupError("planted in open\nwith a second line")
+
+
+class BreaksInRelease(Free):
+    def release(self, grant: Grant) -> None:
+        raise LookupError("planted in release")
+
+
+class BreaksInRenew(Free):
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        sent = now()
+        # Held for as long as the first renewal takes to come: a section asks for the belief only.
+        return Grant(name, new_owner(), None, sent, self._ttl, sent + 1000 * self._ttl)
+
+    def renew(self, grant: Grant) -> None:
+        raise LookupError("planted in renew")
+
+
+class Exits(Free):
+    def release(self, grant: Grant) -> None:
+        raise SystemExit(3)
+
+
+class _Store:
+    def read(self, key: str, token: int | None, owner: int) -> store.Read:
+        return store.Read(-1, ())
+
+    def write(self, key: str, value: int, token: int | None, owner: int, elements: Sequence[int] | None = None) -> bool:
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+def _open(*_: object, **__: object) -> _Store:
+    return _Store()
+
+
+store.Store.open = _open  # type: ignore[method-assign, assignment]

@@ -1,0 +1,129 @@
+"""However `pytest suites/` ends, no worker stays; what its environment leaves is gone at once or at the next start.
+
+Everything that a run starts inherits a variable of its environment, which tells it from what others run here.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from docker import DockerClient
+
+from infra import client as engine_client
+from infra import reaper
+from infra.reaper import ENV, OWNER
+from suites.workers import ROOT
+
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("interrupted")]
+
+MARK: Final = "FENCEPOST_TEST_RUN"
+STARTED_WITHIN: Final = 90.0
+"""Seconds until workers hammer, on a busy machine."""
+GONE_WITHIN: Final = 60.0
+"""Seconds until all processes of a run have ended; xdist's own give their work five before they are torn down."""
+
+
+class Started:
+    """A run of the product on Redis, and everything that it started, whoever is left to ask."""
+
+    def __init__(self, results: Path, *argv: str) -> None:
+        self._mark = secrets.token_hex(8)
+        self.log = results / "log"
+        self._pids: set[int] = set()
+        argv = ("--lock", "redis", "--faults", "freeze-holder,kill-holder,none", "--results", str(results), *argv)
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "pytest", "suites/", "-q", "-p", "no:cacheprovider", *argv],
+                cwd=ROOT,
+                env={**os.environ, MARK: self._mark},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def processes(self) -> dict[int, str]:
+        """Number → command line of all that live."""
+        mark = f"{MARK}={self._mark}".encode()
+        found = {}
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (process / "environ").read_bytes().split(b"\0"):
+                    found[int(process.name)] = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue  # it ended, or is none of ours
+        self._pids |= found.keys()
+        return found
+
+    def workers(self) -> list[int]:
+        """Fork servers and their workers."""
+        return [pid for pid, command in self.processes().items() if "suites.forkserver" in command]
+
+    def left(self, client: DockerClient) -> list[str]:
+        """Containers, networks and volumes of this run's environments."""
+        filters = {"label": ENV}
+        things = [
+            *client.api.containers(all=True, filters=filters),
+            *client.api.networks(filters=filters),
+            *(client.api.volumes(filters=filters)["Volumes"] or ()),
+        ]
+        return [str(thing["Labels"]) for thing in things if self._owns(thing["Labels"].get(OWNER, ""))]
+
+    def _owns(self, label: str) -> bool:
+        parts = label.split("/")
+        return len(parts) == 5 and parts[3].isdecimal() and int(parts[3]) in self._pids
+
+    def await_(self, condition: Callable[[], bool], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"{self.processes()}\n{self.log.read_text()[-3000:]}"
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def client() -> DockerClient:
+    return engine_client.connect()
+
+
+@pytest.fixture(params=[(), ("-n", "2")], ids=["alone", "xdist"])
+def run(request: pytest.FixtureRequest, tmp_path: Path, client: DockerClient) -> Iterator[Started]:
+    """One that hammers: a fork server with its seven lanes of workers is at it."""
+    run = Started(tmp_path, *request.param)
+    try:
+        run.await_(lambda: len(run.workers()) > 20, STARTED_WITHIN)
+        assert run.left(client) != []
+        yield run
+    finally:
+        for pid in run.processes():
+            os.kill(pid, signal.SIGKILL)
+        run.process.wait()
+        run.await_(lambda: not run.processes(), GONE_WITHIN)
+        for found in reaper.find(client):
+            if any(run._owns(label) for label in found.owners):
+                reaper.remove(client, found.name)
+
+
+def test_killed_it_leaves_no_process_and_the_next_start_removes_the_rest(run: Started, client: DockerClient) -> None:
+    run.process.kill()
+    run.process.wait()
+    run.await_(lambda: not run.processes(), GONE_WITHIN)
+    # What every `Environment.start` and `python -m infra down` begin with.
+    reaper.reap(client, lambda _: None)
+    assert run.left(client) == []
+
+
+def test_interrupted_it_leaves_nothing(run: Started, client: DockerClient) -> None:
+    """Ctrl-C: the whole group of processes gets it."""
+    os.killpg(run.process.pid, signal.SIGINT)
+    assert run.process.wait(GONE_WITHIN) == pytest.ExitCode.INTERRUPTED, run.log.read_text()[-3000:]
+    assert run.processes() == {}
+    assert run.left(client) == []

@@ -1,0 +1,250 @@
+"""What was asked for: a bad input gets one line that lists what exists, and every case is asked or has its reason."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from infra.environment import BACKENDS
+from infra.faults.register import FAULTS, NO_FAULT
+from suites import options, registry
+from suites.options import EVERY_FAULT, Asked, BadOption, Case, parse
+from suites.profiles import PROFILES
+from suites.workers import ROOT
+
+USAGE = 4
+LOCK = """
+class Mine:
+    backend = {backend!r}
+    def open(*_): ...
+    def acquire(*_): ...
+    def renew(*_): ...
+    def release(*_): ...
+    def close(*_): ...
+"""
+
+
+def asked(**given: object) -> Asked:
+    """As `pytest suites/` with these options."""
+    default = {"lock": [], "backend": [], "faults": [], "profile": "default", "seed": 1, "version_of": []}
+    return parse(Namespace(**{**default, "results": "results/runs", **given}))
+
+
+def collected(*argv: str) -> subprocess.CompletedProcess[str]:
+    """`pytest suites/ --collect-only` with these arguments."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "suites/", "--collect-only", "-q", *argv],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def lock_file(folder: Path, text: str = LOCK.format(backend="redis")) -> str:
+    path = folder / "mine.py"
+    path.write_text(text)
+    return f"{path}:Mine"
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("argv", "listed"),
+        [
+            (["--lock", "nope"], registry.LOCKS),
+            (["--faults", "none,nope"], EVERY_FAULT),
+            (["--backend", "nope"], BACKENDS),
+            (["--profile", "nope"], PROFILES),
+            (["--version-of", "etcd=99"], ["3.5", "3.4"]),
+            (["--version-of", "etcd"], ["BACKEND=VERSION"]),
+            (["--lock", "redis", "--lock", "redlock", "--backend", "etcd"], ["redis on redis", "redlock on redis"]),
+        ],
+    )
+    def test_pytest_says_what_exists_in_one_line_and_exits_with_usage(
+        self, argv: list[str], listed: Iterable[str]
+    ) -> None:
+        done = collected(*argv)
+        assert (done.returncode, done.stdout) == (USAGE, "")
+        (line,) = done.stderr.strip().splitlines()
+        assert line.startswith("ERROR: ")
+        assert [name for name in listed if name not in line] == []
+
+    def test_an_option_that_nobody_has_built_is_unknown(self) -> None:
+        assert collected("--shard", "1/2").returncode == USAGE
+
+    @pytest.mark.parametrize(
+        ("given", "listed"),
+        [
+            ({"faults": [""]}, EVERY_FAULT),
+            ({"version_of": ["nope=1"]}, BACKENDS),
+            ({"version_of": ["etcd="]}, ["BACKEND=VERSION"]),
+            ({"version_of": ["etcd=image:"]}, ["BACKEND=VERSION"]),
+            ({"version_of": ["etcd=3.4", "etcd=3.5"]}, ["etcd=3.4", "etcd=3.5"]),
+            ({"lock": ["redis"], "backend": ["nope"]}, BACKENDS),
+        ],
+    )
+    def test_what_cannot_be_made_out_lists_what_can(self, given: dict[str, object], listed: Iterable[str]) -> None:
+        with pytest.raises(BadOption) as caught:
+            asked(**given)
+        assert [name for name in listed if name not in str(caught.value)] == []
+
+    def test_versions_are_taken_as_they_are_said(self) -> None:
+        run = asked(version_of=["etcd=3.4", "etcd=3.4", "redis=image:mine:1"])
+        assert run.versions == {"etcd": "3.4", "redis": "image:mine:1"}
+
+    def test_a_lock_on_a_backend_that_does_not_exist(self, tmp_path: Path) -> None:
+        with pytest.raises(BadOption, match="'mysql'; there are: redis, zookeeper, etcd"):
+            asked(lock=[lock_file(tmp_path, LOCK.format(backend="mysql"))])
+
+    @pytest.mark.parametrize(
+        ("text", "says"), [("import fencepost_missing", "fencepost_missing"), ("def (", "mine.py")]
+    )
+    def test_a_lock_file_that_cannot_be_loaded_says_why(self, tmp_path: Path, text: str, says: str) -> None:
+        with pytest.raises(BadOption, match=f"cannot be loaded: .*{says}"):
+            asked(lock=[lock_file(tmp_path, text)])
+
+    def test_results_that_are_no_folder(self, tmp_path: Path) -> None:
+        file = tmp_path / "file"
+        file.touch()
+        with pytest.raises(BadOption, match="file is not a folder"):
+            asked(results=str(file / "runs"))
+
+
+class TestCases:
+    def test_everything_is_asked_by_default(self) -> None:
+        run = asked()
+        assert {lane.lock_name for lane in run.lanes} == set(registry.LOCKS)
+        assert run.faults == EVERY_FAULT
+        assert asked(profile="smoke").faults == PROFILES["smoke"].faults
+
+    def test_what_is_asked_twice_is_tried_once(self) -> None:
+        once, twice = (
+            asked(lock=["redis"], faults=["none"]),
+            asked(lock=["redis", "redis"], faults=["none,none", "none"]),
+        )
+        assert twice.lanes == once.lanes
+        assert twice.faults == once.faults
+
+    def test_lanes_of_a_backend(self) -> None:
+        assert {lane.lock_name for lane in asked(backend=["redis"]).lanes} == {
+            name for name in registry.LOCKS if registry.lock(name).backend == "redis"
+        }
+
+    def test_a_lock_without_tokens_has_no_fence_and_the_case_says_so(self) -> None:
+        run = asked(lock=["redlock"], faults=["none"])
+        reasons = {case.lane.store: case.because for case in run.cases("server-exclusion")}
+        fenced = {store for store in reasons if store.startswith("fence-")}
+        assert fenced
+        assert {store: reason for store, reason in reasons.items() if reason is not None} == dict.fromkeys(
+            fenced, "redlock has no fencing token"
+        )
+        assert "compare-owner" in reasons
+
+    def test_a_lock_with_tokens_needs_no_substitute_for_them(self) -> None:
+        assert "compare-owner" not in {lane.store for lane in asked(lock=["redis"]).lanes}
+
+    def test_a_fault_that_does_not_apply_has_its_reason(self) -> None:
+        run = asked(lock=["redis", "etcd"], faults=["isolate-leader-drop"])
+        because = {case.lane.lock_name: case.because for case in run.cases("server-exclusion")}
+        assert because == {"redis": FAULTS["isolate-leader-drop"].applies("redis"), "etcd": None}
+        assert because["redis"]
+
+    def test_what_is_not_applicable_is_not_run_and_told_once_a_lane(self) -> None:
+        run = asked(lock=["redis", "redlock"], faults=["none", "isolate-leader-drop"])
+        told = [(one.lane, one.fault) for one in run.not_run()]
+        assert len(told) == len(set(told))
+        for fault in run.faults:
+            runnable = {lane.name for lane in run.runnable("redis", fault)}
+            assert runnable.isdisjoint(name for name, under in told if under == fault)
+            assert runnable | {name for name, under in told if under == fault} == {lane.name for lane in run.lanes}
+
+    def test_every_case_that_can_be_asked_is_answered_by_a_lane_of_its_trial(self) -> None:
+        run = asked()
+        for name in ("server-exclusion", "token-order", "fenced-store", "no-lost-update", "recovery"):
+            for case in run.cases(name):
+                assert (case.because is None) == (case.lane in run.runnable(case.lane.backend, case.fault))
+
+    def test_ids_are_unique(self) -> None:
+        ids = [case.id for case in asked().cases("holder-exclusion")]
+        assert len(ids) == len(set(ids))
+
+    def test_recovery_is_asked_wherever_there_is_a_fault(self) -> None:
+        cases = asked(lock=["redis"]).cases("recovery")
+        assert {case.fault for case in cases} == set(FAULTS)
+        assert NO_FAULT not in {case.fault for case in cases}
+
+    def test_recovery_is_not_asked_of_a_lock_without_a_bound(self, tmp_path: Path) -> None:
+        assert asked(lock=[lock_file(tmp_path)], faults=["kill-holder"]).cases("recovery") == []
+
+    def test_the_store_without_a_fence_is_asked_about_it_only_where_a_holder_is_frozen(self) -> None:
+        cases = asked(lock=["redis"]).cases("fenced-store")
+        unfenced = {case.fault for case in cases if case.lane.store == "unfenced"}
+        assert unfenced == {name for name, fault in FAULTS.items() if fault.kind == "freeze"}
+        assert "freeze-holder" in unfenced
+        assert {case.fault for case in cases if case.lane.store == "fence-writes"} == set(EVERY_FAULT)
+
+    def test_a_property_that_no_lane_has(self) -> None:
+        assert asked().cases("fifo") == []
+        assert asked(lock=["redlock"]).cases("token-order") == []
+
+    def test_a_case_names_its_lane_and_fault(self) -> None:
+        case = asked(lock=["redis"], faults=["late-write"]).cases("fenced-store")[0]
+        assert isinstance(case, Case)
+        assert case.id == f"redis/register/{case.lane.store}-late-write"
+
+
+class TestCollecting:
+    def test_starts_nothing_and_writes_nothing(self, tmp_path: Path) -> None:
+        """Without an engine to be had, without a folder for results, and without a subprocess."""
+        runs = tmp_path / "runs"
+        program = (
+            "import sys, pytest\n"
+            "def forbidden(event, args):\n"
+            "    if event in ('subprocess.Popen', 'socket.connect', 'os.fork', 'os.mkdir'):\n"
+            "        sys.exit(f'{event} {args}')\n"
+            "sys.addaudithook(forbidden)\n"
+            "sys.exit(pytest.main(sys.argv[1:]))"
+        )
+        argv = ["suites/", "--collect-only", "-q", "-p", "no:cacheprovider", "--results", str(runs)]
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", program, *argv],
+            cwd=ROOT,
+            env={**os.environ, "DOCKER_HOST": "tcp://127.0.0.1:9"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        assert "redis/register/unfenced-freeze-holder" in done.stdout
+        assert not runs.exists()
+
+    def test_the_tests_of_one_trial_stand_together(self) -> None:
+        done = collected("--lock", "redis", "--lock", "etcd", "--faults", "none,freeze-holder")
+        assert done.stderr == "", "not a word of the client libraries"
+        assert "suites/tests" not in done.stdout, "the project's own tests are not the product"
+        trials = [
+            (line.partition("[")[2].partition("/")[0], line.rstrip("]").endswith("-none"))
+            for line in done.stdout.splitlines()
+            if "[" in line and "NOTSET" not in line
+        ]
+        assert len(trials) > 20
+        assert len([1 for one, other in pairwise(trials) if one != other]) == 3
+
+
+def test_the_help_of_an_option_names_what_there_is() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    text = " ".join(done.stdout.split())
+    assert ", ".join(registry.LOCKS) in text
+    assert ", ".join(BACKENDS) in text
+    assert str(options.RESULTS) in text

@@ -1,0 +1,339 @@
+"""A trial runs once for all its cases, positive controls get three, and no verdict hides a heavier one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pytest
+
+from checkers.claims import Word, heaviest
+from checkers.history import DTYPE, Facts, from_rows
+from checkers.judgement import Judgement
+from checkers.verdict import Violation
+from infra.machine import Failed
+from results.record import Cell, LaneRecord, TrialRecord, settled
+from results.run import Run
+from suites import session as session_module
+from suites.options import Asked, Case
+from suites.session import CONTROLS, Answer, Session, TrialFailed, decisive
+from suites.tests.test_options import asked
+from suites.trial import Trial, about
+from suites.workers import TrialBroke, WorkerBroke
+
+SEED = 7
+POSSIBLE = tuple(word for word in Word if word is not Word.NOT_APPLICABLE)
+Told = dict[tuple[str, str], Word]
+"""(lane, property) → the word that a fake trial comes to; UPHELD for those that are not in it."""
+
+
+@dataclass
+class World:
+    """Stands in for the environment and the trials: what was started, run and closed, in order."""
+
+    run: Run
+    script: Callable[[Trial], Told] = lambda _: {}
+    trials: list[Trial] = field(default_factory=list)
+    environments: list[FakeEnvironment] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    def session(self, asked: Asked) -> Session:
+        return Session(asked, self.run, self.said.append)
+
+    def run_trial(self, trial: Trial, environment: FakeEnvironment, *_: object) -> TrialRecord:
+        assert not environment.closed
+        self.trials.append(trial)
+        words = self.script(trial)
+        lanes = []
+        for number, lane in enumerate(trial.lanes):
+            facts = _facts(trial, lane.name, number)
+            judgements = tuple(
+                Judgement(name, words.get((lane.name, name), Word.UPHELD), "because")
+                for name in lane.properties
+                if lane.asks(name, trial.faults)
+            )
+            lanes.append(LaneRecord(from_rows(facts, np.zeros(0, DTYPE), []), judgements))
+        return TrialRecord(trial.name, {**about(trial), "seconds": 0.0}, tuple(lanes))
+
+
+@dataclass
+class FakeEnvironment:
+    """Remembers what was asked of it."""
+
+    backends: list[tuple[str, str | None]] = field(default_factory=list)
+    closed: bool = False
+
+    def ensure(self, backend: str, version: str | None) -> None:
+        self.backends.append((backend, version))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _facts(trial: Trial, lane: str, number: int) -> Facts:
+    lock, workload, store = lane.rsplit("/", 2)
+    return Facts(
+        trial=trial.name,
+        lane=lane,
+        lock=lock,
+        backend=trial.backend,
+        workload=workload,
+        store=store,
+        fault_names=trial.faults,
+        seed=trial.seed,
+        keys=(f"key{number}",),
+        lease="grant",
+        ttl=1,
+        drift=0,
+        grain=0,
+        settled=0,
+        recovery=1,
+        fair=False,
+        workers=1,
+    )
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    world = World(Run.create(tmp_path, {}))
+
+    class Environment(FakeEnvironment):
+        @classmethod
+        def start(cls, say: Callable[[str], None]) -> Self:
+            made = cls()
+            world.environments.append(made)
+            return made
+
+    monkeypatch.setattr(session_module, "Environment", Environment)
+    monkeypatch.setattr(session_module, "run_trial", world.run_trial)
+    return world
+
+
+@pytest.fixture
+def fences() -> Asked:
+    """Two faults on seven lanes."""
+    return asked(lock=["redis"], faults=["none", "freeze-holder"], seed=SEED)
+
+
+def case_of(run: Asked, name: str, fault: str, store: str = "unfenced", workload: str = "register") -> Case:
+    (case,) = [
+        case
+        for case in run.cases(name)
+        if (case.fault, case.lane.store, case.lane.workload.name) == (fault, store, workload)
+    ]
+    return case
+
+
+def every_case(run: Asked, fault: str) -> Iterator[Case]:
+    names = dict.fromkeys(itertools.chain.from_iterable(lane.properties for lane in run.lanes))
+    return (case for name in names for case in run.cases(name) if case.fault == fault)
+
+
+class TestOneTrialForAllCases:
+    def test_it_runs_once_on_one_environment_with_every_lane(self, world: World, fences: Asked) -> None:
+        session = world.session(fences)
+        answers = [session.answer(case) for case in every_case(fences, "none")]
+        assert len(answers) > 20
+        assert [trial.name for trial in world.trials] == [f"redis-none-{SEED}"]
+        assert world.trials[0].lanes == fences.runnable("redis", "none")
+        session.close()
+        assert [environment.closed for environment in world.environments] == [True]
+
+    def test_another_fault_is_another_trial_on_the_same_environment(self, world: World, fences: Asked) -> None:
+        session = world.session(fences)
+        for fault in fences.faults:
+            session.answer(case_of(fences, "server-exclusion", fault))
+        assert [trial.fault for trial in world.trials] == ["none", "freeze-holder"]
+        assert len(world.environments) == 1
+
+    def test_each_case_gets_the_word_of_its_own_lane_and_property(self, world: World, fences: Asked) -> None:
+        told = {("redis/register/unfenced", "holder-exclusion"): Word.UNKNOWN}
+        world.script = lambda _: told
+        session = world.session(fences)
+        words = {
+            (case.lane.name, case.property_id): session.answer(case).judgement.word
+            for case in every_case(fences, "none")
+        }
+        assert {key: word for key, word in words.items() if word is not Word.UPHELD} == told
+
+    def test_the_version_that_was_asked_for_is_booted(self, world: World) -> None:
+        run = asked(lock=["redis"], faults=["none"], version_of=["redis=image:mine:1"])
+        world.session(run).answer(run.cases("server-exclusion")[0])
+        assert world.environments[0].backends == [("redis", "image:mine:1")]
+
+    def test_nothing_is_started_before_a_case_is_asked(self, world: World, fences: Asked) -> None:
+        world.session(fences).close()
+        assert world.environments == []
+
+
+class TestATrialThatBroke:
+    @pytest.mark.parametrize(
+        "error", [WorkerBroke("worker 1 broke:\nTraceback"), Failed("no leader"), KeyError("a bug of ours")]
+    )
+    def test_it_is_not_run_again_and_its_environment_is_discarded(
+        self, world: World, fences: Asked, error: Exception
+    ) -> None:
+        def broken(trial: Trial) -> Told:
+            if trial.fault == "none":
+                raise error
+            return {}
+
+        world.script = broken
+        session = world.session(fences)
+        first, *others = every_case(fences, "none")
+        with pytest.raises(type(error)):
+            session.answer(first)
+        assert [environment.closed for environment in world.environments] == [True]
+        for case in others:
+            with pytest.raises(TrialFailed, match=r"worker 1 broke:$|no leader|KeyError: 'a bug of ours'"):
+                session.answer(case)
+        assert len(world.trials) == 1
+        assert session.answer(case_of(fences, "server-exclusion", "freeze-holder")).judgement.word is Word.UPHELD
+        assert [environment.closed for environment in world.environments] == [True, False]
+
+    def test_its_reason_is_stored_for_the_report(self, world: World, fences: Asked) -> None:
+        def broken(_: Trial) -> Told:
+            raise TrialBroke("after the trial: redis1 is paused")
+
+        world.script = broken
+        with pytest.raises(TrialBroke):
+            world.session(fences).answer(case_of(fences, "recovery", "freeze-holder"))
+        assert any("redis1 is paused" in problem for problem in map(str, world.run.read().problems))
+        assert any("redis1 is paused" in line for line in world.said)
+
+    def test_a_later_attempt_that_breaks_ends_the_column(self, world: World, fences: Asked) -> None:
+        case = case_of(fences, "holder-exclusion", "freeze-holder")
+
+        def broken(trial: Trial) -> Told:
+            if trial.attempt == 2:
+                raise TrialBroke("the second")
+            return {(case.lane.name, case.property_id): Word.HAZARD_NOT_SHOWN}
+
+        world.script = broken
+        session = world.session(fences)
+        with pytest.raises(TrialBroke, match="the second"):
+            session.answer(case)
+        with pytest.raises(TrialFailed, match="the second"):
+            session.answer(case_of(fences, "server-exclusion", "freeze-holder"))
+        assert len(world.trials) == 2
+
+
+class TestPositiveControls:
+    @pytest.mark.parametrize("fires", [1, 2, 3, None])
+    def test_only_the_silent_lanes_are_tried_again_with_the_next_seeds(
+        self, world: World, fences: Asked, fires: int | None
+    ) -> None:
+        case = case_of(fences, "holder-exclusion", "freeze-holder")
+        key = (case.lane.name, case.property_id)
+        world.script = lambda trial: {
+            key: Word.BROKEN_AS_DOCUMENTED if trial.attempt == fires else Word.HAZARD_NOT_SHOWN
+        }
+        answer = world.session(fences).answer(case)
+        attempts = fires or CONTROLS
+        assert [(trial.seed, trial.attempt) for trial in world.trials] == [(SEED + n, n + 1) for n in range(attempts)]
+        assert [len(trial.lanes) for trial in world.trials] == [7, 1, 1][:attempts]
+        assert {trial.lanes for trial in world.trials[1:]} <= {(case.lane,)}
+        assert answer.attempts == attempts
+        assert answer.judgement.word is (Word.BROKEN_AS_DOCUMENTED if fires else Word.HAZARD_NOT_SHOWN)
+        assert len({trial.name for trial in world.trials}) == attempts, "all are stored"
+
+    def test_each_lane_stops_when_its_own_has_been_shown(self, world: World, fences: Asked) -> None:
+        lanes = [
+            case_of(fences, "holder-exclusion", "freeze-holder", store).lane for store in ("unfenced", "fence-writes")
+        ]
+        shown = {lanes[0].name: 2, lanes[1].name: 3}
+        world.script = lambda trial: {
+            (name, "holder-exclusion"): Word.BROKEN_AS_DOCUMENTED if trial.attempt == n else Word.HAZARD_NOT_SHOWN
+            for name, n in shown.items()
+        }
+        world.session(fences).answer(case_of(fences, "holder-exclusion", "freeze-holder"))
+        assert [len(trial.lanes) for trial in world.trials] == [7, 2, 1]
+        assert world.trials[2].lanes == (lanes[1],)
+
+    @pytest.mark.parametrize("word", [word for word in POSSIBLE if word is not Word.HAZARD_NOT_SHOWN])
+    def test_nothing_else_is_ever_tried_again(self, world: World, fences: Asked, word: Word) -> None:
+        case = case_of(fences, "holder-exclusion", "freeze-holder")
+        world.script = lambda _: {(case.lane.name, case.property_id): word}
+        assert world.session(fences).answer(case).judgement.word is word
+        assert len(world.trials) == 1
+
+    def test_a_violation_in_a_retry_counts_although_the_first_trial_was_clean(
+        self, world: World, fences: Asked
+    ) -> None:
+        silent = case_of(fences, "holder-exclusion", "freeze-holder")
+        other = case_of(fences, "server-exclusion", "freeze-holder")
+        world.script = lambda trial: (
+            {(silent.lane.name, silent.property_id): Word.HAZARD_NOT_SHOWN}
+            if trial.attempt == 1
+            else {
+                (silent.lane.name, silent.property_id): Word.BROKEN_AS_DOCUMENTED,
+                (other.lane.name, other.property_id): Word.VIOLATED,
+            }
+        )
+        answer = world.session(fences).answer(other)
+        assert (answer.judgement.word, answer.attempt, answer.attempts) == (Word.VIOLATED, 2, 2)
+
+
+def told(*words: Word) -> list[Answer]:
+    return [Answer(Judgement("p", word, ""), Path(f"{n}"), n, n) for n, word in enumerate(words, 1)]
+
+
+class TestDecisive:
+    @pytest.mark.parametrize("word", Word)
+    def test_of_one_trial_it_is_its_word(self, word: Word) -> None:
+        assert decisive(told(word)).judgement.word is word
+
+    def test_a_control_that_was_shown_replaces_those_that_were_not(self) -> None:
+        answer = decisive(told(Word.HAZARD_NOT_SHOWN, Word.HAZARD_NOT_SHOWN, Word.BROKEN_AS_DOCUMENTED))
+        assert (answer.judgement.word, answer.attempt, answer.attempts) == (Word.BROKEN_AS_DOCUMENTED, 3, 3)
+        assert answer.page == Path("3")
+
+    def test_nothing_but_a_shown_control_hides_a_heavier_word(self) -> None:
+        for words in product(POSSIBLE, repeat=CONTROLS):
+            left = set(words)
+            if Word.BROKEN_AS_DOCUMENTED in left:
+                left.discard(Word.HAZARD_NOT_SHOWN)
+            assert decisive(told(*words)).judgement.word is min(left, key=lambda word: word.weight), words
+
+    def test_the_report_reduces_the_same_trials_to_the_same_word(self) -> None:
+        for words in product(POSSIBLE, repeat=CONTROLS):
+            cells = [
+                Cell("l", "b", "w", "s", "l/w/s", "f", "p", word, "", seed=SEED + n, attempt=n + 1)
+                for n, word in enumerate(words)
+            ]
+            assert heaviest(cell.word for cell in settled(cells)) is decisive(told(*words)).judgement.word, words
+
+
+class TestMustHold:
+    @pytest.mark.parametrize("word", Word)
+    def test_the_failing_four_fail(self, word: Word) -> None:
+        violation = Violation("overlap", 0, (), (), ("who was inside",))
+        answer = Answer(Judgement("p", word, "the reason", None, violation), Path("page.html"), 1, 1)
+        if word in (Word.VIOLATED, Word.HAZARD_NOT_SHOWN, Word.UNKNOWN, Word.UNEXERCISED):
+            with pytest.raises(pytest.fail.Exception) as caught:
+                answer.must_hold()
+            assert [
+                text
+                for text in (str(word), "the reason", "who was inside", "page.html")
+                if text not in str(caught.value)
+            ] == []
+        else:
+            answer.must_hold()
+
+
+def test_a_broken_environment_is_not_kept_for_the_next_column(
+    world: World, fences: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Any, *_: object) -> None:
+        raise Failed("no image")
+
+    monkeypatch.setattr(FakeEnvironment, "ensure", fail)
+    session = world.session(fences)
+    with pytest.raises(Failed):
+        session.answer(case_of(fences, "server-exclusion", "none"))
+    assert world.environments[0].closed

@@ -1,0 +1,251 @@
+"""Workers end with whoever started them, break the trial loudly, and are replaced under new process numbers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from checkers.history import read_recording
+from checkers.wire import F, Outcome, Run, State
+from suites.actors import Crew
+from suites.spec import Spec
+from suites.tests.test_keeper import await_
+from suites.workers import ROOT, ForkServer, Handle, TrialBroke, WorkerBroke
+
+MODULE = "suites.tests.standin"
+SOON = 30.0
+"""Seconds within which anything must have happened, on whatever machine."""
+
+HARNESS = """
+import os, signal, sys, time
+from suites.tests.test_workers import MODULE, SOON, specs
+from suites.workers import ForkServer
+from checkers.wire import Run, State
+with ForkServer([MODULE]) as server:
+    handles = server.spawn(specs(sys.argv[1], "Free"))
+    server.await_state(handles, State.READY, SOON)
+    for handle in handles[1:]:
+        handle.ask(Run.GO)
+    server.await_state(handles[1:], State.RUNNING, SOON)
+    os.kill(handles[-1].pid, signal.SIGSTOP)
+    server.await_condition(handles[-1].frozen, SOON)
+    print(server._process.pid, *(handle.pid for handle in handles), flush=True)
+    sys.stdin.read()
+"""
+"""Prints the pids of the server, of a worker that waits, of one at work and of a frozen one; ends with its input."""
+
+
+def specs(folder: str, lock: str, count: int = 3, ttl: float = 0.3) -> list[Spec]:
+    return [
+        Spec(
+            recordings=folder,
+            lane="standin/register/unfenced",
+            lock=f"{MODULE}:{lock}",
+            endpoints=("nowhere:1",),
+            ttl=ttl,
+            workload="suites.workloads.register:Register",
+            store_dsn="",
+            store_mode="unfenced",
+            keys=("a", "b"),
+            number=number,
+            count=count,
+            seed=f"s/{number}",
+            acquire_timeout=1,
+            store_timeout=1,
+            pace=0.002,
+        )
+        for number in range(count)
+    ]
+
+
+def gone(pid: int) -> bool:
+    """Whether the process has ended, reaped or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def await_gone(pids: Iterable[int]) -> None:
+    pids = list(pids)
+    await_(lambda: all(gone(pid) for pid in pids))
+
+
+@pytest.fixture
+def server() -> Iterator[ForkServer]:
+    with ForkServer([MODULE]) as server:
+        yield server
+
+
+def running(server: ForkServer, folder: Path, lock: str = "Free") -> list[Handle]:
+    handles = server.spawn(specs(str(folder), lock))
+    server.await_state(handles, State.READY, SOON)
+    for handle in handles:
+        handle.ask(Run.GO)
+    return handles
+
+
+def run_on(server: ForkServer, folder: Path, lock: str) -> None:
+    """Until something breaks."""
+    running(server, folder, lock)
+    server.await_condition(lambda: False, SOON)
+
+
+def worked(handle: Handle) -> bool:
+    rows = read_recording(handle.spec.recording)
+    return bool(((rows["f"] == F.WRITE) & (rows["outcome"] == Outcome.OK)).any())
+
+
+class TestTheirEnd:
+    @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, None])
+    def test_with_the_harness_however_it_ends(self, tmp_path: Path, how: signal.Signals | None) -> None:
+        with subprocess.Popen(
+            [sys.executable, "-c", HARNESS, str(tmp_path)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as harness:
+            assert harness.stdout is not None
+            assert harness.stdin is not None
+            pids = [int(pid) for pid in harness.stdout.readline().split()]
+            assert len(pids) == 4
+            assert not any(gone(pid) for pid in pids)
+            if how is None:
+                harness.stdin.close()
+            else:
+                harness.send_signal(how)
+            harness.wait(SOON)
+        await_gone(pids)
+
+    def test_with_the_fork_server_and_the_trial_says_so(self, tmp_path: Path) -> None:
+        server = ForkServer([MODULE])
+        handles = running(server, tmp_path)
+        handles[0].signal(signal.SIGSTOP)
+        assert server._process is not None
+        server._process.kill()
+        await_gone(handle.pid for handle in handles)
+        with pytest.raises(TrialBroke, match="the fork server ended with status -9"):
+            server.await_condition(lambda: False, SOON)
+        with pytest.raises(TrialBroke, match="the fork server ended with status -9"):
+            server.spawn(specs(str(tmp_path), "Free"))
+        server.close()
+
+    def test_with_close_frozen_or_not(self, server: ForkServer, tmp_path: Path) -> None:
+        handles = running(server, tmp_path)
+        handles[0].signal(signal.SIGSTOP)
+        server.close()
+        await_gone(handle.pid for handle in handles)
+
+    def test_when_they_are_asked(self, server: ForkServer, tmp_path: Path) -> None:
+        handles = running(server, tmp_path)
+        assert server.await_condition(lambda: all(worked(handle) for handle in handles), SOON)
+        assert server.finish(handles, SOON) == []
+        assert [(handle.exited, handle.state) for handle in handles] == [(0, State.DONE)] * 3
+        assert server.handles == {}
+        for handle in handles:
+            assert set(read_recording(handle.spec.recording)["outcome"]) == {Outcome.OK}
+
+    def test_one_that_does_not_end_is_killed_and_named(self, server: ForkServer, tmp_path: Path) -> None:
+        handles = running(server, tmp_path)
+        handles[1].signal(signal.SIGSTOP)
+        assert server.await_condition(handles[1].frozen, SOON)
+        assert server.finish(handles, 1.0) == [handles[1]]
+        assert handles[1].exited == -signal.SIGKILL
+
+
+class TestABug:
+    @pytest.mark.parametrize("lock", ["BreaksInOpen", "BreaksInRelease", "BreaksInRenew"])
+    def test_of_the_adapter_breaks_the_trial_with_its_traceback(
+        self, server: ForkServer, tmp_path: Path, lock: str
+    ) -> None:
+        place = lock.removeprefix("BreaksIn").lower()
+        with pytest.raises(WorkerBroke) as caught:
+            run_on(server, tmp_path, lock)
+        first, *rest = str(caught.value).splitlines()
+        assert first in {f"worker {number} of standin/register/unfenced broke:" for number in range(3)}
+        assert rest[0] == "Traceback (most recent call last):"
+        assert any(f"in {place}" in line and "standin.py" in line for line in rest)
+        assert f"LookupError: planted in {place}" in rest
+
+    def test_an_end_of_its_own_is_one_too(self, server: ForkServer, tmp_path: Path) -> None:
+        with pytest.raises(WorkerBroke, match="SystemExit: 3"):
+            run_on(server, tmp_path, "Exits")
+
+    def test_a_death_that_nobody_ordered_is_one_too(self, server: ForkServer, tmp_path: Path) -> None:
+        handles = running(server, tmp_path)
+        os.kill(handles[2].pid, signal.SIGKILL)
+        with pytest.raises(WorkerBroke, match=r"worker 2 of .* broke:\nexit status -9"):
+            server.await_condition(lambda: False, SOON)
+
+    def test_a_worker_that_does_not_get_ready_is_named(self, server: ForkServer, tmp_path: Path) -> None:
+        handles = server.spawn(specs(str(tmp_path), "Free"))
+        with pytest.raises(WorkerBroke, match=r"not running: worker 0 of .*, worker 1 of"):
+            server.await_state(handles, State.RUNNING, 0.5)
+
+
+class TestReplacement:
+    def test_the_dead_get_successors_under_new_process_numbers(self, server: ForkServer, tmp_path: Path) -> None:
+        handles = running(server, tmp_path)
+        crew = Crew(server, {"lane": handles}, ttl=0.3)
+        killed = handles[1]
+        assert server.await_condition(lambda: worked(killed), SOON)
+        server.kill(killed)
+        assert server.await_condition(lambda: killed.exited is not None, SOON)
+        crew.fill_up()
+        assert [(handle.spec.number, handle.spec.generation) for handle in handles] == [(0, 0), (1, 0), (2, 0), (1, 1)]
+        assert server.await_condition(lambda: worked(handles[3]), SOON)
+        crew.fill_up()
+        assert len(handles) == 4, "nobody died since"
+        server.finish(handles, SOON)
+        of = [set(read_recording(handle.spec.recording)["process"].tolist()) for handle in handles]
+        assert of[1] <= {1, 4}
+        assert of[3].isdisjoint(of[1])
+        assert {process % 3 for process in of[3]} == {1}
+
+    def test_one_killed_at_its_gate_is_no_surprise(self, server: ForkServer, tmp_path: Path) -> None:
+        handles = running(server, tmp_path)
+        crew = Crew(server, {"lane": handles}, ttl=0.3)
+        crew.arm("lane", "after-acquire", "kill")
+        assert server.await_condition(lambda: bool(crew.caught("lane")), SOON)
+        crew.disarm("lane")
+        victims = crew.caught("lane")
+        dead = [handle for handle in handles if handle.exited is not None]
+        assert [handle.exited for handle in dead] == [-signal.SIGKILL] * len(victims)
+        assert {victim.process for victim in victims} == {handle.spec.number for handle in dead}
+        crew.fill_up()
+        assert [handle.spec.generation for handle in handles[3:]] == [1] * len(victims)
+        server.finish(handles, SOON)
+
+    def test_a_frozen_one_lives_and_goes_on_when_released(self, server: ForkServer, tmp_path: Path) -> None:
+        handles = running(server, tmp_path)
+        crew = Crew(server, {"lane": handles}, ttl=0.3)
+        crew.arm("lane", "between-read-and-write", "freeze")
+        assert server.await_condition(lambda: bool(crew.caught("lane")), SOON)
+        crew.disarm("lane")
+        (victim, *_) = crew.caught("lane")
+        frozen = handles[victim.process % 3]
+        assert frozen.frozen()
+        assert not crew.settled(victim)
+        crew.fill_up()
+        assert len(handles) == 3
+        crew.release_all()
+        crew.release_all()
+        assert server.await_condition(lambda: crew.settled(victim), SOON)
+        assert not frozen.frozen()
+        rows = read_recording(frozen.spec.recording)
+        late = rows[(rows["owner"] == victim.owner) & (rows["ret"] > victim.at)]
+        assert F.RELEASE in set(late["f"].tolist()), "its round is over when it is settled"
+        server.finish(handles, SOON)
+
+    def test_recordings_of_generations_are_different_files(self, tmp_path: Path) -> None:
+        (spec, *_) = specs(str(tmp_path), "Free")
+        assert replace(spec, generation=1).recording != spec.recording
