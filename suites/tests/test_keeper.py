@@ -224,6 +224,19 @@ class TestRenewal:
         again = bench.hold(ttl=1000 * TTL)
         assert bench.await_rows(F.RENEW, 2)[1]["owner"] == again.grant.owner
 
+    def test_one_that_was_due_before_the_loss_is_sent_all_the_same(self, bench: Bench) -> None:
+        """As by a client that was frozen: its timer fires when it is thawed, whatever has happened meanwhile."""
+        thawed = threading.Event()
+        bench.client.answer = lambda: (thawed.wait(SOON), None)[1]
+        first = bench.hold(ttl=3 * TTL)
+        bench.await_rows(F.LOST, 1)
+        assert len(bench.rows(F.RENEW)) == 1
+        thawed.set()
+        bench.await_rows(F.RENEW, 2, Outcome.OK)
+        second = bench.hold(ttl=1000 * TTL)
+        rows = bench.await_rows(F.RENEW, 3)
+        assert rows["owner"].tolist()[:3] == [first.grant.owner, first.grant.owner, second.grant.owner]
+
     def test_an_unavailable_server_is_no_refusal(self, bench: Bench) -> None:
         bench.client.answer = raising(Refused(Reason.UNAVAILABLE))
         holding = bench.hold(ttl=1000 * TTL)

@@ -14,9 +14,13 @@ import pytest
 
 from checkers.history import read_recording
 from checkers.wire import F, Outcome, Run, State
+from suites import recorder, registry
 from suites.actors import Crew
+from suites.lane import lanes_of
+from suites.recorder import Recorder
 from suites.spec import Spec
 from suites.tests.test_keeper import await_
+from suites.trial import Running
 from suites.workers import ROOT, ForkServer, Handle, TrialBroke, WorkerBroke
 
 MODULE = "suites.tests.standin"
@@ -245,6 +249,27 @@ class TestReplacement:
         late = rows[(rows["owner"] == victim.owner) & (rows["ret"] > victim.at)]
         assert F.RELEASE in set(late["f"].tolist()), "its round is over when it is settled"
         server.finish(handles, SOON)
+
+    def test_a_lane_goes_on_when_each_of_its_keys_was_granted_since(self, tmp_path: Path) -> None:
+        """A lock that nobody frees any more must not be overlooked while work goes on under another key."""
+        (spec, *_) = specs(str(tmp_path), "Free")
+        (lane, *_) = lanes_of("redis", registry.lock("redis"))
+        recorder.create(spec.recording, 10)
+        running = Running(lane, spec.keys, [Handle(spec, 0, recorder.map_page(spec.recording))])
+        record = Recorder(spec.recording)
+
+        def granted(key: int) -> int:
+            return record.granted(record.invoke(F.ACQUIRE, 0, key), sent=1, ttl=1, token=None, owner=1, session=0)
+
+        assert not running.granted_since(0)
+        first = granted(0)
+        granted(0)
+        assert not running.granted_since(0)
+        granted(1)
+        assert running.granted_since(0)
+        assert running.granted_since(first), "the other grant of the first key came later"
+        record.invoke(F.ACQUIRE, 0, 1)
+        assert not running.granted_since(granted(0))
 
     def test_recordings_of_generations_are_different_files(self, tmp_path: Path) -> None:
         (spec, *_) = specs(str(tmp_path), "Free")
