@@ -7,6 +7,7 @@ tests that it answers; with ``-n`` the trials of one backend stay on one worker,
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -69,17 +70,24 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if worker is not None:
         config.stash[_run] = Run.open(Path(worker["fencepost_run"]))
         return
-    config.stash[_run] = Run.create(
-        asked.results,
-        {
-            "started": datetime.now(UTC).isoformat(timespec="seconds"),
-            "command": ["pytest", *config.invocation_params.args],
-            "seed": asked.seed,
-            "profile": asked.profile.name,
-            "versions": dict(asked.versions),
-        },
-    )
+    signal.signal(signal.SIGTERM, _terminated)
+    about = {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": ["pytest", *config.invocation_params.args],
+        "seed": asked.seed,
+        "profile": asked.profile.name,
+        "versions": dict(asked.versions),
+    }
+    try:
+        config.stash[_run] = Run.create(asked.results, about)
+    except OSError as error:
+        raise pytest.UsageError(f"--results {asked.results}: {error.strerror}") from error
     config.stash[_run].save_not_run(asked.not_run())
+
+
+def _terminated(_number: int, _frame: object) -> None:
+    """SIGTERM ends a run as Ctrl-C does, with everything cleaned up."""
+    pytest.exit("terminated", returncode=pytest.ExitCode.INTERRUPTED)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -186,7 +194,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = ENVIRONMENT_FAILED
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     """The matrix, the stories of what failed, and where the page is."""
     run = config.stash.get(_run, None)
     if run is None or hasattr(config, "workerinput"):
@@ -195,7 +203,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
     from results.matrix import render
 
-    page = run.close({"finished": datetime.now(UTC).isoformat(timespec="seconds")})
+    about = {"finished": datetime.now(UTC).isoformat(timespec="seconds"), "exit status": int(exitstatus)}
+    if exitstatus == pytest.ExitCode.INTERRUPTED:
+        about["interrupted"] = True
+        terminalreporter.section("interrupted: what follows is only a part", red=True)
+    page = run.close(about)
     terminalreporter.section("locks × faults")
     contents = run.read()
     render(contents.cells, Console(file=terminalreporter._tw._file), contents.problems)

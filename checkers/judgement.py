@@ -55,12 +55,12 @@ def stalled_past_ttl(violation: Violation, view: View) -> bool:
     """An earlier holder's belief had ended before the violation, and it only noticed late: the machine did not run it.
 
     Nobody asked for that, but it is what `frozen_past_ttl` is about: a busy machine freezes processes too. A holder
-    that a fault did hit is not meant: that is for the hazards that name the fault.
+    that a fault hit before its belief ended is not meant: that is for the hazards that name the fault.
     """
-    hit = {fault.owner for fault in view.history.faults if fault.applied}
+    hits = {fault.owner: fault.applied for fault in view.history.faults if fault.applied}
     grants = [view.windows[row].grant for row in violation.holders[:-1]]
     return violation.kind in BY_A_STALE_HOLDER and any(
-        grant.believed <= violation.at and grant.owner not in hit for grant in grants
+        grant.believed <= min(violation.at, hits.get(grant.owner, INFINITY)) for grant in grants
     )
 
 

@@ -4,6 +4,7 @@ Exit status: 0 done, 1 failed, 2 usage, 3 not possible here.
 """
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -44,6 +45,9 @@ def main(argv: Sequence[str]) -> int:
     except machine.Trouble as trouble:
         machine.say(str(trouble))
         return trouble.status
+    except BrokenPipeError:  # whoever reads has heard enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         return 130
     return status

@@ -71,6 +71,8 @@ class Environment:
         """
         client = engine_client.connect()
         reaper.reap(client, say)
+        if name == "":
+            raise Unknown("an environment needs a name")
         name = name or f"fp-{os.getpid()}-{secrets.token_hex(2)}"
         if any(found.name == name for found in reaper.find(client)):
             raise Failed(f"there is an environment {name} already (python -m infra status)")

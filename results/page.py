@@ -70,7 +70,7 @@ def render(record: TrialRecord, files: Sequence[str], folder: Path) -> str:
         faults=_faults(lanes),
         facts=_facts(record),
         again=_again(record),
-        recheck=[f"python -m checkers {shlex.quote(str(folder / files[at]))}" for at in order],
+        recheck=[f".venv/bin/python -m checkers {shlex.quote(str(folder / files[at]))}" for at in order],
         files=[files[at] for at in order],
         logs=list(record.logs),
         rest=_rest(about),
@@ -199,9 +199,14 @@ def _facts(record: TrialRecord) -> list[tuple[str, str]]:
 def _again(record: TrialRecord) -> str:
     about = record.about
     faults = dict.fromkeys(name for lane in record.lanes for name in lane.history.facts.fault_names) or {"none": None}
-    words = ["pytest", "suites/"]
-    if about.get("backend"):
+    words = [".venv/bin/python", "-m", "pytest", "suites/"]
+    locks = about.get("locks") or {}
+    for name in locks:
+        words += ["--lock", str(name)]
+    if about.get("backend") and not locks:
         words += ["--backend", str(about["backend"])]
+    if about.get("version"):
+        words += ["--version-of", f"{about['backend']}={about['version']}"]
     words += ["--faults", ",".join(faults)]
     if about.get("seed") is not None:
         words += ["--seed", str(about["seed"])]

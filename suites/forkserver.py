@@ -4,7 +4,8 @@ Eight workers start in a twentieth of a second this way. It speaks one JSON obje
 answered with ``{"pid": ...}``, and the end of each worker is reported as ``{"exited": pid, "status": ...}``. It ends,
 and takes every worker along, when its standard input closes: when the harness has gone, however it went.
 
-Run as ``python -m suites.forkserver MODULE...``, the modules being those to load before the first fork.
+Run as ``python -m suites.forkserver LOCK...``, the locks being those to load before the first fork, as
+`suites.registry` spells them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import traceback
 from typing import Any, Final
 
 from checkers import wire
+from suites import registry
 from suites.recorder import errors_path, map_page
 from suites.spec import Spec
 from suites.worker import Worker
@@ -27,10 +29,11 @@ from suites.worker import Worker
 _PR_SET_PDEATHSIG: Final = 1
 
 
-def serve(modules: list[str]) -> None:
+def serve(locks: list[str]) -> None:
     """Fork workers until standard input closes."""
-    for module in modules:
-        importlib.import_module(module)
+    importlib.import_module("suites.section")
+    for lock in locks:
+        registry.lock(lock)
     children: set[int] = set()
     wake, wakened = os.pipe()
     os.set_blocking(wakened, False)

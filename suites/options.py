@@ -16,7 +16,7 @@ from suites.lane import Lane, lanes_of
 from suites.profiles import PROFILES, Profile
 
 EVERY_FAULT: Final = (NO_FAULT, *FAULTS)
-RESULTS: Final = Path("results") / "runs"
+RESULTS: Final = Path(__file__).resolve().parent.parent / "results" / "runs"
 
 
 class BadOption(Exception):
@@ -114,7 +114,10 @@ def add_options(parser: Any) -> None:
         help="a series (etcd=3.4), an exact version, or etcd=image:NAME; repeatable (python -m infra versions)",
     )
     group.addoption(
-        "--results", default=str(RESULTS), metavar="DIR", help=f"where runs are stored (default: {RESULTS})"
+        "--results",
+        default=str(RESULTS),
+        metavar="DIR",
+        help="where runs are stored (default: results/runs of this checkout)",
     )
 
 
@@ -156,6 +159,8 @@ def _faults(lists: Sequence[str]) -> tuple[str, ...]:
     names = [name.strip() for text in lists for name in text.split(",")]
     for name in names:
         _one(name, dict.fromkeys(EVERY_FAULT), "fault")
+    if lists and not any(names):
+        raise BadOption(f"--faults names no fault; there are: {', '.join(EVERY_FAULT)}")
     return tuple(dict.fromkeys(names))
 
 

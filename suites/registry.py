@@ -47,7 +47,7 @@ def spelling(name: str) -> str:
     module, _, attribute = name.rpartition(":")
     if not module or not attribute:
         raise UnknownLock(f"no lock {name!r}; there are {', '.join(LOCKS)}, or give module:Class or file.py:Class")
-    return name
+    return f"{Path(module).resolve()}:{attribute}" if module.endswith(".py") else name
 
 
 def lock(name: str) -> type[LockClient]:

@@ -16,6 +16,7 @@ from infra.environment import Environment
 from infra.machine import Trouble
 from results.record import TrialRecord
 from results.run import Run
+from suites import registry
 from suites.options import Asked, Case
 from suites.trial import Trial, about, run_trial
 from suites.workers import ForkServer, TrialBroke
@@ -95,7 +96,7 @@ class Session:
         """Run a trial, and again with the next seed for lanes whose positive control did not fire."""
         answers: dict[tuple[str, str], list[Answer]] = {}
         lanes = self._asked.runnable(backend, fault)
-        trial = Trial(backend, (fault,), self._asked.seed, lanes)
+        trial = Trial(backend, (fault,), self._asked.seed, lanes, version=self._asked.versions.get(backend))
         for attempt in range(1, CONTROLS + 1):
             page, judgements = self._run_one(
                 replace(trial, seed=trial.seed + attempt - 1, lanes=lanes, attempt=attempt)
@@ -139,8 +140,8 @@ class Session:
 
     def _server(self, trial: Trial) -> ForkServer:
         if trial.backend not in self._servers:
-            modules = sorted({lane.lock.__module__ for lane in self._asked.lanes if lane.backend == trial.backend})
-            self._servers[trial.backend] = ForkServer(["suites.section", *modules])
+            names = {lane.lock_name for lane in self._asked.lanes if lane.backend == trial.backend}
+            self._servers[trial.backend] = ForkServer(sorted(map(registry.spelling, names)))
         return self._servers[trial.backend]
 
 

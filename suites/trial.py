@@ -56,13 +56,14 @@ class Unclean(TrialBroke):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is to be tried. attempt counts the trials of one positive control."""
+    """What is to be tried. attempt counts the trials of one positive control; version is the one that was asked for."""
 
     backend: str
     faults: tuple[str, ...]
     seed: int
     lanes: tuple[Lane, ...]
     attempt: int = 1
+    version: str | None = None
 
     @property
     def fault(self) -> str:
@@ -163,6 +164,7 @@ def about(trial: Trial) -> dict[str, Any]:
         "faults": list(trial.faults),
         "seed": trial.seed,
         "attempt": trial.attempt,
+        "version": trial.version,
         "lanes": [lane.name for lane in trial.lanes],
         "locks": {lane.lock_name: registry.spelling(lane.lock_name) for lane in trial.lanes},
         "ttl": {lane.lock_name: lane.lock.min_ttl for lane in trial.lanes},

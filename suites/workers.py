@@ -88,9 +88,12 @@ class Handle:
 
 @dataclass(slots=True)
 class ForkServer:
-    """The interpreter that forks workers (`suites.forkserver`); one per virtual environment and environment."""
+    """The interpreter that forks workers (`suites.forkserver`); one per virtual environment and environment.
 
-    modules: Sequence[str]
+    locks  what to load before the first fork, as `suites.registry` spells it.
+    """
+
+    locks: Sequence[str]
     python: str = sys.executable
     handles: dict[int, Handle] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
@@ -176,13 +179,17 @@ class ForkServer:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             self._process = subprocess.Popen(
-                [self.python, "-m", "suites.forkserver", *self.modules],
+                [self.python, "-m", "suites.forkserver", *self.locks],
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 cwd=ROOT,
                 start_new_session=True,  # Ctrl-C is for the harness, which then ends the workers in order
-                env={**os.environ, "GRPC_VERBOSITY": "NONE", "PYTHONPATH": str(ROOT)},
+                env={
+                    **os.environ,
+                    "GRPC_VERBOSITY": "NONE",
+                    "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
+                },
             )
             self._read_until("ready")
         return self._process

@@ -76,7 +76,7 @@ def environment() -> Iterator[Environment]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ForkServer]:
-    with ForkServer(["suites.tests.planted"]) as server:
+    with ForkServer(["suites.tests.planted:Unchanged"]) as server:
         yield server
 
 
@@ -208,7 +208,7 @@ class TestTheRecord:
 @pytest.mark.parametrize("fault", ["none", "cut-client-drop", "freeze-holder"])
 def test_a_worker_that_breaks_ends_the_trial_and_leaves_nothing_running(environment: Environment, fault: str) -> None:
     (lane,) = lanes_in("Breaks", (SET,))
-    with ForkServer(["suites.tests.planted"]) as server, tempfile.TemporaryDirectory() as folder:
+    with ForkServer(["suites.tests.planted:Unchanged"]) as server, tempfile.TemporaryDirectory() as folder:
         with pytest.raises(WorkerBroke, match=r"worker \d of .*Breaks(?s:.)*RuntimeError: planted"):
             run_trial(Trial("redis", (fault,), 1, (lane,)), environment, server, Path(folder), 20, lambda _: None)
         pids = list(server.handles)
@@ -224,7 +224,7 @@ def test_an_interrupted_trial_leaves_a_clean_environment(environment: Environmen
     def interrupt(_: Crew) -> None:
         raise KeyboardInterrupt
 
-    with ForkServer(["suites.tests.planted"]) as server, tempfile.TemporaryDirectory() as folder:
+    with ForkServer(["suites.tests.planted:Unchanged"]) as server, tempfile.TemporaryDirectory() as folder:
         trial = Trial("redis", ("cut-client-drop",), 1, (lane,))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Crew, "fill_up", interrupt)

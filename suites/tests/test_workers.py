@@ -32,7 +32,7 @@ import os, signal, sys, time
 from suites.tests.test_workers import MODULE, SOON, specs
 from suites.workers import ForkServer
 from checkers.wire import Run, State
-with ForkServer([MODULE]) as server:
+with ForkServer([f"{MODULE}:Free"]) as server:
     handles = server.spawn(specs(sys.argv[1], "Free"))
     server.await_state(handles, State.READY, SOON)
     for handle in handles[1:]:
@@ -84,7 +84,7 @@ def await_gone(pids: Iterable[int]) -> None:
 
 @pytest.fixture
 def server() -> Iterator[ForkServer]:
-    with ForkServer([MODULE]) as server:
+    with ForkServer([f"{MODULE}:Free"]) as server:
         yield server
 
 
@@ -94,6 +94,15 @@ def running(server: ForkServer, folder: Path, lock: str = "Free") -> list[Handle
     for handle in handles:
         handle.ask(Run.GO)
     return handles
+
+
+def test_a_lock_in_a_file_of_its_own_is_found_by_the_workers(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(f"from {MODULE} import Free\n\n\nclass Mine(Free):\n    pass\n")
+    spelling = registry.spelling(f"{file}:Mine")
+    with ForkServer([spelling]) as server:
+        handles = server.spawn([replace(spec, lock=spelling) for spec in specs(str(tmp_path), "Free")])
+        server.await_state(handles, State.READY, SOON)
 
 
 def run_on(server: ForkServer, folder: Path, lock: str) -> None:
@@ -131,7 +140,7 @@ class TestTheirEnd:
         await_gone(pids)
 
     def test_with_the_fork_server_and_the_trial_says_so(self, tmp_path: Path) -> None:
-        server = ForkServer([MODULE])
+        server = ForkServer([f"{MODULE}:Free"])
         handles = running(server, tmp_path)
         handles[0].signal(signal.SIGSTOP)
         assert server._process is not None
