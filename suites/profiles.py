@@ -22,7 +22,7 @@ class Profile:
 PROFILES: Final = {
     profile.name: profile
     for profile in (
-        Profile("smoke", ("none", "freeze-holder", "late-write", "isolate-leader-drop", "kill-server"), 25),
-        Profile("default", None, 40),
+        Profile("smoke", ("none", "freeze-holder", "late-write", "isolate-leader-drop", "kill-server"), 60),
+        Profile("default", None, 60),
     )
 }

@@ -33,8 +33,10 @@ _AGAIN: Final = 0.1
 """Seconds between attempts to connect."""
 _WAIT: Final = 0.002
 """Seconds between looks at the control page before the start."""
-LATE_SHARE: Final = 0.2
+LATE_SHARE: Final = 0.3
 """Share of the rounds that end with a deliberate late write, where the workload allows it."""
+LATE_BY: Final = 2.0
+"""Steps of work that it comes later than the release, so that somebody else has been granted the lock meanwhile."""
 
 
 class Worker:
@@ -91,6 +93,7 @@ class Worker:
         self._release(holding)
         section.work(section.pace * self.rng.uniform(0.5, 1.5))
         if self.workload.late and self.rng.random() < LATE_SHARE:
+            section.work(section.pace * LATE_BY)
             section.write_late()
 
     def _acquire(self, key: int) -> Holding | None:

@@ -205,6 +205,12 @@ def test_a_stall_by_a_fault_is_not_the_machine() -> None:
     assert word(book.fault("late-write", 5, 40, kind="freeze", owner=1)) is Word.NOT_CLAIMED_BROKEN
 
 
+def test_a_stall_of_the_machine_counts_though_a_fault_comes_after_it() -> None:
+    """Its belief had ended at 12; only at 15 did a fault freeze the worker as well."""
+    book = overlap(fault_names=("late-write",)).lost(25, 1, sent=12)
+    assert word(book.fault("late-write", 15, 40, kind="freeze", owner=1)) is Word.BROKEN_AS_DOCUMENTED
+
+
 def test_a_grant_that_was_over_when_it_arrived_is_no_hold() -> None:
     book = overlap(fault_names=("none",), hazards=()).acquire(21, 28, 3, sent=10, ttl=5).lost(29, 3, sent=15)
     history = book.history()
