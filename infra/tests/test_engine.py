@@ -1,6 +1,7 @@
 """Finding, installing and starting the engine: never a second one, and clear words where it is not ours to do."""
 
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -247,7 +248,11 @@ def test_the_daemon_of_this_machine_is_recognised() -> None:
     """What keeps a second one from being started, against the real thing."""
     if not Path("/var/run/docker.pid").exists():
         pytest.skip("the engine is not on this machine")
-    assert engine._daemon() == int(Path("/var/run/docker.pid").read_text())
+    daemon = int(Path("/var/run/docker.pid").read_text())
+    deadline = time.monotonic() + 30
+    while engine._daemon() != daemon and time.monotonic() < deadline:
+        time.sleep(0.05)  # the stand-in of another test may have a moment to live
+    assert engine._daemon() == daemon
     assert engine.find().state == "running"
 
 
