@@ -22,6 +22,12 @@ from infra.machine import Failed, NotPossible, Say
 ENGINE_STARTS_WITHIN = 60.0
 """Seconds a daemon may take until it answers (a cold start measures 2)."""
 
+PID_FILES = {
+    Path("/var/run/docker.pid"): "dockerd",
+    Path("/var/run/docker/containerd/containerd.pid"): "containerd",
+}
+"""Where the daemon and its helper write their process numbers -> what those processes are called."""
+
 DAEMON_LOG = Path("/var/log/fencepost-dockerd.log")
 """Where a daemon that we started writes, on machines without systemd."""
 
@@ -182,12 +188,24 @@ def _start(say: Say) -> "subprocess.Popen[bytes] | None":
         say("starting Docker Engine with systemd")
         machine.run(["systemctl", "start", "docker"], timeout=120)
         return None
+    _forget_the_dead()
     say(f"starting Docker Engine (its log: {DAEMON_LOG})")
     with DAEMON_LOG.open("ab") as log:
         # A session of its own: it outlives us and our terminal's Ctrl-C.
         return subprocess.Popen(
             ["dockerd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True
         )
+
+
+def _forget_the_dead() -> None:
+    """Remove the pid files of a daemon that was killed: should another process have its number, a new one would not
+    start.
+    """
+    for path, name in PID_FILES.items():
+        with contextlib.suppress(OSError, ValueError):
+            comm = Path(f"/proc/{int(path.read_text())}/comm")
+            if not comm.exists() or comm.read_text().strip() != name:
+                path.unlink()
 
 
 def _systemd() -> bool:

@@ -1,5 +1,6 @@
 """Finding, installing and starting the engine: never a second one, and clear words where it is not ours to do."""
 
+import os
 import shutil
 import time
 from pathlib import Path
@@ -241,6 +242,17 @@ def test_no_room_is_said_before_a_build_begins(monkeypatch: pytest.MonkeyPatch) 
         engine.require_room()
     monkeypatch.setattr(engine, "room", lambda: None)
     engine.require_room()
+
+
+def test_pid_files_of_a_killed_daemon_are_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Ours is somebody else's number now; the process of a number that nobody has is gone; ours by its name stays."""
+    name = Path("/proc/self/comm").read_text().strip()
+    taken, gone, alive = (tmp_path / name for name in ("taken.pid", "gone.pid", "alive.pid"))
+    for path, pid in ((taken, os.getpid()), (gone, 2**22 + 1), (alive, os.getpid())):
+        path.write_text(f"{pid}\n")
+    monkeypatch.setattr(engine, "PID_FILES", {taken: "dockerd", gone: "dockerd", alive: name})
+    engine._forget_the_dead()
+    assert [path.name for path in tmp_path.iterdir()] == ["alive.pid"]
 
 
 @pytest.mark.docker
