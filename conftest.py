@@ -143,6 +143,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
+def interruptible() -> None:
+    """For the project's own tests: in a job of the background SIGINT is ignored, and in all that it starts as well."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
 def trials(request: pytest.FixtureRequest) -> Iterator[Session]:
     """This process's share of the run: an environment, made when it is first needed."""
     from suites.session import Session

@@ -119,6 +119,7 @@ class TestWithAnEngine:
             assert process.wait(60) != 0
         assert _left(client, name) == 0
 
+    @pytest.mark.usefixtures("interruptible")
     def test_an_interrupted_start_leaves_nothing(self, client: DockerClient, name: str) -> None:
         with _process(STAYS, name) as (process, _):
             while not _left(client, name):

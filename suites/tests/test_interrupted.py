@@ -23,7 +23,7 @@ from infra import reaper
 from infra.reaper import ENV, OWNER
 from suites.workers import ROOT
 
-pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("interrupted")]
+pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("interruptible")]
 
 MARK: Final = "FENCEPOST_TEST_RUN"
 STARTED_WITHIN: Final = 90.0

@@ -116,6 +116,7 @@ def worked(handle: Handle) -> bool:
     return bool(((rows["f"] == F.WRITE) & (rows["outcome"] == Outcome.OK)).any())
 
 
+@pytest.mark.usefixtures("interruptible")
 class TestTheirEnd:
     @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, None])
     def test_with_the_harness_however_it_ends(self, tmp_path: Path, how: signal.Signals | None) -> None:
