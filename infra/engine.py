@@ -203,8 +203,11 @@ def _forget_the_dead() -> None:
     """
     for path, name in PID_FILES.items():
         with contextlib.suppress(OSError, ValueError):
-            comm = Path(f"/proc/{int(path.read_text())}/comm")
-            if not comm.exists() or comm.read_text().strip() != name:
+            process = Path(f"/proc/{int(path.read_text())}")
+            command = (
+                (process / "cmdline").read_bytes() if process.exists() else b""
+            )  # empty when only its name is left
+            if Path(command.split(b"\0")[0].decode()).name != name:
                 path.unlink()
 
 
