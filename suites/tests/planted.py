@@ -38,12 +38,13 @@ class DeletesAnyones(RedisLock):
 
 
 class LooksThenTakes(RedisLock):
-    """Two requests where it must be one: somebody may get in between GET and SET."""
+    """Two requests where it must be one, and some work between them: somebody may get in between GET and SET."""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         deadline = now() + int(timeout * 1e9)
         while now() < deadline:
             if not self._node.call(_GET, (_key(name),)):
+                time.sleep(random.uniform(0, POLL[1]))
                 owner, sent = new_owner(), now()
                 token = self._node.call(_SET, (_key(name), _key(name) + ":fence"), owner, int(self._ttl * 1000))
                 return Grant(name, owner, token, sent, int(self._ttl * 1e9), sent + validity(self._ttl))
