@@ -11,7 +11,7 @@ TESTS := $(sort $(wildcard */tests))
 PARALLEL := -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help certify smoke test lint format lock venv ready down clean
+.PHONY: help certify smoke soak test lint format lock venv ready down clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ certify: ready  ## hammer every lock under every fault; a matrix and a report pa
 
 smoke: ready  ## the same in a minute or so: the few trials that say most
 	@$(PY) -m pytest suites/ $(PARALLEL) --profile smoke $(ARGS)
+
+soak: ready  ## random plans of overlapping faults, each of which must leave all clean (ARGS="--count 200")
+	@$(PY) -m suites soak $(ARGS)
 
 test: ready lint  ## the project's own tests, lint and types
 	@$(PY) -m pytest $(TESTS) $(ARGS)

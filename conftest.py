@@ -57,26 +57,37 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     config = session.config
     if _asked not in config.stash or config.option.collectonly:
         return
-    from infra import client, machine, reach
+    from infra import client, external, machine, reach
+    from infra.faults.fault import PUBLISHED
     from results.run import Run
 
     try:
         engine = client.connect()
     except machine.Trouble as trouble:
         raise pytest.UsageError(str(trouble)) from trouble
-    asked = config.stash[_asked] = replace(config.stash[_asked], published=reach.needs_published(engine))
+    asked = config.stash[_asked]
+    if reach.needs_published(engine):
+        world = external.world(asked.hooks, published=True) if asked.targets else PUBLISHED
+        asked = config.stash[_asked] = replace(asked, worlds=dict.fromkeys(asked.backends, world))
     engine.close()
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         config.stash[_run] = Run.open(Path(worker["fencepost_run"]))
         return
+    try:
+        for target in asked.targets.values():
+            external.check(target)
+    except machine.Trouble as trouble:
+        raise pytest.UsageError(f"--target {trouble}") from trouble
     signal.signal(signal.SIGTERM, _terminated)
     about = {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": ["pytest", *config.invocation_params.args],
         "seed": asked.seed,
         "profile": asked.profile.name,
+        "plans": [plan.to_json() for plan in asked.plans.values()],
         "versions": dict(asked.versions),
+        "targets": {name: [f"{host}:{port}" for host, port in one.addresses] for name, one in asked.targets.items()},
     }
     try:
         config.stash[_run] = Run.create(asked.results, about)
@@ -174,10 +185,13 @@ def answer(request: pytest.FixtureRequest) -> Answer:
     try:
         given = session.answer(case)
     except Trouble as trouble:
-        request.node.user_properties.append(("environment", str(trouble)))
-        raise pytest.fail.Exception(str(trouble), pytrace=False) from None
+        told = request.config.stash[_asked].masked(str(trouble))
+        request.node.user_properties.append(("environment", told))
+        if request.config.stash[_asked].targets:  # not ours to try again
+            request.session.shouldstop = told
+        raise pytest.fail.Exception(told, pytrace=False) from None
     except (TrialFailed, TrialBroke) as failed:
-        raise pytest.fail.Exception(str(failed), pytrace=False) from None
+        raise pytest.fail.Exception(request.config.stash[_asked].masked(str(failed)), pytrace=False) from None
     request.node.user_properties += [
         ("verdict", str(given.judgement.word)),
         ("page", str(given.page)),

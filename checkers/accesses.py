@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import Final, NamedTuple
 
 from checkers.leases import INFINITY
+from checkers.tokens import disordered
 from checkers.view import View
 from checkers.wire import FINAL, F, Outcome, Reason
 
@@ -71,17 +72,19 @@ def accesses(view: View) -> dict[int, list[Access]]:
     return dict(sorted(result.items()))
 
 
-def next_granted(view: View) -> dict[int, tuple[int, int]]:
+def next_granted(view: View, *, by_time: bool = False) -> dict[int, tuple[int, int]]:
     """Acquire row → (ns, acquire row) of the first return among the grants of its key that certainly came later.
 
     (`INFINITY`, -1) for the last. Later means: a larger token; without tokens, sent after this one's acquire had
     returned, or, where both were certainly in force for a while, in the order of that: two non-empty cores can follow
     one another in one order only.
+
+    by_time: tokens count only where they agree with real time, for a store that does not look at them.
     """
     result: dict[int, tuple[int, int]] = {}
     for grants in view.by_key.values():
         with_token = sorted((g for g in grants if g.token >= 0), key=lambda g: g.token)
-        if len(with_token) == len(grants):
+        if len(with_token) == len(grants) and not (by_time and disordered(grants)):
             first, equals = (INFINITY, -1), (INFINITY, -1)
             for place in range(len(with_token) - 1, -1, -1):
                 grant = with_token[place]

@@ -38,19 +38,29 @@ def check(history: History, properties: Iterable[str] | None = None) -> tuple[Ve
 
 
 def unexercised(history: History, properties: Iterable[str] | None = None) -> dict[str, str]:
-    """Property → why a pass would mean nothing yet: for a trial that still runs, and has no final reads."""
+    """Property → why a pass would mean nothing yet: for a trial that still runs, and has no final reads.
+
+    A hazard that must show and has not is a reason too: the fault may have met nobody at the wrong moment.
+    """
     view = View(history)
     reasons = {
-        name: updates_unexercised(view) if name == NO_LOST_UPDATE else PROPERTIES[name](view).unexercised
+        name: updates_unexercised(view) if name == NO_LOST_UPDATE else _yet_to_come(PROPERTIES[name](view), view.facts)
         for name in _names(view, properties)
         if _expected(name, history.facts)
     }
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
+def _yet_to_come(verdict: Verdict, facts: Facts) -> str | None:
+    hazard = declared(verdict.property, facts).certain
+    if verdict.unexercised is None and verdict.valid and hazard is not None:
+        return f"no violation by {hazard.mechanism} yet"
+    return verdict.unexercised
+
+
 def _expected(name: str, facts: Facts) -> bool:
     """Whether the property means something in this trial, and somebody said something about it."""
-    silent = declared(name, facts) == (False, None)
+    silent = declared(name, facts).silent
     return not_applicable(name, facts) is None and not (silent and nothing_to_exercise(name, facts))
 
 

@@ -77,8 +77,10 @@ class Claim:
 class Hazard:
     """A property that a lock is documented to break under a fault: a positive control.
 
-    mechanism  the name of the predicate that must explain a violation for it to be excused.
-    certain    whether one to three trials must show it; where False it excuses, but its absence is no failure.
+    mechanism  the name in `checkers.mechanisms` of the predicate that must explain a violation for it to be excused.
+    certain    whether one to three trials must show it; where False it excuses, but its absence is no failure. Under
+               other faults besides, which may mask it, no hazard is certain.
+    nodes      patterns of the nodes that the fault must have hit: those that the lock rests on.
     """
 
     property: str
@@ -86,6 +88,7 @@ class Hazard:
     mechanism: str
     stores: tuple[str, ...] = (ANY,)
     certain: bool = True
+    nodes: tuple[str, ...] = (ANY,)
 
     def covers(self, name: str, faults: Sequence[str], store: str) -> bool:
         """Whether it can break this property under one of these faults, in this store mode."""

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from checkers.claims import NO_FAULT
+from checkers.history import FaultInterval
 from checkers.leases import INFINITY
 from checkers.view import View
 from checkers.wire import FINAL, F, Outcome
@@ -20,6 +21,12 @@ MIN_CONTENDED: Final = 1
 MIN_UNDER_FAULT: Final = 1
 MIN_STALE: Final = 1
 MIN_UPDATES: Final = 2
+
+ON_LEASES: Final = frozenset({"clock", "wipe", "failover"})
+"""Kinds of faults that strike what a server knows of a lease, so that one must be in force at that moment."""
+
+STORE: Final = "the store"
+"""How a hit names the one end of a link that is no server."""
 
 GRANTS: Final = "grants"
 HAND_OVERS: Final = "hand-overs"
@@ -89,12 +96,38 @@ def expired_while_held(view: View) -> int:
 
 def fault_missed(view: View, counted: Mapping[str, int]) -> str | None:
     """Why the faults of the plan did not touch the lane, or None."""
-    came = {fault.name for fault in view.history.faults if fault.applied}
+    came: dict[str, list[FaultInterval]] = {}
+    for fault in view.history.faults:
+        if fault.applied:
+            came.setdefault(fault.name, []).append(fault)
     for name in view.facts.fault_names:
-        if name != NO_FAULT and name not in came:
+        if name == NO_FAULT:
+            continue
+        if name not in came:
             return f"{name} never took effect"
+        if not any(fault.kind not in ON_LEASES or met_a_lease(fault, view) for fault in came[name]):
+            return f"{name} met no lease in force"
     if came and counted[UNDER_FAULT] < MIN_UNDER_FAULT:
         return "no operation met the fault"
+    return None
+
+
+def met_a_lease(fault: FaultInterval, view: View) -> bool:
+    """Whether somebody held a lock when it struck."""
+    return any(
+        window.start <= fault.applied and fault.begun <= min(window.expiry(window.start), window.released)
+        for window in view.windows.values()
+    )
+
+
+def write_missed(view: View) -> str | None:
+    """Why a fault on the way to the store did not touch a write of the lane, or None."""
+    to_the_store = [fault for fault in view.history.faults if fault.applied and STORE in fault.target]
+    sent = [view.column("inv")[row] for row in view.rows(F.WRITE, outcomes=(Outcome.INFO,))]
+    for name in dict.fromkeys(fault.name for fault in to_the_store):
+        hits = [fault for fault in to_the_store if fault.name == name]
+        if not any(fault.begun <= moment <= (fault.healed or INFINITY) for fault in hits for moment in sent):
+            return f"{name} left no write without an answer"
     return None
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from checkers.accesses import Access, accesses, next_granted
-from checkers.exercise import MIN_STALE, counters, fault_missed, short_of
+from checkers.exercise import MIN_STALE, counters, fault_missed, short_of, write_missed
 from checkers.fence_all import fence_all
 from checkers.fence_writes import Repeated, fence_writes
 from checkers.finding import Finding, OutOfBudget
@@ -62,7 +62,7 @@ def fenced_store(view: View) -> Verdict:
     findings: list[Finding] = []
     undecided: list[str] = []
     proof: list[int] = []
-    following = next_granted(view)
+    following = next_granted(view, by_time=mode == "unfenced")
     by_key = accesses(view)
     for key, ops in by_key.items():
         try:
@@ -84,7 +84,7 @@ def fenced_store(view: View) -> Verdict:
         False if violations else None if undecided else True,
         violations,
         counted,
-        unexercised=short_of(counted, [(STALE, MIN_STALE)]) or fault_missed(view, counted),
+        unexercised=short_of(counted, [(STALE, MIN_STALE)]) or fault_missed(view, counted) or write_missed(view),
         reason="; ".join(dict.fromkeys(undecided)) or None,
         proof=Proof("order", tuple(proof)) if proof and not violations and not undecided else None,
     )

@@ -44,7 +44,8 @@ class FaultInterval:
     """One fault, from the start of its application to the end of its healing (ns; 0 where it never came).
 
     name     the fault's name in the plan.
-    kind     what was done: cut, slow, pause, kill, freeze, stall.
+    kind     what was done: cut, slow, reset, pause, kill, restart, wipe, disk, clock, freeze, stall, call, failover,
+             version.
     target   whom it hit, resolved at the moment of impact.
     owner    for faults on workers: the grant held by the one that was hit; `process` likewise (-1 for none).
     """

@@ -1,21 +1,21 @@
 """The judgement: what a verdict means for a lock, given what the lock claims and what it is known to break.
 
-A hazard excuses only a violation that starts after its fault was applied and that its mechanism explains. The one
-fault that nobody needs to apply is a stall of the machine: it is told by the holder's own late notice of its loss.
+A hazard excuses only a violation that starts after its fault was applied and that its mechanism explains
+(`checkers.mechanisms`). Under several faults a claim must cover each of them, and a hazard of any of them may excuse:
+the others take nothing from it, but may mask it, so that it need not show. The one fault that nobody needs to apply is
+a stall of the machine: it is told by the holder's own late notice of its loss.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from checkers.claims import NO_FAULT, Claim, Hazard, Word, matches
+from checkers.claims import ANY, NO_FAULT, Claim, Hazard, Word, matches
 from checkers.history import Facts, FaultInterval, History
-from checkers.leases import INFINITY
+from checkers.mechanisms import FROZEN, MECHANISMS, nodes_of, stalled_past_ttl
 from checkers.verdict import Verdict, Violation
 from checkers.view import View
-from checkers.wire import F, Outcome, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,124 +32,86 @@ class Judgement:
     violation: Violation | None = None
 
 
-# Mechanisms
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What was said about a property under the faults of a trial.
 
-
-Mechanism = Callable[[Violation, View, Sequence[FaultInterval]], bool]
-"""Whether the hits of a hazard's faults explain a violation."""
-
-BY_A_STALE_HOLDER: Final = frozenset({"overlap", "stale-write-accepted", "lost-update"})
-"""What a holder can do that does not know that its lease is over; a service or a store that lies is none of it."""
-
-
-def frozen_past_ttl(violation: Violation, view: View, hits: Sequence[FaultInterval]) -> bool:
-    """An earlier holder of the violation was frozen when its lease ended, which was before the violation."""
-    return violation.kind in BY_A_STALE_HOLDER and any(
-        hit.kind == "freeze" and _frozen_at_expiry(row, violation.at, view, hit)
-        for row in violation.holders[:-1]
-        for hit in hits
-    )
-
-
-def stalled_past_ttl(violation: Violation, view: View) -> bool:
-    """An earlier holder's belief had ended before the violation, and it only noticed late: the machine did not run it.
-
-    Nobody asked for that, but it is what `frozen_past_ttl` is about: a busy machine freezes processes too. A holder
-    that a fault hit before its belief ended is not meant: that is for the hazards that name the fault.
+    claimed   it is promised under every one of them, and no hazard says otherwise.
+    hazards   those that can break it under one of them.
+    answered  each fault has its claim or its hazard: what no hazard explains is then a broken promise.
+    certain   the hazard that must show, or None.
     """
-    hits = {fault.owner: fault.applied for fault in view.history.faults if fault.applied}
-    grants = [view.windows[row].grant for row in violation.holders[:-1]]
-    return violation.kind in BY_A_STALE_HOLDER and any(
-        grant.believed <= min(violation.at, hits.get(grant.owner, INFINITY)) for grant in grants
-    )
 
+    claimed: bool
+    hazards: tuple[Hazard, ...]
+    answered: bool
 
-def _frozen_at_expiry(acquire: int, at: int, view: View, hit: FaultInterval) -> bool:
-    window = view.windows[acquire]
-    end = window.expiry(window.start)
-    return hit.owner == window.grant.owner and hit.applied <= end <= min(hit.healed or INFINITY, at)
+    @property
+    def silent(self) -> bool:
+        """Whether nobody counts on anything."""
+        return not self.claimed and self.certain is None
 
-
-def revoked_early(violation: Violation, view: View, hits: Sequence[FaultInterval]) -> bool:
-    """A server that had been frozen came back, and the service said of the earlier holder's lease that it is gone,
-    though it had acknowledged to prolong it: etcd's old leader revokes what it could not see kept alive (etcd #15247).
-    """
-    back = min((hit.healing for hit in hits if hit.kind == "pause" and hit.healing), default=INFINITY)
-    return (
-        violation.kind in ("granted-while-held", "overlap")
-        and back <= violation.at
-        and any(_told_gone_early(row, view) for row in violation.holders[:-1])
-    )
-
-
-def _told_gone_early(acquire: int, view: View) -> bool:
-    """Whether a release or keep-alive was refused as not the owner's before the acknowledged end of the lease."""
-    window = view.windows[acquire]
-    owner, session, ret, reason = (view.column(name) for name in ("owner", "session", "ret", "reason"))
-    return any(
-        reason[row] == Reason.NOT_OWNER
-        and ret[row] < window.expiry(window.start)
-        and (owner[row] == window.grant.owner or (session[row] and session[row] == window.grant.session))
-        for row in view.rows(F.RELEASE, F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.FAIL,))
-    )
-
-
-FROZEN: Final = "frozen-past-ttl"
-MECHANISMS: Final[dict[str, Mechanism]] = {FROZEN: frozen_past_ttl, "revoked-early": revoked_early}
-
-
-# Judgement
+    @property
+    def certain(self) -> Hazard | None:
+        return next((hazard for hazard in self.hazards if hazard.certain), None)
 
 
 def judge(verdict: Verdict, history: History) -> Judgement:
     """What a verdict means for the lock whose claims and hazards the history carries."""
-    claimed, hazard = declared(verdict.property, history.facts)
+    facts = history.facts
+    said = declared(verdict.property, facts)
 
     def answer(word: Word, because: str, violation: Violation | None = None) -> Judgement:
         return Judgement(verdict.property, word, because, verdict, violation)
 
-    inapplicable = not_applicable(verdict.property, history.facts)
+    inapplicable = not_applicable(verdict.property, facts)
     if inapplicable is not None:
         return answer(Word.NOT_APPLICABLE, inapplicable)
     if verdict.violations:
-        excused = _excused(verdict, hazard, history)
+        excused = _excused(verdict, said.hazards, history)
         if excused[0] is not None and None not in excused:
             if verdict.reason is not None:
                 return answer(Word.UNKNOWN, verdict.reason, verdict.violations[0])
             return answer(Word.BROKEN_AS_DOCUMENTED, excused[0], verdict.violations[0])
         first = verdict.violations[excused.index(None)]
-        if claimed:
+        if said.claimed:
             return answer(Word.VIOLATED, first.kind, first)
-        if hazard is not None:
-            return answer(Word.VIOLATED, f"{first.kind}, which {hazard.mechanism} does not explain", first)
+        if said.hazards and said.answered:
+            mechanisms = " or ".join(dict.fromkeys(hazard.mechanism for hazard in said.hazards))
+            return answer(Word.VIOLATED, f"{first.kind}, which {mechanisms} does not explain", first)
         return answer(Word.NOT_CLAIMED_BROKEN, first.kind, first)
     if verdict.valid is None:
         return answer(Word.UNKNOWN, verdict.reason or "the checker gave no answer")
-    if hazard is None and not claimed and verdict.unexercised is not None:
-        optional = nothing_to_exercise(verdict.property, history.facts)
+    if said.silent and verdict.unexercised is not None:
+        optional = nothing_to_exercise(verdict.property, facts)
         if optional is not None:
             return answer(Word.NOT_APPLICABLE, f"{optional}; {verdict.unexercised}")
-    if hazard is not None and hazard.certain:
-        return answer(Word.HAZARD_NOT_SHOWN, verdict.unexercised or f"no violation by {hazard.mechanism}")
+    if said.certain is not None:
+        return answer(Word.HAZARD_NOT_SHOWN, verdict.unexercised or f"no violation by {said.certain.mechanism}")
     if verdict.unexercised is not None:
         return answer(Word.UNEXERCISED, verdict.unexercised)
-    if claimed:
+    if said.claimed:
         return answer(Word.UPHELD, "held")
     return answer(Word.NOT_CLAIMED_HELD, "held, though not promised")
 
 
-def declared(name: str, facts: Facts) -> tuple[bool, Hazard | None]:
-    """Whether the property is claimed under the trial's faults, and the hazard that covers them, if any.
+def declared(name: str, facts: Facts) -> Standing:
+    """What the lock says about a property under the trial's faults.
 
     A hazard takes precedence over a wider claim: it is the exception that the documentation names. A lock
     without any declaration is treated as claiming server-exclusion where there is no fault.
     """
-    hazard = next((h for h in facts.hazards if h.covers(name, facts.fault_names, facts.store)), None)
+    faults = facts.fault_names
     claims = facts.claims
     if not claims and not facts.hazards:
         claims = (Claim("server-exclusion", under=()),)
-    claimed = any(c.covers(name, facts.fault_names, facts.store) for c in claims)
-    return claimed and hazard is None, hazard
+    hazards = tuple(hazard for hazard in facts.hazards if hazard.covers(name, faults, facts.store))
+    if sum(fault != NO_FAULT for fault in faults) > 1:
+        hazards = tuple(replace(hazard, certain=False) for hazard in hazards)
+    claimed = any(claim.covers(name, faults, facts.store) for claim in claims)
+    promises: tuple[Claim | Hazard, ...] = (*claims, *hazards)
+    answered = all(any(one.covers(name, (fault,), facts.store) for one in promises) for fault in faults)
+    return Standing(claimed and not hazards, hazards, answered)
 
 
 def not_applicable(name: str, facts: Facts) -> str | None:
@@ -169,25 +131,37 @@ def nothing_to_exercise(name: str, facts: Facts) -> str | None:
     return None
 
 
-def _excused(verdict: Verdict, hazard: Hazard | None, history: History) -> list[str | None]:
+def _excused(verdict: Verdict, hazards: Sequence[Hazard], history: History) -> list[str | None]:
     """What excuses each violation, None where nothing does.
 
-    Either the mechanism of the hazard that covers the trial's faults, if the violation starts after its fault was
+    Either the mechanism of a hazard that covers one of the trial's faults, if the violation starts after that was
     applied; or a stall of the machine itself, where the lock is documented to break when its holder is frozen.
     """
     facts, view = history.facts, View(history)
-    hits = [hit for hit in history.faults if hazard and hit.applied and matches(hit.name, hazard.under)]
-    applied = min((hit.applied for hit in hits), default=INFINITY)
+    reasons = [(hazard, hits) for hazard in hazards if (hits := _hits(hazard, history.faults))]
     fragile = any(
         h.mechanism == FROZEN and h.property == verdict.property and matches(facts.store, h.stores)
         for h in facts.hazards
     )
 
     def excuse(violation: Violation) -> str | None:
-        if hazard and violation.at >= applied and MECHANISMS[hazard.mechanism](violation, view, hits):
-            return f"explained by {hazard.mechanism}"
+        for hazard, hits in reasons:
+            came = [hit for hit in hits if hit.begun <= violation.at]
+            if came and MECHANISMS[hazard.mechanism](violation, view, came):
+                return f"explained by {hazard.mechanism}"
         if fragile and stalled_past_ttl(violation, view):
             return f"explained by {FROZEN}: the machine itself stalled the holder"
         return None
 
     return [excuse(violation) for violation in verdict.violations]
+
+
+def _hits(hazard: Hazard, faults: Sequence[FaultInterval]) -> list[FaultInterval]:
+    """What the faults of a hazard hit, of what the lock rests on."""
+    return [
+        hit
+        for hit in faults
+        if hit.applied
+        and matches(hit.name, hazard.under)
+        and (ANY in hazard.nodes or any(matches(node, hazard.nodes) for node in nodes_of(hit)))
+    ]

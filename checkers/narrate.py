@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from checkers.exercise import worker_of
+from checkers.exercise import ON_LEASES, worker_of
 from checkers.finding import Finding
 from checkers.history import FaultInterval
 from checkers.leases import INFINITY, Grant
@@ -15,6 +15,8 @@ from checkers.wire import FINAL, LATE, NONE, F, Outcome
 
 FULL_STORIES: Final = 50
 """Violations of one verdict that get a whole story; the rest get its last sentence."""
+FAULTS_TOLD: Final = 3
+"""Faults in one story, the latest."""
 
 
 def earliest(grant: Grant) -> tuple[int, int, int]:
@@ -46,7 +48,7 @@ class Narrator:
         return tuple(g.row for g in sorted(grants, key=earliest))
 
     def operations(self, finding: Finding, holders: Sequence[int]) -> list[str]:
-        """One sentence for each grant involved and each operation of the witness, in order of time."""
+        """One sentence for each grant involved, each operation of the witness and each fault, in order of time."""
         grants = {row: self._view.windows[row].grant for row in holders}
         invs, rets = self._view.column("inv"), self._view.column("ret")
         told = [(grant.ret, self.granted(grant)) for grant in grants.values()]
@@ -55,6 +57,7 @@ class Narrator:
             for row in dict.fromkeys(finding.rows)
             if row not in grants
         )
+        told += ((fault.begun, self.struck(fault, grants, finding.at)) for fault in self._beside(grants, finding.at))
         return [sentence for _, sentence in sorted(told, key=lambda item: item[0])]
 
     # Sentences
@@ -95,7 +98,7 @@ class Narrator:
         when = {
             Outcome.OK: f"at {ended}",
             Outcome.FAIL: f"was refused at {ended}",
-            Outcome.INFO: f"sent at {begun} got no answer",
+            Outcome.INFO: "got no answer",
         }[Outcome(outcome)]
         subject = f"{self.worker(process)}'s"
         shown = "the initial value" if value == NONE else str(value)
@@ -109,6 +112,34 @@ class Narrator:
             return f"{subject} {final}read{with_token}, sent at {begun}, {verb}"
         verb = f"succeeded {when}" if outcome == Outcome.OK else when
         return f"{subject} {F(kind).name.lower().replace('_', '-')}, sent at {begun}, {verb}"
+
+    def struck(self, fault: FaultInterval, grants: Mapping[int, Grant], at: int) -> str:
+        """What a fault on nodes or links hit, for how long, and whose lease it met where that is what it strikes."""
+        parts = [f"{fault.name} hit {fault.target}, between {self.clock(fault.begun)} and {self.clock(fault.applied)}"]
+        undone = 0 < fault.healing <= at
+        if undone:
+            parts.append(f"it was undone between {self.clock(fault.healing)} and {self.clock(fault.healed)}")
+        if fault.kind in ON_LEASES:
+            for grant in sorted(grants.values(), key=lambda grant: grant.ret)[:-1]:
+                window = self._view.windows[grant.row]
+                end = window.expiry(window.start)
+                if window.start <= fault.begun <= end or (undone and window.start <= fault.healing <= end):
+                    parts.append(f"{self.worker(grant.process)}'s lease was in force then")
+        return "; ".join(parts)
+
+    def _beside(self, grants: Mapping[int, Grant], at: int) -> list[FaultInterval]:
+        """What was done to nodes and links between the first of these grants and the violation.
+
+        Where nobody was granted anything, what was healed last.
+        """
+        begun = [
+            fault for fault in self._view.history.faults if fault.process < 0 and fault.applied and fault.begun <= at
+        ]
+        if not grants:
+            return sorted(begun, key=lambda fault: fault.healed or INFINITY)[-1:]
+        since = min(grant.start for grant in grants.values())
+        met = [fault for fault in begun if (fault.healed or INFINITY) >= since]
+        return sorted(met, key=lambda fault: fault.applied)[-FAULTS_TOLD:]
 
     def _parting(self, grant: Grant) -> str:
         view = self._view

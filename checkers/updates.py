@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from checkers.exercise import MIN_UPDATES, counters, lock_unexercised, short_of
+from checkers.exercise import MIN_UPDATES, counters, lock_unexercised, short_of, write_missed
 from checkers.finding import Finding
 from checkers.narrate import Narrator
 from checkers.verdict import Verdict
@@ -81,7 +81,7 @@ def _not_a_set(view: View) -> str:
 
 
 def _stimulus_missing(view: View, counted: Mapping[str, int]) -> str | None:
-    return short_of(counted, [(ACKNOWLEDGED, MIN_UPDATES)]) or lock_unexercised(view, counted)
+    return short_of(counted, [(ACKNOWLEDGED, MIN_UPDATES)]) or lock_unexercised(view, counted) or write_missed(view)
 
 
 def lost_updates(view: View) -> list[int]:

@@ -23,31 +23,43 @@ HEADER = 4096
 PREAMBLE = struct.Struct("<8sII")
 """magic, format version, bytes per row."""
 
-# Controls: single bytes (one word for the time), each written by one side only, so that no lock is needed.
+# Controls: single bytes and words, each written by one side only, so that no lock is needed.
 RUN = 64
 """Harness: a `Run` value."""
-ARMED_GATE = 65
-"""Harness: the `Gate` to stop at, 0 for none."""
-ARMED_ACTION = 66
-"""Harness: the `Action` to take there; written before ARMED_GATE."""
-REACHED_GATE = 67
-"""Worker: the gate at which it took the armed action; written after REACHED_AT."""
-PASSING = 68
-"""Worker: how many of its threads are at a gate, so that the harness knows when nobody can be caught any more."""
-THAWED = 69
-"""Harness: 1 when a stalled worker may go on."""
-REACHED_AT = 72
-"""Worker: when (int64, ns)."""
-REACHED_OWNER = 80
-"""Worker: the grant that it held there (int64)."""
-REACHED_PROCESS = 88
-"""Worker: the process number that it had there (int64)."""
-ROUNDS = 96
-"""Worker: how many of its rounds, from an acquire to its release and what follows, have ended so far (int64)."""
-REACHED_KEY = 104
-"""Worker: the index of the key that it held there (int64)."""
-STATE = 112
+STATE = 65
 """Worker: a `State` value."""
+
+MAIN = 128
+RENEWAL = 256
+"""Where the controls of each of a worker's two threads begin. The gate IN_RENEWAL is the renewal thread's, the others
+are the main thread's, so that both can be held at once."""
+
+# Offsets from there.
+ARMED_GATE = 0
+"""Harness: the `Gate` to stop at, 0 for none."""
+ARMED_ACTION = 1
+"""Harness: the `Action` to take there; this and the next two are written before ARMED_GATE."""
+ARMED_KEY = 8
+"""Harness: the index of the key that must be held there, `NONE` for any (int64)."""
+CALL_FOR = 16
+"""Harness: how long a call takes (int64, ns)."""
+THAWED = 2
+"""Harness: 1 when who was caught may go on."""
+REACHED_GATE = 3
+"""Worker: the gate at which the thread took the armed action; written after the words about it."""
+PASSING = 4
+"""Worker: 1 while the thread is at a gate, so that the harness knows when it can be caught no more."""
+REACHED_AT = 24
+"""Worker: when (int64, ns)."""
+REACHED_OWNER = 32
+"""Worker: the grant that it held there (int64)."""
+REACHED_KEY = 40
+"""Worker: the index of the key that it held there (int64)."""
+REACHED_PROCESS = 48
+"""Worker: the thread's process number (int64)."""
+ROUNDS = 56
+"""Worker: how many of the thread's rounds have ended so far (int64): of the main thread from an acquire to its release
+and what follows, of the renewal thread a request and its answer."""
 
 WORD = struct.Struct("<q")
 
@@ -155,12 +167,13 @@ LATE = 2
 
 
 class Gate(IntEnum):
-    """Named points in a worker at which it can be frozen, stalled or killed."""
+    """Named points in a worker at which something can happen to it while it holds."""
 
     AFTER_ACQUIRE = 1
     BETWEEN_READ_AND_WRITE = 2
     BEFORE_RELEASE = 3
     IN_RENEWAL = 4
+    """Just before a renewal or keep-alive is sent, by the thread that sends them."""
 
 
 class Action(IntEnum):
@@ -169,9 +182,14 @@ class Action(IntEnum):
     FREEZE = 1
     """The whole process stops (SIGSTOP), renewal included, until it is continued: a long GC pause."""
     STALL = 2
-    """Only the thread at the gate waits until it is disarmed; renewal goes on: a hung job."""
+    """Only the thread at the gate waits until it is thawed, and then goes on where it was. Of the main thread: a hung
+    job, whose lock is renewed all the while. Of the renewal thread: a hung renewal, which is sent late."""
     KILL = 3
     """SIGKILL."""
+    DIE = 4
+    """Only at IN_RENEWAL: the thread ends and sends nothing; when thawed, another begins anew."""
+    CALL = 5
+    """A stall that ends by itself after CALL_FOR: a long call of somebody else's service."""
 
 
 class Run(IntEnum):

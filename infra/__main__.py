@@ -17,6 +17,7 @@ COMMANDS = {
     "up": ("infra.commands:up", "an environment that stays: Toxiproxy, the store and backends"),
     "status": ("infra.commands:status", "environments, their nodes, versions, leaders, links and faults"),
     "logs": ("infra.commands:logs", "what a node wrote"),
+    "fault": ("infra.faults.hand:main", "do any fault, or a whole plan"),
     "cut": ("infra.commands:cut", "cut the link between two ends"),
     "pause": ("infra.commands:pause", "freeze a node"),
     "resume": ("infra.commands:resume", "let a paused node go on"),

@@ -36,7 +36,7 @@ USUAL: Final = tuple(backend for backend in BACKENDS if backend != "postgres")
 
 def up(argv: Sequence[str]) -> int:
     """`python -m infra up`: have an environment that stays, or add backends to it."""
-    parser = _parser("up", "Bring up an environment that stays until `down`, or add backends to the one there is.")
+    parser = arguments("up", "Bring up an environment that stays until `down`, or add backends to the one there is.")
     parser.add_argument(
         "backends", nargs="*", metavar="BACKEND", help=f"of {', '.join(BACKENDS)}; {', '.join(USUAL)} if none"
     )
@@ -65,7 +65,7 @@ def up(argv: Sequence[str]) -> int:
 
 def status(argv: Sequence[str]) -> int:
     """`python -m infra status`: every environment, its nodes, leaders, links and what is done to them."""
-    parser = _parser("status", "Nodes, versions, leaders, links and active faults of every environment.")
+    parser = arguments("status", "Nodes, versions, leaders, links and active faults of every environment.")
     parser.add_argument("--env", metavar="NAME", help="of this one only")
     options = parser.parse_args(argv)
     with _engine_errors():
@@ -80,21 +80,21 @@ def status(argv: Sequence[str]) -> int:
 
 def logs(argv: Sequence[str]) -> int:
     """`python -m infra logs NODE`."""
-    parser = _parser("logs", "What a node, the store or toxiproxy wrote, with times.")
+    parser = arguments("logs", "What a node, the store or toxiproxy wrote, with times.")
     parser.add_argument("node", metavar="NODE")
-    with _environment(parser, argv) as (environment, options):
+    with attached(parser, argv) as (environment, options):
         sys.stdout.buffer.write(environment.logs(options.node))
     return 0
 
 
 def cut(argv: Sequence[str]) -> int:
     """`python -m infra cut A B`."""
-    parser = _parser("cut", "Cut the link between two ends (c1, redis1, etcd2, store, ...) until `heal`.")
+    parser = arguments("cut", "Cut the link between two ends (c1, redis1, etcd2, store, ...) until `heal`.")
     parser.add_argument("a", metavar="A")
     parser.add_argument("b", metavar="B")
     parser.add_argument("--how", choices=[how.value for how in Cut], default=Cut.DROP.value, help="drop if not said")
     parser.add_argument("--one-way", action="store_true", help="only the bytes from A to B (drop and hold)")
-    with _environment(parser, argv) as (environment, options):
+    with attached(parser, argv) as (environment, options):
         how = Cut(options.how)
         if options.one_way and how is Cut.REFUSE:
             parser.error("--one-way goes with --how drop or hold: a connection is refused to both ends")
@@ -110,7 +110,7 @@ def pause(argv: Sequence[str]) -> int:
 
 def resume(argv: Sequence[str]) -> int:
     """`python -m infra resume NODE`."""
-    return _to_node("resume", "Let a paused node go on.", Node.resume, argv)
+    return _to_node("resume", "Let a paused node go on.", Node.let_go, argv)
 
 
 def kill(argv: Sequence[str]) -> int:
@@ -120,13 +120,13 @@ def kill(argv: Sequence[str]) -> int:
 
 def start(argv: Sequence[str]) -> int:
     """`python -m infra start NODE`."""
-    return _to_node("start", "Start a node that was killed, on the data that it had.", Node.start, argv)
+    return _to_node("start", "Start a node that was killed, on the data that it had.", Node.let_go, argv)
 
 
 def heal(argv: Sequence[str]) -> int:
     """`python -m infra heal`: undo every fault."""
-    parser = _parser("heal", "Undo everything: links, paused and killed nodes; returns when all members serve.")
-    with _environment(parser, argv) as (environment, _):
+    parser = arguments("heal", "Undo everything: links, paused and killed nodes; returns when all members serve.")
+    with attached(parser, argv) as (environment, _):
         environment.heal()
         _print_faults(environment)
     return 0
@@ -134,7 +134,7 @@ def heal(argv: Sequence[str]) -> int:
 
 def down(argv: Sequence[str]) -> int:
     """`python -m infra down`: remove environments, whole."""
-    parser = _parser("down", "Remove the environments made by hand, and those whose owner is gone.")
+    parser = arguments("down", "Remove the environments made by hand, and those whose owner is gone.")
     parser.add_argument("--env", metavar="NAME", help="remove this one, whoever owns it")
     parser.add_argument("--all", action="store_true", help="remove those of running processes as well")
     options = parser.parse_args(argv)
@@ -155,14 +155,12 @@ def down(argv: Sequence[str]) -> int:
 # --- what the commands share ---
 
 
-def _parser(command: str, purpose: str) -> argparse.ArgumentParser:
+def arguments(command: str, purpose: str) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(prog=f"python -m infra {command}", description=purpose, allow_abbrev=False)
 
 
 @contextlib.contextmanager
-def _environment(
-    parser: argparse.ArgumentParser, argv: Sequence[str]
-) -> Iterator[tuple[Environment, argparse.Namespace]]:
+def attached(parser: argparse.ArgumentParser, argv: Sequence[str]) -> Iterator[tuple[Environment, argparse.Namespace]]:
     """The environment that a command is about: the one named, else that of `up`, else the only one there is."""
     parser.add_argument("--env", metavar="NAME", help="which environment, where there are several")
     options = parser.parse_args(argv)
@@ -205,9 +203,9 @@ def _made(name: str, wanted: dict[str, str | None]) -> Environment:
 
 
 def _to_node(command: str, purpose: str, verb: Callable[[Node], None], argv: Sequence[str]) -> int:
-    parser = _parser(command, purpose)
+    parser = arguments(command, purpose)
     parser.add_argument("node", metavar="NODE")
-    with _environment(parser, argv) as (environment, options):
+    with attached(parser, argv) as (environment, options):
         node = environment.node(options.node)
         verb(node)
         print(f"{node.name} is {node.state()}")
@@ -222,7 +220,7 @@ def _print_addresses(environment: Environment) -> None:
     """How to reach each node and the store."""
     print(f"environment {environment.name}")
     print(
-        f"  {'node':<10} {'version':<8} {'past the links':<22} " + " ".join(f"through c{group:<12}" for group in GROUPS)
+        f"  {'node':<14} {'version':<8} {'past the links':<22} " + " ".join(f"through c{group:<12}" for group in GROUPS)
     )
     for backend, cluster in environment.clusters.items():
         told = cluster.versions()
@@ -230,12 +228,16 @@ def _print_addresses(environment: Environment) -> None:
             environment.direct(backend), *(environment.endpoints(backend, group) for group in GROUPS), strict=True
         )
         for node, (past, *through) in zip(cluster.nodes, rows, strict=True):
-            print(f"  {node.name:<10} {told[node.name]:<8} {past:<22} " + " ".join(f"{way:<21}" for way in through))
+            print(f"  {node.name:<14} {told[node.name]:<8} {past:<22} " + " ".join(f"{way:<21}" for way in through))
+        for node in cluster.auxiliaries:
+            past = "{}:{}".format(*node.address)
+            ways = [environment.endpoints_of(node.name, group) for group in star.groups_of(node.name)]
+            print(f"  {node.name:<14} {node.version():<8} {past:<22} " + " ".join(f"{way:<21}" for way in ways))
     if "postgres" in environment.clusters:
-        print(f"  postgres   user postgres, password {environment.password}, database fencepost")
-    print(f"  {STORE:<10} past the links {environment.store_dsn(None)}")
+        print(f"  postgres       user postgres, password {environment.password}, database fencepost")
+    print(f"  {STORE:<14} past the links {environment.store_dsn(None)}")
     for group in GROUPS:
-        print(f"  {'':<10} through c{group}     {environment.store_dsn(group)}")
+        print(f"  {'':<14} through c{group}     {environment.store_dsn(group)}")
 
 
 def _print_status(client: DockerClient, found: reaper.Found) -> None:
@@ -248,18 +250,24 @@ def _print_status(client: DockerClient, found: reaper.Found) -> None:
     states = nodes.states(client, found.name)
     for backend, cluster in environment.clusters.items():
         leader = cluster.leader()
-        for node, health in zip(cluster.nodes, cluster.healths(), strict=True):
+        members, auxiliaries = cluster.all_healths()
+        everybody = zip((*cluster.nodes, *cluster.auxiliaries), (*members, *auxiliaries), strict=True)
+        for node, health in everybody:
             what = [states.get(node.name, "gone"), health.version if health else "does not serve"]
             what += ["leader"] if node is leader else []
-            print(f"  {node.name:<10} {', '.join(what)}")
+            print(f"  {node.name:<14} {', '.join(what)}")
         if not leader and backend in star.PEER_PORTS:
             print(f"  {backend} has no leader")
     for service in (STORE, "toxiproxy"):
-        print(f"  {service:<10} {states.get(service, 'gone')}")
-    print(f"  links      {len(environment.links.pairs())} ordered pairs")
+        print(f"  {service:<14} {states.get(service, 'gone')}")
+    print(f"  links          {len(environment.links.pairs())} ordered pairs")
+    for line in nodes.replaced(client, found.name):
+        print(f"  version        {line}")
     _print_faults(environment)
 
 
 def _print_faults(environment: Environment) -> None:
     faults = environment.links.active()
-    print("\n".join(f"  fault      {line}" for line in faults) if faults else "  no faults on links")
+    if pair := environment.failover():
+        faults += pair.unclean()
+    print("\n".join(f"  fault          {line}" for line in faults) if faults else "  no faults on links")

@@ -29,7 +29,10 @@ PUBLISHED: Final = "infra/published.yml"
 NET: Final = "fencepost.net"
 """Label of Toxiproxy's container: the environment's subnet."""
 
-IMAGES: Final = {f"{name.upper()}_IMAGE" for name in ("toxiproxy", *star.BACKENDS, *star.NODES)}
+BOOTED: Final = "fencepost.booted"
+"""Label of a node's container: the image that its backend was booted with, whichever it runs by now."""
+
+IMAGES: Final = {star.image_variable(name) for name in ("toxiproxy", *star.BACKENDS, *star.NODES)}
 """Variables of docker-compose.yml that name an image; a node's own goes before its backend's."""
 
 # What goes wrong is told by the exception; testcontainers would log the whole output besides.
@@ -45,6 +48,7 @@ class Settings:
 
     images   variables like ETCD_IMAGE or ETCD1_IMAGE -> names of images.
     publish  whether Toxiproxy's ports are published on 127.0.0.1.
+    existing the etcd members that join a cluster which exists, when they have no data.
     """
 
     name: str
@@ -53,11 +57,15 @@ class Settings:
     password: str
     images: Mapping[str, str]
     publish: bool = False
+    existing: frozenset[str] = frozenset()
 
     def variables(self) -> dict[str, str]:
         """The variables of docker-compose.yml."""
         return {
             **self.images,
+            **{
+                f"{node.upper()}_STATE": "existing" if node in self.existing else "new" for node in star.MEMBERS["etcd"]
+            },
             "FENCEPOST_ENV": self.name,
             "FENCEPOST_NET": slots.net(self.slot),
             "FENCEPOST_OWNER": self.owner,
@@ -69,10 +77,28 @@ class Settings:
 def up(settings: Settings, services: Sequence[str]) -> None:
     """Create and start services, and what they depend on; returns when they are started, not when they are ready.
 
-    Raises Taken when the subnet is not free, Failed with one line otherwise.
+    What is there already stays as it is. Raises Taken when the subnet is not free, Failed with one line otherwise.
     """
+    _up(settings, ["--no-recreate", *services])
+
+
+def replace(settings: Settings, service: str) -> None:
+    """Make a service's container anew, as the settings say by now, on the volume that it had, and start it.
+
+    Raises Failed with one line.
+    """
+    _up(settings, ["--no-deps", "--force-recreate", service])
+
+
+def renew(settings: Settings, service: str) -> None:
+    """As `replace`, of a service that is down and stays so."""
+    _up(settings, ["--no-deps", "--force-recreate", "--no-start", service])
+
+
+def _up(settings: Settings, words: Sequence[str]) -> None:
+    """`docker compose up` with these words behind it."""
     files = [FILE, PUBLISHED] if settings.publish else [FILE]
-    compose = DockerCompose(ROOT, compose_file_name=files, wait=False, services=list(services))
+    compose = DockerCompose(ROOT, compose_file_name=files, wait=False, services=list(words))
     try:
         with _variables(settings.variables()):
             compose.start()
@@ -94,10 +120,11 @@ def read(client: DockerClient, environment: str) -> Settings:
     toxiproxy = containers["toxiproxy"]
     store = client.api.inspect_container(containers[star.STORE]["Id"])
     variables = dict(line.partition("=")[::2] for line in store["Config"]["Env"])
-    chosen = {f"{service.upper()}_IMAGE": one["Image"] for service, one in containers.items()}
+    chosen = {star.image_variable(service): one["Image"] for service, one in containers.items()}
     for backend, members in star.MEMBERS.items():
         if members[0] in containers:
-            chosen[f"{backend.upper()}_IMAGE"] = containers[members[0]]["Image"]
+            first = containers[members[0]]
+            chosen[star.image_variable(backend)] = first["Labels"].get(BOOTED, first["Image"])
     return Settings(
         name=environment,
         slot=int(toxiproxy["Labels"][NET].rpartition(".")[2]),

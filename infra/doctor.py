@@ -187,6 +187,7 @@ def _images() -> list[tuple[images.Image, bool]]:
         (images.resolve("postgres"), True),
         (images.resolve("zookeeper"), False),
         (images.resolve("etcd"), False),
+        (images.resolve("pgbouncer"), False),
     ]
 
 

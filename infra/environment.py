@@ -24,11 +24,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
 from infra import client as engine_client
-from infra import compose, images, lifetime, machine, nodes, owner, probes, reaper, slots, star
+from infra import clocks, compose, images, lifetime, machine, nodes, owner, probes, reaper, slots, star
+from infra.access import OPEN, Access
 from infra.compose import Settings
+from infra.disks import TOOLS, Disks
+from infra.failover import Failover
 from infra.links import Links
 from infra.machine import Failed, Say, Unknown
+from infra.members import replace_member
 from infra.nodes import POLL, READY_WITHIN, Cluster, Node
+from infra.probes import Health
 from infra.reach import Reach, needs_published
 from infra.slots import Taken
 from infra.star import BACKENDS, GROUPS, STORE
@@ -44,7 +49,12 @@ STORE_VERSION: Final = "17"
 
 
 class Environment:
-    """A star that runs. Made by `start` or, when another process made it, by `attach`."""
+    """A star that runs. Made by `start` or, when another process made it, by `attach`.
+
+    ours  whether its clusters are; see `infra.beside` for those of others.
+    """
+
+    ours = True
 
     def __init__(self, client: DockerClient, settings: Settings) -> None:
         """Not for callers: starts nothing. Toxiproxy's container must be there."""
@@ -59,6 +69,8 @@ class Environment:
         self._reach = Reach.to(client, settings)
         self._api = Api(*self._reach.api())
         self.links: Final = Links(self._api)
+        self.disks: Final = Disks(client, settings.name, settings.owner)
+        self._failover: Failover | None = None
 
     # --- from nothing to ready, and back ---
 
@@ -91,7 +103,7 @@ class Environment:
             self = cls(client, _up_in_free_slot(client, settings))
             _await("toxiproxy", self._api.answers)
             self._api.populate(star.proxies())
-            self._await_paths("postgres", STORE)
+            self._await_paths(STORE)
         if not keep:
             lifetime.at_exit(lambda: self._close(threads=False))
         say(f"environment {name}: links and store are ready ({time.monotonic() - began:.1f} s)")
@@ -104,8 +116,8 @@ class Environment:
         self = cls(client, compose.read(client, name))
         states = nodes.states(client, name)
         for backend in BACKENDS:
-            if all(node in states for node in star.MEMBERS[backend]):
-                self._clusters[backend] = self._cluster(backend)
+            if all(node in states for node in star.nodes_of(backend)):
+                self._clusters[backend] = self._cluster(backend, untouched=False)
         return self
 
     def ensure(self, backend: str, version: str | None = None, say: Say = machine.say) -> Cluster:
@@ -120,12 +132,13 @@ class Environment:
     def boot(self, wanted: Mapping[str, str | None], say: Say = machine.say) -> None:
         """Have all these backends (backend -> version) at once, which is faster than one by one; like `ensure`."""
         chosen = {backend: images.resolve(backend, version, say) for backend, version in wanted.items()}
-        new = {f"{backend.upper()}_IMAGE": image.name for backend, image in chosen.items()}
+        new = {star.image_variable(backend): image.name for backend, image in chosen.items()}
         for backend, version in wanted.items():
-            running = self._settings.images.get(variable := f"{backend.upper()}_IMAGE")
+            running = self._settings.images.get(variable := star.image_variable(backend))
             if version and running and running != new[variable]:
                 raise Failed(f"{self.name} runs {backend} of {running} and cannot have {new[variable]} as well")
-        for image in chosen.values():
+        beside = [TOOLS, *([images.resolve(star.BOUNCER, say=say)] if "postgres" in wanted else [])]
+        for image in (*chosen.values(), *beside):
             images.ensure(image, say)
         began = time.monotonic()
         with self._changing:
@@ -133,11 +146,11 @@ class Environment:
             self._settings = replace(self._settings, images={**new, **self._settings.images})
             absent = [backend for backend in wanted if backend not in self._clusters]
             if absent:
-                compose.up(self._settings, [node for backend in absent for node in star.MEMBERS[backend]])
-            self._clusters.update({backend: self._cluster(backend) for backend in absent})
+                compose.up(self._settings, [node for backend in absent for node in star.nodes_of(backend)])
+            self._clusters.update({backend: self._cluster(backend, untouched=True) for backend in absent})
         for backend in wanted:
             self._clusters[backend].await_ready(READY_WITHIN)
-            self._await_paths(backend, *star.MEMBERS[backend])
+            self._await_paths(*star.nodes_of(backend))
         if absent:
             say(f"environment {self.name}: {', '.join(absent)} ready ({time.monotonic() - began:.1f} s)")
 
@@ -158,7 +171,7 @@ class Environment:
 
     def node(self, name: str) -> Node:
         """A node of a cluster that was booted; raises Unknown with the list of those otherwise."""
-        there = {node.name: node for cluster in self.clusters.values() for node in cluster.nodes}
+        there = {node.name: node for node in self._nodes()}
         if name not in there:
             raise Unknown(f"no node {name!r} in {self.name}; there are {', '.join(there)}")
         return there[name]
@@ -171,24 +184,44 @@ class Environment:
         """`host:port` of every node in order, by a way that no fault touches."""
         return tuple("{}:{}".format(*self._reach.past(node)) for node in star.MEMBERS[backend])
 
+    def endpoints_of(self, node: str, group: int) -> str:
+        """`host:port` of one node, an auxiliary too, through the links of a client group; KeyError if it has none."""
+        if group not in star.groups_of(node):
+            raise KeyError(node)
+        return "{}:{}".format(*self._reach.through(node, group))
+
+    def access(self, backend: str) -> Access:  # noqa: ARG002
+        """How the endpoints of a backend let clients in: those of our clusters ask for nothing."""
+        return OPEN
+
+    def failover(self) -> Failover | None:
+        """Redis' primary and replica, where redis was booted."""
+        return self._failover
+
     def store_dsn(self, group: int | None) -> str:
         """Where the store is for a client group, or, for None, by a way that no fault touches."""
         host, port = self._reach.past(STORE) if group is None else self._reach.through(STORE, group)
         return f"postgresql://postgres:{self.password}@{host}:{port}/fencepost"
 
-    def heal(self) -> None:
-        """Undo every fault: resume what is paused, start what is stopped, heal all links, and wait until all is ready.
+    def store_health(self) -> Health | None:
+        """What the store says of itself. No fault touches it, so its clock is the engine's own."""
+        return self._probes["postgres"](*self._reach.past(STORE))
 
-        In this order: Toxiproxy cannot be told anything about a link while it waits for the node at its end.
+    def heal(self) -> None:
+        """Undo every fault, whoever did it: disks, nodes, links, a failover, and wait until all is ready.
+
+        In this order, because a node does not start on a full disk, and because Toxiproxy cannot be told anything about
+        a link while it waits for the node at its end.
         """
-        members = [node for cluster in self.clusters.values() for node in cluster.nodes]
-        for node in members:
-            node.resume()
-            if node.state() == "stopped":
-                node.start()
+        self.disks.clear_all()
+        if everybody := self._nodes():
+            with ThreadPoolExecutor(max_workers=len(everybody)) as pool:
+                list(pool.map(Node.heal, everybody))
         self.links.heal_all()
+        if self._failover:
+            self._failover.fail_back()
         for cluster in self.clusters.values():
-            cluster.await_ready()
+            cluster.await_ready(revive=True)
 
     def logs(self, service: str) -> bytes:
         """What a node, the store or Toxiproxy wrote, with times. Raises Unknown with the list of what there is."""
@@ -200,21 +233,29 @@ class Environment:
 
     def unclean(self) -> list[str]:
         """Everything that is not as at the start, a line each: links, containers, members. [] proves that all is."""
-        with ThreadPoolExecutor(max_workers=2) as pool:
+        with ThreadPoolExecutor(max_workers=4) as pool:
             links = pool.submit(self.links.active)
+            store = pool.submit(self.store_health)
             states = pool.submit(nodes.states, self._client, self.name)
-            healths = {backend: cluster.healths() for backend, cluster in self.clusters.items()}
-        found = links.result()
-        for service in ("toxiproxy", STORE, *(node for backend in self.clusters for node in star.MEMBERS[backend])):
+            replaced = pool.submit(nodes.replaced, self._client, self.name)
+            on_disks = pool.submit(self.disks.active)
+            healths = {backend: cluster.all_healths() for backend, cluster in self.clusters.items()}
+        found = links.result() + on_disks.result() + replaced.result()
+        for service in ("toxiproxy", STORE, *(node.name for node in self._nodes())):
             if (state := states.result().get(service, "gone")) != "running":
                 found.append(f"{service} is {state}")
-        for backend, told in healths.items():
-            found += [
-                f"{node} does not serve" for node, health in zip(star.MEMBERS[backend], told, strict=True) if not health
-            ]
-            if all(told) and not probes.whole(backend, told):
+        for backend, (members, auxiliaries) in healths.items():
+            everybody = dict(zip(star.nodes_of(backend), (*members, *auxiliaries), strict=True))
+            found += [f"{node} does not serve" for node, health in everybody.items() if not health]
+            found += clocks.astray(everybody, store.result())
+            if all(members) and not probes.whole(backend, members):
                 found.append(f"{backend} has no leader that all members follow")
+        if self._failover:
+            found += self._failover.unclean()
         return found
+
+    def _nodes(self) -> list[Node]:
+        return [node for cluster in self.clusters.values() for node in (*cluster.nodes, *cluster.auxiliaries)]
 
     def _close(self, *, threads: bool) -> None:
         for cluster in self._clusters.values():
@@ -222,32 +263,64 @@ class Environment:
         self._api.close()
         reaper.remove(self._client, self.name, threads=threads)
 
-    def _cluster(self, backend: str) -> Cluster:
-        return Cluster(
-            [
-                Node(
-                    self._client,
-                    self.links,
-                    compose.container(self.name, node),
-                    node,
-                    self._reach.past(node),
-                    self._probes[backend],
-                )
-                for node in star.MEMBERS[backend]
-            ]
-        )
+    def _cluster(self, backend: str, *, untouched: bool) -> Cluster:
+        def node(name: str) -> Node:
+            return Node(
+                self._client,
+                self.links,
+                compose.container(self.name, name),
+                name,
+                self._reach.past(name),
+                self._probe(name),
+                lambda image: self._remake(name, image),
+                lambda: self._empty(name),
+                untouched=untouched,
+            )
 
-    def _await_paths(self, backend: str, *members: str) -> None:
-        """Wait until every member answers past the proxies and through those of every client group."""
-        probe = self._probes[backend]
+        cluster = Cluster(
+            [node(name) for name in star.MEMBERS[backend]], [node(name) for name in star.AUXILIARIES[backend]]
+        )
+        if backend == "redis":
+            pair = cluster.nodes[0], cluster.auxiliaries[0]
+            self._failover = Failover(self.links, self._api, *pair, self._settings.slot)
+        return cluster
+
+    def _await_paths(self, *members: str) -> None:
+        """Wait until every node answers past the proxies and through those of every client group."""
         ways = {
-            f"{node} through {star.client(group)}": self._reach.through(node, group)
+            f"{node} through {star.client(group)}": (self._probe(node), *self._reach.through(node, group))
             for node in members
-            for group in GROUPS
+            for group in star.groups_of(node)
         }
-        ways |= {node: self._reach.past(node) for node in members}
+        ways |= {node: (self._probe(node), *self._reach.past(node)) for node in members}
+
+        def answers(way: str) -> bool:
+            probe, host, port = ways[way]
+            return probe(host, port) is not None
+
         with ThreadPoolExecutor(max_workers=8) as pool:
-            list(pool.map(lambda way: _await(way, lambda: probe(*ways[way]) is not None), ways))
+            list(pool.map(lambda way: _await(way, lambda: answers(way)), ways))
+
+    def _probe(self, node: str) -> probes.Probe:
+        if node in self._probes:  # of another kind than its backend
+            return self._probes[node]
+        return self._probes["postgres" if node == STORE else star.backend_of(node)]
+
+    def _remake(self, node: str, image: str) -> None:
+        with self._changing:
+            chosen = {**self._settings.images, star.image_variable(node): image}
+            self._settings = replace(self._settings, images=chosen)
+            compose.replace(self._settings, node)
+
+    def _empty(self, node: str) -> None:
+        """Remove the data of a node that is down. An etcd's place is taken by a new member on the empty disk."""
+        if star.backend_of(node) == "etcd":
+            others = [self._reach.past(other) for other in star.MEMBERS["etcd"] if other != node]
+            replace_member(others, star.peer_url(node))
+            with self._changing:
+                self._settings = replace(self._settings, existing=self._settings.existing | {node})
+                compose.renew(self._settings, node)
+        self.disks.wipe(node)
 
 
 def _up_in_free_slot(client: DockerClient, settings: Settings) -> Settings:

@@ -3,7 +3,8 @@
 `resolve` turns what a user asks for (`3.4`, `3.5.16`, nothing, `image:NAME`) into an Image; `ensure` makes it exist.
 Every recipe is a folder of `infra/images/` with a Dockerfile that takes the Debian suite as an argument: the suite
 chooses the version. An image carries a label with the digest of its recipe and the id of its base, so that a changed
-recipe is built again and an unchanged one costs one question to the engine.
+recipe is built again and an unchanged one costs one question to the engine. A recipe may take files out of another of
+ours of the same suite (NEEDS); then that one is built first, and its recipe is part of the digest.
 """
 
 import argparse
@@ -53,8 +54,12 @@ CARRIED: Final[Mapping[str, Mapping[str, Carried]]] = {
     "zookeeper": {"trixie": Carried("3.9", "libzookeeper-java"), "bookworm": Carried("3.8", "libzookeeper-java")},
     "etcd": {"trixie": Carried("3.5", "etcd-server"), "bookworm": Carried("3.4", "etcd-server")},
     "postgres": {"trixie": Carried("17", "postgresql-17"), "bookworm": Carried("15", "postgresql-15")},
+    "pgbouncer": {"trixie": Carried("1.24", "pgbouncer"), "bookworm": Carried("1.18", "pgbouncer")},
 }
 """Backend -> suite -> what is there; stable suites keep their series for life. The default suite stands first."""
+
+NEEDS: Final[Mapping[str, Sequence[str]]] = {"redis": ("clock",), "postgres": ("clock",)}
+"""Recipe -> the recipes whose images it takes files out of, by `FROM fencepost/NAME:${SUITE} AS NAME`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +184,8 @@ def ensure(image: Image, say: Say = machine.say) -> None:
         if not is_current(image):
             engine.require_room()
             base_id = base.ensure(image.suite, say)
+            for needed in NEEDS.get(image.backend, ()):
+                ensure(_of_suite(needed, image.suite), say)
             _build(image, base_id, say)
 
 
@@ -199,6 +206,8 @@ def recipe(image: Image) -> str:
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         part = [path.relative_to(folder).as_posix(), path.stat().st_mode & 0o100, path.read_text()]
         digest.update(json.dumps(part).encode())
+    for needed in NEEDS.get(image.backend, ()):
+        digest.update(recipe(_of_suite(needed, image.suite or "")).encode())
     return digest.hexdigest()
 
 

@@ -12,63 +12,61 @@ How a link is cut decides what its ends see, and what an operation on its way ma
     hold    bytes are kept, new connections open and stay silent. Heal: connections live on and what was held
             arrives late, as after a real partition of a network that TCP survives.
 
-Every change is proven by asking Toxiproxy for the result. `active` is read from there, not remembered.
+Whatever is done is done in somebody's name (`by`), for several may do things to the same link at once: `lift` undoes
+what one of them did, unless another wants it too. While bytes are held or dropped nothing else changes in their
+direction; it waits until the cut is lifted. What another process did stays, unless it is what was asked for here, and
+until `heal` or `heal_all`.
 
-Toxiproxy needs some care (link.go and bandwidth.go of 2.12). To take a toxic away while it holds bytes for a connection
-whose ends are gone blocks the proxy for 5 s a piece, so a held link is opened first and cleaned a moment later. To take
-an earlier toxic of a chain away while a later one holds blocks it for good, so they go in the reverse of the order in
-which they came. And to hold is a latency of a day, not a bandwidth of nothing: that one crashes the whole server when
-its rate is changed in the wrong moment.
+Every change is proven by asking Toxiproxy for the result. `active` is read from there, not remembered.
 """
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from enum import StrEnum
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from infra import star
-from infra.machine import Unknown
+from infra import ledger, star, toxics
+from infra.ledger import REFUSED, Ledger, Rest
+from infra.machine import Failed, Unknown
 from infra.star import GOD, Proxy
-from infra.toxiproxy import Api, Change, ProxyState, Stream, Toxic
+from infra.toxics import STREAMS, Cut, Delay, Impairment, Stream
+from infra.toxiproxy import Api, Change, ProxyState
 
+__all__ = ["BY_HAND", "Cut", "Links"]
 
-class Cut(StrEnum):
-    """How a link is cut; see the module."""
-
-    REFUSE = "refuse"
-    DROP = "drop"
-    HOLD = "hold"
-
-
-_TOXIC: Final[Mapping[Cut, tuple[str, Mapping[str, int]]]] = {
-    Cut.DROP: ("timeout", {"timeout": 0}),
-    Cut.HOLD: ("latency", {"latency": 86_400_000, "jitter": 0}),
-}
-_OPEN: Final[Mapping[str, int]] = {"latency": 0, "jitter": 0}
-"""What lets everything pass that HOLD held."""
+BY_HAND: Final = "hand"
+"""The key of whoever does something by hand; a fault has a key of its own."""
 
 _DRAIN: Final = 0.05
 """Seconds in which Toxiproxy forgets the connections that were dead when their held bytes were let go (measured: 1 ms).
 It does not tell, so this cannot be awaited."""
 
-_SAID: Final[Mapping[str, str]] = {_TOXIC[Cut.DROP][0]: "bytes dropped", _TOXIC[Cut.HOLD][0]: "bytes held"}
-_STREAMS: Final[tuple[Stream, Stream]] = ("upstream", "downstream")
-_CUTS: Final = {f"cut-{stream}" for stream in _STREAMS}
-_REFUSED: Final = "refused"
-
 
 class Links:
-    """All links of an environment."""
+    """All links of an environment. Safe to call from several threads, one after the other."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._proxies = {proxy.name: proxy for proxy in star.proxies() if proxy.source != star.client(GOD)}
-        self._refused: set[str] = set()  # proxies that were cut by REFUSE
+        self._all: tuple[Proxy, ...] = tuple(star.proxies())
+        self._proxies = _of_links(self._all)
+        self._changing = threading.RLock()
+        self._ledger = Ledger()
+        self._due: set[str] = set()  # proxies that are yet to become what is wanted of them
+        self._together = False
+        self._ours: dict[str, set[str]] = defaultdict(set)  # proxy -> toxics that we put there
+        self._closed: set[str] = set()  # proxies that we closed
         self._dead: set[str] = set()  # nodes whose process was killed
+
+    def use(self, proxies: Iterable[Proxy]) -> None:
+        """From now on have these proxies instead of the star's. Before anything is done to any of them."""
+        with self._changing:
+            self._all = tuple(proxies)
+            self._proxies = _of_links(self._all)
+            self._api.have(self._all)
 
     def ends(self) -> tuple[str, ...]:
         """The names of all ends."""
@@ -78,69 +76,94 @@ class Links:
         """All ordered pairs (who dials, who listens)."""
         return tuple(dict.fromkeys((proxy.source, proxy.target) for proxy in self._proxies.values()))
 
-    def cut(self, a: str, b: str, how: Cut) -> None:
-        """Cut everything between two ends, both ways. Another kind of cut is healed first."""
-        proxies = self._between(a, b)
-        self._clear_for(how, proxies)
-        if how is Cut.REFUSE:
-            self._refused.update(proxy.name for proxy in proxies)
-            self._api.apply(Change(proxy.name, enabled=False) for proxy in proxies)
-        else:
-            self._api.apply(Change(proxy.name, add=_toxics(how, _STREAMS)) for proxy in proxies)
+    def cut(self, a: str, b: str, how: Cut, by: str = BY_HAND) -> None:
+        """Cut everything between two ends, both ways, instead of what `by` cut there before."""
+        with self._change(self._between(a, b)) as proxies:
+            for proxy in proxies:
+                self._ledger.drop(by, proxy.name, [REFUSED])
+                if how is Cut.REFUSE:
+                    self._ledger.drop(by, proxy.name, map(toxics.cut_name, STREAMS))
+                    self._ledger.refuse(by, proxy.name)
+                else:
+                    for stream in STREAMS:
+                        self._ledger.put(by, proxy.name, toxics.cut(how, stream))
 
-    def block(self, a: str, b: str, how: Cut) -> None:
-        """Stop the bytes from `a` to `b`; those from `b` to `a` still arrive.
+    def block(self, a: str, b: str, how: Cut, by: str = BY_HAND) -> None:
+        """Stop the bytes from `a` to `b`, instead of how `by` stopped them before; those from `b` to `a` still arrive.
 
         Raises ValueError for REFUSE: a connection is closed for both directions or for none.
         """
         if how is Cut.REFUSE:
             raise ValueError("one direction of a connection cannot be refused: drop or hold its bytes, or cut both")
-        proxies = self._between(a, b)
-        self._clear_for(how, proxies)
-        streams: dict[str, Stream] = {p.name: "upstream" if p.source == a else "downstream" for p in proxies}
-        self._api.apply(Change(name, add=_toxics(how, (stream,))) for name, stream in streams.items())
+        with self._change(self._between(a, b)) as proxies:
+            for proxy in proxies:
+                self._ledger.drop(by, proxy.name, [REFUSED])
+                self._ledger.put(by, proxy.name, toxics.cut(how, _stream(proxy, a)))
 
-    def slow(self, a: str, b: str, latency_ms: int, jitter_ms: int = 0) -> None:
-        """Delay the bytes of each direction, so that a round trip takes twice `latency_ms` longer.
+    def slow(self, a: str, b: str, latency_ms: int, jitter_ms: int = 0, by: str = BY_HAND) -> None:
+        """Delay the bytes of each direction, so that a round trip takes twice `latency_ms` longer; several add up."""
+        delay = Delay(latency_ms, jitter_ms)
+        with self.together():
+            self.impair(a, b, delay, by)
+            self.impair(b, a, delay, by)
 
-        Slow a link before it is cut by HOLD, not after: a toxic that is added lets some of what is held slip through.
-        """
-        attributes = {"latency": latency_ms, "jitter": jitter_ms}
-        toxics = tuple(Toxic(f"slow-{stream}", "latency", stream, attributes) for stream in _STREAMS)
-        self._api.apply(Change(proxy.name, add=toxics) for proxy in self._between(a, b))
+    def impair(self, a: str, b: str, impairment: Impairment, by: str = BY_HAND) -> None:
+        """Do this to the bytes from `a` to `b`, instead of what `by` did to them of the same kind before."""
+        with self._change(self._between(a, b)) as proxies:
+            for proxy in proxies:
+                self._ledger.put(by, proxy.name, toxics.impairment(impairment, _stream(proxy, a), by))
+
+    def lift(self, by: str) -> None:
+        """Undo what `by` did, but for what another wants as well. Idempotent."""
+        with self._changing:
+            names = self._ledger.lift(by)
+            with self._change(self._proxies[name] for name in names):
+                pass
 
     def heal(self, a: str, b: str) -> None:
-        """Undo everything between two ends. Idempotent."""
-        self._heal(self._between(a, b))
+        """Undo everything between two ends, whoever did it. Idempotent."""
+        self._heal([proxy.name for proxy in self._between(a, b)])
 
     def heal_all(self) -> None:
         """Undo everything everywhere, and create the proxies anew that a restarted Toxiproxy forgot. Idempotent."""
-        self._api.populate(star.proxies())
-        self._heal(self._proxies.values())
+        self._api.populate(self._all)
+        self._heal(self._proxies)
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """What is done within this happens at once, at its end."""
+        with self._changing:
+            outer, self._together = self._together, True
+            try:
+                yield
+            finally:
+                self._together = outer
+            if not outer:
+                self._settle()
 
     def bury(self, node: str) -> None:
         """Refuse connections to a node whose process was killed, as its machine would do.
 
         The address of a dead container is gone: whoever dials it waits until the neighbour table finds out.
         """
-        self._dead.add(node)
-        self._api.apply(Change(proxy.name, enabled=False) for proxy in self._proxies.values() if proxy.target == node)
+        with self._changing:
+            self._dead.add(node)
+            with self._change(self._leading_to(node)):
+                pass
 
     def revive(self, node: str) -> None:
         """Let connections to a node pass again, unless a cut refuses them. Idempotent."""
-        self._dead.discard(node)
-        self._api.apply(
-            Change(proxy.name, enabled=proxy.name not in self._refused)
-            for proxy in self._proxies.values()
-            if proxy.target == node
-        )
+        with self._changing:
+            self._dead.discard(node)
+            with self._change(self._leading_to(node)) as proxies:
+                self._closed.update(proxy.name for proxy in proxies)  # whoever closed them
 
     def active(self) -> list[str]:
         """What is done to links now, a line per pair: `etcd1 <-> etcd2: bytes dropped`. [] when all is well."""
         state = self._api.state()
         effects: dict[tuple[str, str], set[str]] = defaultdict(set)
         for proxy in self._proxies.values():
-            if proxy.name in state and proxy.target not in self._dead:
+            if proxy.name in state and self._node_at(state[proxy.name]) not in self._dead:
                 for a, b, effect in _effects(proxy, state[proxy.name]):
                     effects[a, b].add(effect)
         lines = [f"proxy {name} is missing" for name in self._proxies if name not in state]
@@ -154,39 +177,63 @@ class Links:
                 lines.append(f"{a} -> {b}: {', '.join(sorted(one_way))}")
         return lines
 
-    def _heal(self, proxies: Iterable[Proxy]) -> None:
+    @contextlib.contextmanager
+    def _change(self, proxies: Iterable[Proxy]) -> Iterator[list[Proxy]]:
+        """Write into the ledger what is wanted of these proxies; then it is done."""
+        with self._changing:
+            proxies = list(proxies)
+            yield proxies
+            self._due.update(proxy.name for proxy in proxies)
+            if not self._together:
+                self._settle()
+
+    def _heal(self, names: Collection[str]) -> None:
+        with self._changing:
+            self._ledger.forget(set(names))
+            self._due.update(names)
+            self._settle(whole=names)
+
+    def _settle(self, whole: Collection[str] = ()) -> None:
+        """Bring what is due to what is wanted of it; those that are to be whole to that, whoever did what to them.
+
+        What fails stays due.
+        """
+        if not self._due:
+            return
         state = self._api.state()
-        sick = [state[proxy.name] for proxy in proxies if proxy.name in state]
-        sick = [proxy for proxy in sick if proxy.toxics or not proxy.enabled]
-        opened = [
-            Change(proxy.name, add=(replace(toxic, attributes=_OPEN),))
-            for proxy in sick
-            for toxic in proxy.toxics.values()
-            if (toxic.type, toxic.attributes) == _TOXIC[Cut.HOLD]
-        ]
-        if opened:
+        if absent := sorted(self._due - state.keys()):
+            raise Failed(f"toxiproxy has no proxy {', '.join(absent)}: was it restarted?")
+        wanted = {name: self._ledger.wanted(name) for name in self._due}
+        dead = {name for name in self._due if self._node_at(state[name]) in self._dead}
+        for name in self._due:
+            self._ours[name].update(toxic.name for toxic in wanted[name].toxics)
+        shut = dead | {name for name in self._due if wanted[name].refused}
+        self._closed |= shut
+        courses = []
+        for name in self._due:
+            everything = name in whole
+            enabled = False if name in dead else True if everything or name in self._closed else None
+            rest = Rest(enabled, None if everything else self._ours[name])
+            if found := ledger.course(state[name], wanted[name], rest):
+                courses.append(found)
+        if opened := [Change(found.change.proxy, add=found.opened) for found in courses if found.opened]:
             self._api.apply(opened)
             time.sleep(_DRAIN)
-        self._refused.difference_update(proxy.name for proxy in sick)
-        self._api.apply(
-            Change(
-                proxy.name,
-                enabled=self._proxies[proxy.name].target not in self._dead,
-                remove=tuple(reversed(list(proxy.toxics))),
-            )
-            for proxy in sick
-        )
+        if courses:
+            self._api.apply(found.change for found in courses)
+        for name in self._due - shut:  # what is closed is left as it is until it opens again
+            self._closed.discard(name)
+            if not wanted[name].toxics:
+                self._ours[name].clear()
+        self._due.clear()
 
-    def _clear_for(self, how: Cut, proxies: Sequence[Proxy]) -> None:
-        """Heal those of the proxies that are cut in another way than `how`."""
+    def _leading_to(self, node: str) -> list[Proxy]:
         state = self._api.state()
-        kind, _ = _TOXIC.get(how, (_REFUSED, {}))
-        self._heal(
-            proxy
-            for proxy in proxies
-            if (proxy.name in self._refused) != (how is Cut.REFUSE)
-            or any(toxic.name in _CUTS and toxic.type != kind for toxic in state[proxy.name].toxics.values())
-        )
+        return [proxy for name, proxy in self._proxies.items() if name in state and self._node_at(state[name]) == node]
+
+    def _node_at(self, state: ProxyState) -> str:
+        """The node at its end, which after a failover is another than at first."""
+        return next((proxy.target for proxy in self._all if proxy.upstream == state.upstream), state.name)
 
     def _between(self, a: str, b: str) -> list[Proxy]:
         """The proxies between two ends, whoever dials. Raises Unknown with the list of what there is."""
@@ -201,21 +248,22 @@ class Links:
         return found
 
 
-def _toxics(how: Cut, streams: Iterable[Stream]) -> tuple[Toxic, ...]:
-    kind, attributes = _TOXIC[how]
-    return tuple(Toxic(f"cut-{stream}", kind, stream, attributes) for stream in streams)
+def _of_links(proxies: Iterable[Proxy]) -> dict[str, Proxy]:
+    """By name; those of who judges are no links."""
+    return {proxy.name: proxy for proxy in proxies if proxy.source != star.client(GOD)}
+
+
+def _stream(proxy: Proxy, a: str) -> Stream:
+    """The direction of the bytes that come from `a`."""
+    return "upstream" if proxy.source == a else "downstream"
 
 
 def _effects(proxy: Proxy, state: ProxyState) -> Iterable[tuple[str, str, str]]:
     """(from, to, what happens to the bytes) of one proxy."""
-    if not state.enabled:
-        yield proxy.source, proxy.target, _REFUSED
-        yield proxy.target, proxy.source, _REFUSED
+    if not state.enabled:  # whatever else is on is without effect
+        yield proxy.source, proxy.target, "refused"
+        yield proxy.target, proxy.source, "refused"
+        return
     for toxic in state.toxics.values():
         ends = (proxy.source, proxy.target) if toxic.stream == "upstream" else (proxy.target, proxy.source)
-        if toxic.name in _CUTS:
-            yield *ends, _SAID[toxic.type]
-        elif toxic.type == "latency":
-            yield *ends, f"slow by {toxic.attributes['latency']} ± {toxic.attributes['jitter']} ms"
-        else:
-            yield *ends, f"{toxic.type} {dict(toxic.attributes)}"
+        yield *ends, toxics.said(toxic)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from docker.errors import APIError, NotFound
 
-from infra import probes, star
+from infra import clocks, probes, star
 from infra.client import TIMEOUT
-from infra.links import Links
+from infra.clocks import Skew
+from infra.compose import BOOTED
+from infra.links import BY_HAND, Links
 from infra.machine import Failed
 from infra.probes import Health, Probe
 
@@ -20,28 +22,64 @@ if TYPE_CHECKING:
 
 State = Literal["running", "paused", "stopped"]
 
+_STATES: Final[tuple[State, ...]] = ("stopped", "paused")
+"""What may be wanted of a node, the stronger first."""
+
+_RIGHT: Final = Health("", ahead=0.0)
+"""A clock that tells the time of this machine."""
+
 READY_WITHIN: Final = 60.0
 """Seconds a cluster may take until all members serve; the slowest measures 4 on an idle machine."""
+
+STOPS_WITHIN: Final = 10
+"""Seconds for an orderly end, before it is killed."""
 
 POLL: Final = 0.05
 """Seconds between two looks at something that is not ready."""
 
 
 class Node:
-    """One member of a backend: a container. Every verb is idempotent and raises Failed when the engine cannot."""
+    """One member of a backend, or what comes with it: a container.
+
+    Every verb is idempotent and raises Failed when the engine cannot.
+
+    Faults overlap, so what is done to a node is remembered under the key of who wants it (`by`): a node that two
+    paused goes on when both have let it go, and one that one paused and another killed is down until the latter has.
+    """
 
     def __init__(
-        self, client: DockerClient, links: Links, container: str, name: str, address: tuple[str, int], probe: Probe
+        self,
+        client: DockerClient,
+        links: Links,
+        container: str,
+        name: str,
+        address: tuple[str, int],
+        probe: Probe,
+        remake: Callable[[str], None],
+        empty: Callable[[], None],
+        *,
+        untouched: bool = False,
     ) -> None:
+        """remake: makes and starts its container anew, from an image of that name.
+
+        empty: removes what is on its disk.
+
+        untouched: whether it was made by this process, so that nobody else can have moved its clock.
+        """
         self.name: Final = name
         self.backend: Final = star.backend_of(name)
-        self.index: Final = star.MEMBERS[self.backend].index(name)
+        self.index: Final = star.nodes_of(self.backend).index(name)
         self.address: Final = address
         self._client = client
         self._links = links
         self._dead = False
         self._container = container
         self._probe = probe
+        self._remake = remake
+        self._empty = empty
+        self._wishes: dict[str, State] = {}
+        self._skews: dict[str, Skew] = {}
+        self._clock: tuple[Skew, ...] | None = () if untouched else None  # as it was set last; None: not known
 
     def __repr__(self) -> str:
         return f"Node({self.name})"
@@ -51,33 +89,82 @@ class Node:
         status = self._ask(self._client.api.inspect_container)["State"]["Status"]
         return "paused" if status == "paused" else "running" if status == "running" else "stopped"
 
-    def kill(self) -> None:
+    def kill(self, by: str = BY_HAND) -> None:
         """SIGKILL, and wait until it is dead. Its data stays; connections to it are refused."""
-        state = self.state()
-        self._dead = True
-        # First, since Toxiproxy cannot be told anything about a link while it dials an address that is gone.
-        self._links.bury(self.name)
-        if state == "paused":
-            self.resume()  # the engine does not kill what is paused
-        if state != "stopped":
-            self._ask(self._client.api.kill, "SIGKILL")
-            self._ask(self._client.api.wait, timeout=TIMEOUT)
+        self._wishes[by] = "stopped"
+        self._settle()
 
-    def start(self) -> None:
-        """Start it again, on the data that it had. It is not ready yet: see `Cluster.await_ready`."""
-        self._ask(self._client.api.start)
+    def stop(self, by: str = BY_HAND) -> None:
+        """As `kill`, but asked to end (SIGTERM): what it does in an orderly shutdown happens."""
+        self._wishes[by] = "stopped"
+        self._settle(orderly=True)
+
+    def pause(self, by: str = BY_HAND) -> None:
+        """Freeze its processes: it goes silent, its connections stay open. One that is down stays down."""
+        self._wishes[by] = "paused"
+        self._settle()
+
+    def skew(self, skew: Skew, by: str = BY_HAND) -> None:
+        """Move its clock. Several add up; a paused node's moves when it goes on."""
+        self._skews[by] = skew
+        self._settle()
+
+    def skews(self) -> tuple[Skew, ...]:
+        """All that its clock is wrong by."""
+        return tuple(self._skews.values())
+
+    def replace(self, image: str) -> None:
+        """End it in an orderly way and start another image on its data. It is not ready at once.
+
+        When others want it down or paused, it is that afterwards.
+        """
+        self._down(self.state(), orderly=True)
+        self._remake(image)
+        self._clock = ()
         self._dead = False
         self._links.revive(self.name)
+        self._settle()
 
-    def pause(self) -> None:
-        """Freeze its processes: it goes silent, its connections stay open."""
-        if self.state() == "running":
-            self._ask(self._client.api.pause)
+    def wipe(self) -> None:
+        """Remove its data; it must be down. It starts as one that never had any: an etcd as a new member.
 
-    def resume(self) -> None:
-        """Let its processes go on where they were."""
-        if self.state() == "paused":
-            self._ask(self._client.api.unpause)
+        Raises Failed, also when no majority of etcd's members is there to take a new one; then it keeps its data.
+        """
+        if (state := self.state()) != "stopped":
+            raise Failed(f"{self.name} is {state}: only the data of a node that is down can be removed")
+        self._empty()
+
+    def image(self) -> str:
+        """Name of the image that its container was made from."""
+        name: str = self._ask(self._client.api.inspect_container)["Config"]["Image"]
+        return name
+
+    def wanted(self) -> State:
+        """What all who did something to it want of it together."""
+        return next((wish for wish in _STATES if wish in self._wishes.values()), "running")
+
+    def let_go(self, by: str = BY_HAND) -> None:
+        """Undo what `by` did: start or resume it, set its clock right, unless another wants it so.
+
+        It starts on the data that it had and is not ready at once: see `Cluster.await_ready`.
+        """
+        self._wishes.pop(by, None)
+        self._skews.pop(by, None)
+        self._settle()
+
+    def heal(self) -> None:
+        """Undo everything, whoever did it, other processes included."""
+        self._wishes.clear()
+        self._skews.clear()
+        told = self.health() if self.state() == "running" else None
+        if not told or clocks.apart(told, _RIGHT):
+            self._clock = None  # another process may have moved it
+        self._settle()
+
+    def revive(self) -> None:
+        """Start it if it ended by itself: as a server does whose disk was full, or who found none of its peers."""
+        if self.wanted() == "running" and self.state() == "stopped":
+            self._settle()
 
     def health(self) -> Health | None:
         """What it says of itself, asked past the proxies; None when it does not serve."""
@@ -99,6 +186,46 @@ class Node:
         said: bytes = self._ask(self._client.api.logs, timestamps=True)
         return said
 
+    def _settle(self, *, orderly: bool = False) -> None:
+        """Bring the container, and its clock, to what is wanted of it by all together."""
+        wanted, state = self.wanted(), self.state()
+        if wanted == "stopped":
+            self._down(state, orderly=orderly)
+        else:
+            if state == "stopped":
+                self._up()
+            elif state == "paused" and wanted == "running":
+                self._ask(self._client.api.unpause)
+            self._set_clock()
+            if wanted == "paused" and state != "paused":
+                self._ask(self._client.api.pause)
+
+    def _down(self, state: State, *, orderly: bool) -> None:
+        self._dead = True
+        # First, since Toxiproxy cannot be told anything about a link while it dials an address that is gone.
+        self._links.bury(self.name)
+        if state == "paused":
+            self._ask(self._client.api.unpause)  # the engine does not kill what is paused
+        if state != "stopped":
+            if orderly:
+                self._ask(self._client.api.stop, timeout=STOPS_WITHIN)
+            else:
+                self._ask(self._client.api.kill, "SIGKILL")
+                self._ask(self._client.api.wait, timeout=TIMEOUT)
+
+    def _up(self) -> None:
+        self._set_clock()  # while it is down, so that it never sees the wrong time
+        self._ask(self._client.api.start)
+        self._dead = False
+        self._links.revive(self.name)
+
+    def _set_clock(self) -> None:
+        wanted = tuple(self._skews.values())
+        if wanted != self._clock and self.state() != "paused":
+            if wanted or clocks.movable(self._client, self._container):
+                clocks.write(self._client, self._container, wanted)
+            self._clock = wanted
+
     def _ask(self, verb: Callable[..., Any], *args: object, **options: object) -> Any:
         try:
             return verb(self._container, *args, **options)
@@ -109,19 +236,26 @@ class Node:
 
 
 class Cluster:
-    """The nodes of one backend."""
+    """The nodes of one backend. auxiliaries: what comes with them and is no member; see `star.AUXILIARIES`."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[Node], auxiliaries: Sequence[Node] = ()) -> None:
         self.nodes: Final = tuple(nodes)
+        self.auxiliaries: Final = tuple(auxiliaries)
         self.backend: Final = self.nodes[0].backend
-        self._pool = ThreadPoolExecutor(max_workers=len(self.nodes), thread_name_prefix=self.backend)
+        everybody = len(self.nodes) + len(self.auxiliaries)
+        self._pool = ThreadPoolExecutor(max_workers=everybody, thread_name_prefix=self.backend)
 
     def __repr__(self) -> str:
         return f"Cluster({self.backend})"
 
     def healths(self) -> list[Health | None]:
-        """What each node says, in order, asked at the same time."""
+        """What each member says, in order, asked at the same time."""
         return list(self._pool.map(Node.health, self.nodes))
+
+    def all_healths(self) -> tuple[list[Health | None], list[Health | None]]:
+        """What each member says, and each auxiliary."""
+        told = list(self._pool.map(Node.health, (*self.nodes, *self.auxiliaries)))
+        return told[: len(self.nodes)], told[len(self.nodes) :]
 
     def leader(self) -> Node | None:
         """Who leads, asked past the proxies; None when nobody does, and for Redis and PostgreSQL, which have no roles.
@@ -132,18 +266,25 @@ class Cluster:
         return None if index is None else self.nodes[index]
 
     def ready(self) -> bool:
-        """Whether every member serves and follows the same leader."""
-        return probes.whole(self.backend, self.healths())
+        """Whether every member serves and follows the same leader, and the auxiliaries do their duty."""
+        return probes.whole(self.backend, *self.all_healths())
 
-    def await_ready(self, timeout: float = READY_WITHIN) -> None:
-        """Wait until `ready`. Raises Failed, naming who is not, after `timeout` seconds or when a node has ended."""
+    def await_ready(self, timeout: float = READY_WITHIN, *, revive: bool = False) -> None:
+        """Wait until `ready`. Raises Failed, naming who is not, after `timeout` seconds or when a node has ended.
+
+        revive: start who has ended instead.
+        """
         deadline = time.monotonic() + timeout
-        while not probes.whole(self.backend, healths := self.healths()):
-            missing = [node for node, health in zip(self.nodes, healths, strict=True) if not health]
+        while not probes.whole(self.backend, *(told := self.all_healths())):
+            everybody = zip((*self.nodes, *self.auxiliaries), (*told[0], *told[1]), strict=True)
+            missing = [node for node, health in everybody if not health]
+            if revive:
+                for node in missing:
+                    node.revive()
             ended = [node.name for node in missing if node.state() == "stopped"]
             if ended or time.monotonic() > deadline:
                 why = f"{', '.join(ended)} ended" if ended else f"not within {timeout:.0f} s"
-                names = ", ".join(node.name for node in missing) or "no common leader"
+                names = ", ".join(node.name for node in missing) or "they do not follow who they should"
                 raise Failed(f"{self.backend} is not ready: {why} (missing: {names}); python -m infra logs says more")
             time.sleep(POLL)
 
@@ -158,10 +299,25 @@ class Cluster:
 
 def states(client: DockerClient, environment: str) -> Mapping[str, State]:
     """Service -> state of every container of an environment, in one question."""
-    told = client.api.containers(all=True, filters={"label": f"com.docker.compose.project={environment}"})
     return {
-        container["Labels"]["com.docker.compose.service"]: (
-            container["State"] if container["State"] in ("running", "paused") else "stopped"
-        )
-        for container in told
+        service: container["State"] if container["State"] in ("running", "paused") else "stopped"
+        for service, container in _containers(client, environment).items()
     }
+
+
+def replaced(client: DockerClient, environment: str) -> list[str]:
+    """The nodes that run another image than their backend was booted with: `etcd1 runs IMAGE, not IMAGE`."""
+    found = []
+    for service, container in sorted(_containers(client, environment).items()):
+        booted = container["Labels"].get(BOOTED)
+        if booted and container["Image"] != booted:
+            # Listed by an id when the name means a newer image by now, so this asks for the name that it was made by.
+            image = client.api.inspect_container(container["Id"])["Config"]["Image"]
+            if image != booted:
+                found.append(f"{service} runs {image}, not {booted}")
+    return found
+
+
+def _containers(client: DockerClient, environment: str) -> dict[str, dict[str, Any]]:
+    told = client.api.containers(all=True, filters={"label": f"com.docker.compose.project={environment}"})
+    return {container["Labels"]["com.docker.compose.service"]: container for container in told}

@@ -45,11 +45,11 @@ class Reach:
 
     def api(self) -> tuple[str, int]:
         """Toxiproxy's API."""
-        return self._toxiproxy(API_PORT)
+        return self.listens(API_PORT)
 
     def through(self, node: str, group: int) -> tuple[str, int]:
         """A node, through the link of a client group."""
-        return self._toxiproxy(star.listener(node, group))
+        return self.listens(star.listener(node, group))
 
     def past(self, node: str) -> tuple[str, int]:
         """A node, by a way that no fault touches."""
@@ -57,7 +57,8 @@ class Reach:
             return slots.address(self.slot, star.HOSTS[node]), star.client_port(node)
         return self.through(node, GOD)
 
-    def _toxiproxy(self, port: int) -> tuple[str, int]:
+    def listens(self, port: int) -> tuple[str, int]:
+        """Where Toxiproxy takes the connections that it knows by this port; KeyError where it is not published."""
         if self.published is None:
             return slots.address(self.slot, star.TOXIPROXY_HOST), port
         return LOOPBACK, self.published[port]

@@ -5,6 +5,9 @@ only way from one node to another, or from a client to a node, is a proxy. On th
 `via-A` and to the names of A's peers; the port tells which peer: (bridge, port) is the ordered pair. Clients come in
 groups, each with links of its own, so that one can lose a node that another still reaches.
 
+Two nodes stand beside a backend's members: a Redis that follows redis1, and a PgBouncer before PostgreSQL. What they
+dial is a proxy on the bridge `data`, where Toxiproxy answers to `via-data`.
+
 The addresses are those of docker-compose.yml.
 """
 
@@ -35,7 +38,23 @@ MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Backend -> its nodes in order; the names are those of the services in docker-compose.yml."""
 
+PRIMARY: Final = "redis1"
+REPLICA: Final = "redis1-replica"
+"""Follows the primary. Clients have no way of their own to it: after a failover theirs to the primary leads to it."""
+
+BOUNCER: Final = "pgbouncer"
+"""Pools connections to PostgreSQL."""
+
+AUXILIARIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "redis": (REPLICA,),
+    "zookeeper": (),
+    "etcd": (),
+    "postgres": (BOUNCER,),
+}
+"""Backend -> nodes that come with it and are none of its members: Redlock's five know nothing of a sixth."""
+
 CLIENT_PORT: Final[Mapping[str, int]] = {"redis": 6379, "zookeeper": 2181, "etcd": 2379, "postgres": 5432}
+BOUNCER_PORT: Final = 6432
 
 PEER_PORTS: Final[Mapping[str, Mapping[str, int]]] = {
     "zookeeper": {"quorum": 2880, "election": 3880},
@@ -43,8 +62,15 @@ PEER_PORTS: Final[Mapping[str, Mapping[str, int]]] = {
 }
 """Backend -> what peers talk about -> the port less the number of the node that listens there."""
 
+REPLICATION_PORT: Final = 6380
+DIALS: Final = ((REPLICA, PRIMARY, "replication", REPLICATION_PORT), (BOUNCER, "postgres", "server", 5433))
+"""Who dials whom, what for, and at which port of Toxiproxy's, on the bridge `data`."""
+
 TOXIPROXY_HOST: Final = 2
 """Last byte of Toxiproxy's address on the bridge of the clients."""
+
+DATA_HOST: Final = 18
+"""The same on the bridge `data`."""
 
 HOSTS: Final[Mapping[str, int]] = {
     **{f"redis{i}": 18 + i for i in range(1, 6)},
@@ -52,10 +78,15 @@ HOSTS: Final[Mapping[str, int]] = {
     **{f"etcd{i}": 27 + 8 * i for i in range(1, 4)},
     **{f"zk{i}": 51 + 8 * i for i in range(1, 4)},
     STORE: 83,
+    BOUNCER: 26,
+    REPLICA: 25,
 }
 """Node -> last byte of its own address."""
 
 NODES: Final = tuple(HOSTS)
+
+_named: Final[dict[str, tuple[str, ...]]] = {}
+"""Backend -> the members of a target that stands for ours in this process (infra/external.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +100,30 @@ class Proxy:
     upstream: str
 
 
+def name_members(backend: str, names: tuple[str, ...]) -> None:
+    """In this process a cluster of somebody else's, with these members, stands for ours; () undoes that."""
+    _named[backend] = names
+
+
+def members(backend: str) -> tuple[str, ...]:
+    """The members of the cluster under test: ours, or a target's. What faults choose from."""
+    return _named.get(backend) or MEMBERS[backend]
+
+
+def nodes_of(backend: str) -> tuple[str, ...]:
+    """Its members and its auxiliaries."""
+    return _named.get(backend) or MEMBERS[backend] + AUXILIARIES[backend]
+
+
+def image_variable(name: str) -> str:
+    """The variable of docker-compose.yml that names the image of a node, of a backend's nodes, or of Toxiproxy."""
+    return f"{name.upper().replace('-', '_')}_IMAGE"
+
+
 def backend_of(node: str) -> str:
     """The backend that a node belongs to; KeyError for the store and for unknown names."""
-    for backend, members in MEMBERS.items():
-        if node in members:
+    for backend in BACKENDS:
+        if node in (*members(backend), *MEMBERS[backend], *AUXILIARIES[backend]):
             return backend
     raise KeyError(node)
 
@@ -84,7 +135,14 @@ def client(group: int) -> str:
 
 def client_port(node: str) -> int:
     """The port on which a node itself serves clients."""
+    if node == BOUNCER:
+        return BOUNCER_PORT
     return CLIENT_PORT["postgres" if node == STORE else backend_of(node)]
+
+
+def peer_url(node: str) -> str:
+    """By which the other members of etcd know this one."""
+    return f"http://{node}:{PEER_PORTS['etcd']['peer'] + MEMBERS['etcd'].index(node) + 1}"
 
 
 def listener(node: str, group: int) -> int:
@@ -92,10 +150,17 @@ def listener(node: str, group: int) -> int:
     return 20000 + 100 * group + NODES.index(node) + 1
 
 
+def groups_of(node: str) -> tuple[int, ...]:
+    """The client groups that have a way of their own to a node."""
+    return () if node == REPLICA else GROUPS
+
+
 def proxies() -> Iterator[Proxy]:
     """Every proxy of the star."""
     for group in (GOD, *GROUPS):
         for node in NODES:
+            if group != GOD and group not in groups_of(node):
+                continue
             yield Proxy(
                 name=f"{client(group)}-{node}",
                 source=client(group),
@@ -117,3 +182,11 @@ def proxies() -> Iterator[Proxy]:
                         listen=f"via-{source}:{base + number}",
                         upstream=f"{target}-node:{base + number}",
                     )
+    for source, target, kind, port in DIALS:
+        yield Proxy(
+            name=f"{source}-{target}-{kind}",
+            source=source,
+            target=target,
+            listen=f"via-data:{port}",
+            upstream=f"{target}-node:{client_port(target)}",
+        )

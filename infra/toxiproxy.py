@@ -1,8 +1,8 @@
 """The API of Toxiproxy, through toxiproxy-python, with what that package leaves out.
 
 Added: a time limit on every request, errors on every status that is not success, the update of a toxic, all proxies
-in one request, and a look at the result after every change. The package keeps the server's address in a class, which
-allows one server per process; every `Api` here has a subclass of its own.
+in one request, proxies made anew, and a look at the result after every change. The package keeps the server's address
+in a class, which allows one server per process; every `Api` here has a subclass of its own.
 """
 
 from __future__ import annotations
@@ -18,32 +18,31 @@ from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 
 from infra.machine import Failed
 from infra.star import Proxy
+from infra.toxics import Toxic
 
 TIMEOUT: Final = 5.0
 """Seconds for one request; they measure 2 ms."""
 
-Stream = Literal["upstream", "downstream"]
-"""Direction of bytes as Toxiproxy names it: upstream runs from who dialled to who listens."""
-
-
-@dataclass(frozen=True, slots=True)
-class Toxic:
-    """What is done to the bytes of one direction of a proxy."""
-
-    name: str
-    type: str
-    stream: Stream
-    attributes: Mapping[str, int]
+SLOWEST: Final = 25.0
+"""Seconds to take a toxic away: Toxiproxy waits 5 for each piece that it cannot deliver, of which there are few."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A proxy as it shall be: switched on or off, some toxics gone, some there. None leaves the switch alone."""
+    """A proxy as it shall be: switched on or off, leading elsewhere, some toxics gone, some there.
+
+    None leaves the switch, and where it leads, alone.
+
+    anew      whether it is deleted and created again first: with it go its connections and all of its toxics.
+    upstream  `host:port`; another than before closes what lives through it.
+    """
 
     proxy: str
     enabled: bool | None = None
     remove: tuple[str, ...] = ()
     add: tuple[Toxic, ...] = ()
+    anew: bool = False
+    upstream: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +50,8 @@ class ProxyState:
     """A proxy as the server tells it."""
 
     name: str
+    listen: str
+    upstream: str
     enabled: bool
     toxics: Mapping[str, Toxic] = field(default_factory=dict)
 
@@ -84,6 +85,17 @@ class Api:
         if absent := {proxy.name for proxy in wanted} - self.state().keys():
             raise Failed(f"toxiproxy did not create {', '.join(sorted(absent))}")
 
+    def have(self, proxies: Iterable[Proxy]) -> None:
+        """Have exactly these proxies; those that exist and are the same stay as they are. Raises Failed."""
+        wanted = {proxy.name: proxy for proxy in proxies}
+        others = [
+            name
+            for name, there in self.state().items()
+            if name not in wanted or (wanted[name].upstream, _port(wanted[name])) != (there.upstream, _port(there))
+        ]
+        list(self._pool.map(lambda name: self._ask("delete", f"/proxies/{name}"), others))
+        self.populate(wanted.values())
+
     def state(self) -> dict[str, ProxyState]:
         """Every proxy by name, with its toxics. Raises Failed."""
         return {name: _parse(told) for name, told in self._ask("get", "/proxies").json().items()}
@@ -108,9 +120,14 @@ class Api:
 
     def _make(self, change: Change, now: ProxyState) -> None:
         path = f"/proxies/{change.proxy}"
+        if change.anew:
+            self._ask("delete", path)
+            told = {"name": now.name, "listen": now.listen, "upstream": now.upstream, "enabled": False}
+            self._ask("post", "/proxies", json=told)
+            now = ProxyState(now.name, now.listen, now.upstream, enabled=False)
         for name in change.remove:
             if name in now.toxics:
-                self._ask("delete", f"{path}/toxics/{name}")
+                self._ask("delete", f"{path}/toxics/{name}", timeout=SLOWEST)
         for toxic in change.add:
             there = None if toxic.name in change.remove else now.toxics.get(toxic.name)
             if there == toxic:
@@ -119,7 +136,7 @@ class Api:
                 self._ask("post", f"{path}/toxics/{toxic.name}", json={"attributes": dict(toxic.attributes)})
                 continue
             if there:
-                self._ask("delete", f"{path}/toxics/{toxic.name}")
+                self._ask("delete", f"{path}/toxics/{toxic.name}", timeout=SLOWEST)
             told = {
                 "name": toxic.name,
                 "type": toxic.type,
@@ -127,6 +144,8 @@ class Api:
                 "attributes": dict(toxic.attributes),
             }
             self._ask("post", f"{path}/toxics", json=told)
+        if change.upstream not in (None, now.upstream):
+            self._ask("post", path, json={"upstream": change.upstream})
         if change.enabled is not None and change.enabled != now.enabled:
             self._ask("post", path, json={"enabled": change.enabled})
 
@@ -151,9 +170,15 @@ def _is_so(change: Change, now: ProxyState) -> bool:
     added = {toxic.name: toxic for toxic in change.add}
     return (
         change.enabled in (None, now.enabled)
+        and change.upstream in (None, now.upstream)
         and not (set(change.remove) - added.keys()) & now.toxics.keys()
         and all(now.toxics.get(name) == toxic for name, toxic in added.items())
     )
+
+
+def _port(proxy: Proxy | ProxyState) -> str:
+    """Where it listens; the server tells the address that the name stands for."""
+    return proxy.listen.rpartition(":")[2]
 
 
 def _parse(told: Mapping[str, Any]) -> ProxyState:
@@ -161,4 +186,4 @@ def _parse(told: Mapping[str, Any]) -> ProxyState:
         toxic["name"]: Toxic(toxic["name"], toxic["type"], toxic["stream"], dict(toxic["attributes"]))
         for toxic in told["toxics"]
     }
-    return ProxyState(told["name"], told["enabled"], toxics)
+    return ProxyState(told["name"], told["listen"], told["upstream"], told["enabled"], toxics)

@@ -20,7 +20,9 @@ from results.holds import holds, worker_of
 from results.record import LaneRecord, TrialRecord, decisive
 
 _MOST_MARKED: Final = 12
-_TOLD: Final = frozenset({"plan_lines", "error", "versions", "seed", "backend", "started", "seconds", "attempt"})
+_TOLD: Final = frozenset(
+    {"plan_lines", "own_plan", "error", "versions", "seed", "backend", "started", "seconds", "attempt"}
+)
 """Keys of a trial's `about` that the page shows by name; the others follow as JSON."""
 
 
@@ -207,7 +209,7 @@ def _again(record: TrialRecord) -> str:
         words += ["--backend", str(about["backend"])]
     if about.get("version"):
         words += ["--version-of", f"{about['backend']}={about['version']}"]
-    words += ["--faults", ",".join(faults)]
+    words += ["--plan", "plan.json"] if about.get("own_plan") else ["--faults", "+".join(faults)]
     if about.get("seed") is not None:
         words += ["--seed", str(about["seed"])]
     return shlex.join(words)

@@ -25,8 +25,8 @@ class LaneRecord:
 class TrialRecord:
     """One trial, complete.
 
-    about  plain JSON; known keys: backend, plan, plan_lines, seed, attempt, versions, started (ISO 8601),
-           seconds, endpoints, error (why it was aborted, or None). Others are stored and shown as they are.
+    about  plain JSON; known keys: backend, column, plan, plan_lines, own_plan, seed, attempt, versions, started
+           (ISO 8601), seconds, endpoints, error (why it was aborted, or None). Others are stored and shown as they are.
     logs   name of the log (a node, a worker) → its bytes.
     """
 
@@ -78,7 +78,7 @@ class Cell:
 
 def fault_of(facts: Facts) -> str:
     """The row of the matrix that a lane belongs to."""
-    return " + ".join(facts.fault_names) or "none"
+    return "+".join(facts.fault_names) or "none"
 
 
 def decisive(judgement: Judgement) -> Violation | None:

@@ -17,6 +17,7 @@ final name in one step.
 from __future__ import annotations
 
 import errno
+import json
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping
@@ -189,12 +190,15 @@ def _write_data(record: TrialRecord, folder: Path) -> tuple[str, ...]:
         FORMAT,
         {"name": record.name, "about": dict(record.about), "lanes": names, "logs": logs},
     )
-    lanes = [_lane_to_json(lane, name) for lane, name in zip(record.lanes, names, strict=True)]
+    if plan := record.about.get("plan"):
+        files.write_text(folder / "plan.json", json.dumps(plan, indent=1) + "\n")
+    column = record.about.get("column")
+    lanes = [_lane_to_json(lane, name, column) for lane, name in zip(record.lanes, names, strict=True)]
     files.write_json(folder / "verdicts.json", FORMAT, {"lanes": lanes})
     return tuple(names)
 
 
-def _lane_to_json(lane: LaneRecord, file: str) -> dict[str, Any]:
+def _lane_to_json(lane: LaneRecord, file: str, column: str | None) -> dict[str, Any]:
     facts = lane.history.facts
     return {
         "lane": facts.lane,
@@ -202,7 +206,7 @@ def _lane_to_json(lane: LaneRecord, file: str) -> dict[str, Any]:
         "backend": facts.backend,
         "workload": facts.workload,
         "store": facts.store,
-        "fault": fault_of(facts),
+        "fault": column or fault_of(facts),
         "seed": facts.seed,
         "file": file,
         "operations": len(lane.history),

@@ -1,18 +1,31 @@
-"""`python -m suites`: what there is to run - locks with their claims and hazards, faults, profiles. Starts nothing."""
+"""`python -m suites`: what there is to run - locks with their claims and hazards, faults, profiles. Starts nothing.
+
+`python -m suites soak` and `python -m suites measure`: see `suites.soak` and `suites.measure`.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
 from infra.faults.register import FAULTS
-from suites import registry
+from suites import measure, registry, soak
 from suites.profiles import PROFILES
 
+COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {"soak": soak.main, "measure": measure.main}
 
-def main() -> int:
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status 2: no such command."""
+    if argv and argv[0] not in COMMANDS:
+        print(f"fencepost: no command {argv[0]!r}; there are {', '.join(COMMANDS)}, or none", file=sys.stderr)
+        return 2
+    if argv:
+        return COMMANDS[argv[0]](argv[1:])
     console = Console()
     locks = Table(
         "lock", "backend", "promises", "under", "store", title="Locks: claims and hazards", title_justify="left"
@@ -39,4 +52,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

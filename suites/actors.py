@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -14,20 +14,44 @@ from suites import gates
 from suites.workers import ForkServer, Handle
 
 if TYPE_CHECKING:
-    from infra.faults.target import Action, Gate
+    from infra.faults.target import Action, Aim, Gate
 
 GATES: Final[dict[Gate, wire.Gate]] = {
     "after-acquire": wire.Gate.AFTER_ACQUIRE,
     "between-read-and-write": wire.Gate.BETWEEN_READ_AND_WRITE,
     "before-release": wire.Gate.BEFORE_RELEASE,
+    "in-renewal": wire.Gate.IN_RENEWAL,
 }
 ACTIONS: Final[dict[Action, wire.Action]] = {
     "freeze": wire.Action.FREEZE,
     "stall": wire.Action.STALL,
     "kill": wire.Action.KILL,
+    "die": wire.Action.DIE,
+    "call": wire.Action.CALL,
 }
 SIGNALLED_WITHIN: Final = 5.0
 """Seconds for the kernel to carry out a signal, and for the fork server to report a death."""
+
+
+@dataclass(frozen=True, slots=True)
+class Armed:
+    """A lane whose workers await an action."""
+
+    aim: Aim
+    handles: Sequence[Handle]
+
+    @property
+    def gate(self) -> wire.Gate:
+        return GATES[self.aim.gate]
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is done to the process and not to one of its threads."""
+        return self.aim.action in ("freeze", "kill")
+
+    def caught(self, handle: Handle) -> bool:
+        """Whether the worker has reached the gate."""
+        return gates.caught(handle.page, self.gate) is not None
 
 
 @dataclass(slots=True)
@@ -36,8 +60,13 @@ class Held:
 
     victim: Victim
     handle: Handle
+    aim: Aim
     rounds: int
     thawed: bool = False
+
+    @property
+    def gate(self) -> wire.Gate:
+        return GATES[self.aim.gate]
 
 
 class Crew:
@@ -47,8 +76,7 @@ class Crew:
         self._server = server
         self._lanes = lanes
         self._ttl = ttl
-        self._action: dict[str, wire.Action] = {}
-        self._armed: dict[str, list[Handle]] = {}
+        self._armed: dict[str, Armed] = {}
         self._held: dict[tuple[str, int, int], Held] = {}
 
     @property
@@ -58,64 +86,67 @@ class Crew:
     def lanes(self) -> Sequence[str]:
         return tuple(self._lanes)
 
-    def arm(self, lane: str, gate: Gate, action: Action, exclude: Sequence[int] = ()) -> None:
-        held = [held.handle for held in self._held.values() if not held.thawed]
-        self._action[lane] = ACTIONS[action]
-        self._armed[lane] = [
-            handle
-            for handle in self._living(lane)
-            if handle not in held and handle.spec.number not in {process % handle.spec.count for process in exclude}
-        ]
-        for handle in self._armed[lane]:
-            handle.killed = ACTIONS[action] is wire.Action.KILL
-            gates.arm(handle.page, GATES[gate], ACTIONS[action], partial(self._alive, handle))
+    def arm(self, lane: str, aim: Aim) -> None:
+        armed = self._armed[lane] = Armed(aim, self._aimed_at(lane, aim))
+        for handle in armed.handles:
+            handle.killed = aim.action == "kill"
+            alive = partial(self._alive, handle)
+            gates.arm(handle.page, armed.gate, ACTIONS[aim.action], alive, key=aim.key, seconds=aim.seconds)
 
     def caught(self, lane: str) -> Sequence[Victim]:
         self._server.check()
+        if lane not in self._armed:
+            return ()
+        armed = self._armed[lane]
         found = []
-        for handle in self._armed.get(lane, ()):
-            caught = gates.caught(handle.page)
-            if caught is None or (self._action[lane] is wire.Action.FREEZE and not handle.frozen()):
+        for handle in armed.handles:
+            caught = gates.caught(handle.page, armed.gate)
+            if caught is None or (armed.aim.action == "freeze" and not handle.frozen()):
                 continue
-            position = caught.position
-            target = f"worker {handle.spec.number} of {lane}"
-            victim = Victim(lane, position.process, position.owner, caught.at, target, position.key)
-            self._held.setdefault(_id(victim), Held(victim, handle, handle.rounds))
+            spec = handle.spec
+            who = f"worker {spec.number} of {lane}"
+            if armed.gate is wire.Gate.IN_RENEWAL and not armed.whole:
+                who = f"the renewal of {who}"
+            victim = Victim(lane, caught.process, caught.owner, caught.at, who, caught.key, spec.group)
+            rounds = gates.rounds(handle.page, armed.gate)
+            self._held.setdefault(_id(victim), Held(victim, handle, armed.aim, rounds))
             found.append(victim)
         return sorted(found, key=lambda victim: victim.at)
 
     def disarm(self, lane: str) -> None:
-        armed, action = self._armed.get(lane, []), self._action.get(lane)
-        for handle in armed:
-            gates.disarm(handle.page, partial(self._alive, handle))
-        # Who has reached the gate may still be on the way into its signal.
-        reached = [h for h in armed if gates.caught(h.page) is not None and not h.page[wire.THAWED]]
-        if action is wire.Action.FREEZE:
+        if lane not in self._armed:
+            return
+        armed = self._armed[lane]
+        for handle in armed.handles:
+            gates.disarm(handle.page, armed.gate, partial(self._alive, handle))
+        if armed.whole:
+            # Who has reached the gate may still be on the way into its signal.
+            reached = [h for h in armed.handles if armed.caught(h) and not gates.thawed(h.page, armed.gate)]
             self._server.await_condition(
-                lambda: all(h.frozen() or h.exited is not None for h in reached), SIGNALLED_WITHIN
+                lambda: all(h.exited is not None or (armed.aim.action == "freeze" and h.frozen()) for h in reached),
+                SIGNALLED_WITHIN,
             )
-        elif action is wire.Action.KILL:
-            self._server.await_condition(lambda: all(h.exited is not None for h in reached), SIGNALLED_WITHIN)
-            for handle in armed:
-                handle.killed = gates.caught(handle.page) is not None
+        if armed.aim.action == "kill":
+            for handle in armed.handles:
+                handle.killed = armed.caught(handle)
 
     def thaw(self, victim: Victim) -> None:
         held = self._held[_id(victim)]
         if not held.thawed:
-            held.rounds = held.handle.rounds
+            held.rounds = gates.rounds(held.handle.page, held.gate)
             held.thawed = True
-            gates.thaw(held.handle.page)
+            gates.thaw(held.handle.page, held.gate)
             held.handle.signal(signal.SIGCONT)
 
     def settled(self, victim: Victim) -> bool:
         held = self._held[_id(victim)]
-        return held.handle.rounds > held.rounds or not self._alive(held.handle)
+        return gates.rounds(held.handle.page, held.gate) > held.rounds or not self._alive(held.handle)
+
+    def let_go(self, by: str) -> None:
+        self._release(lambda aim: aim.by == by)
 
     def release_all(self) -> None:
-        for lane in self._armed:
-            self.disarm(lane)
-        for held in list(self._held.values()):
-            self.thaw(held.victim)
+        self._release(lambda _: True)
 
     def fill_up(self) -> None:
         """Replace the dead: a new worker, with process numbers of its own, takes the place of each."""
@@ -126,8 +157,24 @@ class Crew:
             for handle in handles[-len(dead) :] if dead else ():
                 handle.ask(wire.Run.GO)
 
-    def _living(self, lane: str) -> list[Handle]:
-        return [handle for handle in self._lanes[lane] if self._alive(handle)]
+    def _release(self, whose: Callable[[Aim], bool]) -> None:
+        for lane in [lane for lane, armed in self._armed.items() if whose(armed.aim)]:
+            self.disarm(lane)
+            self.caught(lane)  # takes note of whom nobody has asked for yet
+        for held in sorted(self._held.values(), key=lambda held: held.victim.at, reverse=True):
+            if whose(held.aim):
+                self.thaw(held.victim)
+
+    def _aimed_at(self, lane: str, aim: Aim) -> list[Handle]:
+        """Whom to arm. One that something is done to already is left alone, unless it is asked for by name."""
+        if aim.worker is not None:
+            handles = [self._held[_id(aim.worker)].handle]
+        else:
+            busy = [held.handle for held in self._held.values() if not held.thawed]
+            handles = [
+                handle for handle in self._lanes[lane] if handle not in busy and aim.group in ("", handle.spec.group)
+            ]
+        return [handle for handle in handles if self._alive(handle)]
 
     def _alive(self, handle: Handle) -> bool:
         self._server.check()

@@ -74,7 +74,7 @@ def _fork(spec: dict[str, Any]) -> int:
     server = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _be_a_worker(Spec(**{**spec, "endpoints": tuple(spec["endpoints"]), "keys": tuple(spec["keys"])}), server)
+        _be_a_worker(Spec.from_json(spec), server)
     _say({"pid": pid})
     return pid
 
@@ -96,7 +96,8 @@ def _be_a_worker(spec: Spec, server: int) -> None:
         status = 0
     except BaseException:  # noqa: BLE001 - told in full, and the trial breaks with it
         with errors_path(spec.recording).open("a") as file:
-            file.write(traceback.format_exc().replace("\\", "\\\\").replace("\n", "\\n") + "\n")
+            told = spec.access.masked(traceback.format_exc())
+            file.write(told.replace("\\", "\\\\").replace("\n", "\\n") + "\n")
         map_page(spec.recording)[wire.STATE] = wire.State.BROKEN
     finally:
         os._exit(status)

@@ -1,7 +1,8 @@
-"""Gates: named points in a worker at which the harness can freeze, stall or kill it.
+"""Gates: named points in a worker at which the harness can freeze, stall, kill it, and more (`wire.Action`).
 
-The harness arms a gate in the worker's control page (`checkers.wire`); the first time the worker comes by, it notes
-when and holding what, and does as told. Both sides write different bytes of the page, so no lock is needed.
+The harness arms a gate in the worker's control page (`checkers.wire`); the first time the worker comes by while it
+holds something, it notes when and what, and does as told. Both sides write different bytes of the page, and each of
+the worker's two threads has bytes of its own, so no lock is needed.
 """
 
 from __future__ import annotations
@@ -21,98 +22,130 @@ _POLL = 0.002
 """Seconds between looks at the page while stalled, or while the worker is passing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Who is at a gate: the grant held (0 for none), the index of its key, and the process number."""
+class Died(Exception):
+    """The thread was told to end at a gate, and afterwards that another may begin."""
 
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """A thread took the armed action at `at` (ns), holding the grant `owner` of the key of that index."""
+
+    at: int
     owner: int
     key: int
     process: int
 
 
-@dataclass(frozen=True, slots=True)
-class Caught:
-    """A worker took the armed action at `at` (ns)."""
-
-    at: int
-    position: Position
-
-
 class Gates:
-    """The worker's side. `position` tells what it holds at the moment of passing."""
+    """The worker's side."""
 
-    __slots__ = ("_count", "_inside", "_page", "_position")
+    __slots__ = ("_page",)
 
-    def __init__(self, page: mmap.mmap, position: Callable[[], Position]) -> None:
+    def __init__(self, page: mmap.mmap) -> None:
         self._page = page
-        self._position = position
-        self._inside = 0
-        self._count = threading.Lock()
 
-    def reach(self, gate: Gate) -> None:
-        """Come by a gate; returns at once unless it is armed."""
-        page = self._page
-        self._pass(1)
-        if page[wire.ARMED_GATE] == gate and not page[wire.REACHED_GATE]:
-            self._act(Action(page[wire.ARMED_ACTION]), gate)
-        self._pass(-1)
+    def reach(self, gate: Gate, owner: int, key: int, process: int) -> None:
+        """Come by a gate; returns at once unless it is armed. owner: the grant held, 0 for none: then nothing happens.
 
-    def _pass(self, step: int) -> None:
-        """One thread more, or less, is at a gate: the renewal may come by one while the main thread is held at its."""
-        with self._count:
-            self._inside += step
-            self._page[wire.PASSING] = self._inside
+        Raises Died.
+        """
+        page, base = self._page, _base(gate)
+        page[base + wire.PASSING] = 1
+        try:
+            if page[base + wire.ARMED_GATE] == gate and not page[base + wire.REACHED_GATE] and owner:
+                armed_key = _word(page, base + wire.ARMED_KEY)
+                if armed_key in (key, wire.NONE):
+                    self._act(gate, owner, key, process)
+        finally:
+            page[base + wire.PASSING] = 0
 
-    def _act(self, action: Action, gate: Gate) -> None:
-        page, position = self._page, self._position()
-        wire.WORD.pack_into(page, wire.REACHED_OWNER, position.owner)
-        wire.WORD.pack_into(page, wire.REACHED_KEY, position.key)
-        wire.WORD.pack_into(page, wire.REACHED_PROCESS, position.process)
-        wire.WORD.pack_into(page, wire.REACHED_AT, time.monotonic_ns())
-        page[wire.REACHED_GATE] = gate
+    def _act(self, gate: Gate, owner: int, key: int, process: int) -> None:
+        page, base, at = self._page, _base(gate), time.monotonic_ns()
+        action = Action(page[base + wire.ARMED_ACTION])
+        wire.WORD.pack_into(page, base + wire.REACHED_OWNER, owner)
+        wire.WORD.pack_into(page, base + wire.REACHED_KEY, key)
+        wire.WORD.pack_into(page, base + wire.REACHED_PROCESS, process)
+        wire.WORD.pack_into(page, base + wire.REACHED_AT, at)
+        page[base + wire.REACHED_GATE] = gate
         if action is Action.FREEZE:
-            os.kill(os.getpid(), signal.SIGSTOP)
-        elif action is Action.KILL:
+            # To this thread, which is stopped at once and with it the process. The kernel would give what is sent to
+            # the process to the main thread, and until that runs (milliseconds) a renewal would still be sent.
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+            return
+        if action is Action.KILL:
             os.kill(os.getpid(), signal.SIGKILL)
-        else:
-            while not page[wire.THAWED]:
-                time.sleep(_POLL)
+        over = at + _word(page, base + wire.CALL_FOR) if action is Action.CALL else None
+        while not page[base + wire.THAWED] and (over is None or time.monotonic_ns() < over):
+            time.sleep(_POLL)
+        if action is Action.DIE:
+            raise Died
 
 
 # The harness's side
 
 
-def arm(page: mmap.mmap, gate: Gate, action: Action, alive: Callable[[], bool]) -> None:
-    """From now on the worker does `action` when it comes by `gate`, once. If it was caught before it must be thawed."""
-    page[wire.ARMED_GATE] = 0
-    while page[wire.PASSING] and alive():  # one that was thawed this moment has yet to see that it may go on
+def arm(
+    page: mmap.mmap,
+    gate: Gate,
+    action: Action,
+    alive: Callable[[], bool],
+    *,
+    key: int = wire.NONE,
+    seconds: float = 0.0,
+) -> None:
+    """From now on the worker does `action` when it comes by `gate`, once. Who was caught before must be thawed.
+
+    key: only who holds the key of this index. seconds: how long a CALL takes.
+    """
+    base = _base(gate)
+    page[base + wire.ARMED_GATE] = 0
+    while page[base + wire.PASSING] and alive():  # one that was thawed this moment has yet to see that it may go on
         time.sleep(_POLL)
-    page[wire.REACHED_GATE] = 0
-    page[wire.THAWED] = 0
-    page[wire.ARMED_ACTION] = action
-    page[wire.ARMED_GATE] = gate
+    page[base + wire.REACHED_GATE] = 0
+    page[base + wire.THAWED] = 0
+    wire.WORD.pack_into(page, base + wire.ARMED_KEY, key)
+    wire.WORD.pack_into(page, base + wire.CALL_FOR, round(seconds * 1e9))
+    page[base + wire.ARMED_ACTION] = action
+    page[base + wire.ARMED_GATE] = gate
 
 
-def disarm(page: mmap.mmap, alive: Callable[[], bool]) -> None:
-    """Nothing happens at any gate from now on. When it returns, `caught` tells the truth for good."""
-    page[wire.ARMED_GATE] = 0
-    while page[wire.PASSING] and not page[wire.REACHED_GATE] and alive():
+def disarm(page: mmap.mmap, gate: Gate, alive: Callable[[], bool]) -> None:
+    """Nothing happens at the gate from now on. When it returns, `caught` tells the truth for good."""
+    base = _base(gate)
+    page[base + wire.ARMED_GATE] = 0
+    while page[base + wire.PASSING] and not page[base + wire.REACHED_GATE] and alive():
         time.sleep(_POLL)
 
 
-def thaw(page: mmap.mmap) -> None:
-    """A stalled worker goes on; a frozen one still needs SIGCONT."""
-    page[wire.THAWED] = 1
+def thaw(page: mmap.mmap, gate: Gate) -> None:
+    """A thread that was caught goes on; a frozen process still needs SIGCONT."""
+    page[_base(gate) + wire.THAWED] = 1
 
 
-def caught(page: mmap.mmap) -> Caught | None:
-    """Who took the armed action, once somebody has."""
-    if page[wire.REACHED_GATE] == 0:
+def thawed(page: mmap.mmap, gate: Gate) -> bool:
+    """Whether who was caught last may go on."""
+    return bool(page[_base(gate) + wire.THAWED])
+
+
+def caught(page: mmap.mmap, gate: Gate) -> Caught | None:
+    """Who took the action that its thread was armed with last, once somebody has."""
+    base = _base(gate)
+    if page[base + wire.REACHED_GATE] == 0:
         return None
+    told = (wire.REACHED_AT, wire.REACHED_OWNER, wire.REACHED_KEY, wire.REACHED_PROCESS)
+    return Caught(*(_word(page, base + offset) for offset in told))
 
-    def word(offset: int) -> int:
-        value: int = wire.WORD.unpack_from(page, offset)[0]
-        return value
 
-    position = Position(word(wire.REACHED_OWNER), word(wire.REACHED_KEY), word(wire.REACHED_PROCESS))
-    return Caught(word(wire.REACHED_AT), position)
+def rounds(page: mmap.mmap, gate: Gate) -> int:
+    """How many rounds of the thread that comes by the gate have ended."""
+    return _word(page, _base(gate) + wire.ROUNDS)
+
+
+def _base(gate: Gate) -> int:
+    """Where the controls of the thread begin that comes by the gate."""
+    return wire.RENEWAL if gate is Gate.IN_RENEWAL else wire.MAIN
+
+
+def _word(page: mmap.mmap, offset: int) -> int:
+    value: int = wire.WORD.unpack_from(page, offset)[0]
+    return value

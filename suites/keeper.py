@@ -6,13 +6,15 @@ ends when its lease does by its own clock, however late an answer was, or when t
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
 from collections.abc import Callable
 
+from checkers import wire
 from checkers.wire import F, Gate, Reason
-from suites.gates import Gates
+from suites.gates import Died, Gates
 from suites.lock import Believes, Grant, Indeterminate, LockClient, Refused, Session, now
 from suites.recorder import Recorder
 from suites.spec import Process, Spec
@@ -106,6 +108,11 @@ class Keeper:
             self.broken = bug
 
     def _renew_for_ever(self) -> None:
+        while not self._closing.is_set():
+            with contextlib.suppress(Died):  # the next one begins anew, as after a restart of the job
+                self._renew_until_closed()
+
+    def _renew_until_closed(self) -> None:
         """At fixed times, however long an answer takes: the next request goes out a third of a TTL after the last.
 
         One that was due before the loss was noticed is sent all the same: so does a client that was frozen.
@@ -133,7 +140,7 @@ class Keeper:
 
     def _renew(self, holding: Holding) -> None:
         grant = holding.grant
-        self._gates.reach(Gate.IN_RENEWAL)
+        self._reach_gate(holding)
         row = self._recorder.invoke(
             F.RENEW, self._process.number, holding.key, owner=grant.owner, token=grant.token, session=grant.session
         )
@@ -142,7 +149,9 @@ class Keeper:
             holding.expires = max(holding.expires, asked + grant.expires - grant.sent)
 
     def _keep_alive(self, client: Session, holding: Holding | None) -> None:
-        self._gates.reach(Gate.IN_RENEWAL)
+        if holding is not None and holding.grant.session != client.session:
+            holding = None
+        self._reach_gate(holding)
         session = client.session
         if session == 0:
             return
@@ -151,6 +160,13 @@ class Keeper:
         held = holding if holding is not None and holding.grant.session == session else None
         if self._send(row, client.keep_alive, held) and held is not None:
             held.expires = max(held.expires, asked + held.grant.ttl)
+
+    def _reach_gate(self, holding: Holding | None) -> None:
+        """Nobody is caught there who holds nothing: a session is kept alive between two grants as well."""
+        if holding is None or holding.over or holding is not self.held:
+            self._gates.reach(Gate.IN_RENEWAL, 0, wire.NONE, self._process.number)
+        else:
+            self._gates.reach(Gate.IN_RENEWAL, holding.grant.owner, holding.key, self._process.number)
 
     def _send(self, row: int, request: Callable[[], None], holding: Holding | None) -> bool:
         """Whether it was acknowledged. An answer that it is over ends the belief in what is held."""
@@ -166,4 +182,6 @@ class Keeper:
         else:
             self._recorder.ok(row)
             return True
+        finally:
+            self._recorder.round_over(wire.RENEWAL)
         return False

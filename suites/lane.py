@@ -24,6 +24,9 @@ STORES: Final = {
 ALWAYS: Final = ("server-exclusion", "holder-exclusion", "recovery")
 """Properties of every lane; token-order joins them where there are tokens."""
 
+LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
+"""Kinds of faults under which somebody may hold, for all it knows, what has been given to another."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -50,15 +53,15 @@ class Lane:
     def asks(self, property: str, faults: Sequence[str]) -> bool:
         """Whether the property can be stressed under these faults.
 
-        Without a fence nobody writes late on purpose: only a holder that was frozen makes a stale write. A lock that
-        declares no bound promises no recovery.
+        Without a fence nobody writes late on purpose: only a holder that does not know that its lock is gone makes a
+        stale write (`LOCK_GONE`). A lock that declares no bound promises no recovery.
         """
         if property == "recovery" and (not self.lock.recovery or all(fault == NO_FAULT for fault in faults)):
             return False
         if property not in self.properties:
             return False
         if property == "fenced-store" and self.store == "unfenced":
-            return any(fault in FAULTS and FAULTS[fault].kind == "freeze" for fault in faults)
+            return any(fault in FAULTS and FAULTS[fault].kind in LOCK_GONE for fault in faults)
         return True
 
     @property

@@ -10,14 +10,16 @@ a request whose answer is lost is Indeterminate at once.
 
 from __future__ import annotations
 
+import inspect
 import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, Self, runtime_checkable
+from typing import ClassVar, Protocol, Self, cast, runtime_checkable
 
 from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
+from infra.access import Access
 
 
 class LockError(Exception):
@@ -137,6 +139,35 @@ class Session(Protocol):
 
         After Refused the client opens a new session by itself at the next acquire or keep_alive.
         """
+
+
+class Admitted(Protocol):
+    """Optional: a lock that can speak to a cluster with passwords or TLS: its `open` takes an `access` as well."""
+
+    @classmethod
+    def open(cls, endpoints: Sequence[str], ttl: float, access: Access = ...) -> LockClient:
+        """See `LockClient.open`. Raises Refused(DENIED) when the cluster does not let us in."""
+
+
+@runtime_checkable
+class Sweeps(Protocol):
+    """Optional: a lock that can remove what its dead clients leave behind and no lease ends."""
+
+    @classmethod
+    def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
+        """Remove all traces of these locks, which nobody uses any more. Raises LockError."""
+
+
+def admitted(lock: type[LockClient]) -> bool:
+    """Whether the lock can be told how it is let in."""
+    return "access" in inspect.signature(lock.open).parameters
+
+
+def opened(lock: type[LockClient], endpoints: Sequence[str], ttl: float, access: Access) -> LockClient:
+    """A client of this lock. Raises as `LockClient.open` does."""
+    if access.open:
+        return lock.open(endpoints, ttl)
+    return cast(type[Admitted], lock).open(endpoints, ttl, access)
 
 
 def new_owner() -> int:

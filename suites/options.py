@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from infra import images
+from infra import external, hooks, images, star
 from infra.environment import BACKENDS
+from infra.external import External
+from infra.faults.fault import OURS, World
+from infra.faults.plan import BadPlan, Plan, fault_names
+from infra.faults.plan import parse as parse_plan
 from infra.faults.register import FAULTS, NO_FAULT
+from infra.hooks import Hooks
 from results.record import NotRun
 from suites import registry
 from suites.lane import Lane, lanes_of
+from suites.lock import admitted
 from suites.profiles import PROFILES, Profile
 
 EVERY_FAULT: Final = (NO_FAULT, *FAULTS)
@@ -41,7 +48,11 @@ class Case:
 class Asked:
     """The run that was asked for: which lanes, which faults, which seed, on which versions.
 
-    published  whether clients come through published ports here, which makes some faults something else.
+    faults  the columns of the matrix: a fault, several that overlap (`a+b`), or the name of a plan of the user's own.
+    plans   those plans by name.
+    worlds  backend -> what can be done to it, where that is not everything.
+    targets clusters that exist already, by backend; if there are any, nothing else is touched.
+    hooks   what can be done to their nodes.
     """
 
     lanes: tuple[Lane, ...]
@@ -50,11 +61,20 @@ class Asked:
     seed: int
     results: Path
     versions: Mapping[str, str] = field(default_factory=dict)
-    published: bool = False
+    plans: Mapping[str, Plan] = field(default_factory=dict)
+    worlds: Mapping[str, World] = field(default_factory=dict)
+    targets: Mapping[str, External] = field(default_factory=dict)
+    hooks: Hooks = field(default_factory=Hooks)
 
     @property
     def backends(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(lane.backend for lane in self.lanes))
+
+    def masked(self, text: str) -> str:
+        """The text without what may not be written anywhere."""
+        for target in self.targets.values():
+            text = target.access.masked(text)
+        return text
 
     def cases(self, property: str) -> list[Case]:
         """Every case of a property, those that cannot be asked included."""
@@ -62,14 +82,24 @@ class Asked:
             Case(lane, property, fault, self.not_applicable(lane, fault))
             for fault in self.faults
             for lane in self.lanes
-            if lane.asks(property, (fault,))
+            if lane.asks(property, self.fault_names(fault))
         ]
+
+    def fault_names(self, column: str) -> tuple[str, ...]:
+        """The faults of a column, each once."""
+        return self.plans[column].fault_names if column in self.plans else fault_names(column)
 
     def not_applicable(self, lane: Lane, fault: str) -> str | None:
         """Why the case cannot be asked, or None."""
-        if fault == NO_FAULT:
+        if lane.not_applicable is not None:
             return lane.not_applicable
-        return lane.not_applicable or FAULTS[fault].applies(lane.backend, self.published)
+        plan = self.plans.get(fault)
+        if plan is not None and plan.backend != lane.backend:
+            return f"the plan is for {plan.backend}"
+        faults = [FAULTS[name] for name in self.fault_names(fault) if name != NO_FAULT]
+        world = self.worlds.get(lane.backend, OURS)
+        reasons = [one.applies(lane.backend, world) or (one.planned if plan is None else "") for one in faults]
+        return next(filter(None, reasons), None)
 
     def not_run(self) -> list[NotRun]:
         """What cannot be asked, for the report."""
@@ -103,7 +133,18 @@ def add_options(parser: Any) -> None:
         "--lock", **many, help=f"only this lock; repeatable. One of: {', '.join(registry.LOCKS)}; or module:Class"
     )
     group.addoption("--backend", **many, help=f"only locks on this backend; repeatable. One of: {', '.join(BACKENDS)}")
-    group.addoption("--faults", **many, help="only these faults, comma-separated; repeatable (python -m infra faults)")
+    group.addoption(
+        "--faults",
+        **many,
+        help="only these faults, comma-separated; a+b: both at once; repeatable (python -m infra faults)",
+    )
+    group.addoption(
+        "--plan",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="do what this plan says (plan.json of an earlier trial, or your own) instead of --faults; repeatable",
+    )
     group.addoption("--profile", default="default", help=f"how much to try: {', '.join(PROFILES)}")
     group.addoption("--seed", type=int, default=1, help="what every random choice of the run starts from (default: 1)")
     group.addoption(
@@ -112,6 +153,21 @@ def add_options(parser: Any) -> None:
         default=[],
         metavar="BACKEND=VERSION",
         help="a series (etcd=3.4), an exact version, or etcd=image:NAME; repeatable (python -m infra versions)",
+    )
+    group.addoption(
+        "--target",
+        action="append",
+        default=[],
+        metavar="BACKEND=HOST:PORT,...",
+        help="a cluster that exists already, all of its nodes (redis=tls://... with TLS); repeatable, one per backend; "
+        "user, password and certificates by FENCEPOST_<BACKEND>_USER, _PASSWORD, _CA, _CERT, _KEY",
+    )
+    group.addoption(
+        "--hook",
+        action="append",
+        default=[],
+        metavar="VERB='COMMAND'",
+        help=f"what does this to a node of a target, as pause='ssh {{node}} ...'; repeatable; {', '.join(hooks.VERBS)}",
     )
     group.addoption(
         "--results",
@@ -125,16 +181,42 @@ def parse(option: Any) -> Asked:
     """option: pytest's parsed options. Raises BadOption."""
     profile = _one(option.profile, PROFILES, "profile")
     backends = tuple(_one(name, dict.fromkeys(BACKENDS, name), "backend") for name in option.backend)
-    faults = _faults(option.faults) or profile.faults or EVERY_FAULT
-    lanes = tuple(lane for lane in _lanes(option.lock) if not backends or lane.backend in backends)
+    targets = _targets(option.target, option.version_of)
+    commands = _hooks(option.hook, targets)
+    plans = _plans(option.plan)
+    if plans and option.faults:
+        raise BadOption("--plan and --faults: a run does one or the other")
+    faults = tuple(plans) or _faults(option.faults) or profile.faults or EVERY_FAULT
+    lanes = tuple(
+        lane
+        for lane in _lanes(option.lock)
+        if lane.backend in (backends or BACKENDS) and lane.backend in (targets or BACKENDS)
+    )
     if not lanes:
         there_is = ", ".join(f"{lane.lock_name} on {lane.backend}" for lane in _one_each(_lanes(option.lock)))
-        raise BadOption(f"no lock runs on {', '.join(backends)}; there is {there_is}")
+        where = " that is a target" if targets else ""
+        raise BadOption(f"no lock runs on {', '.join(backends or targets)}{where}; there is {there_is}")
+    for lane in _one_each(lanes):
+        if lane.backend in targets and not (targets[lane.backend].access.open or admitted(lane.lock)):
+            raise BadOption(
+                f"{lane.lock_name}: its open() takes no `access`, which --target {lane.backend} needs (suites/lock.py)"
+            )
     results = Path(option.results)
     for folder in (results, *results.parents):
         if folder.exists() and not folder.is_dir():
             raise BadOption(f"--results {results}: {folder} is not a folder")
-    return Asked(lanes, faults, profile, option.seed, results, _versions(option.version_of))
+    return Asked(
+        lanes,
+        faults,
+        profile,
+        option.seed,
+        results,
+        _versions(option.version_of),
+        plans,
+        worlds=dict.fromkeys(targets, external.world(commands)),
+        targets=targets,
+        hooks=commands,
+    )
 
 
 def _lanes(names: Sequence[str]) -> list[Lane]:
@@ -156,12 +238,31 @@ def _one_each(lanes: Sequence[Lane]) -> Iterable[Lane]:
 
 
 def _faults(lists: Sequence[str]) -> tuple[str, ...]:
-    names = [name.strip() for text in lists for name in text.split(",")]
-    for name in names:
-        _one(name, dict.fromkeys(EVERY_FAULT), "fault")
-    if lists and not any(names):
+    columns = [name.strip() for text in lists for name in text.split(",")]
+    for column in columns:
+        names = fault_names(column)
+        for name in names:
+            _one(name, dict.fromkeys(EVERY_FAULT if len(names) == 1 else FAULTS), "fault")
+        if len(set(names)) < len(names):
+            raise BadOption(f"--faults {column}: a fault cannot overlap itself")
+    if lists and not any(columns):
         raise BadOption(f"--faults names no fault; there are: {', '.join(EVERY_FAULT)}")
-    return tuple(dict.fromkeys(names))
+    return tuple(dict.fromkeys(columns))
+
+
+def _plans(files: Sequence[str]) -> dict[str, Plan]:
+    """The plans of these files by their names."""
+    plans: dict[str, Plan] = {}
+    for file in files:
+        try:
+            plan = parse_plan(Path(file).read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadOption(f"--plan {file}: {getattr(error, 'strerror', None) or 'not a text'}") from error
+        except BadPlan as error:
+            raise BadOption(f"--plan {file}: {error}") from error
+        if plans.setdefault(plan.name, plan) != plan:
+            raise BadOption(f"--plan {file}: another plan is called {plan.name} as well")
+    return plans
 
 
 def _versions(pairs: Sequence[str]) -> dict[str, str]:
@@ -178,6 +279,29 @@ def _versions(pairs: Sequence[str]) -> dict[str, str]:
         if versions.setdefault(backend, version) != version:
             raise BadOption(f"--version-of {pair}: {backend}={versions[backend]} is asked for as well; one run has one")
     return versions
+
+
+def _targets(pairs: Sequence[str], versions: Sequence[str]) -> dict[str, External]:
+    """From now on their nodes stand for ours, in this process."""
+    try:
+        targets = external.parse(pairs, os.environ)
+    except external.BadTarget as error:
+        raise BadOption(f"--target {error}") from error
+    for backend in targets:
+        if clash := next((pair for pair in versions if pair.partition("=")[0] == backend), None):
+            raise BadOption(f"--version-of {clash}: --target {backend}=... runs what it runs")
+    for backend in BACKENDS:
+        star.name_members(backend, targets[backend].names if backend in targets else ())
+    return targets
+
+
+def _hooks(pairs: Sequence[str], targets: Mapping[str, External]) -> Hooks:
+    if pairs and not targets:
+        raise BadOption("--hook is for the nodes of a --target, and there is none")
+    try:
+        return hooks.parse(pairs)
+    except hooks.BadHook as error:
+        raise BadOption(f"--hook {error}") from error
 
 
 def _one(name: str, known: Mapping[str, Any], what: str) -> Any:

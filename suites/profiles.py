@@ -19,10 +19,46 @@ class Profile:
     deadline: float
 
 
+SMOKE: Final = ("none", "freeze-holder", "late-write", "isolate-leader-drop", "kill-server")
+
+DEFAULT: Final = (
+    "none",
+    "cut-client-refuse",
+    "cut-client-drop",
+    "cut-client-hold",
+    "cut-nodes-refuse",
+    "cut-nodes-drop",
+    "cut-nodes-hold",
+    "isolate-leader-refuse",
+    "isolate-leader-drop",
+    "isolate-leader-hold",
+    "deafen-leader",
+    "cut-minority-drop",
+    "lose-replies",
+    "split-bridge",
+    "slow-links",
+    "delayed-write",
+    "pause-server",
+    "kill-server",
+    "wipe-server",
+    "restart-all",
+    "stall-disk",
+    "clock-jump-forward",
+    "clock-jump-back",
+    "freeze-holder",
+    "late-write",
+    "stall-holder",
+    "kill-holder",
+    "stall-renewal",
+    "promote-replica",
+)
+"""Those that say most about a lock, in the order of the register."""
+
 PROFILES: Final = {
     profile.name: profile
     for profile in (
-        Profile("smoke", ("none", "freeze-holder", "late-write", "isolate-leader-drop", "kill-server"), 60),
-        Profile("default", None, 60),
+        Profile("smoke", SMOKE, 60),
+        Profile("default", DEFAULT, 60),
+        Profile("nightly", None, 60),
     )
 }

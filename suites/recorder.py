@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import mmap
 import os
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic_ns
 
@@ -36,12 +37,14 @@ def map_page(path: Path) -> mmap.mmap:
 class Recorder:
     """Writes operations; `invoke` gives a handle that one of `ok`, `fail`, `info` completes."""
 
-    __slots__ = ("_errors", "_error_file", "_limit", "_next", "page")
+    __slots__ = ("_errors", "_error_file", "_limit", "_masked", "_next", "page")
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, masked: Callable[[str], str] = str) -> None:
+        """masked: takes out of an error text what must not be written."""
         self.page = map_page(path)
         self._limit = len(self.page)
         self._next = itertools.count(wire.HEADER, wire.ROW.size)  # next() is atomic: threads never share a row
+        self._masked = masked
         self._errors: dict[str, int] = {}
         self._error_file = os.open(errors_path(path), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
 
@@ -106,17 +109,21 @@ class Recorder:
         """Nobody knows whether it happened."""
         self._end(at, monotonic_ns(), Outcome.INFO, Reason.NONE, error)
 
-    def round_over(self) -> None:
-        """One more round of the worker has ended; the harness waits for that after it thawed somebody."""
-        (count,) = wire.WORD.unpack_from(self.page, wire.ROUNDS)
-        wire.WORD.pack_into(self.page, wire.ROUNDS, count + 1)
+    def round_over(self, thread: int = wire.MAIN) -> None:
+        """One more round of one of the worker's threads has ended (`wire.MAIN`, `wire.RENEWAL`).
+
+        The harness waits for that after it thawed somebody.
+        """
+        (count,) = wire.WORD.unpack_from(self.page, thread + wire.ROUNDS)
+        wire.WORD.pack_into(self.page, thread + wire.ROUNDS, count + 1)
 
     def note(self, error: str) -> int:
         """The number of an error text in this recording; each text is written to disk once."""
         number = self._errors.get(error)
         if number is None:
             number = self._errors[error] = len(self._errors) + 1
-            os.write(self._error_file, error.replace("\\", "\\\\").replace("\n", "\\n").encode() + b"\n")
+            told = self._masked(error).replace("\\", "\\\\").replace("\n", "\\n")
+            os.write(self._error_file, told.encode() + b"\n")
         return number
 
     def _end(self, at: int, ret: int, outcome: Outcome, reason: Reason, error: str) -> None:

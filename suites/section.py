@@ -58,7 +58,7 @@ class Section:
     def write(self, *, base: int | None = None, elements: Sequence[int] | None = None) -> int:
         self._must_believe()
         # After the look at the clock and before the request is sent: no client can close this gap.
-        self._worker.gates.reach(Gate.BETWEEN_READ_AND_WRITE)
+        self._worker.reach(Gate.BETWEEN_READ_AND_WRITE, self._holding)
         return self._write(base, elements, 0)
 
     def write_late(self) -> None:

@@ -12,11 +12,12 @@ import pytest
 
 from checkers.claims import Word
 from checkers.judgement import Judgement
+from infra.beside import ExternalEnvironment
 from infra.environment import Environment
 from infra.machine import Trouble
 from results.record import TrialRecord
 from results.run import Run
-from suites import registry
+from suites import guest, registry
 from suites.options import Asked, Case
 from suites.trial import Trial, about, run_trial
 from suites.workers import ForkServer, TrialBroke
@@ -73,7 +74,7 @@ class Session:
             try:
                 self._answers[column] = self._try(*column)
             except Exception as error:  # whatever it is, it would be the same for every case of the column
-                self._failures[column] = _in_a_line(error)
+                self._failures[column] = self._asked.masked(_in_a_line(error))
                 self._discard_environment()
                 raise
         return decisive(self._answers[column][case.lane.name, case.property_id])
@@ -96,7 +97,14 @@ class Session:
         """Run a trial, and again with the next seed for lanes whose positive control did not fire."""
         answers: dict[tuple[str, str], list[Answer]] = {}
         lanes = self._asked.runnable(backend, fault)
-        trial = Trial(backend, (fault,), self._asked.seed, lanes, version=self._asked.versions.get(backend))
+        trial = Trial(
+            backend,
+            fault,
+            self._asked.seed,
+            lanes,
+            version=self._asked.versions.get(backend),
+            plan=self._asked.plans.get(fault),
+        )
         for attempt in range(1, CONTROLS + 1):
             page, judgements = self._run_one(
                 replace(trial, seed=trial.seed + attempt - 1, lanes=lanes, attempt=attempt)
@@ -113,13 +121,14 @@ class Session:
 
     def _run_one(self, trial: Trial) -> tuple[Path, dict[tuple[str, str], Judgement]]:
         environment = self._ready(trial.backend)
-        self._say(f"{trial.backend:<10} {trial.fault:<22} seed {trial.seed}: {len(trial.lanes)} lanes")
+        self._say(f"{trial.backend:<10} {trial.column:<22} seed {trial.seed}: {len(trial.lanes)} lanes")
         deadline, folder = self._asked.profile.deadline, Path(self._recordings.name)
         try:
             record = run_trial(trial, environment, self._server(trial), folder, deadline, self._say)
         except Exception as error:
-            self._say(f"{trial.backend:<10} {trial.fault:<22} seed {trial.seed}: broke, {_in_a_line(error)}")
-            self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": str(error) or repr(error)}, ()))
+            told, line = (self._asked.masked(text) for text in (str(error) or repr(error), _in_a_line(error)))
+            self._say(f"{trial.backend:<10} {trial.column:<22} seed {trial.seed}: broke, {line}")
+            self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": told}, ()))
             raise
         page = self._run.save_trial(record)
         judgements = {
@@ -129,13 +138,24 @@ class Session:
         }
         words = [judgement.word for judgement in judgements.values()]
         counts = ", ".join(f"{words.count(word)} {word}" for word in Word if word in words)
-        self._say(f"{trial.backend:<10} {trial.fault:<22} seed {trial.seed}: {record.about['seconds']:.1f} s, {counts}")
+        self._say(
+            f"{trial.backend:<10} {trial.column:<22} seed {trial.seed}: {record.about['seconds']:.1f} s, {counts}"
+        )
         return page, judgements
 
     def _ready(self, backend: str) -> Environment:
+        targets = self._asked.targets
         if self._environment is None:
-            self._environment = Environment.start(say=self._say)
+            self._environment = (
+                ExternalEnvironment.beside(targets, self._asked.hooks, self._say)
+                if targets
+                else Environment.start(say=self._say)
+            )
+        new = backend in targets and backend not in self._environment.clusters
         self._environment.ensure(backend, self._asked.versions.get(backend))
+        if new:
+            locks = (lane.lock for lane in self._asked.lanes if lane.backend == backend)
+            guest.ask_admission(self._environment, backend, locks)
         return self._environment
 
     def _server(self, trial: Trial) -> ForkServer:

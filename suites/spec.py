@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
+
+from infra import star
+from infra.access import OPEN, Access
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +21,7 @@ class Spec:
     number, count   this worker's number among those of its lane (see `process` in `checkers.wire`).
     pace            how long a short step of work takes; slower backends get longer ones.
     generation      0, or how many workers of this number have died before.
+    access          how the endpoints let us in; it is not written to any file.
     """
 
     recordings: str
@@ -34,6 +40,19 @@ class Spec:
     store_timeout: float
     pace: float
     generation: int = 0
+    access: Access = OPEN
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Self:
+        """Out of what `dataclasses.asdict` made of one."""
+        return cls(
+            **{
+                **told,
+                "endpoints": tuple(told["endpoints"]),
+                "keys": tuple(told["keys"]),
+                "access": Access.from_json(told["access"]),
+            }
+        )
 
     @property
     def recording(self) -> Path:
@@ -44,6 +63,11 @@ class Spec:
     def name(self) -> str:
         """For people."""
         return f"worker {self.number} of {self.lane}"
+
+    @property
+    def group(self) -> str:
+        """Its client group, as an end of links: c1, c2, c3."""
+        return star.client(group_of(self.number))
 
     @property
     def step(self) -> int:
@@ -59,6 +83,11 @@ class Spec:
     def first_value(self) -> int:
         """The first value that it writes; the next ones are `count` apart, so that no two workers write the same."""
         return self.number + self.generation * _PER_GENERATION * self.count
+
+
+def group_of(number: int) -> int:
+    """The client group of a worker of this number: workers are dealt to the groups in turn."""
+    return star.GROUPS[number % len(star.GROUPS)]
 
 
 _PER_GENERATION = 1 << 16

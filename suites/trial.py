@@ -26,15 +26,15 @@ from checkers.history import DTYPE, Facts, FaultInterval, History, from_rows, re
 from checkers.judgement import judge
 from checkers.wire import F, Outcome, Run, State
 from infra import store
-from infra.environment import GROUPS, Environment
-from infra.faults.plan import Plan, compile_plan
+from infra.environment import Environment
+from infra.faults.plan import Plan, compile_plan, fault_names
 from infra.faults.runner import Record, Runner
 from infra.faults.target import MonotonicClock, Target
 from results.record import LaneRecord, TrialRecord
-from suites import registry
+from suites import guest, registry
 from suites.actors import Crew
 from suites.lane import Lane, longest_ttl
-from suites.spec import Spec
+from suites.spec import Spec, group_of
 from suites.workers import ForkServer, Handle, TrialBroke
 
 START_WITHIN: Final = 20.0
@@ -56,22 +56,30 @@ class Unclean(TrialBroke):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is to be tried. attempt counts the trials of one positive control; version is the one that was asked for."""
+    """What is to be tried.
+
+    column   the name of what is done, as in the matrix.
+    attempt  counts the trials of one positive control.
+    version  the one that was asked for.
+    plan     the user's own; None: one is drawn from the seed.
+    """
 
     backend: str
-    faults: tuple[str, ...]
+    column: str
     seed: int
     lanes: tuple[Lane, ...]
     attempt: int = 1
     version: str | None = None
-
-    @property
-    def fault(self) -> str:
-        return "+".join(self.faults)
+    plan: Plan | None = None
 
     @property
     def name(self) -> str:
-        return f"{self.backend}-{self.fault}-{self.seed}"
+        return f"{self.backend}-{self.column}-{self.seed}"
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Of what the column consists, each once."""
+        return self.plan.fault_names if self.plan else fault_names(self.column)
 
 
 @dataclass(slots=True)
@@ -109,7 +117,7 @@ def run_trial(
     started, clock = datetime.now(UTC), time.monotonic()
     _must_be_clean(environment, "before")
     ttl = longest_ttl(trial.lanes)
-    plan = compile_plan(trial.faults, trial.seed, trial.backend, ttl)
+    plan = trial.plan or compile_plan(trial.faults, trial.seed, trial.backend, ttl)
     for line in plan.describe():
         say(f"  {line}")
     store.prepare(environment.store_dsn(None))
@@ -133,8 +141,13 @@ def run_trial(
             server.kill(handle)
         raise
     finally:
-        runner.final_heal()  # lets every worker go on as well
-        stuck = server.finish(_all(lanes), ttl + 2 * ACQUIRE_BEYOND_TTL)
+        try:
+            runner.final_heal()  # lets every worker go on as well
+            stuck = server.finish(_all(lanes), ttl + 2 * ACQUIRE_BEYOND_TTL)
+        finally:
+            if not environment.ours:
+                guest.await_ends([handle.pid for handle in _all(lanes)])
+                guest.sweep(environment, trial.backend, ((lane.lane.lock, lane.keys) for lane in lanes), say)
     _must_be_clean(environment, "after")
     records = []
     for lane in lanes:
@@ -153,7 +166,7 @@ def run_trial(
             "error": None,
         },
         lanes=tuple(records),
-        logs={node.name: node.logs() for node in environment.cluster(trial.backend).nodes},
+        logs={node.name: logs for node in environment.cluster(trial.backend).nodes if (logs := node.logs())},
     )
 
 
@@ -161,6 +174,8 @@ def about(trial: Trial) -> dict[str, Any]:
     """What is known of a trial before it runs, as plain JSON."""
     return {
         "backend": trial.backend,
+        "column": trial.column,
+        "own_plan": trial.plan is not None,
         "faults": list(trial.faults),
         "seed": trial.seed,
         "attempt": trial.attempt,
@@ -192,7 +207,7 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
         keys = tuple(f"{lane.name.replace('/', '.')}.{run}.{n}" for n in range(lane.workload.keys))
         lanes.append(Running(lane, keys))
         for number in range(count):
-            group = GROUPS[number % len(GROUPS)]
+            group = group_of(number)
             endpoints = environment.endpoints(trial.backend, group)
             if environment.cluster(trial.backend).leader() is not None:
                 shift = number % len(endpoints)
@@ -214,6 +229,7 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
                     acquire_timeout=lane.lock.min_ttl + ACQUIRE_BEYOND_TTL,
                     store_timeout=STORE_TIMEOUT,
                     pace=PACE[trial.backend],
+                    access=environment.access(trial.backend),
                 )
             )
     handles = iter(server.spawn(specs))

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 from checkers import wire
 from checkers.wire import F, Gate, Reason, Run, State
 from suites import registry
-from suites.gates import Gates, Position
+from suites.gates import Gates
 from suites.keeper import Holding, Keeper
-from suites.lock import Indeterminate, LockError, Refused, Session
+from suites.lock import Indeterminate, LockError, Refused, Session, opened
 from suites.recorder import Recorder
 from suites.spec import Process, Spec
 from suites.workload import Stopped, Workload
@@ -44,15 +44,15 @@ class Worker:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.recorder = Recorder(spec.recording)
+        self.recorder = Recorder(spec.recording, spec.access.masked)
         self.process = Process(spec.first_process, spec.step)
         self.rng = random.Random(f"{spec.seed}/{spec.generation}")
-        self.gates = Gates(self.recorder.page, self._position)
+        self.gates = Gates(self.recorder.page)
         self.values = itertools.count(spec.first_value, spec.count)
         self.workload = cast(Workload, _load(spec.workload)())
         # Both clients load late: this module imports where neither is installed.
         lock, sections = registry.lock(spec.lock), importlib.import_module("suites.section")
-        self.client = self._connected(lambda: lock.open(spec.endpoints, spec.ttl))
+        self.client = self._connected(lambda: opened(lock, spec.endpoints, spec.ttl, spec.access))
         self.store: Store = self._connected(lambda: sections.connect(spec))
         self._section: type[Section] = sections.Section
         self.keeper = Keeper(spec, self.client, self.recorder, self.gates)
@@ -76,6 +76,10 @@ class Worker:
         self.store.close()
         page[wire.STATE] = State.DONE
 
+    def reach(self, gate: Gate, holding: Holding) -> None:
+        """The main thread comes by a gate, holding this."""
+        self.gates.reach(gate, holding.grant.owner, holding.key, self.process.number)
+
     def _round(self) -> None:
         holding = self._acquire(self.rng.randrange(len(self.spec.keys)))
         if holding is None:
@@ -83,9 +87,9 @@ class Worker:
         section = self._section(self, holding)
         self.keeper.take(holding)
         try:
-            self.gates.reach(Gate.AFTER_ACQUIRE)
+            self.reach(Gate.AFTER_ACQUIRE, holding)
             self.workload.section(section)
-            self.gates.reach(Gate.BEFORE_RELEASE)
+            self.reach(Gate.BEFORE_RELEASE, holding)
         except Stopped:
             pass
         finally:
@@ -151,12 +155,6 @@ class Worker:
 
     def _note_session(self) -> None:
         self.keeper.note_session(self.process, self.spec.ttl)
-
-    def _position(self) -> Position:
-        holding = self.keeper.held
-        if holding is None:
-            return Position(0, -1, self.process.number)
-        return Position(holding.grant.owner, holding.key, self.process.number)
 
 
 def _load(spelling: str) -> type:

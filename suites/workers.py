@@ -52,11 +52,6 @@ class Handle:
     def state(self) -> State:
         return State(self.page[wire.STATE])
 
-    @property
-    def rounds(self) -> int:
-        """How many rounds of the worker have ended so far."""
-        return cast(int, wire.WORD.unpack_from(self.page, wire.ROUNDS)[0])
-
     def ask(self, run: Run) -> None:
         self.page[wire.RUN] = run
 

@@ -183,8 +183,12 @@ def schedulable(windows: Sequence[Window]) -> bool:
 
 
 def comes_after(later: Lease, earlier: Lease, among: Sequence[Lease]) -> bool:
-    """Whether a grant certainly came after another: by token, by real time, or because both have a core."""
-    if all(lease.token >= 0 for lease in among):
+    """Whether a grant certainly came after another: by token if those are right, by real time, or by their cores."""
+    if all(lease.token >= 0 for lease in among) and not any(
+        one is not other and (one.token == other.token or (one.token > other.token and one.ret < other.start))
+        for one in among
+        for other in among
+    ):
         return later.token > earlier.token
     if later.start > earlier.ret:
         return True

@@ -25,7 +25,7 @@ def stale(store: str, outcome: Any = FAIL, **more: Any) -> Book:
     """Worker 1 (token 1) loses the lock to worker 2 (token 2), who writes 20; then worker 1 writes 10."""
     token: dict[str, Any] = {"token": 1} if store.startswith("fence") else {}
     later: dict[str, Any] = {"token": 2} if token else {}
-    book = Book(store=store, keys=("a",))
+    book = Book(store=store, keys=("a",), fault_names=more.pop("fault_names", ("none",)))
     book.acquire(1, 2, 1, ttl=5, **token).read(3, 4, 1, -1, **token)
     book.acquire(5, 10, 2, sent=9, ttl=50, **later).write(11, 12, 2, 20, **later)
     return book.write(13, 14, 1, 10, outcome, **token, **more)
@@ -51,6 +51,14 @@ def test_a_stale_write_into_an_unfenced_store_is_reported_with_both_grants() -> 
     assert "worker 1's write of 10, sent at 0.000 s, was accepted" in " ".join(violation.story)
 
 
+def test_a_store_without_a_fence_goes_by_time_where_tokens_went_back() -> None:
+    """The counter was lost: worker 2 is granted token 3 after worker 1 had token 7."""
+    book = Book(store="unfenced", keys=("a",)).acquire(1, 2, 1, ttl=5, token=7).release(6, 7, 1)
+    book.acquire(8, 10, 2, ttl=50, token=3).write(11, 12, 2, 20, token=3)
+    assert verdict(book).valid
+    assert kinds(book.write(13, 14, 1, 10, token=7)) == ["stale-write-accepted"]
+
+
 def test_an_unanswered_stale_write_counts_only_when_a_read_proves_it() -> None:
     assert verdict(stale("unfenced", INFO)).valid
     assert kinds(stale("unfenced", INFO).read(15, 16, 2, 10)) == ["stale-write-accepted"]
@@ -66,6 +74,13 @@ def test_no_stale_attempt_is_unexercised() -> None:
     assert verdict(book).unexercised == "no stale attempts, 1 needed"
     book.release(5, 6, 1).acquire(7, 8, 2, token=2)
     assert verdict(book.write(9, 10, 1, 11, FAIL, token=1, flags=LATE)).unexercised is None
+
+
+def test_a_fault_on_the_way_to_the_store_must_meet_a_write() -> None:
+    for sent, expected in ((15, None), (25, "delayed-write left no write without an answer")):
+        book = stale("fence-writes", fault_names=("delayed-write",)).write(sent, 0, 2, 30, INFO, token=2)
+        book.fault("delayed-write", 12, 20, target="requests of clients c2 to the store")
+        assert verdict(book).unexercised == expected
 
 
 def test_a_late_write_is_refused_only_once_the_bar_is_up() -> None:

@@ -67,14 +67,23 @@ def test_a_second_grant_before_the_lease_ended_is_not_the_freeze() -> None:
     assert word(freeze(overlap(lease_ends=25), 5, 40)) is Word.VIOLATED
 
 
+def test_a_hung_thread_is_no_freeze() -> None:
+    """Its renewal goes on, so its lease does."""
+    assert word(overlap().fault("freeze-holder", 5, 40, kind="stall", owner=1)) is Word.VIOLATED
+
+
 def test_a_freeze_that_was_never_healed_still_explains() -> None:
     assert word(freeze(overlap(), 5, 0)) is Word.BROKEN_AS_DOCUMENTED
 
 
 def test_a_freeze_by_a_fault_that_the_hazard_does_not_name_explains_nothing() -> None:
-    book = overlap(fault_names=("freeze-holder", "late-write"))
-    book.fault("freeze-holder", 3, 4).fault("late-write", 5, 40, kind="freeze", owner=1)
-    assert word(book) is Word.VIOLATED
+    for claims, expected in (
+        ((), Word.NOT_CLAIMED_BROKEN),
+        ((Claim("holder-exclusion", under=("late-write",)),), Word.VIOLATED),
+    ):
+        book = overlap(fault_names=("freeze-holder", "late-write"), claims=claims)
+        book.fault("freeze-holder", 3, 4).fault("late-write", 5, 40, kind="freeze", owner=1)
+        assert word(book) is expected
 
 
 def test_renewals_move_the_end_of_the_lease() -> None:
@@ -205,6 +214,13 @@ def test_a_stall_by_a_fault_is_not_the_machine() -> None:
     assert word(book.fault("late-write", 5, 40, kind="freeze", owner=1)) is Word.NOT_CLAIMED_BROKEN
 
 
+def test_a_thread_that_a_fault_stalled_is_not_the_one_that_notices() -> None:
+    """Its client looks at the clock in another thread, so the late notice is the machine's."""
+    book = overlap(fault_names=("stall-holder",), claims=(Claim("holder-exclusion", under=("stall-holder",)),))
+    book.lost(25, 1, sent=12).fault("stall-holder", 5, 40, kind="stall", owner=1)
+    assert word(book) is Word.BROKEN_AS_DOCUMENTED
+
+
 def test_a_stall_of_the_machine_counts_though_a_fault_comes_after_it() -> None:
     """Its belief had ended at 12; only at 15 did a fault freeze the worker as well."""
     book = overlap(fault_names=("late-write",)).lost(25, 1, sent=12)
@@ -217,3 +233,70 @@ def test_a_grant_that_was_over_when_it_arrived_is_no_hold() -> None:
     (verdict,) = check(history, ["holder-exclusion"])
     owners = [history.columns["owner"][list(violation.holders)].tolist() for violation in verdict.violations]
     assert owners == [[1, 2]]
+
+
+BOTH = ("freeze-holder", "cut-client-drop")
+
+
+def test_under_several_faults_the_hazard_of_one_still_excuses() -> None:
+    """Whatever the others do, its mechanism must explain the violation."""
+    book = overlap(fault_names=BOTH).fault("cut-client-drop", 6, 30)
+    assert word(freeze(book, 5, 40)) is Word.BROKEN_AS_DOCUMENTED
+    book = overlap(fault_names=BOTH).fault("cut-client-drop", 5, 40, kind="freeze", owner=1)
+    assert word(freeze(book, 13, 40)) is Word.NOT_CLAIMED_BROKEN  # the other froze the holder in time
+
+
+def test_under_several_faults_any_of_their_hazards_excuses() -> None:
+    other = Hazard("holder-exclusion", ("late-write",), "frozen-past-ttl")
+    for hazards in ((HAZARD, other), (other, HAZARD)):
+        book = overlap(fault_names=(*FROZEN, "late-write"), hazards=hazards)
+        book.fault("late-write", 13, 14, kind="freeze", owner=1)
+        assert word(freeze(book, 5, 40)) is Word.BROKEN_AS_DOCUMENTED
+
+
+def test_under_several_faults_no_hazard_must_show() -> None:
+    """Another fault may mask it: the holder noticed in time, since it could not be reached either."""
+    alone, masked = (overlap(fault_names=names).lost(15, 1) for names in (FROZEN, BOTH))
+    masked.fault("cut-client-drop", 6, 30)
+    assert word(freeze(alone, 5, 40)) is Word.HAZARD_NOT_SHOWN
+    assert word(freeze(masked, 5, 40)) is Word.NOT_CLAIMED_HELD
+    assert word(freeze(overlap(fault_names=("none", *FROZEN)).lost(15, 1), 5, 40)) is Word.HAZARD_NOT_SHOWN
+
+
+def test_what_no_hazard_explains_breaks_a_promise_only_if_each_fault_has_one() -> None:
+    for under, expected in ((("cut-*",), Word.VIOLATED), ((), Word.NOT_CLAIMED_BROKEN)):
+        claims = (Claim("holder-exclusion", under=under),)
+        book = overlap(fault_names=BOTH, claims=claims).fault("cut-client-drop", 6, 30)
+        assert word(freeze(book, 13, 40)) is expected
+
+
+def test_an_uncertain_hazard_of_a_store_without_a_fence_needs_no_stale_write() -> None:
+    hazard = Hazard("fenced-store", FROZEN, "frozen-past-ttl", certain=False)
+    quiet = freeze(overlap(hazards=(hazard,), store="unfenced"), 5, 40)
+    assert word(quiet, "fenced-store") is Word.NOT_APPLICABLE
+    assert "fenced-store" not in unexercised(quiet.history(), ["fenced-store"])
+
+
+def test_a_trial_goes_on_until_a_certain_hazard_has_shown() -> None:
+    silent, shown = freeze(overlap().lost(15, 1), 5, 40), freeze(overlap(), 5, 40)
+    assert unexercised(silent.history(), ["holder-exclusion"]) == {
+        "holder-exclusion": "no violation by frozen-past-ttl yet"
+    }
+    assert unexercised(shown.history(), ["holder-exclusion"]) == {}
+    maybe = Hazard("holder-exclusion", FROZEN, "frozen-past-ttl", certain=False)
+    assert unexercised(freeze(overlap(hazards=(maybe,)).lost(15, 1), 5, 40).history(), ["holder-exclusion"]) == {}
+
+
+@pytest.mark.parametrize("kind", ["clock", "wipe", "failover"])
+def test_a_fault_on_what_a_server_knows_of_leases_must_meet_one(kind: str) -> None:
+    """Worker 1's lease is in force until 12, worker 2's from 19 to 31."""
+
+    def struck(*moments: int) -> Book:
+        book = overlap(fault_names=("f",), hazards=(), claims=(Claim("server-exclusion"),))
+        for begun in moments:
+            book.fault("f", begun, 45, applied=begun + 1, kind=kind, target="redis1")
+        return book
+
+    for begun, expected in ((10, Word.UPHELD), (25, Word.UPHELD), (14, Word.UNEXERCISED), (40, Word.UNEXERCISED)):
+        assert word(struck(begun), "server-exclusion") is expected
+    assert word(struck(40, 25), "server-exclusion") is Word.UPHELD

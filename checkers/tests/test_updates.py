@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from checkers.check import check, unexercised
 from checkers.tests.build import INFO, Book
 from checkers.verdict import Verdict
@@ -94,3 +96,14 @@ def test_other_workloads_keep_no_list() -> None:
     found = verdict(book)
     assert found.valid
     assert found.unexercised == "the workload register keeps no list of updates"
+
+
+def test_a_fault_on_the_way_to_the_store_must_meet_a_write() -> None:
+    def delayed(sent: int) -> Book:
+        book = overwritten()
+        book.facts = replace(book.facts, fault_names=("store-reply-lost",))
+        book.acquire(33, 34, 4).write(sent, 0, 4, 40, INFO, base=10)
+        return book.fault("store-reply-lost", 20, 38, target="replies of the store to clients c1").final(50, 51, 10, 1)
+
+    assert verdict(delayed(36)).unexercised is None
+    assert verdict(delayed(39)).unexercised == "store-reply-lost left no write without an answer"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from infra import probes
 from infra.faults import probe
 from infra.faults.probe import Answer
 from infra.machine import Failed
-from infra.star import MEMBERS
+from infra.star import members
 
 if TYPE_CHECKING:
     import random
@@ -23,11 +23,20 @@ if TYPE_CHECKING:
 Options = Mapping[str, Any]
 """What a plan fixes about a fault, as plain JSON."""
 
+Need = Literal[
+    "client-links", "peer-links", "store-link", "refusal", "pause", "kill", "stop", "wipe", "clock", "disk", "version",
+    "failover", "workers",
+]  # fmt: skip
+"""What must be possible for a fault: `stop` is an orderly one, `refusal` that a client's connections are refused."""
+
 PROVEN_WITHIN: Final = 3.0
 """Seconds within which a cut must show; it measures 20-300 ms."""
 
 EFFECT_WITHIN: Final = 20.0
 """Seconds within which peers must notice. ZooKeeper in a black hole takes 3, at times 8, longer on a busy box."""
+
+MASKED_FOR: Final = 5.0
+"""Seconds for the same while another fault is on, which may prevent it altogether."""
 
 HEALED_WITHIN: Final = 40.0
 """Seconds within which a healed cluster must be whole: 0.1-7 measured, on an idle machine."""
@@ -41,16 +50,39 @@ LOOK_EVERY: Final = 0.05
 
 
 class Injury(Protocol):
-    """A fault with every choice made. Who leads and who holds is found out by `apply`."""
+    """A fault with every choice made. Who leads and who holds is found out by `apply`.
+
+    Faults overlap. What is done to links and nodes is done under the key `target.by`, and healed under it.
+    """
 
     def describe(self) -> str:
         """For people, before the run: "cut clients c2 from all nodes (drop)"."""
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Do it, and return when it is proven to be done. Raises Failed or Stopped; then `heal` is still due."""
+        """Do it, and return when it is proven to be done; [] when there is nobody to be hit.
+
+        Raises Failed or Stopped; then `heal` is still due.
+        """
 
     def heal(self, target: Target) -> None:
-        """Undo it, whoever was hit, and return when all is proven to be whole. Idempotent. Raises Failed or Stopped."""
+        """Undo what this one did, whoever was hit, and nothing else. Idempotent. Raises Failed or Stopped.
+
+        Returns when it is undone: that the cluster is whole again is awaited when no other fault is on.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What faults can be done here. missing: what is not possible -> the reason why."""
+
+    missing: Mapping[Need, str] = field(default_factory=dict)
+
+
+OURS: Final = World()
+"""Clusters of ours, reached over their bridges: everything is possible."""
+
+PUBLISHED: Final = World({"refusal": "through a published port a refused connection is accepted first"})
+"""Where clients come through published ports, Docker accepts them first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +96,11 @@ class Fault:
     choose   (rng, backend) -> the options: everything that is left to chance, as plain JSON. None: there are none.
     seconds, ttls  how long it goes on by default: so many seconds and so many TTLs.
     unfit    backend -> the reason why it cannot be done there.
-    refuses  whether it is in that a client's connections are refused: where clients come through published ports,
-             Docker accepts them first.
+    needs    what must be possible.
+    least    how many nodes there must be; a target may have fewer than ours.
+    how      how it is done, in a few words.
+    sees     what a client sees of it, in a few words.
+    planned  the reason why it is only done where a plan says how, "" where it can be asked for by its name.
     """
 
     name: str
@@ -76,17 +111,27 @@ class Fault:
     seconds: float = 0.0
     ttls: float = 0.0
     unfit: Mapping[str, str] = field(default_factory=dict)
-    refuses: bool = False
+    needs: frozenset[Need] = frozenset()
+    least: int = 1
+    how: str = ""
+    sees: str = ""
+    planned: str = ""
 
-    def applies(self, backend: str, published: bool = False) -> str | None:  # noqa: FBT001
-        """None, or the reason why it cannot be done to this backend. published: by `infra.reach.needs_published`."""
-        if published and self.refuses:
-            return "through a published port a refused connection is accepted first"
-        return self.unfit.get(backend)
+    def applies(self, backend: str, world: World = OURS) -> str | None:
+        """None, or the reason why it cannot be done to this backend in this world."""
+        if backend in self.unfit:
+            return self.unfit[backend]
+        if (there_are := len(members(backend))) < self.least:
+            return f"it takes {self.least} nodes, and here {'is' if there_are == 1 else 'are'} {there_are}"
+        return next((reason for need, reason in world.missing.items() if need in self.needs), None)
+
+
+class Nobody(Failed):
+    """There is nobody in the role that a fault is aimed at. While another fault is on that is no error."""
 
 
 def leader(target: Target) -> Node:
-    """Who leads at this moment; waits for an election that is on. Raises Failed when there is none."""
+    """Who leads at this moment; waits for an election that is on. Raises Nobody when there is none."""
     found: list[Node] = []
 
     def found_one() -> bool:
@@ -94,54 +139,46 @@ def leader(target: Target) -> Node:
         found.extend([node] if node else [])
         return bool(found)
 
-    if not target.clock.wait(EFFECT_WITHIN, found_one, LOOK_EVERY):
-        raise Failed(f"{target.backend} has no leader to be hit")
+    if not target.clock.wait(EFFECT_WITHIN if target.alone else MASKED_FOR, found_one, LOOK_EVERY):
+        raise Nobody(f"{target.backend} has no leader to be hit")
     return found[-1]
 
 
 def await_successor(target: Target, old: Node) -> str:
     """Wait until the other nodes follow one of themselves; "", or a remark that they did not."""
+    if len(target.cluster.nodes) == 1:
+        return ""
 
     def succeeded() -> bool:
         healths = [None if node is old else node.health() for node in target.cluster.nodes]
         return probes.leader(target.backend, healths) is not None
 
-    return (
-        ""
-        if target.clock.wait(EFFECT_WITHIN, succeeded, LOOK_EVERY)
-        else f"; no successor within {EFFECT_WITHIN:.0f} s"
-    )
-
-
-def heal_links(target: Target) -> None:
-    """Undo every cut and delay. Steps of a plan never overlap, so nothing of another fault is undone."""
-    target.links.heal_all()
-    await_whole(target)
-
-
-def heal_servers(target: Target) -> None:
-    """Resume who is paused, start who is stopped."""
-    for node in target.cluster.nodes:
-        node.resume()
-        if node.state() == "stopped":
-            node.start()
-    await_whole(target)
+    patience = EFFECT_WITHIN if target.alone else MASKED_FOR
+    return "" if target.clock.wait(patience, succeeded, LOOK_EVERY) else f"; no successor within {patience:.0f} s"
 
 
 def heal_everything(target: Target) -> None:
-    """All of it, each even if another fails; what fails last is raised."""
+    """All of it, each even if another fails, and wait until all is whole; what fails last is raised."""
     with ExitStack() as stack:
-        stack.callback(heal_servers, target)
-        stack.callback(target.links.heal_all)
+        stack.callback(await_whole, target)
+        stack.callback(target.environment.heal)
         stack.callback(target.actors.release_all)
 
 
 def await_whole(target: Target) -> None:
-    """Wait until every link answers and all members serve and follow one leader. Raises Failed."""
+    """Wait until every link answers and all members serve and follow one leader. Raises Failed.
+
+    Who ended by itself, as a server does that finds its disk full or none of its peers, is started again.
+    A failover that could not be undone while other faults were on is undone first.
+    """
+    if target.backend == "redis" and (pair := target.environment.failover()):
+        pair.fail_back()
     endpoints = list(target.endpoints.values())
 
     def whole() -> bool:
         if not target.cluster.ready():
+            for node in target.cluster.nodes:
+                node.revive()
             return False
         answers = probe.ask_all(target.backend, endpoints, patience=1.0)
         return all(answer is Answer.ANSWERED for answer in answers)
@@ -171,7 +208,7 @@ def checked_nodes(names: object, known: Sequence[str], most: int) -> tuple[str, 
 
 def some_nodes(rng: random.Random, backend: str, most: int) -> list[str]:
     """Up to `most` nodes at random. Of redis the first, where the single-node lock lives, is always among them."""
-    names = MEMBERS[backend]
+    names = members(backend)
     count = rng.randint(1, most)
     if backend == "redis":
         return [names[0], *sorted(rng.sample(names[1:], count - 1))]

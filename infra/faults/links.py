@@ -1,27 +1,24 @@
-"""Faults on links: cut refuses, drops or holds (see `infra.links`), slow delays.
+"""Cuts of clients from nodes. See `infra.links` for what refuse, drop and hold do.
 
-A cut between a client group and nodes counts as applied when a fresh question through it is refused (refuse) or gets
-no answer (drop, hold). A cut between nodes, which no question from outside can pass, counts as applied when Toxiproxy
-shows it and the others notice: they elect another leader, or the lonely node stops serving.
+A cut counts as applied when a fresh question through it is refused (refuse) or gets no answer (drop, hold).
 """
 
 from __future__ import annotations
 
-import time
+import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
-from infra.faults import fault, probe
-from infra.faults.fault import EFFECT_WITHIN, LEADERS, LOOK_EVERY, PROVEN_WITHIN, Fault
-from infra.faults.probe import Answer
+from infra.faults import fault, proof
+from infra.faults.fault import Fault
+from infra.faults.proof import DOWN, SHOWS
 from infra.faults.target import Hit
 from infra.links import Cut
-from infra.machine import Failed
-from infra.star import GROUPS, MEMBERS, client
+from infra.star import GROUPS, client, members
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from infra.faults.fault import Options
     from infra.faults.target import Target
@@ -29,14 +26,20 @@ if TYPE_CHECKING:
 CUT_FOR: Final = 2.0
 """Seconds; longer than the shortest TTL."""
 
-NOTICED_FOR: Final = 1.5
-"""Seconds that a cut between nodes goes on after the others have noticed."""
+ALL_GROUPS: Final = tuple(map(client, GROUPS))
 
-LATENCIES: Final = (20, 60)
-"""ms each way, least and most: a round trip of 40-150 ms stays below every election and request timeout."""
+NO_PARTS: Final = {"postgres": "a single server is lost as a whole or not at all"}
 
-_SHOWS: Final = {Cut.REFUSE: Answer.CLOSED, Cut.DROP: Answer.SILENT, Cut.HOLD: Answer.SILENT}
-_GROUPS: Final = tuple(map(client, GROUPS))
+HOW: Final[Mapping[Cut, str]] = {
+    Cut.REFUSE: "Toxiproxy: proxies disabled",
+    Cut.DROP: "Toxiproxy: timeout 0, bytes vanish",
+    Cut.HOLD: "Toxiproxy: latency of a day, bytes are kept",
+}
+SEES: Final[Mapping[Cut, str]] = {
+    Cut.REFUSE: "connection closed, then refused",
+    Cut.DROP: "silence; at the heal the connection ends, and what was sent never arrives",
+    Cut.HOLD: "silence; at the heal everything arrives late, and the connection lives on",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,104 +52,78 @@ class CutClients:
 
     def describe(self) -> str:
         """See `Injury`."""
-        return f"cut clients {_listed(self.groups)} from {_listed(self.nodes)} ({self.how})"
+        return f"cut {self._said()} ({self.how})"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by questions through each of the links."""
+        return CutApart(self.how, tuple((group, self.nodes) for group in self.groups), self._said()).apply(target)
+
+    def heal(self, target: Target) -> None:
+        """Proven by questions through each of the links."""
+        heal_clients(target, [(group, node) for group in self.groups for node in self.nodes])
+
+    def _said(self) -> str:
+        return f"clients {listed(self.groups)} from {listed(self.nodes)}"
+
+
+@dataclass(frozen=True, slots=True)
+class CutApart:
+    """Each client group from nodes of its own. said: for people: "clients ... from ..."."""
+
+    how: Cut
+    lost: tuple[tuple[str, tuple[str, ...]], ...]
+    said: str
+
+    def describe(self) -> str:
+        """See `Injury`."""
+        return f"cut {self.said} ({self.how})"
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by questions through each of the links."""
         begun = target.clock.now()
-        pairs = [(group, node) for group in self.groups for node in self.nodes]
-        for group, node in pairs:
-            target.links.cut(group, node, self.how)
-        endpoints = [target.endpoints[pair] for pair in pairs]
-        if not target.clock.wait(
-            PROVEN_WITHIN, lambda: set(probe.ask_all(target.backend, endpoints)) == {_SHOWS[self.how]}
-        ):
-            raise Failed(f"{_listed(self.groups)} are cut from {_listed(self.nodes)}, but questions still pass")
-        said = f"clients {_listed(self.groups)} from {_listed(self.nodes)}"
-        return [Hit("cut", said, begun, target.clock.now())]
+        with target.links.together():
+            for group, node in self._pairs():
+                target.links.cut(group, node, self.how, target.by)
+        proof.await_cut(target, self._pairs(), SHOWS[self.how])
+        return [Hit("cut", self.said, begun, target.clock.now())]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
-        fault.heal_links(target)
+        """Proven by questions through each of the links."""
+        heal_clients(target, self._pairs())
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        return [(group, node) for group, nodes in self.lost for node in nodes]
 
 
 @dataclass(frozen=True, slots=True)
-class Isolate:
-    """One node from its peers, while clients still reach it: the leader, or the n-th follower."""
+class LoseOneWay:
+    """The bytes of one direction between a client group and all nodes: its requests, or the replies to them."""
 
-    how: Cut
-    follower: int | None = None
-
-    def describe(self) -> str:
-        """See `Injury`."""
-        whom = "the leader" if self.follower is None else f"follower {self.follower + 1}"
-        return f"isolate {whom} from its peers ({self.how}) until they notice, and"
-
-    def apply(self, target: Target) -> Sequence[Hit]:
-        """Proven by Toxiproxy's state, and by what the nodes make of it."""
-        victim = leader = fault.leader(target)
-        if self.follower is not None:
-            victim = [node for node in target.cluster.nodes if node is not leader][self.follower]
-        peers = [node.name for node in target.cluster.nodes if node is not victim]
-        begun = target.clock.now()
-        for peer in peers:
-            target.links.cut(victim.name, peer, self.how)
-        if victim is leader:
-            remark = fault.await_successor(target, victim)
-        else:
-            lonely = target.clock.wait(EFFECT_WITHIN, lambda: victim.health() is None, LOOK_EVERY)
-            remark = "" if lonely else f"; it still serves after {EFFECT_WITHIN:.0f} s"
-        role = "leader" if victim is leader else "follower"
-        return [Hit("cut", f"{victim.name} ({role}) from {_listed(peers)}{remark}", begun, target.clock.now())]
-
-    def heal(self, target: Target) -> None:
-        """See `Injury`."""
-        fault.heal_links(target)
-
-
-@dataclass(frozen=True, slots=True)
-class Slow:
-    """Every link of the backend, of clients and of peers. ms each way."""
-
-    latency: int
-    jitter: int
-
-    @classmethod
-    def make(cls, options: Options) -> Self:
-        """Raises ValueError."""
-        fault.only(options, "latency_ms", "jitter_ms")
-        for name, value in options.items():
-            if type(value) is not int or not 0 <= value <= 10_000:
-                raise ValueError(f"{name}: must be a number of milliseconds from 0 to 10000, not {value!r}")
-        if options["jitter_ms"] > options["latency_ms"]:
-            raise ValueError("jitter_ms: must not be more than latency_ms")
-        return cls(options["latency_ms"], options["jitter_ms"])
+    group: str
+    requests: bool
 
     def describe(self) -> str:
         """See `Injury`."""
-        return f"slow all links by {self.latency} ± {self.jitter} ms each way"
+        return f"lose {self._said()}"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Proven by the time that a question takes through the link that was slowed last."""
+        """Proven by questions through each of the links. That the others arrive only a test can see."""
         begun = target.clock.now()
         nodes = [node.name for node in target.cluster.nodes]
-        pairs = [(group, node) for group in target.groups for node in nodes]
-        peers = [(a, b) for a in nodes for b in nodes if a < b] if target.backend in LEADERS else []
-        for a, b in peers + pairs:
-            target.links.slow(a, b, self.latency, self.jitter)
-
-        def shows() -> bool:
-            asked = time.monotonic()
-            answer = probe.ask(target.backend, target.endpoints[pairs[-1]], patience=30.0)
-            return answer is Answer.ANSWERED and time.monotonic() - asked >= 2 * (self.latency - self.jitter) / 1000
-
-        if not target.clock.wait(PROVEN_WITHIN, shows):
-            raise Failed("links are slowed, but answers come as fast as before")
-        return [Hit("slow", f"all links of {target.backend}", begun, target.clock.now())]
+        with target.links.together():
+            for node in nodes:
+                ends = (self.group, node) if self.requests else (node, self.group)
+                target.links.block(*ends, Cut.DROP, target.by)
+        shows = SHOWS[Cut.DROP] if self.requests else DOWN
+        proof.await_cut(target, [(self.group, node) for node in nodes], shows)
+        return [Hit("cut", self._said(), begun, target.clock.now())]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
-        fault.heal_links(target)
+        """Proven by questions through each of the links."""
+        heal_clients(target, [(self.group, node.name) for node in target.cluster.nodes])
+
+    def _said(self) -> str:
+        return f"all requests of clients {self.group}" if self.requests else f"all replies to clients {self.group}"
 
 
 def cut_client(how: Cut) -> Fault:
@@ -154,96 +131,134 @@ def cut_client(how: Cut) -> Fault:
 
     def make(backend: str, options: Options) -> CutClients:
         fault.only(options, "group")
-        if options["group"] not in _GROUPS:
-            raise ValueError(f"group: must be one of {_listed(_GROUPS)}, not {options['group']!r}")
-        return CutClients(how, (options["group"],), MEMBERS[backend])
+        return CutClients(how, (checked_group(options),), members(backend))
 
     return Fault(
         f"cut-client-{how}",
         "cut",
         f"one group of clients loses all nodes ({how})",
         make,
-        choose=lambda rng, _: {"group": rng.choice(_GROUPS)},
-        refuses=how is Cut.REFUSE,
+        choose=some_group,
         seconds=CUT_FOR,
+        needs=frozenset({"client-links", "refusal"}) if how is Cut.REFUSE else frozenset({"client-links"}),
+        how=HOW[how],
+        sees=SEES[how],
     )
 
 
-def cut_minority(how: Cut) -> Fault:
-    """All clients from a minority of the nodes."""
+def cut_part(name: str, groups: str, part: str) -> Fault:
+    """Clients from a part of the nodes, which then drop their bytes. groups: one, all; part: minority, majority."""
 
-    def minority(backend: str) -> int:
-        return (len(MEMBERS[backend]) - 1) // 2
+    def bounds(backend: str) -> tuple[int, int]:
+        nodes = len(members(backend))
+        return (1, (nodes - 1) // 2) if part == "minority" else (nodes // 2 + 1, nodes - 1)
 
     def make(backend: str, options: Options) -> CutClients:
-        fault.only(options, "nodes")
-        return CutClients(how, _GROUPS, fault.checked_nodes(options["nodes"], MEMBERS[backend], minority(backend)))
+        fault.only(options, *(["group"] if groups == "one" else []), "nodes")
+        least, most = bounds(backend)
+        nodes = fault.checked_nodes(options["nodes"], members(backend), most)
+        if len(nodes) < least:
+            raise ValueError(f"nodes: must be at least {least} different nodes, not {options['nodes']!r}")
+        return CutClients(Cut.DROP, (checked_group(options),) if groups == "one" else ALL_GROUPS, nodes)
 
+    def choose(rng: random.Random, backend: str) -> Options:
+        least, most = bounds(backend)
+        group = some_group(rng, backend) if groups == "one" else {}
+        names = members(backend)
+        count = rng.randint(least, most)
+        # Of redis always the first, where the single-node lock lives.
+        first, others = (names[:1], names[1:]) if backend == "redis" else ((), names)
+        return {**group, "nodes": sorted([*first, *rng.sample(others, count - len(first))])}
+
+    who = "one group of clients loses" if groups == "one" else "all clients lose"
     return Fault(
-        f"cut-minority-{how}",
+        name,
         "cut",
-        f"all clients lose a minority of the nodes ({how})",
+        f"{who} a {part} of the nodes (drop)",
         make,
-        choose=lambda rng, backend: {"nodes": fault.some_nodes(rng, backend, minority(backend))},
-        seconds=CUT_FOR,
-        unfit={"postgres": "a single server has no minority"},
-    )
-
-
-def cut_nodes(how: Cut) -> Fault:
-    """One follower from its peers."""
-
-    def make(backend: str, options: Options) -> Isolate:
-        fault.only(options, "follower")
-        most = len(MEMBERS[backend]) - 2
-        if type(options["follower"]) is not int or not 0 <= options["follower"] <= most:
-            raise ValueError(f"follower: must be a number from 0 to {most}, not {options['follower']!r}")
-        return Isolate(how, options["follower"])
-
-    return Fault(
-        f"cut-nodes-{how}",
-        "cut",
-        f"a follower loses its peers, not its clients ({how})",
-        make,
-        choose=lambda rng, backend: {"follower": rng.randrange(len(MEMBERS[backend]) - 1)},
-        seconds=NOTICED_FOR,
-        unfit={"redis": "five independent servers have no peers", "postgres": "a single server has no peers"},
-    )
-
-
-def isolate_leader(how: Cut) -> Fault:
-    """The leader from its peers."""
-
-    def make(_: str, options: Options) -> Isolate:
-        fault.only(options)
-        return Isolate(how)
-
-    return Fault(
-        f"isolate-leader-{how}",
-        "cut",
-        f"the leader loses its peers, not its clients ({how})",
-        make,
-        seconds=NOTICED_FOR,
-        unfit={"redis": "five independent servers have no leader", "postgres": "a single server has no leader"},
-    )
-
-
-def slow_links() -> Fault:
-    """Every link of the backend."""
-
-    def choose(rng: random.Random, _: str) -> Options:
-        latency = rng.randint(*LATENCIES)
-        return {"latency_ms": latency, "jitter_ms": latency // 4}
-
-    return Fault(
-        "slow-links",
-        "slow",
-        "every link of the backend becomes slow",
-        lambda _, options: Slow.make(options),
         choose=choose,
         seconds=CUT_FOR,
+        unfit=NO_PARTS,
+        least=3,
+        needs=frozenset({"client-links"}),
+        how=HOW[Cut.DROP],
+        sees=f"a {part} of the nodes is silent",
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def cut_apart() -> Fault:
+    """Each group from another set of nodes."""
+
+    def make(backend: str, options: Options) -> CutApart:
+        fault.only(options, "nodes")
+        told, known = options["nodes"], members(backend)
+        if not isinstance(told, dict) or sorted(told) != sorted(ALL_GROUPS):
+            raise ValueError(f"nodes: must be lists of nodes for {listed(ALL_GROUPS)}, not {told!r}")
+        lost = tuple((group, fault.checked_nodes(told[group], known, len(known) - 1)) for group in ALL_GROUPS)
+        if len({frozenset(nodes) for _, nodes in lost}) < len(lost):
+            raise ValueError(f"nodes: must be other nodes for each group, not {told!r}")
+        said = "; ".join(f"{group} from {listed(nodes)}" for group, nodes in lost)
+        return CutApart(Cut.DROP, lost, f"clients {said}")
+
+    def choose(rng: random.Random, backend: str) -> Options:
+        names = members(backend)
+        sets = [some for count in range(1, len(names)) for some in itertools.combinations(names, count)]
+        return {"nodes": dict(zip(ALL_GROUPS, map(list, rng.sample(sets, len(ALL_GROUPS))), strict=True))}
+
+    return Fault(
+        "cut-clients-apart",
+        "cut",
+        "each group of clients loses other nodes (drop)",
+        make,
+        choose=choose,
+        seconds=CUT_FOR,
+        unfit=NO_PARTS,
+        least=3,
+        needs=frozenset({"client-links"}),
+        how=HOW[Cut.DROP],
+        sees="some nodes are silent, and others for other clients",
+    )
+
+
+def lose(what: str) -> Fault:
+    """The requests of one group, or the replies to them."""
+
+    def make(_: str, options: Options) -> LoseOneWay:
+        fault.only(options, "group")
+        return LoseOneWay(checked_group(options), what == "requests")
+
+    return Fault(
+        f"lose-{what}",
+        "cut",
+        f"all {what} of one group of clients are lost",
+        make,
+        choose=some_group,
+        seconds=CUT_FOR,
+        needs=frozenset({"client-links"}),
+        how="Toxiproxy: timeout 0, one direction",
+        sees="silence; nothing was done" if what == "requests" else "silence; all of it was done",
+    )
+
+
+def heal_clients(target: Target, pairs: Sequence[tuple[str, str]]) -> None:
+    """Undo what was done to these links (group, node), and prove it."""
+    target.links.lift(target.by)
+    proof.await_answers(target, pairs)
+
+
+def some_group(rng: random.Random, _: str) -> Options:
+    """The option `group`."""
+    return {"group": rng.choice(ALL_GROUPS)}
+
+
+def checked_group(options: Options) -> str:
+    """The option `group`. Raises ValueError."""
+    group = options["group"]
+    if group not in ALL_GROUPS:
+        raise ValueError(f"group: must be one of {listed(ALL_GROUPS)}, not {group!r}")
+    return str(group)
+
+
+def listed(names: Sequence[str]) -> str:
+    """For people."""
     return ", ".join(names)

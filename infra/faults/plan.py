@@ -3,8 +3,9 @@
 A plan is fixed before the run: whatever was left to chance is drawn from the seed and stored resolved, so that a plan
 read back from its file does the same again. Only who leads and who holds is found out at the moment of impact.
 
-    {"name": "isolate-leader-drop", "backend": "etcd", "seed": 7,
-     "steps": [{"fault": "isolate-leader-drop", "after": 1.0, "for": 1.5, "options": {}}]}
+    {"name": "isolate-leader-drop+freeze-holder", "backend": "etcd", "seed": 7,
+     "steps": [{"fault": "isolate-leader-drop", "after": 1.0, "for": 1.5, "options": {}},
+               {"fault": "freeze-holder", "after": 0.5, "for": 3.2, "options": {}, "beside": true}]}
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ MOST_SECONDS: Final = 3600.0
 AFTER: Final = (0.6, 1.2)
 """Seconds before a step, least and most: time in which the lock works as it should."""
 
-MORE: Final = 1.0
-"""Seconds before each further step of a plan and between its cycles."""
+BESIDE: Final = (0.0, 1.5)
+"""Seconds from one fault to the next that overlaps it, least and most."""
+
+TOGETHER: Final = "+"
+"""Joins the names of faults that overlap."""
 
 
 class BadPlan(ValueError):
@@ -40,15 +44,17 @@ class BadPlan(ValueError):
 class Step:
     """One fault of a plan.
 
-    after    seconds from the end of the step before, or from the start of the cycle.
+    after    seconds from the end of all that came before, or from the start of the cycle.
     for_     seconds between the proof that it is applied and the start of its heal.
     options  what the fault needs to know, as it chose it.
+    beside   it overlaps the step before: `after` counts from the moment at which that one was applied.
     """
 
     fault: str
     after: float
     for_: float
     options: Mapping[str, Any]
+    beside: bool = False
 
     def injury(self, backend: str) -> Injury:
         """The fault with its choices made. Raises ValueError("option: what is wrong")."""
@@ -57,7 +63,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps one after the other, never two at once; run again from the first until the trial has what it needs."""
+    """Steps, one after the other or side by side; run again from the first until the trial has what it needs."""
 
     name: str
     backend: str
@@ -71,13 +77,12 @@ class Plan:
 
     def describe(self) -> list[str]:
         """For people, a line a step: "after 0.9 s: cut clients c2 from all nodes (drop) for 2.0 s"."""
-        if not self.steps:
-            return ["no fault"]
-        return [
-            f"{'after' if number == 0 else 'then, after'} {step.after:.1f} s: "
-            f"{step.injury(self.backend).describe()}" + (f" for {step.for_:.1f} s" if step.for_ else "")
-            for number, step in enumerate(self.steps)
-        ]
+        lines = []
+        for number, step in enumerate(self.steps):
+            when = "after" if number == 0 else "meanwhile, after" if step.beside else "then, after"
+            long = f" for {step.for_:.1f} s" if step.for_ else ""
+            lines.append(f"{when} {step.after:.1f} s: {step.injury(self.backend).describe()}{long}")
+        return lines or ["no fault"]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, for `from_json`."""
@@ -87,6 +92,7 @@ class Plan:
             "seed": self.seed,
             "steps": [
                 {"fault": step.fault, "after": step.after, "for": step.for_, "options": dict(step.options)}
+                | ({"beside": True} if step.beside else {})
                 for step in self.steps
             ],
         }
@@ -105,6 +111,8 @@ class Plan:
         if not isinstance(told["steps"], list):
             raise BadPlan(f"steps: must be a list, not {told['steps']!r}")
         steps = tuple(_step(step, f"steps[{number}]", backend) for number, step in enumerate(told["steps"]))
+        if steps and steps[0].beside:
+            raise BadPlan("steps[0].beside: there is no step before the first")
         return cls(told["name"], backend, told["seed"], steps)
 
 
@@ -117,26 +125,44 @@ def parse(text: str) -> Plan:
     return Plan.from_json(data)
 
 
-def compile_plan(fault_names: Sequence[str], seed: int, backend: str, ttl: float) -> Plan:
-    """The plan that does these faults once each, in this order. ttl: the longest of the lanes, in seconds.
+def fault_names(column: str) -> tuple[str, ...]:
+    """The faults of `a+b`, which overlap."""
+    return tuple(column.split(TOGETHER))
 
-    Raises BadPlan for a fault that does not exist or does not apply to the backend.
+
+def compile_plan(fault_names: Sequence[str], seed: int, backend: str, ttl: float) -> Plan:
+    """The plan that does these faults once each, each beginning while those before it go on.
+
+    ttl: the longest of the lanes, in seconds. Raises BadPlan for a fault that does not exist, does not apply to the
+    backend, or needs a plan that says more.
     """
     names = [name for name in fault_names if name != NO_FAULT]
-    plan_name = "+".join(names) or NO_FAULT
+    plan_name = TOGETHER.join(names) or NO_FAULT
     rng = random.Random(f"{seed}:{plan_name}")
-    steps = []
-    for number, name in enumerate(names):
-        _check_applies(name, backend, "fault")
-        fault = FAULTS[name]
-        options = fault.choose(rng, backend) if fault.choose else {}
-        after = round(rng.uniform(*AFTER), 2) if number == 0 else MORE
-        steps.append(Step(name, after, round(fault.seconds + fault.ttls * ttl, 3), options))
-    return Plan(plan_name, backend, seed, tuple(steps))
+    steps = tuple(_drawn(rng, name, backend, ttl, beside=number > 0) for number, name in enumerate(names))
+    return Plan(plan_name, backend, seed, steps)
+
+
+def random_plan(seed: int, backend: str, ttl: float, most: int = 3) -> Plan:
+    """Up to `most` overlapping faults, whichever can be done to the backend; ttl as in `compile_plan`."""
+    rng = random.Random(f"{seed}:{backend}")
+    there_are = [name for name, fault in FAULTS.items() if not (fault.planned or fault.applies(backend))]
+    names = rng.sample(there_are, rng.randint(1, most))
+    return compile_plan(names, seed, backend, ttl)
+
+
+def _drawn(rng: random.Random, name: str, backend: str, ttl: float, *, beside: bool) -> Step:
+    _check_applies(name, backend, "fault")
+    fault = FAULTS[name]
+    if fault.planned:
+        raise BadPlan(f"fault: {name} {fault.planned}")
+    options = fault.choose(rng, backend) if fault.choose else {}
+    after = round(rng.uniform(*(BESIDE if beside else AFTER)), 2)
+    return Step(name, after, round(fault.seconds + fault.ttls * ttl, 3), options, beside)
 
 
 def _step(data: object, where: str, backend: str) -> Step:
-    told = _fields(data, where, ("fault", "after", "for", "options"))
+    told = _fields(data, where, ("fault", "after", "for", "options"), optional=("beside",))
     _check_applies(told["fault"], backend, f"{where}.fault")
     for name in ("after", "for"):
         seconds = told[name]
@@ -144,7 +170,10 @@ def _step(data: object, where: str, backend: str) -> Step:
             raise BadPlan(f"{where}.{name}: must be seconds from 0 to {MOST_SECONDS:.0f}, not {seconds!r}")
     if not isinstance(told["options"], dict):
         raise BadPlan(f"{where}.options: must be an object, not {told['options']!r}")
-    step = Step(told["fault"], float(told["after"]), float(told["for"]), dict(told["options"]))
+    beside = told.get("beside", False)
+    if type(beside) is not bool:
+        raise BadPlan(f"{where}.beside: must be true or false, not {beside!r}")
+    step = Step(told["fault"], float(told["after"]), float(told["for"]), dict(told["options"]), beside)
     try:
         step.injury(backend)
     except ValueError as error:
@@ -159,14 +188,14 @@ def _check_applies(name: object, backend: str, where: str) -> None:
         raise BadPlan(f"{where}: {name} does not apply to {backend}: {reason}")
 
 
-def _fields(data: object, where: str, names: Sequence[str]) -> dict[str, Any]:
-    """Exactly these fields of an object. Raises BadPlan."""
+def _fields(data: object, where: str, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
+    """Exactly these fields of an object, and maybe the optional ones. Raises BadPlan."""
     if not isinstance(data, dict):
         raise BadPlan(f"{where}: must be an object, not {data!r}")
     for name in names:
         if name not in data:
             raise BadPlan(f"{where}.{name}: is missing")
     for name in data:
-        if name not in names:
-            raise BadPlan(f"{where}.{name}: there is no such field; there are {', '.join(names)}")
+        if name not in (*names, *optional):
+            raise BadPlan(f"{where}.{name}: there is no such field; there are {', '.join((*names, *optional))}")
     return data

@@ -6,12 +6,18 @@ The question is the shortest that a backend answers whatever its state, so that 
 from __future__ import annotations
 
 import socket
+import struct
+import time
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from infra.access import OPEN, Access
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+T = TypeVar("T")
 
 QUESTIONS: Final[Mapping[str, bytes]] = {
     "redis": b"PING\r\n",
@@ -24,6 +30,10 @@ PATIENCE: Final = 0.25
 """Seconds without a byte that count as silence; an answer takes 1-2 ms."""
 
 
+_ACCESS: Final[dict[str, Access]] = {}
+"""`host:port` -> how what is behind it is spoken to, where that is not in the clear (infra/beside.py)."""
+
+
 class Answer(StrEnum):
     """What became of the question."""
 
@@ -32,22 +42,103 @@ class Answer(StrEnum):
     SILENT = "silent"
 
 
+def learn(endpoints: Iterable[str], access: Access) -> None:
+    """From now on speak to these as `access` says."""
+    _ACCESS.update(dict.fromkeys(endpoints, access))
+
+
+def forget(endpoints: Iterable[str]) -> None:
+    """Nobody is behind these any more."""
+    for endpoint in endpoints:
+        _ACCESS.pop(endpoint, None)
+
+
+def long_question(backend: str, size: int) -> bytes:
+    """A question of a little more than `size` bytes that is answered, or at least refused, when all of it is there."""
+    padding = b"x" * size
+    match backend:
+        case "redis":
+            return b"EXISTS " + padding + b"\r\n"
+        case "etcd":
+            return b"GET /version HTTP/1.0\r\nX-Padding: " + padding + b"\r\n\r\n"
+        case "zookeeper":  # to go on with a session that never was
+            asked = struct.pack(">iqiqi", 0, 0, 2000, 1, size) + padding + b"\0"
+            return struct.pack(">i", len(asked)) + asked
+        case "postgres":
+            asked = struct.pack(">i", 3 << 16) + b"user\0postgres\0application_name\0" + padding + b"\0\0"
+            return struct.pack(">i", 4 + len(asked)) + asked
+    raise KeyError(backend)
+
+
 def ask(backend: str, endpoint: str, patience: float = PATIENCE) -> Answer:
     """Connect to `host:port` and ask. CLOSED: refused, reset, or ended without a byte."""
-    host, _, port = endpoint.rpartition(":")
+    return _converse(backend, endpoint, patience, QUESTIONS[backend])[0]
+
+
+def ask_all(backend: str, endpoints: Sequence[str], patience: float = PATIENCE) -> list[Answer]:
+    """All of them at once: silence costs its patience only once."""
+    return at_once(endpoints, lambda endpoint: ask(backend, endpoint, patience))
+
+
+def timed(backend: str, endpoint: str, patience: float, size: int = 0) -> tuple[Answer, float]:
+    """The same, and the seconds from the question, of about `size` bytes, to the first byte of its answer."""
+    return _converse(backend, endpoint, patience, long_question(backend, size) if size else QUESTIONS[backend])
+
+
+def timed_end(backend: str, endpoint: str, patience: float) -> tuple[Answer, float]:
+    """Ask, say that nothing else will come, and wait for the end: the seconds from the question to that.
+
+    Every such server ends a connection when its client does, some of them as soon as they have answered.
+    """
+    asked = time.monotonic()
     try:
-        with socket.create_connection((host, int(port)), timeout=patience) as connection:
+        with connect(backend, endpoint, patience) as connection:
+            asked = time.monotonic()
             connection.sendall(QUESTIONS[backend])
-            return Answer.ANSWERED if connection.recv(1) else Answer.CLOSED
+            if (first := answer(connection)) is Answer.ANSWERED:
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(4096):
+                    pass
+            return first, time.monotonic() - asked
+    except TimeoutError:
+        return Answer.SILENT, time.monotonic() - asked
+    except OSError:
+        return Answer.CLOSED, time.monotonic() - asked
+
+
+def answer(connection: socket.socket) -> Answer:
+    """What comes through a connection within its own patience."""
+    try:
+        return Answer.ANSWERED if connection.recv(1) else Answer.CLOSED
     except TimeoutError:
         return Answer.SILENT
     except OSError:
         return Answer.CLOSED
 
 
-def ask_all(backend: str, endpoints: Sequence[str], patience: float = PATIENCE) -> list[Answer]:
-    """All of them at once: silence costs its patience only once."""
+def connect(backend: str, endpoint: str, patience: float = PATIENCE) -> socket.socket:
+    """A connection to `host:port`, encrypted where that is asked for. Raises OSError."""
+    # PostgreSQL's question comes before any encryption.
+    access = OPEN if backend == "postgres" else _ACCESS.get(endpoint, OPEN)
+    return access.connect(endpoint, patience)
+
+
+def at_once(endpoints: Sequence[str], ask: Callable[[str], T]) -> list[T]:
+    """The question to all of them at the same time."""
     if not endpoints:
         return []
     with ThreadPoolExecutor(max_workers=len(endpoints)) as pool:
-        return list(pool.map(lambda endpoint: ask(backend, endpoint, patience), endpoints))
+        return list(pool.map(ask, endpoints))
+
+
+def _converse(backend: str, endpoint: str, patience: float, question: bytes) -> tuple[Answer, float]:
+    asked = time.monotonic()
+    try:
+        with connect(backend, endpoint, patience) as connection:
+            asked = time.monotonic()
+            connection.sendall(question)
+            return answer(connection), time.monotonic() - asked
+    except TimeoutError:
+        return Answer.SILENT, time.monotonic() - asked
+    except OSError:
+        return Answer.CLOSED, time.monotonic() - asked

@@ -1,20 +1,23 @@
-"""Runs a plan against a target: apply, hold, heal, step by step, and keeps what was done when.
+"""Runs a plan against a target: apply, hold, heal, and keeps what was done when.
 
-A plan is run in cycles until the trial has seen what it needs. Whatever happens on the way, everything is healed:
-by the step's own heal, and by `final_heal` when anything was raised.
+A plan is run in cycles until the trial has seen what it needs. Faults overlap, but there is one change at a time:
+while one is being applied or healed the next waits. Whatever happens on the way, everything is healed: by the step's
+own heal, and by `final_heal` when anything was raised.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from collections import deque
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from infra.faults import fault
-from infra.faults.plan import MORE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator, Sequence
 
+    from infra.faults.fault import Injury
     from infra.faults.plan import Plan, Step
     from infra.faults.target import Hit, Kind, Target
 
@@ -42,38 +45,27 @@ class Runner:
         self._plan = plan
         self._target = target
         self._records: list[Record] = []
+        self._keys = itertools.count(1)
 
     @property
     def records(self) -> tuple[Record, ...]:
         """What was done so far; a fault appears when it has been healed."""
         return tuple(self._records)
 
-    def run(self, until: Callable[[], bool], seconds: float) -> int:
-        """Cycles until the condition holds after one, or `seconds` have passed; how many. At least one.
-
-        A plan without steps waits for the condition. Raises Failed or Stopped, after healing everything.
-        """
-        clock = self._target.clock
-        deadline = clock.now() + int(seconds * 1e9)
-        cycles = 0
-        while True:
-            if self._plan.steps:
-                self.cycle()
-            cycles += 1
-            left = (deadline - clock.now()) / 1e9
-            pause = min(MORE, left) if self._plan.steps else left
-            if left <= 0 or clock.wait(pause, until) or clock.now() >= deadline:
-                return cycles
-
     def cycle(self) -> None:
         """Every step of the plan once. Raises Failed or Stopped, after healing everything."""
-        for step in self._plan.steps:
+        on: list[_On] = []
+        try:
+            for group in _groups(self._plan.steps):
+                self._overlapping(group, on)
+        except BaseException:
+            healing = self._target.clock.now()
             try:
-                self._target.clock.wait(step.after)
-                self._take(step)
-            except BaseException:
                 self.final_heal()
-                raise
+            finally:
+                for one in on:
+                    self._note(one, healing)
+            raise
 
     def final_heal(self) -> None:
         """Let every worker go on, heal every link, resume or start every node, and prove that all is whole.
@@ -82,30 +74,86 @@ class Runner:
         """
         fault.heal_everything(self._target)
 
-    def _take(self, step: Step) -> None:
-        injury, clock = step.injury(self._plan.backend), self._target.clock
-        hits: list[Hit] = []
+    def _overlapping(self, group: Sequence[Step], on: list[_On]) -> None:
+        """Steps side by side, one change at a time; `on` holds what is on at every moment, and nothing at the end."""
+        clock = self._target.clock
+        coming = deque(group)
+        begin = clock.now() + _ns(coming[0].after)
+        while coming or on:
+            first = min(on, key=lambda one: one.until, default=None)
+            if coming and (first is None or begin <= first.until):
+                self._wait_until(begin)
+                self._begin(coming.popleft(), on)
+                begin = clock.now() + _ns(coming[0].after) if coming else 0
+            elif first is not None:
+                self._wait_until(first.until)
+                self._end(first, on)
+
+    def _begin(self, step: Step, on: list[_On]) -> None:
+        target = replace(self._target, by=f"step{next(self._keys)}", alone=not on)
+        one = _On(step, step.injury(self._plan.backend), target)
+        on.append(one)
         try:
-            hits += injury.apply(self._target)
-            if hits:
-                # Counted from the last victim: a lane whose worker was caught late is frozen as long as any.
-                since = max(hit.applied for hit in hits)
-                clock.wait(max(step.for_ - (clock.now() - since) / 1e9, 0.0))
-        finally:
-            healing = clock.now()
-            injury.heal(self._target)
-            healed = clock.now()
-            self._records += [
-                Record(
-                    step.fault,
-                    hit.kind,
-                    hit.target,
-                    hit.begun,
-                    hit.applied,
-                    hit.healing or healing,
-                    hit.healed or healed,
-                    hit.owner,
-                    hit.process,
-                )
-                for hit in hits
-            ]
+            one.hits += one.injury.apply(target)
+        except fault.Nobody:
+            if target.alone:
+                raise
+        # Counted from the last victim: a lane whose worker was caught late is frozen as long as any.
+        since = max((hit.applied for hit in one.hits), default=0)
+        one.until = since + _ns(step.for_) if one.hits else target.clock.now()
+
+    def _end(self, one: _On, on: list[_On]) -> None:
+        healing = self._target.clock.now()
+        last = len(on) == 1
+        one.injury.heal(replace(one.target, alone=last))
+        if last:
+            fault.await_whole(self._target)
+        on.remove(one)
+        self._note(one, healing)
+
+    def _note(self, one: _On, healing: int) -> None:
+        healed = self._target.clock.now()
+        self._records += [
+            Record(
+                one.step.fault,
+                hit.kind,
+                hit.target,
+                hit.begun,
+                hit.applied,
+                hit.healing or healing,
+                hit.healed or healed,
+                hit.owner,
+                hit.process,
+            )
+            for hit in one.hits
+        ]
+
+    def _wait_until(self, when: int) -> None:
+        self._target.clock.wait(max((when - self._target.clock.now()) / 1e9, 0.0))
+
+
+@dataclass(slots=True)
+class _On:
+    """A fault that is on: applied, or about to be. until: ns; when it shall be healed."""
+
+    step: Step
+    injury: Injury
+    target: Target
+    until: int = 0
+    hits: list[Hit] = field(default_factory=list)
+
+
+def _groups(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    """Each step with those beside it."""
+    group: list[Step] = []
+    for step in steps:
+        if group and not step.beside:
+            yield group
+            group = []
+        group.append(step)
+    if group:
+        yield group
+
+
+def _ns(seconds: float) -> int:
+    return int(seconds * 1e9)

@@ -1,4 +1,4 @@
-"""Faults on servers: frozen for a while, or killed and started again on their data.
+"""Faults on servers: frozen for a while, killed and started again on their data, or killed and started without it.
 
 Where there is a leader it is the one that is hit, and the fault goes on for a while after the others have elected
 another. Of the five Redis servers it is the first, where the single-node lock lives, and maybe a second.
@@ -10,25 +10,31 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from infra.faults import fault, probe
-from infra.faults.fault import LEADERS, PROVEN_WITHIN, Fault
+from infra.faults.fault import LEADERS, PROVEN_WITHIN, Fault, Nobody
 from infra.faults.probe import Answer
 from infra.faults.target import Hit
 from infra.machine import Failed
-from infra.star import MEMBERS
+from infra.star import members
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from infra.faults.fault import Options
+    from infra.faults.fault import Need, Options
     from infra.faults.target import Target
     from infra.nodes import Node
 
 DOWN_FOR: Final = 1.5
 """Seconds; where a leader was hit they begin when another leads."""
 
+WIPED_FOR: Final = 0.2
+"""Seconds that a server without its data stays down; a short time, so that locks that it forgot are still held."""
+
 LEADER: Final = "leader"
 """Stands for the node that leads at the moment of impact."""
+
+FOLLOWER: Final = "follower"
+"""Stands for the first node that does not."""
 
 _MOST: Final = 2
 """Servers hit at once: a minority of Redlock's five."""
@@ -36,9 +42,9 @@ _MOST: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """Pause or kill servers."""
+    """Pause servers, kill them, or kill them and remove their data."""
 
-    kind: Literal["pause", "kill"]
+    kind: Literal["pause", "kill", "wipe"]
     nodes: tuple[str, ...]
 
     def describe(self) -> str:
@@ -49,56 +55,117 @@ class Strike:
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by the state of the container, for a pause also by its silence."""
-        return [self._strike(target, name) for name in self.nodes]
+        return [self._strike(target, node, role) for node, role in victims(target, self.nodes)]
 
     def heal(self, target: Target) -> None:
         """See `Injury`."""
-        fault.heal_servers(target)
+        for node in target.cluster.nodes:
+            node.let_go(target.by)
 
-    def _strike(self, target: Target, name: str) -> Hit:
-        node = fault.leader(target) if name == LEADER else target.node(name)
+    def _strike(self, target: Target, node: Node, role: str) -> Hit:
         begun = target.clock.now()
         if self.kind == "pause":
             _pause(target, node)
         else:
-            node.kill()
-            if node.state() != "stopped":
-                raise Failed(f"{node.name} was killed, but is {node.state()}")
-        said = node.name
-        if name == LEADER:
-            said += f" (leader){fault.await_successor(target, node)}"
-        return Hit(self.kind, said, begun, target.clock.now())
+            kill(target, node)
+        remark = fault.await_successor(target, node) if role == LEADER else ""
+        if self.kind == "wipe":
+            if remark and target.backend == "etcd":
+                # Only a majority can take the new member that starts in its place.
+                raise Nobody(f"{node.name} keeps its data{remark}")
+            node.wipe()
+        return Hit(self.kind, named(node, role) + remark, begun, target.clock.now())
+
+
+def victims(target: Target, names: Sequence[str]) -> Iterator[tuple[Node, str]]:
+    """The nodes behind names, LEADER and FOLLOWER among them, each with its role or "". Raises Nobody.
+
+    Who leads is asked once, and only where it matters.
+    """
+    leads = fault.leader(target) if LEADER in names or FOLLOWER in names else None
+    for name in names:
+        if name == LEADER and leads:
+            yield leads, LEADER
+        elif name == FOLLOWER:
+            yield next(node for node in target.cluster.nodes if node is not leads), FOLLOWER
+        else:
+            yield target.node(name), ""
+
+
+def named(node: Node, role: str) -> str:
+    """For people: "etcd2 (leader)"."""
+    return f"{node.name} ({role})" if role else node.name
+
+
+def kill(target: Target, node: Node) -> None:
+    """SIGKILL, and the proof. Raises Failed."""
+    node.kill(target.by)
+    if (state := node.state()) != "stopped":
+        raise Failed(f"{node.name} was killed, but is {state}")
 
 
 def _pause(target: Target, node: Node) -> None:
-    node.pause()
+    node.pause(target.by)
     endpoint = "{}:{}".format(*node.address)
-    if not target.clock.wait(PROVEN_WITHIN, lambda: probe.ask(target.backend, endpoint) is Answer.SILENT):
+    # Another fault may have killed it.
+    shows = {Answer.SILENT} if target.alone else {Answer.SILENT, Answer.CLOSED}
+    if not target.clock.wait(PROVEN_WITHIN, lambda: probe.ask(target.backend, endpoint) in shows):
         raise Failed(f"{node.name} was paused ({node.state()}), but still answers")
 
 
-def strike_server(kind: Literal["pause", "kill"]) -> Fault:
-    """The leader, or redis1 and maybe another."""
+def checked(backend: str, options: Options, most: int = _MOST) -> tuple[str, ...]:
+    """The option `nodes`: one role or node where there are leaders, otherwise up to `most` nodes. Raises ValueError."""
+    if backend in LEADERS:
+        return fault.checked_nodes(options["nodes"], (LEADER, *members(backend)), 1)
+    return fault.checked_nodes(options["nodes"], members(backend), most)
 
-    def known(backend: str) -> Sequence[str]:
-        return (LEADER, *MEMBERS[backend]) if backend in LEADERS else MEMBERS[backend]
+
+def some(rng: random.Random, backend: str, most: int = _MOST) -> list[str]:
+    """The leader; or the first node, where the single-node lock lives, and maybe others."""
+    if backend in LEADERS:
+        return [LEADER]
+    return fault.some_nodes(rng, backend, min(most, len(members(backend))))
+
+
+def strike_server(kind: Literal["pause", "kill", "wipe"]) -> Fault:
+    """The leader, or redis1 and maybe another."""
 
     def make(backend: str, options: Options) -> Strike:
         fault.only(options, "nodes")
-        most = 1 if backend in LEADERS else _MOST
-        return Strike(kind, fault.checked_nodes(options["nodes"], known(backend), most))
+        return Strike(kind, checked(backend, options))
 
-    def choose(rng: random.Random, backend: str) -> Options:
-        if backend in LEADERS:
-            return {"nodes": [LEADER]}
-        return {"nodes": fault.some_nodes(rng, backend, min(_MOST, len(MEMBERS[backend])))}
-
-    what = "is frozen for a while" if kind == "pause" else "is killed, and started again on its data"
+    choose: Callable[[random.Random, str], Options] = lambda rng, backend: {"nodes": some(rng, backend)}  # noqa: E731
+    what, how, sees, needs = _KINDS[kind]
     return Fault(
         f"{kind}-server",
         kind,
         f"the leader, or redis1 and maybe another, {what}",
         make,
         choose=choose,
-        seconds=DOWN_FOR,
+        seconds=WIPED_FOR if kind == "wipe" else DOWN_FOR,
+        needs=frozenset(needs),
+        how=how,
+        sees=sees,
     )
+
+
+_KINDS: Final[dict[str, tuple[str, str, str, tuple[Need, ...]]]] = {
+    "pause": (
+        "is frozen for a while",
+        "Docker: the container's processes frozen",
+        "silence, then late answers",
+        ("pause",),
+    ),
+    "kill": (
+        "is killed, and started again on its data",
+        "Docker: SIGKILL, start",
+        "connections closed, then refused",
+        ("kill",),
+    ),
+    "wipe": (
+        "is killed, and started again without its data",
+        "SIGKILL, the volume emptied, start; etcd: its member removed and a new one added",
+        "as killed; Redis and PostgreSQL have forgotten everything, the others get it from their peers",
+        ("kill", "wipe"),
+    ),
+}

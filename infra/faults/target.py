@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
 
 from infra import star
+from infra.links import BY_HAND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +21,16 @@ if TYPE_CHECKING:
     from infra.links import Links
     from infra.nodes import Cluster, Node
 
-Gate = Literal["after-acquire", "between-read-and-write", "before-release"]
-Action = Literal["freeze", "stall", "kill"]
-Kind = Literal["cut", "slow", "pause", "kill", "freeze", "stall"]
+Kind = Literal[
+    "cut", "slow", "reset", "pause", "kill", "restart", "wipe", "disk", "clock", "freeze", "stall", "call", "failover",
+    "version",
+]  # fmt: skip
+"""What a fault does, in a word."""
+
+Gate = Literal["after-acquire", "between-read-and-write", "before-release", "in-renewal"]
+"""Where a worker that holds the lock can be hit: see `checkers.wire.Gate`."""
+Action = Literal["freeze", "stall", "kill", "die", "call"]
+"""What is done to it there: see `checkers.wire.Action`. `die` is for the renewal alone."""
 
 POLL: Final = 0.005
 """Seconds between two looks at a condition that costs nothing, such as a byte of shared memory."""
@@ -76,6 +84,7 @@ class Victim:
     at      ns; when it reached the gate, just before the action.
     target  for people: "worker 2 of redis/register/unfenced".
     key     index of the key that it holds, -1 where a lane has only one.
+    group   its client group, as an end of links: c1, c2, c3.
     """
 
     lane: str
@@ -84,6 +93,27 @@ class Victim:
     at: int
     target: str
     key: int = -1
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What is done to whom, and where: to a worker that holds, and that nothing has been done to yet.
+
+    key      only to who holds the key of this index; -1: to any.
+    group    only to workers of this client group; "": of any.
+    worker   only to the worker of this victim, though something has been done to another thread of it; None: to any.
+    seconds  how long a `call` takes.
+    by       under whose key: see `Actors.let_go`.
+    """
+
+    gate: Gate
+    action: Action
+    key: int = -1
+    group: str = ""
+    worker: Victim | None = None
+    seconds: float = 0.0
+    by: str = BY_HAND
 
 
 class Actors(Protocol):
@@ -96,8 +126,8 @@ class Actors(Protocol):
     def lanes(self) -> Sequence[str]:
         """The names of the lanes whose workers can be hit."""
 
-    def arm(self, lane: str, gate: Gate, action: Action, exclude: Sequence[int] = ()) -> None:
-        """From now on a worker of the lane that reaches the gate takes the action, but for the excluded processes.
+    def arm(self, lane: str, aim: Aim) -> None:
+        """From now on a worker of the lane that reaches the gate takes the action, several if they come at once.
 
         Forgets whom an earlier arming caught (`caught` starts empty), without letting them go on.
         """
@@ -109,10 +139,16 @@ class Actors(Protocol):
         """Nobody takes the action from now on. When it returns, `caught` knows everybody who did."""
 
     def thaw(self, victim: Victim) -> None:
-        """Let a frozen or stalled worker go on. Idempotent."""
+        """Let it go on, or end a call early; one whose renewal died gets another. Idempotent."""
 
     def settled(self, victim: Victim) -> bool:
-        """Whether what it was at when it was caught has ended, its release included, or the worker no longer lives."""
+        """Whether what it was at when it was caught has ended since it was thawed, or the worker no longer lives.
+
+        That is, its release included, or its renewal, where it was caught in that.
+        """
+
+    def let_go(self, by: str) -> None:
+        """Disarm what was armed under this key, and thaw whom that caught, the latest first. Idempotent."""
 
     def release_all(self) -> None:
         """Disarm every lane and let everybody go on. Idempotent; also when workers have died."""
@@ -142,8 +178,12 @@ class Hit:
 class Target:
     """What the faults of one trial are done to.
 
-    groups     client groups as ends of links: c1, c2, c3.
-    endpoints  (group, node) -> `host:port` of the node through the links of that group.
+    groups       client groups as ends of links: c1, c2, c3.
+    endpoints    (group, node) -> `host:port` of the node through the links of that group.
+    environment  for what only it can do: the store's links, disks, failover.
+    by           the key under which this fault does what it does, for the verbs of links and nodes.
+    alone        whether no other fault is on. If one is, it may mask what a proof looks for: a link that should be
+                 silent may refuse. A proof then accepts whatever the others can make of it, but never that nothing is.
     """
 
     backend: str
@@ -153,6 +193,9 @@ class Target:
     endpoints: Mapping[tuple[str, str], str]
     actors: Actors
     clock: Clock
+    environment: Environment
+    by: str = BY_HAND
+    alone: bool = True
 
     @classmethod
     def of(cls, environment: Environment, backend: str, actors: Actors, clock: Clock) -> Self:
@@ -160,10 +203,11 @@ class Target:
         endpoints = {
             (star.client(group), node): endpoint
             for group in star.GROUPS
-            for node, endpoint in zip(star.MEMBERS[backend], environment.endpoints(backend, group), strict=True)
+            for node, endpoint in zip(star.members(backend), environment.endpoints(backend, group), strict=True)
         }
         groups = tuple(map(star.client, star.GROUPS))
-        return cls(backend, environment.cluster(backend), environment.links, groups, endpoints, actors, clock)
+        cluster = environment.cluster(backend)
+        return cls(backend, cluster, environment.links, groups, endpoints, actors, clock, environment)
 
     def node(self, name: str) -> Node:
         """By name; KeyError for one of another backend."""

@@ -110,7 +110,7 @@ def test_repairs_in_the_order_of_need(well: list[str], monkeypatch: pytest.Monke
     assert set(well[4:]) == {"redis", "toxiproxy", "postgres"}
     well.clear()
     doctor.fix(everything=True, say=lambda line: None)
-    assert set(well[4:]) == {"redis", "toxiproxy", "postgres", "zookeeper", "etcd"}
+    assert set(well[4:]) == {"redis", "toxiproxy", "postgres", "zookeeper", "etcd", "pgbouncer"}
 
 
 @pytest.mark.usefixtures("well")

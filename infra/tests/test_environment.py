@@ -116,8 +116,8 @@ class TestNodes:
         asking.start()
         asking.join(0.3)
         assert answers == []
-        node.resume()
-        node.resume()
+        node.let_go()
+        node.let_go()
         asking.join(5)
         assert answers == [b"before"]
         assert node.state() == "running"
@@ -134,14 +134,14 @@ class TestNodes:
         healed.links.heal_all()  # does not bring the dead back
         with pytest.raises(redis_client.ConnectionError, match="refused"):
             _redis(healed.endpoints("redis", 1)[1]).ping()
-        node.start()
+        node.let_go()
         healed.cluster("redis").await_ready()
         assert _redis(healed.endpoints("redis", 1)[1]).get("kept") == b"yes"
 
     def test_a_cut_outlasts_the_death_of_its_node(self, healed: Environment) -> None:
         healed.links.cut("c1", "redis2", Cut.REFUSE)
         healed.node("redis2").kill()
-        healed.node("redis2").start()
+        healed.node("redis2").let_go()
         healed.cluster("redis").await_ready()
         assert healed.links.active() == ["c1 <-> redis2: refused"]
         assert _redis(healed.endpoints("redis", 2)[1]).ping()
@@ -164,7 +164,7 @@ class TestNodes:
         for backend in ("zookeeper", "etcd"):
             _await_leader(healed.cluster(backend), lambda leader: leader is None)
         for victim in victims:
-            victim.start()
+            victim.let_go()
         for backend in ("zookeeper", "etcd"):
             healed.cluster(backend).await_ready()
         told = _etcd(healed.direct("etcd")[1], "range", key="kept")

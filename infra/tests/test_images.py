@@ -18,8 +18,8 @@ from infra.machine import Failed, NotPossible
 from infra.tests.fakes import Said, commands, executable
 
 CARRIED_NOW = {
-    "trixie": {"redis": "8.0.2", "zookeeper": "3.9.3", "etcd": "3.5.16", "postgres": "17.11"},
-    "bookworm": {"redis": "7.0.15", "zookeeper": "3.8.0", "etcd": "3.4.23", "postgres": "15.18"},
+    "trixie": {"redis": "8.0.2", "zookeeper": "3.9.3", "etcd": "3.5.16", "postgres": "17.11", "pgbouncer": "1.24.1"},
+    "bookworm": {"redis": "7.0.15", "zookeeper": "3.8.0", "etcd": "3.4.23", "postgres": "15.18", "pgbouncer": "1.18.0"},
 }
 
 FAKE_DOCKER = r"""
@@ -140,6 +140,9 @@ def test_every_backend_has_a_recipe_and_every_suite_a_version() -> None:
     for backend, suites in images.CARRIED.items():
         assert "ARG SUITE" in (images.RECIPES / backend / "Dockerfile").read_text()
         assert tuple(suites) == base.SUITES
+    for recipe, needed in images.NEEDS.items():
+        dockerfile = (images.RECIPES / recipe / "Dockerfile").read_text()
+        assert all(f"FROM fencepost/{name}:${{SUITE}} AS {name}\n" in dockerfile for name in needed)
     assert f"ARG VERSION={images.TOXIPROXY}" in (images.RECIPES / "toxiproxy/Dockerfile").read_text()
 
 
@@ -158,6 +161,10 @@ def test_a_recipe_is_all_that_an_image_is_made_from(tmp_path: Path, monkeypatch:
     assert len(digests) == 5
     (tmp_path / "images/redis/Dockerfile").write_text("FROM other\n")
     assert images.recipe(image) in digests
+    needs_clock, needs_none = images.recipe(resolve("redis")), images.recipe(resolve("etcd"))
+    (tmp_path / "images/clock/clock.c").write_text("/* other */\n")
+    assert images.recipe(resolve("redis")) != needs_clock
+    assert images.recipe(resolve("etcd")) == needs_none
 
 
 @pytest.mark.parametrize(
@@ -201,8 +208,9 @@ def test_of_many_processes_one_builds(tmp_path: Path) -> None:
     ]
     said = [process.communicate(timeout=60) for process in several]
     assert [out for out, _ in said] == ["there\n"] * 4, said
-    assert (tmp_path / "builds").read_text() == "fencepost_redis:trixie\n".replace(":", "_")
-    assert sum("is ready" in err for _, err in said) == 1
+    # The clock's, out of which it takes the shim, comes first.
+    assert (tmp_path / "builds").read_text().split() == ["fencepost_clock_trixie", "fencepost_redis_trixie"]
+    assert sum("redis:trixie is ready" in err for _, err in said) == 1
 
 
 def test_what_builds_are_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from infra.environment import Environment
 from infra.links import Cut, Links
 from infra.machine import Failed, Unknown
 from infra.nodes import Cluster
-from infra.toxiproxy import Api, Change, Toxic
+from infra.toxics import Toxic
+from infra.toxiproxy import Api, Change
 
 SILENCE = 0.3
 """Seconds without an answer that prove silence; an answer through the proxy takes a millisecond."""
@@ -129,7 +130,7 @@ class TestAgainstRedis:
         api = Api(environment.endpoints("redis", 1)[0].partition(":")[0], star.API_PORT)
         toxic = Toxic("by-hand", "limit_data", "downstream", {"bytes": 9})
         api.apply([Change("c2-redis2", add=(toxic,))])
-        assert links.active() == ["redis2 -> c2: limit_data {'bytes': 9}"]
+        assert links.active() == ["redis2 -> c2: ends after 9 bytes"]
         links.heal("c2", "redis2")
         assert links.active() == []
 
@@ -148,7 +149,7 @@ class TestWithoutToxiproxy:
 
     def test_pairs(self, unconnected: Links) -> None:
         pairs = unconnected.pairs()
-        assert len(pairs) == len(set(pairs)) == 3 * 13 + 6 + 6
+        assert len(pairs) == len(set(pairs)) == 3 * 14 + 6 + 6 + 2
         assert ("c3", "store") in pairs
         assert ("zk1", "zk2") in pairs
         assert ("etcd1", "etcd1") not in pairs

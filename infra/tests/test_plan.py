@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.faults.plan import BadPlan, Plan, compile_plan, parse
+from infra.faults.plan import BadPlan, Plan, compile_plan, parse, random_plan
 from infra.faults.register import FAULTS
 from infra.star import BACKENDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CELLS = [(name, backend) for name in FAULTS for backend in BACKENDS if FAULTS[name].applies(backend) is None]
+CELLS = [
+    (name, backend)
+    for name, fault in FAULTS.items()
+    for backend in BACKENDS
+    if fault.applies(backend) is None and not fault.planned
+]
 EXPECTED = [
     "cut-client-refuse",
     "cut-client-drop",
@@ -27,13 +33,57 @@ EXPECTED = [
     "isolate-leader-refuse",
     "isolate-leader-drop",
     "isolate-leader-hold",
+    "mute-leader",
+    "deafen-leader",
+    "cut-client-minority",
+    "cut-client-majority",
+    "cut-clients-apart",
     "cut-minority-drop",
+    "cut-majority-drop",
+    "lose-requests",
+    "lose-replies",
+    "split-halves",
+    "split-ring",
+    "split-bridge",
     "slow-links",
+    "throttle-links",
+    "slice-links",
+    "slow-close",
+    "reset-connections",
+    "flap-links",
+    "delayed-write",
+    "store-reply-lost",
     "pause-server",
     "kill-server",
+    "wipe-server",
+    "restart-leader",
+    "restart-rolling",
+    "restart-all",
+    "slow-disk",
+    "stall-disk",
+    "fill-disk",
+    "clock-jump-forward",
+    "clock-jump-back",
+    "clock-drift",
+    "clock-strobe",
     "freeze-holder",
+    "freeze-after-acquire",
+    "freeze-before-release",
+    "freeze-in-renewal",
     "late-write",
+    "stall-holder",
+    "long-call",
     "kill-holder",
+    "kill-before-release",
+    "freeze-successor",
+    "stall-renewal",
+    "kill-renewal",
+    "cut-holder",
+    "crash-after-acquire",
+    "promote-replica",
+    "change-leader",
+    "terminate-backends",
+    "replace-version",
 ]
 
 JSON = st.recursive(
@@ -75,9 +125,22 @@ def test_lines_for_people() -> None:
     first, second = plan.describe()
     after = plan.steps[0].after
     assert first == f"after {after:.1f} s: isolate the leader from its peers (drop) until they notice, and for 1.5 s"
-    assert second == "then, after 1.0 s: freeze a holder of every lane, about to write, for 3.2 s"
+    beside = plan.steps[1].after
+    assert second == f"meanwhile, after {beside:.1f} s: freeze a holder of every lane, about to write, for 3.2 s"
+    later = Plan("p", "etcd", 7, (plan.steps[0], replace(plan.steps[1], beside=False)))
+    assert (
+        later.describe()[1] == f"then, after {beside:.1f} s: freeze a holder of every lane, about to write, for 3.2 s"
+    )
     assert compile_plan(["none"], 7, "etcd", 2.0).describe() == ["no fault"]
     assert compile_plan(["none"], 7, "etcd", 2.0).fault_names == ("none",)
+
+
+@given(seed=st.integers(0, 2**63), backend=st.sampled_from(BACKENDS))
+def test_a_random_plan_is_a_plan_of_overlapping_faults(seed: int, backend: str) -> None:
+    plan = random_plan(seed, backend, ttl=1.0)
+    assert 1 <= len(plan.fault_names) == len(plan.steps) <= 3
+    assert [step.beside for step in plan.steps] == [False, True, True][: len(plan.steps)]
+    assert parse(json.dumps(plan.to_json())) == plan == random_plan(seed, backend, ttl=1.0)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -106,6 +169,8 @@ BAD: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (_at("after", -1), r"steps\[0\].after: must be seconds from 0 to 3600, not -1"),
     (_at("for", True), r"steps\[0\].for: must be seconds"),
     (_at("for", float("nan")), r"steps\[0\].for: must be seconds"),
+    (_at("beside", True), r"steps\[0\].beside: there is no step before the first"),
+    (_at("beside", 1), r"steps\[0\].beside: must be true or false, not 1"),
     (_at("options", []), r"steps\[0\].options: must be an object"),
     (_at("options", {}), r"steps\[0\].options.nodes: is missing"),
     (_at("options", {"nodes": ["redis9"]}), r"steps\[0\].options.nodes: must be a list of redis1"),

@@ -24,6 +24,29 @@ print(environment.store_dsn(None), flush=True)
 sys.stdin.read()
 """
 
+HURTS = """
+import sys
+from dataclasses import replace
+from infra.environment import Environment
+from infra.faults.hand import OneProcess
+from infra.faults.plan import compile_plan
+from infra.faults.register import FAULTS
+from infra.faults.target import MonotonicClock, Target
+environment = Environment.start(name=sys.argv[1], say=lambda line: None)
+environment.ensure("redis", say=lambda line: None)
+target = Target.of(environment, "redis", OneProcess(None, 1.0), MonotonicClock())
+lasting = [f for f in FAULTS.values() if (f.seconds or f.ttls) and "workers" not in f.needs and not f.applies("redis")]
+# Links last: what is done to a server is proven through them.
+kinds = {fault.kind: fault.name for fault in lasting}
+done = []
+for number, (kind, name) in enumerate(reversed(kinds.items())):
+    step = compile_plan([name], 1, "redis", 1.0).steps[0]
+    if step.injury("redis").apply(replace(target, by=f"step{number}", alone=not number)):
+        done.append(kind)
+print(*done, flush=True)
+sys.stdin.read()
+"""
+
 FAILS = """
 import sys
 from infra import environment
@@ -94,6 +117,16 @@ class TestWithAnEngine:
             process.kill()
             process.wait()
         assert _left(client, name) > 2
+        assert name in reaper.reap(client, lambda line: None)
+        assert _left(client, name) == 0
+
+    def test_a_process_killed_amidst_faults_of_every_kind_leaves_nothing_either(
+        self, client: DockerClient, name: str
+    ) -> None:
+        with _process(HURTS, name) as (process, said):
+            assert {"cut", "pause", "clock", "disk", "failover"} <= set(said.readline().split())
+            process.kill()
+            process.wait()
         assert name in reaper.reap(client, lambda line: None)
         assert _left(client, name) == 0
 

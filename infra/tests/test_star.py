@@ -14,12 +14,15 @@ from infra.compose import Settings
 def test_every_pair_has_a_listener_of_its_own() -> None:
     proxies = list(star.proxies())
     assert len({proxy.name for proxy in proxies}) == len({proxy.listen for proxy in proxies}) == len(proxies)
-    assert len(proxies) == 4 * 13 + 6 + 2 * 6
+    assert len(proxies) == 4 * 14 + 1 + 6 + 2 * 6 + 2
 
 
 def test_backends_and_nodes_have_names() -> None:
     assert star.backend_of("zk2") == "zookeeper"
     assert star.client_port("store") == star.client_port("postgres") == 5432
+    assert [star.backend_of(node) for node in (star.REPLICA, star.BOUNCER)] == ["redis", "postgres"]
+    assert star.REPLICA not in star.MEMBERS["redis"]
+    assert star.image_variable(star.REPLICA) == "REDIS1_REPLICA_IMAGE"
     with pytest.raises(KeyError):
         star.backend_of("store")
 
@@ -66,7 +69,11 @@ class TestComposeFile:
         published = {name: service["ports"] for name, service in file["services"].items() if "ports" in service}
         assert list(published) == ["toxiproxy"]
         assert {port["host_ip"] for port in published["toxiproxy"]} == {"127.0.0.1"}
-        listeners = {star.listener(node, group) for node in star.NODES for group in (star.GOD, *star.GROUPS)}
+        listeners = {
+            int(proxy.listen.partition(":")[2])
+            for proxy in star.proxies()
+            if proxy.source in map(star.client, (star.GOD, *star.GROUPS))
+        }
         assert {port["target"] for port in published["toxiproxy"]} == {star.API_PORT, *listeners}
 
     def test_only_the_bridge_of_clients_leads_out(self, file: dict[str, Any]) -> None:
@@ -74,3 +81,19 @@ class TestComposeFile:
 
     def test_a_node_may_have_an_image_of_its_own(self, file: dict[str, Any]) -> None:
         assert [file["services"][f"etcd{i}"]["image"] for i in (1, 2, 3)] == ["etcd:old", "etcd:new", "etcd:old"]
+
+    def test_auxiliaries_dial_through_toxiproxy(self, file: dict[str, Any]) -> None:
+        via = slots.address(9, star.DATA_HOST)
+        assert file["services"]["toxiproxy"]["networks"]["data"]["ipv4_address"] == via
+        dials = {(source, port) for source, _, _, port in star.DIALS}
+        assert f"replicaof {via} {star.REPLICATION_PORT}" in " ".join(file["services"][star.REPLICA]["command"])
+        assert (star.REPLICA, star.REPLICATION_PORT) in dials
+        assert file["services"][star.BOUNCER]["environment"]["PGBOUNCER_SERVER"] == f"host={via} port=5433"
+        assert (star.BOUNCER, 5433) in dials
+
+    def test_a_node_knows_what_its_backend_was_booted_with(self, file: dict[str, Any]) -> None:
+        booted = [file["services"][f"etcd{i}"]["labels"][compose.BOOTED] for i in (1, 2, 3)]
+        assert booted == ["etcd:old", "etcd:old", "etcd:old"]
+        for backend in star.BACKENDS:
+            for node in star.nodes_of(backend):
+                assert file["services"][node]["labels"][compose.BOOTED]

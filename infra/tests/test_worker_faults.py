@@ -1,236 +1,154 @@
-"""Faults on workers, and the runner, in a simulated world: lanes of workers that take turns at locks with a TTL."""
+"""Faults on workers in a simulated world: who is caught where, what happens meanwhile, and when all go on."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from infra.faults import moments
 from infra.faults.plan import Plan, Step, compile_plan
+from infra.faults.register import FAULTS
 from infra.faults.runner import Record, Runner
-from infra.faults.target import Stopped, Target, Victim
+from infra.faults.target import Hit
 from infra.machine import Failed
+from infra.tests.simulated import MS, TTL, Lane, Server, World, a_lane, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from infra.faults.target import Action, Gate
+    from infra.faults.target import Target
 
-MS = 1_000_000
-TICK = 5 * MS
-TTL = 1.0
-PHASE = 10 * MS
-"""How long a worker takes from one gate to the next."""
-
-
-@dataclass(slots=True)
-class Worker:
-    process: int
-    key: int
-    phase: str = "idle"
-    due: int = 0
-    caught: str = ""
-    settled: bool = True
+PHASES = {
+    "freeze-holder": "read",
+    "freeze-after-acquire": "acquired",
+    "freeze-before-release": "written",
+    "stall-holder": "read",
+    "long-call": "acquired",
+    "kill-holder": "acquired",
+    "kill-before-release": "written",
+}
+"""Fault -> what its victims had just done."""
 
 
-@dataclass(slots=True)
-class Lane:
-    """Workers of one lane. A lock ends at its lease's end, unless `expires` is False."""
-
-    name: str
-    workers: list[Worker]
-    expires: bool = True
-    leases: dict[int, tuple[int, int]] = field(default_factory=dict)
-    armed: tuple[str, str, tuple[int, ...]] | None = None
-    caught: list[Victim] = field(default_factory=list)
-    story: list[tuple[int, str, int, int]] = field(default_factory=list)
-    """(ns, what, process, key)"""
-
-    def tick(self, now: int) -> None:
-        for worker in self.workers:
-            if worker.caught == "stall":
-                self.leases[worker.key] = (worker.process, now + int(TTL * 1e9))
-            elif not worker.caught and now >= worker.due:
-                worker.due = now + PHASE
-                self.step(worker, now)
-
-    def step(self, worker: Worker, now: int) -> None:
-        if worker.phase == "idle":
-            holder = self.leases.get(worker.key)
-            if holder is None or (self.expires and holder[1] <= now):
-                self.leases[worker.key] = (worker.process, now + int(TTL * 1e9))
-                self.reach(worker, "acquired", "after-acquire", now)
-        elif worker.phase == "acquired":
-            self.reach(worker, "read", "between-read-and-write", now)
-        elif worker.phase == "read":
-            worker.settled = True
-            self.reach(worker, "written", "before-release", now)
-        else:
-            if self.leases.get(worker.key, (0, 0))[0] == worker.process:
-                del self.leases[worker.key]
-            worker.phase = "idle"
-
-    def reach(self, worker: Worker, phase: str, gate: str, now: int) -> None:
-        worker.phase = phase
-        self.story.append((now, phase, worker.process, worker.key))
-        if self.armed and self.armed[0] == gate and worker.process not in self.armed[2]:
-            worker.caught = self.armed[1]
-            self.caught.append(
-                Victim(self.name, worker.process, 1000 + worker.process, now, f"worker {worker.process}", worker.key)
-            )
+def of(lane: Lane, records: Sequence[Record]) -> list[Record]:
+    """Those of the lane's workers or of their renewals."""
+    processes = {worker.process for worker in lane.workers}
+    return [record for record in records if record.process % 100_000 in processes]
 
 
-@dataclass(slots=True)
-class World:
-    """Actors, clock and target of a trial."""
-
-    all_lanes: list[Lane]
-    time: int = 1000 * MS
-    ttl: float = TTL
-    stop_at: int = 1 << 62
-    mute: bool = False
-    """The store never answers."""
-    healed: list[str] = field(default_factory=list)
-
-    def now(self) -> int:
-        return self.time
-
-    def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = 0.005) -> bool:
-        deadline = self.time + int(seconds * 1e9)
-        while True:
-            if until is not None and until():
-                return True
-            if self.time >= deadline:
-                return False
-            if self.time >= self.stop_at:
-                raise Stopped
-            self.time += TICK  # whatever was asked for: more often does no harm
-            for lane in self.all_lanes:
-                lane.tick(self.time)
-
-    def lanes(self) -> Sequence[str]:
-        return [lane.name for lane in self.all_lanes]
-
-    def lane(self, name: str) -> Lane:
-        return next(lane for lane in self.all_lanes if lane.name == name)
-
-    def worker(self, victim: Victim) -> Worker:
-        return next(worker for worker in self.lane(victim.lane).workers if worker.process == victim.process)
-
-    def arm(self, lane: str, gate: Gate, action: Action, exclude: Sequence[int] = ()) -> None:
-        self.lane(lane).armed = (gate, action, tuple(exclude))
-        self.lane(lane).caught = []
-
-    def caught(self, lane: str) -> Sequence[Victim]:
-        return tuple(self.lane(lane).caught)
-
-    def disarm(self, lane: str) -> None:
-        self.lane(lane).armed = None
-
-    def thaw(self, victim: Victim) -> None:
-        worker = self.worker(victim)
-        worker.caught, worker.settled, worker.due = "", False, self.time + PHASE
-
-    def settled(self, victim: Victim) -> bool:
-        return self.worker(victim).settled and not self.mute
-
-    def release_all(self) -> None:
-        self.healed.append("workers")
-        for lane in self.all_lanes:
-            lane.armed = None
-            for worker in lane.workers:
-                worker.caught = "dead" if worker.caught == "kill" else ""
-
-    def target(self) -> Target:
-        def ready() -> bool:
-            self.healed.append("cluster")
-            return True
-
-        cluster = SimpleNamespace(nodes=(), ready=ready, leader=_nobody)
-        links = SimpleNamespace(heal_all=lambda: self.healed.append("links"))
-        return Target("etcd", cast("Any", cluster), cast("Any", links), (), {}, self, self)
-
-    def at_rest(self) -> bool:
-        """Nobody is caught and nothing is armed."""
-        return not any(
-            lane.armed or any(worker.caught not in ("", "dead") for worker in lane.workers) for lane in self.all_lanes
-        )
+def acquired(lane: Lane, *, without: int) -> list[int]:
+    """When others than this process got the lock (ns)."""
+    return [now for now, what, process, _ in lane.story if what == "acquired" and process != without]
 
 
-def _nobody() -> None:
-    raise Failed("nobody leads")
+def done(lane: Lane, what: str, process: int) -> list[int]:
+    """When a process did it (ns)."""
+    return [now for now, said, who, _ in lane.story if (said, who) == (what, process)]
 
 
-def _lane(name: str, *keys: int, expires: bool = True) -> Lane:
-    """One worker per given key."""
-    base = 10 * sum(name.encode())
-    return Lane(name, [Worker(base + number, key) for number, key in enumerate(keys)], expires)
-
-
-def _run(world: World, fault: str) -> list[Record]:
-    runner = Runner(compile_plan([fault], 1, "etcd", TTL), world.target())
-    runner.cycle()
-    assert world.at_rest()
-    return list(runner.records)
-
-
-def test_a_holder_of_every_lane_is_frozen_past_its_ttl() -> None:
-    world = World([_lane("a", 0, 0, 0), _lane("b", 0, 0)])
-    # The worker of b that starts first is late: a is frozen for as long.
+@pytest.mark.parametrize("name", PHASES)
+def test_a_holder_of_every_lane_is_hit_at_its_gate_for_longer_than_its_ttl(name: str) -> None:
+    world = World([a_lane("a", 0, 0, 0), a_lane("b", 0, 0)])
+    # The workers of b are late: a is hit for as long.
     for worker in world.lane("b").workers:
         worker.due = world.time + 2500 * MS
-    records = _run(world, "freeze-holder")
+    records = run(world, name)
     assert len(records) == len(world.all_lanes)
     last = max(record.applied for record in records)
     assert last >= 3500 * MS
-    for record in records:
-        assert (record.name, record.kind) == ("freeze-holder", "freeze")
+    for lane in world.all_lanes:
+        [record] = of(lane, records)
+        assert (record.name, record.kind) == (name, FAULTS[name].kind)
         assert record.owner == 1000 + record.process
         assert record.begun <= record.applied <= record.healing <= record.healed
-        assert record.healing >= last + 1.6 * TTL * 1e9
+        assert record.healing >= (record.applied if name == "long-call" else last) + 1.6 * TTL * 1e9
+        # Had freeze-holder caught it before its last look at the lock, it would not write at all.
+        assert (record.applied, PHASES[name], record.process, 0) in lane.story
+
+
+@pytest.mark.parametrize("name", ["freeze-holder", "freeze-after-acquire", "freeze-before-release"])
+def test_the_lease_of_a_frozen_holder_ends(name: str) -> None:
+    world = World([a_lane("a", 0, 0)])
+    [frozen] = run(world, name)
+    lane = world.lane("a")
+    assert any(frozen.applied + TTL * 1e9 <= now < frozen.healing for now in acquired(lane, without=frozen.process))
+    assert not any(frozen.applied < now < frozen.healing for now in done(lane, "renewed", frozen.process))
+
+
+def test_a_holder_is_frozen_when_it_is_about_to_renew() -> None:
+    world = World([a_lane("a", 0, 0)])
+    lane = world.lane("a")
+    busy = lane.workers[0]
+    busy.phase, busy.due, busy.renews = "read", 1 << 62, world.time + 1500 * MS  # it works long
+    lane.leases[0] = (busy.process, world.time + int(TTL * 1e9 * 2))
+    [frozen] = run(world, "freeze-in-renewal")
+    assert (frozen.process, frozen.applied) == (busy.process, 2500 * MS)
+    assert frozen.owner == 1000 + busy.process
+    assert done(lane, "renewed", busy.process) == []
+    assert acquired(lane, without=busy.process)[0] < frozen.healing
+
+
+@pytest.mark.parametrize("name", ["stall-holder", "long-call"])
+def test_a_hung_holder_keeps_its_lock(name: str) -> None:
+    world = World([a_lane("a", 0, 0), a_lane("b", 0, 0)])
+    records = run(world, name)
     for lane in world.all_lanes:
-        [frozen] = [record for record in records if record.process in {worker.process for worker in lane.workers}]
-        # About to write: had it been caught before its last look at the lock, it would not write at all.
-        assert (frozen.applied, "read", frozen.process, 0) in lane.story
-        others = [now for now, what, process, _ in lane.story if what == "acquired" and process != frozen.process]
-        assert any(frozen.applied + TTL * 1e9 <= now < frozen.healing for now in others)  # the successor got in
+        [hung] = of(lane, records)
+        assert not any(hung.applied < now < hung.healing for now in acquired(lane, without=hung.process))
+        assert len([now for now in done(lane, "renewed", hung.process) if hung.applied < now < hung.healing]) >= 4
+
+
+def test_a_call_ends_by_itself() -> None:
+    world = World([a_lane("a", 0, 0)])
+    steps = (Step("long-call", 0.5, 5.0, {}),)
+    runner = Runner(Plan("p", "etcd", 1, steps), world.target())
+    runner.cycle()
+    [called] = runner.records
+    assert called.healing == called.healed == called.applied + 1.6 * TTL * 1e9
+    [read, *_] = [now for now in done(world.lane("a"), "read", called.process) if now > called.applied]
+    assert called.healed <= read < called.healed + 50 * MS
 
 
 def test_a_lane_in_which_nobody_holds_is_left_alone() -> None:
-    world = World([_lane("a", 0, 0), _lane("empty")])
-    [record] = _run(world, "freeze-holder")
-    assert record.process in {worker.process for worker in world.lane("a").workers}
+    world = World([a_lane("a", 0, 0), a_lane("empty")])
+    [record] = run(world, "freeze-holder")
+    assert record in of(world.lane("a"), [record])
 
 
-def test_two_workers_caught_at_once_are_both_told() -> None:
+def test_of_two_workers_caught_at_once_one_goes_on_and_both_are_told() -> None:
     """Two keys, so two holders reach the gate between two looks: neither may stay frozen unrecorded."""
-    world = World([_lane("a", 0, 1)])
-    assert len(_run(world, "freeze-holder")) == 2
+    world = World([a_lane("a", 0, 1)])
+    frozen, stray = run(world, "freeze-holder")
+    assert frozen.healing - frozen.applied > TTL * 1e9
+    assert stray.healed - stray.applied < 50 * MS
 
 
 def test_a_holder_of_every_lane_is_killed() -> None:
-    world = World([_lane("a", 0, 0), _lane("b", 0, 0)])
-    records = _run(world, "kill-holder")
+    world = World([a_lane("a", 0, 0), a_lane("b", 0, 0)])
+    records = run(world, "kill-holder")
     assert [record.kind for record in records] == ["kill", "kill"]
-    assert [worker.caught for lane in world.all_lanes for worker in lane.workers] == ["dead", "", "dead", ""]
+    assert [worker.caught for lane in world.all_lanes for worker in lane.workers] == ["kill", "", "kill", ""]
 
 
 @pytest.mark.parametrize("keys", [(0, 0), (0, 0, 0, 0), (0, 1, 2, 0, 1, 2)])
 def test_a_late_write_lands_between_its_successors_read_and_write(keys: tuple[int, ...]) -> None:
-    world = World([_lane("a", *keys), _lane("b", *keys)])
-    records = _run(world, "late-write")
+    world = World([a_lane("a", *keys), a_lane("b", *keys)])
+    records = run(world, "late-write")
     world.wait(0.1)  # the successors write
     for lane in world.all_lanes:
-        mine = [record for record in records if record.process in {worker.process for worker in lane.workers}]
-        stalled = [record for record in mine if record.kind == "stall"][-1]
+        mine = of(lane, records)
+        [stalled] = [record for record in mine if record.kind == "stall"]
         stale = max((record for record in mine if record.kind == "freeze"), key=lambda record: record.healed)
         assert stale.process != stalled.process
         assert stale.healed - stale.applied >= TTL * 1e9
         [key] = {key for _, _, process, key in lane.story if process == stalled.process}
-        on_key = [(what, process) for now, what, process, at in lane.story if at == key and now >= stale.applied]
-        assert on_key[:5] == [
+        assert [
+            (what, process)
+            for now, what, process, at in lane.story
+            if at == key and now >= stale.applied and what in ("acquired", "read", "written")
+        ][:5] == [
             ("read", stale.process),
             ("acquired", stalled.process),
             ("read", stalled.process),
@@ -241,80 +159,150 @@ def test_a_late_write_lands_between_its_successors_read_and_write(keys: tuple[in
 
 
 def test_a_late_write_whose_successor_never_comes_gives_up() -> None:
-    world = World([_lane("a", 0, 0, expires=False), _lane("b", 0, 0)])
+    world = World([a_lane("a", 0, 0, expires=False), a_lane("b", 0, 0)])
     before = world.time
-    records = _run(world, "late-write")
+    records = run(world, "late-write")
     assert len(records) == 3
     assert all(0 < record.begun <= record.applied <= record.healing <= record.healed for record in records)
     assert world.time - before < 12e9
 
 
 def test_a_late_write_that_is_never_answered_gives_up() -> None:
-    world = World([_lane("a", 0, 0)])
+    world = World([a_lane("a", 0, 0)])
     world.mute = True
-    assert [record.kind for record in _run(world, "late-write")] == ["freeze", "stall"]
+    assert [record.kind for record in run(world, "late-write")] == ["freeze", "stall"]
 
 
-# The runner
+@pytest.mark.parametrize("keys", [(0, 0, 0), (0, 1, 0, 1, 0, 1)])
+def test_whoever_comes_after_a_dead_holder_is_frozen_past_its_own_lease(keys: tuple[int, ...]) -> None:
+    world = World([a_lane("a", *keys), a_lane("b", *keys)])
+    for worker in world.lane("b").workers:
+        worker.due = world.time + 3000 * MS  # so long that a's successor is in before b's holder is dead
+    records = run(world, "freeze-successor")
+    for lane in world.all_lanes:
+        mine = of(lane, records)
+        dead = [record for record in mine if record.kind == "kill"]
+        [frozen] = [record for record in mine if record.kind == "freeze"]
+        key = next(key for _, _, process, key in lane.story if process == frozen.process)
+        after = [
+            (now, process)
+            for now, what, process, at in lane.story
+            if what == "acquired" and at == key and now > dead[0].applied
+        ]
+        assert after[0] == (frozen.applied, frozen.process)
+        assert frozen.applied >= dead[0].applied + TTL * 1e9
+        assert after[1][0] >= frozen.applied + TTL * 1e9  # the third had to wait for a lease as well
+        assert after[1][0] < frozen.healing
 
 
-def _freezing(for_: float) -> Plan:
-    return Plan("p", "etcd", 1, (Step("freeze-holder", 0.5, for_, {}),))
+@pytest.mark.parametrize("name", ["stall-renewal", "kill-renewal"])
+def test_the_lease_of_a_holder_that_runs_ends_without_its_renewal(name: str) -> None:
+    world = World([a_lane("a", 0, 0), a_lane("b", 0, 0)])
+    records = run(world, name)
+    world.wait(2.0)
+    for lane in world.all_lanes:
+        job, renewal = of(lane, records)
+        assert (job.kind, renewal.kind) == ("stall", FAULTS[name].kind)
+        assert job.owner == renewal.owner == 1000 + job.process
+        assert renewal.target == f"the renewal of {job.target}"
+        renewed, refused = done(lane, "renewed", job.process), done(lane, "renewal refused", job.process)
+        assert not any(job.applied < now < renewal.healing for now in renewed + refused)
+        got_in = [now for now in acquired(lane, without=job.process) if job.applied + TTL * 1e9 <= now < job.healing]
+        assert got_in
+        if name == "stall-renewal":
+            # What hung is sent when it goes on, while its successor holds; the holder notices after that.
+            assert len([now for now in refused if renewal.healing <= now <= renewal.healed]) == 1
+        [noticed] = done(lane, "noticed", job.process)
+        assert noticed >= job.healing
 
 
-def test_cycles_go_on_until_the_trial_has_what_it_needs() -> None:
-    world = World([_lane("a", 0, 0)])
-    runner = Runner(_freezing(0.2), world.target())
-    assert runner.run(lambda: len(runner.records) >= 3, seconds=60.0) == 3
-
-
-def test_cycles_end_with_the_time() -> None:
-    world = World([_lane("a", 0, 0)])
-    before = world.time
-    assert Runner(_freezing(0.2), world.target()).run(lambda: False, seconds=5.0) > 1
-    assert 5e9 <= world.time - before < 7e9
-
-
-def test_a_plan_without_steps_waits_for_the_condition() -> None:
-    world = World([])
-    before = world.time
-    runner = Runner(compile_plan(["none"], 1, "etcd", TTL), world.target())
-    assert runner.run(lambda: world.time > before + 2e9, seconds=60.0) == 1
-    assert world.time < before + 3e9
-    assert runner.records == ()
-
-
-def test_a_fault_that_fails_heals_everything() -> None:
-    world = World([_lane("a", 0, 0)])
-    steps = (Step("freeze-holder", 0.0, 0.1, {}), Step("isolate-leader-drop", 0.0, 1.0, {}))
+def test_what_is_healed_lets_go_only_whom_it_caught() -> None:
+    world = World([a_lane("a", 0, 0, 0, 0)])
+    steps = (Step("freeze-holder", 0.5, 4.0, {}), Step("freeze-after-acquire", 1.0, 0.2, {}, beside=True))
     runner = Runner(Plan("p", "etcd", 1, steps), world.target())
-    with pytest.raises(Failed, match="nobody leads"):
-        runner.run(lambda: False, seconds=60.0)
-    assert world.healed[-3:] == ["workers", "links", "cluster"]
-    assert [record.name for record in runner.records] == ["freeze-holder"]
+    runner.cycle()
+    inner, outer = runner.records
+    assert inner.process != outer.process
+    assert inner.healed < outer.healed - 1e9
+    assert not any(outer.applied < now < outer.healing for now in done(world.lane("a"), "written", outer.process))
 
 
-def test_a_stop_while_somebody_is_frozen_lets_him_go_on_and_tells() -> None:
-    world = World([_lane("a", 0, 0)], stop_at=2000 * MS)
-    runner = Runner(_freezing(60.0), world.target())
-    with pytest.raises(Stopped):
-        runner.run(lambda: False, seconds=600.0)
+@dataclass(frozen=True)
+class Cut:
+    """In the place of a real cut: `links` is a story."""
+
+    how: str
+    groups: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+    def apply(self, target: Target) -> list[Hit]:
+        world = cast("World", target.actors)
+        world.told(f"cut {self.groups[0]} ({self.how})")
+        begun = world.now()
+        world.wait(0.1)
+        return [Hit("cut", f"clients {self.groups[0]}", begun, world.now())]
+
+
+@pytest.mark.parametrize("how", ["drop", "hold"])
+def test_the_group_of_a_holder_is_cut_while_it_stands_after_its_acquire(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moments, "CutClients", Cut)
+    world = World([a_lane(name, 0, 1, 0, 1) for name in "abc"])
+    runner = Runner(Plan("p", "etcd", 1, (Step("cut-holder", 0.5, 2.0, {"how": how}),)), world.target())
+    runner.cycle()
     assert world.at_rest()
-    [record] = runner.records
-    assert record.healed < 2100 * MS
+    cut, *stalls = runner.records
+    group = cut.target.split(",")[0].removeprefix("clients ")
+    assert [what for _, what in world.events] == [f"cut {group} ({how})", "lifted"]
+    assert cut.healing - cut.applied >= 2e9
+    for lane in world.all_lanes:
+        mine = of(lane, stalls)
+        stalled = max(mine, key=lambda record: record.healed)
+        assert stalled.target.endswith(f"({group})")
+        assert stalled.applied <= cut.begun < cut.applied <= stalled.healing  # it stands there until it is cut
+        assert stalled.healed < cut.applied + 100 * MS
+        assert all(stray.healed - stray.applied < 100 * MS for stray in mine if stray is not stalled)
+        [worker] = [worker for worker in lane.workers if worker.process == stalled.process]
+        assert worker.group == group
 
 
-def test_the_final_heal_does_all_even_if_one_part_fails() -> None:
-    world = World([_lane("a", 0, 0)])
+def test_nobody_is_cut_when_nobody_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moments, "CutClients", Cut)
+    world = World([a_lane("a")])
+    assert run(world, "cut-holder") == []
+    assert [what for _, what in world.events] == ["lifted"]
+
+
+def test_a_server_crashes_while_a_holder_of_every_lane_stands_after_its_acquire() -> None:
+    world = World([a_lane("a", 0, 0), a_lane("b", 0, 1)])
     target = world.target()
-    cast("Any", target.links).heal_all = _nobody
-    with pytest.raises(Failed):
-        Runner(_freezing(1.0), target).final_heal()
-    assert world.healed == ["workers", "cluster"]
+    cast("Any", target.cluster).leader = lambda: target.cluster.nodes[0]
+    crash, *stalls = run(world, "crash-after-acquire", target)
+    (killed, _), (started, _) = world.events
+    assert [what for _, what in world.events] == ["killed", "started"]
+    assert (crash.kind, crash.target) == ("kill", "etcd1 (leader), between two operations")
+    assert crash.begun <= killed <= crash.applied <= crash.healing <= started <= crash.healed
+    for lane in world.all_lanes:
+        stalled = max(of(lane, stalls), key=lambda record: record.healed)
+        assert stalled.kind == "stall"
+        assert stalled.applied <= crash.begun <= crash.healed <= stalled.healing
 
 
-def test_records_have_the_fields_of_a_fault_interval() -> None:
-    """The suites hand them to `checkers.history.FaultInterval`, which infra may not import: the contract's names."""
-    assert [field.name for field in fields(Record)] == [
-        "name", "kind", "target", "begun", "applied", "healing", "healed", "owner", "process",
-    ]  # fmt: skip
+def test_a_server_that_does_not_come_back_fails_the_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World([a_lane("a", 0, 0)])
+    target = world.target()
+    cast("Any", target.cluster).leader = lambda: target.cluster.nodes[0]
+    monkeypatch.setattr(Server, "ready", lambda _: False)
+    with pytest.raises(Failed, match="etcd1 was killed and started again, but does not serve within 40 s"):
+        run(world, "crash-after-acquire", target)
+    assert world.at_rest()
+
+
+@pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if "workers" in fault.needs])
+def test_what_is_done_to_workers_says_how_and_what_is_seen(name: str) -> None:
+    fault = FAULTS[name]
+    assert fault.how
+    assert fault.sees
+    [line] = compile_plan([name], 1, "redis", TTL).describe()
+    assert line.startswith("after ")

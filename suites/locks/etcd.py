@@ -28,20 +28,24 @@ from etcd3.transactions import Create, Delete, Get, Put
 
 from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
+from infra.access import OPEN, Access
 from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.etcd_endpoints import Endpoints
 from suites.locks.etcd_lease import DRIFT, Leases
-from suites.locks.promises import CLAIMS, HAZARDS, TOKEN_CLAIMS, TOKEN_HAZARDS
+from suites.locks.promises import CLAIMS, CONSENSUS_CLAIMS, HAZARDS, TOKEN_CLAIMS, TOKEN_HAZARDS
 
 LOOK: Final = 1.0
 """Seconds; a waiter looks at the queue at least this often, whatever its watch says."""
 PAUSE: Final = 0.02
 """Seconds between two looks while no member answers."""
 
+STOOD_STILL: Final = ("pause-server", "stall-disk")  # a disk that is only slow deposes nobody
+
 OLD_LEADER: Final = (
-    # A leader that was frozen may revoke, when it comes back, leases that its successor had prolonged.
-    Hazard("server-exclusion", ("pause-server",), "revoked-early", certain=False),
-    Hazard("holder-exclusion", ("pause-server",), "revoked-early", certain=False),
+    # A leader that stood still may revoke, when it comes back, leases that its successor had prolonged. In the field it
+    # is the disk that does it: the leader waits for its log to be written, and is deposed meanwhile (etcd #15247).
+    Hazard("server-exclusion", STOOD_STILL, "revoked-early", certain=False),
+    Hazard("holder-exclusion", STOOD_STILL, "revoked-early", certain=False),
 )
 
 
@@ -61,7 +65,7 @@ class Queue:
 
 
 class EtcdLock:
-    """See the module. A call returns within its timeout plus three requests (1.8 s)."""
+    """See the module. A call returns within its timeout plus three requests (1.8 s) and maybe a login (2 s)."""
 
     name: ClassVar[str] = "etcd"
     backend: ClassVar[str] = "etcd"
@@ -72,7 +76,7 @@ class EtcdLock:
     grain: ClassVar[float] = 0.0
     min_ttl: ClassVar[float] = 2.0
     recovery: ClassVar[float] = 10.0
-    claims: ClassVar[tuple[Claim, ...]] = CLAIMS + TOKEN_CLAIMS
+    claims: ClassVar[tuple[Claim, ...]] = CLAIMS + TOKEN_CLAIMS + CONSENSUS_CLAIMS
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS + OLD_LEADER
 
     def __init__(self, etcd: Endpoints, leases: Leases) -> None:
@@ -80,9 +84,9 @@ class EtcdLock:
         self._leases = leases
 
     @classmethod
-    def open(cls, endpoints: Sequence[str], ttl: float) -> Self:
+    def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
         """Asks every endpoint once for a lease."""
-        etcd = Endpoints(endpoints)
+        etcd = Endpoints(endpoints, access)
         client = cls(etcd, Leases(etcd, ttl))
         for last in range(len(endpoints) - 1, -1, -1):
             try:

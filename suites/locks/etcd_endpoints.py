@@ -2,6 +2,7 @@
 
     never sent, or refused before anything was done     Refused(UNAVAILABLE)
     the lease does not exist                            Refused(NOT_OWNER)
+    who we are was not accepted                         Refused(DENIED)
     anything else about the way there and back          Indeterminate
 
 etcd3 takes one address, and a gRPC channel over several never leaves a silent one whose connection still stands. So a
@@ -11,19 +12,23 @@ member that fails is left for the next one, from the next request on; the failed
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import grpc  # type: ignore[import-untyped]
 from etcd3 import Etcd3Client, Etcd3Exception, etcdrpc
 
 from checkers.wire import Reason
+from infra.access import OPEN, Access
 from suites.lock import Indeterminate, LockError, Refused
 
 REQUEST: Final = 0.6
 """Seconds; the deadline of every request."""
+LOG_IN: Final = 2.0
+"""Seconds; of the one for a token, which costs the server a tenth of a second of computing (bcrypt)."""
 
-_OPTIONS: Final = (
+_OPTIONS: Final[tuple[tuple[str, Any], ...]] = (
     ("grpc.enable_retries", 0),
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),  # clients in one process share no connection
@@ -39,6 +44,12 @@ _IN_DOUBT: Final = (
     grpc.StatusCode.UNKNOWN,
 )
 _NEVER_SENT: Final = "failed to connect to all addresses"
+_DENIED: Final = (
+    "etcdserver: authentication",  # failed, or is not enabled
+    "etcdserver: user name is empty",
+    "etcdserver: revision of auth store is old",
+)
+"""What etcd sends as an invalid argument or a failed precondition."""
 
 T = TypeVar("T")
 
@@ -46,25 +57,28 @@ T = TypeVar("T")
 class Endpoints:
     """Clients of all members, the first preferred. Any number of threads may use it."""
 
-    def __init__(self, endpoints: Sequence[str]) -> None:
+    def __init__(self, endpoints: Sequence[str], access: Access = OPEN) -> None:
         """endpoints: ``host:port``."""
-        addresses = [endpoint.rpartition(":") for endpoint in endpoints]
-        self._clients = [
-            Etcd3Client(host=host, port=int(port), timeout=REQUEST, grpc_options=_OPTIONS)
-            for host, _, port in addresses
-        ]
+        self._access = access
+        self._clients = [_client(endpoint, access) for endpoint in endpoints]
         self._names = tuple(endpoints)
         self._index = 0
+        self._logging_in = threading.Lock()
+        self._token: tuple[tuple[str, str], ...] | None = None
+        """As gRPC sends it; good for all members."""
 
     def call(self, request: Callable[[Etcd3Client], T]) -> T:
         """Send it to the present member, once. Raises Refused or Indeterminate."""
         index = self._index
+        client = self._logged_in(index)
         try:
-            return request(self._clients[index])
+            return request(client)
         except (Etcd3Exception, grpc.RpcError) as error:
             outcome = sorted_out(error, self._names[index])
-            if not (isinstance(outcome, Refused) and outcome.reason is Reason.NOT_OWNER) and index == self._index:
-                self._index = (index + 1) % len(self._clients)
+            if isinstance(outcome, Refused) and outcome.reason is Reason.DENIED:
+                self._token = None  # it has run out, or the member has forgotten it
+            if not (isinstance(outcome, Refused) and outcome.reason is Reason.NOT_OWNER):
+                self._leave(index)
             raise outcome from error
 
     def await_deletion(self, key: bytes, revision: int, timeout: float) -> None:
@@ -73,7 +87,7 @@ class Endpoints:
             key=key, start_revision=revision, filters=[etcdrpc.WatchCreateRequest.NOPUT]
         )
         watch = etcdrpc.WatchStub(self._clients[self._index].channel).Watch(
-            iter([etcdrpc.WatchRequest(create_request=create)]), timeout
+            iter([etcdrpc.WatchRequest(create_request=create)]), timeout, metadata=self._token
         )
         with contextlib.suppress(grpc.RpcError):
             for answer in watch:
@@ -85,6 +99,41 @@ class Endpoints:
         """Hang up."""
         for client in self._clients:
             client.close()
+
+    def _leave(self, index: int) -> None:
+        """Prefer the next member, if that is the one preferred now."""
+        if index == self._index:
+            self._index = (index + 1) % len(self._clients)
+
+    def _logged_in(self, index: int) -> Etcd3Client:
+        """The client of a member, with a token if we are somebody. Raises Refused: no request was sent yet."""
+        client = self._clients[index]
+        if self._access.user:
+            with self._logging_in:
+                if self._token is None:
+                    who = etcdrpc.AuthenticateRequest(name=self._access.user, password=self._access.password)
+                    try:
+                        told = etcdrpc.AuthStub(client.channel).Authenticate(who, LOG_IN)
+                    except grpc.RpcError as error:
+                        outcome = sorted_out(error, self._names[index])
+                        if isinstance(outcome, Indeterminate):
+                            outcome = Refused(Reason.UNAVAILABLE, str(outcome))
+                        self._leave(index)
+                        raise outcome from error
+                    self._token = (("token", told.token),)
+                client.metadata = self._token
+        return client
+
+
+def _client(endpoint: str, access: Access) -> Etcd3Client:
+    host, _, port = endpoint.rpartition(":")
+    secured: dict[str, Any] = {}
+    options = _OPTIONS
+    if access.tls:
+        # The certificate is that of the server behind the proxy.
+        options += (("grpc.ssl_target_name_override", access.name_of(endpoint)),)
+        secured = {"ca_cert": access.trusted(), "cert_cert": access.cert or None, "cert_key": access.key or None}
+    return Etcd3Client(host=host, port=int(port), timeout=REQUEST, grpc_options=options, **secured)
 
 
 def sorted_out(error: Exception, where: str) -> LockError:
@@ -98,7 +147,7 @@ def sorted_out(error: Exception, where: str) -> LockError:
         return Refused(Reason.NOT_OWNER, text)
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED or details.startswith(_NEVER_SENT):
         return Refused(Reason.UNAVAILABLE, text)
-    if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
+    if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED) or details.startswith(_DENIED):
         return Refused(Reason.DENIED, text)
     if code in _IN_DOUBT:
         return Indeterminate(text)

@@ -9,6 +9,7 @@ and tells a failed connect from a lost reply.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +20,7 @@ from redis.connection import Connection
 from redis.retry import Retry
 
 from checkers.wire import Reason
+from infra.access import OPEN, Access
 from suites.lock import Indeterminate, Refused
 
 DRIFT: Final = 0.01
@@ -33,6 +35,7 @@ RELEASE: Final = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0"""
 _PING: Final = "return 1"
+_DELETE: Final = "return redis.call('DEL', unpack(KEYS))"
 
 _CONNECTION: Final[Any] = Connection  # its methods have no types
 
@@ -43,6 +46,7 @@ _NOT_NOW: Final = (
     exceptions.MasterDownError,
 )
 _LOST: Final = (exceptions.ConnectionError, exceptions.TimeoutError, exceptions.InvalidResponse)
+_DENIED: Final = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.NoPermissionError)
 
 
 def validity(ttl: float) -> int:
@@ -53,13 +57,15 @@ def validity(ttl: float) -> int:
 class Node:
     """Connections to one node: as many as there are requests at once, so one per thread; each reconnects by itself."""
 
-    def __init__(self, endpoint: str, timeout: float) -> None:
+    def __init__(self, endpoint: str, timeout: float, access: Access = OPEN) -> None:
         """endpoint: ``host:port``. timeout: seconds, of a connect and again of an answer."""
         host, _, port = endpoint.rpartition(":")
         self._host = host
         self._port = int(port)
         self.endpoint = endpoint
         self.timeout = timeout
+        self._access = access
+        self._context = access.context() if access.tls else None
         self._idle: list[Any] = []
 
     def ping(self) -> None:
@@ -83,6 +89,10 @@ class Node:
             raise Indeterminate(f"{self.endpoint}: {error}") from error
         return Reply(self, connection)
 
+    def delete(self, keys: Sequence[str]) -> None:
+        """Raises Refused or Indeterminate."""
+        self.call(_DELETE, keys)
+
     def close(self) -> None:
         """Drop the idle connections."""
         while self._idle:
@@ -93,13 +103,17 @@ class Node:
         self._idle.append(connection)
 
     def _new(self) -> Any:
-        return _CONNECTION(
+        return _Connection(
+            self._context,
+            self._access.name_of(self.endpoint),
             host=self._host,
             port=self._port,
+            username=self._access.user or None,
+            password=self._access.password or None,
             socket_timeout=self.timeout,
             socket_connect_timeout=self.timeout,
             retry=Retry(NoBackoff(), 0),
-            protocol=2,  # with this and the next, connecting sends nothing (no HELLO, no CLIENT SETINFO)
+            protocol=2,  # with this and the next, connecting sends nothing but AUTH (no HELLO, no CLIENT SETINFO)
             driver_info=None,
         )
 
@@ -116,10 +130,32 @@ class Node:
             connection.disconnect()
         try:
             connection.connect()
+        except _DENIED as error:
+            self._idle.append(connection)
+            raise Refused(Reason.DENIED, f"{self.endpoint}: {error}") from error
         except _LOST as error:
             self._idle.append(connection)
             raise Refused(Reason.UNAVAILABLE, f"{self.endpoint}: {error}") from error
         return connection
+
+
+class _Connection(Connection):
+    """redis-py's own encrypted one checks for the name of the address that it dials: here a proxy's."""
+
+    def __init__(self, tls: ssl.SSLContext | None, name: str, **options: Any) -> None:
+        self._tls = tls
+        self._name = name
+        _CONNECTION.__init__(self, **options)
+
+    def _connect(self) -> Any:
+        plain = super()._connect()  # type: ignore[no-untyped-call]
+        if self._tls is None:
+            return plain
+        try:
+            return self._tls.wrap_socket(plain, server_hostname=self._name)
+        except OSError:
+            plain.close()
+            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +172,7 @@ class Reply:
             answer = self.connection.read_response(timeout=timeout)
         except _NOT_NOW as error:
             raise Refused(Reason.UNAVAILABLE, f"{where}: {error}") from error
-        except (exceptions.AuthenticationError, exceptions.NoPermissionError) as error:
+        except _DENIED as error:
             raise Refused(Reason.DENIED, f"{where}: {error}") from error
         except _LOST as error:
             raise Indeterminate(f"{where}: {error}") from error

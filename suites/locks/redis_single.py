@@ -6,7 +6,8 @@ Beyond that page, the same script that takes the lock counts a fencing token up,
 
 What its authors claim: mutual exclusion while the lock is held for less than its TTL, and freedom from deadlock, since
 the key expires. The token holds as long as the node keeps its data: with an append-only file and fsync always it
-survives kill and restart; without, or with asynchronous failover, counter and lock go back.
+survives kill and restart; without, or with asynchronous failover, counter and lock go back. And it holds as long as
+the node's wall clock does. What the fence does not need is the clock: tokens are in order whatever that tells.
 """
 
 from __future__ import annotations
@@ -16,20 +17,58 @@ import time
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
-from checkers.claims import Claim, Hazard
+from checkers.claims import ANY, Claim, Hazard
 from checkers.wire import Reason
+from infra.access import OPEN, Access
 from suites.lock import Grant, Refused, new_owner, now
-from suites.locks.promises import CLAIMS, HAZARDS, TOKEN_CLAIMS, TOKEN_HAZARDS
+from suites.locks.promises import CLAIMS, CLOCKS, HAZARDS, LOSSES, TOKEN_CLAIMS, TOKEN_HAZARDS
 from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, validity
 
 REQUEST: Final = 0.3
 """Seconds; bounds a connect and an answer. A call returns within its timeout plus twice this."""
+SWEEP: Final = 2.0
+"""Seconds, likewise, when nobody waits."""
 POLL: Final = (0.010, 0.030)
 """Seconds between two looks at a lock that is held, at random."""
 
 _ACQUIRE: Final = """
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('INCR', KEYS[2]) end
 return 0"""
+
+
+NODE: Final = ("redis1",)
+"""Where the lock lives: what happens to the others is nothing to it."""
+
+BY_THE_CLOCK: Final = tuple(
+    # Keys expire by the node's wall clock (https://redis.io/docs/latest/commands/expire/, "How Redis expires keys"):
+    # one that is set ahead ends every lock at once, and so does one that is set right after it was behind.
+    Hazard(name, (fault,), mechanism, stores=stores, certain=certain, nodes=NODE)
+    for fault, mechanism, sure in (
+        ("clock-jump-forward", "expired-by-jump", True),
+        ("clock-jump-back", "expired-by-return", True),
+        ("clock-strobe", "expired-by-drift", True),
+        ("clock-drift", "expired-by-drift", False),  # a lock is mostly released long before
+    )
+    for name, stores, certain in (
+        ("server-exclusion", (ANY,), sure),
+        # Whoever holds the lock at that moment may leave before the next comes in.
+        ("holder-exclusion", (ANY,), False),
+        ("fenced-store", ("unfenced",), False),
+        ("no-lost-update", ("unfenced", "fence-writes*"), False),
+    )
+)
+
+BY_LOSS: Final = tuple(
+    # The page above: a replica that is promoted need not have the lock ("safety violation!"). So with the data.
+    Hazard(name, ("wipe-server", "promote-replica"), "state-lost", stores=stores, certain=certain, nodes=NODE)
+    for name, stores, certain in (
+        ("token-order", (ANY,), True),  # the counter goes back
+        ("server-exclusion", (ANY,), False),
+        ("holder-exclusion", (ANY,), False),
+        ("fenced-store", ("unfenced",), False),
+        ("no-lost-update", (ANY,), False),  # both may get the same token, which no fence can tell apart
+    )
+)
 
 
 class RedisLock:
@@ -44,8 +83,14 @@ class RedisLock:
     grain: ClassVar[float] = GRAIN
     min_ttl: ClassVar[float] = 0.6
     recovery: ClassVar[float] = 3.0
-    claims: ClassVar[tuple[Claim, ...]] = CLAIMS + TOKEN_CLAIMS
-    hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS
+    claims: ClassVar[tuple[Claim, ...]] = (
+        *CLAIMS,
+        *TOKEN_CLAIMS,
+        Claim("token-order", under=CLOCKS),
+        Claim("no-lost-update", under=CLOCKS, stores=("fence-reads-and-writes",)),
+        Claim("recovery", under=LOSSES),
+    )
+    hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS + BY_THE_CLOCK + BY_LOSS
 
     def __init__(self, node: Node, ttl: float) -> None:
         """ttl: seconds."""
@@ -53,9 +98,9 @@ class RedisLock:
         self._ttl = ttl
 
     @classmethod
-    def open(cls, endpoints: Sequence[str], ttl: float) -> Self:
+    def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
         """Only the first endpoint is used: the others are other, independent nodes."""
-        node = Node(endpoints[0], REQUEST)
+        node = Node(endpoints[0], REQUEST, access)
         node.ping()
         return cls(node, ttl)
 
@@ -65,7 +110,7 @@ class RedisLock:
         deadline = now() + int(timeout * 1e9)
         while True:
             sent = now()
-            token = self._node.call(_ACQUIRE, (_key(name), _key(name) + ":fence"), owner, _ms(self._ttl))
+            token = self._node.call(_ACQUIRE, _keys(name), owner, _ms(self._ttl))
             if token:
                 return Grant(name, owner, token, sent, int(self._ttl * 1e9), sent + validity(self._ttl))
             if timeout == 0:
@@ -89,9 +134,24 @@ class RedisLock:
         """Hang up; a lock that is still held ends with its TTL."""
         self._node.close()
 
+    @classmethod
+    def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
+        """The counters stay for ever otherwise: a token must not go back while anybody may hold an old one."""
+        node = Node(endpoints[0], SWEEP, access)
+        try:
+            for name in names:
+                node.delete(_keys(name))
+        finally:
+            node.close()
+
 
 def _key(name: str) -> str:
     return f"fencepost:{{{name}}}"  # the braces keep lock and counter in one slot of a Redis Cluster
+
+
+def _keys(name: str) -> tuple[str, str]:
+    """The lock and its counter."""
+    return _key(name), _key(name) + ":fence"
 
 
 def _ms(ttl: float) -> int:

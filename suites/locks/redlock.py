@@ -19,10 +19,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
-from checkers.claims import Claim, Hazard
+from checkers.claims import ANY, Claim, Hazard
 from checkers.wire import Reason
+from infra.access import OPEN, Access
 from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
-from suites.locks.promises import CLAIMS, HAZARDS
+from suites.locks.promises import CLAIMS, HAZARDS, LOSSES
 from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, Reply, validity
 
 REQUEST: Final = 0.2
@@ -36,14 +37,40 @@ if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
 return 0"""
 
 
+BY_ONE_NODE: Final = tuple(
+    # A clock that is set, or a node that comes back without its data (the page above, "Performance, crash recovery and
+    # fsync"; Kleppmann 2016 for clocks), takes a vote from a holder. That frees the lock only if the holder had no vote
+    # to spare, which is rare: all nodes are asked, and mostly all agree.
+    Hazard(name, (fault,), mechanism, stores=stores, certain=False)
+    for fault, mechanism in (
+        ("clock-jump-forward", "expired-by-jump"),
+        ("clock-jump-back", "expired-by-return"),
+        ("clock-strobe", "expired-by-drift"),
+        ("clock-drift", "expired-by-drift"),
+        ("wipe-server", "state-lost"),
+        ("promote-replica", "state-lost"),
+    )
+    for name, stores in (
+        ("server-exclusion", (ANY,)),
+        ("holder-exclusion", (ANY,)),
+        ("fenced-store", ("unfenced",)),
+        ("no-lost-update", ("unfenced",)),
+    )
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """Sets of nodes (by index): who said yes, who said no, who was not asked, and whose answer was lost."""
+    """Sets of nodes (by index): who said yes, who said no, who was not asked, and whose answer was lost.
+
+    why: one of the errors.
+    """
 
     yes: frozenset[int]
     no: frozenset[int]
     unasked: frozenset[int]
     unknown: frozenset[int]
+    why: str
 
 
 class Redlock:
@@ -58,8 +85,12 @@ class Redlock:
     grain: ClassVar[float] = GRAIN
     min_ttl: ClassVar[float] = 0.8
     recovery: ClassVar[float] = 4.0
-    claims: ClassVar[tuple[Claim, ...]] = (*CLAIMS, Claim("no-lost-update", stores=("compare-owner",)))
-    hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS
+    claims: ClassVar[tuple[Claim, ...]] = (
+        *CLAIMS,
+        Claim("recovery", under=LOSSES),
+        Claim("no-lost-update", stores=("compare-owner",)),
+    )
+    hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + BY_ONE_NODE
 
     def __init__(self, nodes: Sequence[Node], ttl: float) -> None:
         """ttl: seconds."""
@@ -68,12 +99,12 @@ class Redlock:
         self._ttl = ttl
 
     @classmethod
-    def open(cls, endpoints: Sequence[str], ttl: float) -> Self:
-        """Raises Refused(UNAVAILABLE) unless a majority answers."""
-        client = cls([Node(endpoint, REQUEST) for endpoint in endpoints], ttl)
+    def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
+        """Raises Refused unless a majority answers."""
+        client = cls([Node(endpoint, REQUEST, access) for endpoint in endpoints], ttl)
         answered = client._ask("return 1", "", 0)
         if len(answered.yes) < client._quorum:
-            raise Refused(Reason.UNAVAILABLE, f"{len(answered.yes)} of {len(endpoints)} nodes answer")
+            raise Refused(Reason.UNAVAILABLE, f"{len(answered.yes)} of {len(endpoints)} nodes answer: {answered.why}")
         return client
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
@@ -108,9 +139,12 @@ class Redlock:
         self._majority(self._ask(RENEW, grant.name, grant.owner, self._ms))
 
     def release(self, grant: Grant) -> None:
-        """Delete everywhere. Released for certain if a majority had it and gave it up; in part is in doubt."""
+        """Delete everywhere. Released for certain if a majority had it and gave it up; in part is in doubt.
+
+        Also where a majority no longer had it: what the others gave up may have been what kept somebody out.
+        """
         votes = self._ask(RELEASE, grant.name, grant.owner)
-        if votes.yes and len(votes.yes) < self._quorum and len(votes.no) < self._quorum:
+        if 0 < len(votes.yes) < self._quorum:
             raise Indeterminate(f"only {len(votes.yes)} nodes gave it up, so it may be free for others or not")
         self._majority(votes)
 
@@ -159,4 +193,5 @@ class Redlock:
             no=frozenset(i for i, answer in answers.items() if answer == 0),
             unasked=frozenset(i for i, answer in answers.items() if isinstance(answer, Refused)),
             unknown=frozenset(i for i, answer in answers.items() if isinstance(answer, Indeterminate)),
+            why=next((str(answer) for answer in answers.values() if isinstance(answer, LockError)), ""),
         )

@@ -23,8 +23,9 @@ from kazoo.exceptions import NoNodeError
 
 from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
+from infra.access import OPEN, Access
 from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
-from suites.locks.promises import CLAIMS, HAZARDS, TOKEN_CLAIMS, TOKEN_HAZARDS
+from suites.locks.promises import CLAIMS, CONSENSUS_CLAIMS, HAZARDS, TOKEN_CLAIMS, TOKEN_HAZARDS
 from suites.locks.zookeeper_session import ROOT, ZooKeeperSession
 
 
@@ -50,7 +51,7 @@ class ZooKeeperLock:
     grain: ClassVar[float] = 0.8  # a keep-alive every min_ttl/3, and some delay: see zookeeper_session
     min_ttl: ClassVar[float] = 2.0
     recovery: ClassVar[float] = 12.0
-    claims: ClassVar[tuple[Claim, ...]] = CLAIMS + TOKEN_CLAIMS
+    claims: ClassVar[tuple[Claim, ...]] = CLAIMS + TOKEN_CLAIMS + CONSENSUS_CLAIMS
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS
 
     def __init__(self, session: ZooKeeperSession, ttl: float) -> None:
@@ -64,9 +65,9 @@ class ZooKeeperLock:
         """By GUID: nodes that may be there though nobody wants them."""
 
     @classmethod
-    def open(cls, endpoints: Sequence[str], ttl: float) -> Self:
+    def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
         """Waits for a session for as long as one lives."""
-        session = ZooKeeperSession(endpoints, ttl)
+        session = ZooKeeperSession(endpoints, ttl, access)
         session.start()
         return cls(session, ttl)
 
@@ -76,7 +77,7 @@ class ZooKeeperLock:
         session = self._session.adopt()
         self._bury()
         owner = new_owner()
-        place = Place(f"{ROOT}/{quote(name, safe='')}", f"{owner:016x}")
+        place = Place(_parent(name), f"{owner:016x}")
         path = f"{place.parent}/{place.guid}-"
         sent = now()
         try:
@@ -110,6 +111,21 @@ class ZooKeeperLock:
     def close(self) -> None:
         """End the session, and with it all grants."""
         self._session.close()
+
+    @classmethod
+    def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
+        """The parents of the queues, which no session ends. Others' sessions write to `ROOT`, so that stays."""
+        session = ZooKeeperSession(endpoints, cls.min_ttl, access)
+        session.start()
+        try:
+            for parent in map(_parent, names):
+                with contextlib.suppress(NoNodeError):
+                    for node in session.ask(lambda parent=parent: session.zk.get_children_async(parent)):  # type: ignore[misc]
+                        with contextlib.suppress(NoNodeError):
+                            session.ask(lambda path=f"{parent}/{node}": session.zk.delete_async(path))  # type: ignore[misc]
+                    session.ask(lambda parent=parent: session.zk.delete_async(parent))  # type: ignore[misc]
+        finally:
+            session.close()
 
     def belief(self, grant: Grant) -> bool:
         """From the first interruption on, or without a sign of life, never again."""
@@ -199,3 +215,8 @@ class ZooKeeperLock:
         for node in self._session.ask(lambda: self._zk.get_children_async(place.parent)):
             if node.startswith(place.guid):
                 self._session.ask(lambda path=f"{place.parent}/{node}": self._zk.delete_async(path))  # type: ignore[misc]
+
+
+def _parent(name: str) -> str:
+    """The node under which a lock's queue stands."""
+    return f"{ROOT}/{quote(name, safe='')}"

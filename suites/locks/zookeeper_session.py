@@ -2,6 +2,7 @@
 
     not connected, so never sent                        Refused(UNAVAILABLE)
     the session is over, and all its nodes with it      Refused(NOT_OWNER)
+    not for us (ACLs)                                   Refused(DENIED)
     no answer                                           Indeterminate
 
 Two traps decide what counts as a sign of life. A follower that is cut off from its leader goes on answering pings and
@@ -24,6 +25,7 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.retry import KazooRetry
 
 from checkers.wire import Reason
+from infra.access import OPEN, Access
 from suites.lock import Indeterminate, LockError, Refused, now
 
 REQUEST: Final = 1.0
@@ -32,6 +34,20 @@ ROOT: Final = "/fencepost"
 """What `touch` writes to."""
 
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # it would report every attempt to reconnect
+
+
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo checks a certificate for the name of the address that it dials: here a proxy's."""
+
+    def __init__(self, access: Access) -> None:
+        super().__init__()
+        self._access = access
+
+    def create_connection(self, *args: Any, **options: Any) -> Any:
+        if "hostname" in options:
+            host, port = options["address"]
+            options["hostname"] = self._access.name_of(f"{host}:{port}")
+        return super().create_connection(*args, **options)
 
 
 class ZooKeeperSession:
@@ -45,9 +61,9 @@ class ZooKeeperSession:
     up      set while there is a connection.
     """
 
-    def __init__(self, endpoints: Sequence[str], ttl: float) -> None:
+    def __init__(self, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> None:
         """ttl: seconds; the server takes it as it is between 2 and 20 of its ticks."""
-        handler = SequentialThreadingHandler()
+        handler = _Handler(access)
         self.zk: Any = KazooClient(
             ",".join(endpoints),
             timeout=ttl,
@@ -55,6 +71,12 @@ class ZooKeeperSession:
             randomize_hosts=False,
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=1, sleep_func=handler.sleep_func),
             command_retry=KazooRetry(max_tries=1, sleep_func=handler.sleep_func),  # 0 would mean: for ever
+            auth_data=[("digest", f"{access.user}:{access.password}")] if access.user else None,
+            use_ssl=access.tls,
+            check_hostname=access.tls,
+            ca=access.ca or None,
+            certfile=access.cert or None,
+            keyfile=access.key or None,
         )
         self._ttl = ttl
         self.id = self.opened = self.alive = 0
@@ -68,13 +90,15 @@ class ZooKeeperSession:
         self.zk.add_listener(self._listen)
 
     def start(self) -> None:
-        """Wait for a session for as long as one lives. Raises Refused(UNAVAILABLE)."""
+        """Wait for a session for as long as one lives. Raises Refused."""
         try:
             self.zk.start(self._ttl)
             self.adopt()
             self.ask(lambda: self.zk.ensure_path_async(ROOT))
         except (KazooTimeoutError, LockError) as error:
             self.close()
+            if isinstance(error, Refused) and error.reason is Reason.DENIED:
+                raise
             raise Refused(Reason.UNAVAILABLE, repr(error)) from error
 
     def close(self) -> None:
@@ -121,6 +145,8 @@ class ZooKeeperSession:
             return send().get(timeout=REQUEST)
         except exceptions.SessionExpiredError as error:
             raise Refused(Reason.NOT_OWNER, repr(error)) from error
+        except (exceptions.NoAuthError, exceptions.AuthFailedError) as error:
+            raise Refused(Reason.DENIED, repr(error)) from error
         except exceptions.SessionMovedError as error:
             raise Refused(Reason.UNAVAILABLE, repr(error)) from error
         except (

@@ -1,94 +1,189 @@
-"""A gate does what it is armed for, once, and tells when and holding what."""
+"""A gate does what it is armed for, once, to a thread that holds, and tells when and holding what."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from checkers.wire import Action, Gate
 from suites import gates, recorder
-from suites.gates import Gates, Position
+from suites.gates import Died, Gates
+from suites.tests.bench import await_
+
+HELD = (77, 1, 5)
+"""owner, key, process"""
+MAIN = (Gate.AFTER_ACQUIRE, Gate.BETWEEN_READ_AND_WRITE, Gate.BEFORE_RELEASE)
 
 
-def ALIVE() -> bool:  # noqa: N802
+def alive() -> bool:
     return True
 
 
-HELD = Position(owner=77, key=1, process=5)
-
-
 @pytest.fixture
-def page_path(tmp_path: Path) -> Path:
+def path(tmp_path: Path) -> Path:
     path = tmp_path / "worker.rec"
     recorder.create(path, 1)
     return path
 
 
-def test_an_unarmed_gate_lets_through(page_path: Path) -> None:
-    page = recorder.map_page(page_path)
-    Gates(page, lambda: HELD).reach(Gate.AFTER_ACQUIRE)
-    assert gates.caught(page) is None
+@pytest.fixture
+def page(path: Path) -> mmap.mmap:
+    return recorder.map_page(path)
 
 
-def test_another_gate_is_not_taken(page_path: Path) -> None:
-    page = recorder.map_page(page_path)
-    gates.arm(page, Gate.BEFORE_RELEASE, Action.KILL, ALIVE)
-    Gates(page, lambda: HELD).reach(Gate.AFTER_ACQUIRE)
-    assert gates.caught(page) is None
+@contextmanager
+def reaching(page: mmap.mmap, gate: Gate) -> Iterator[threading.Thread]:
+    """A thread of the worker that comes by the gate; it must have gone on at the end."""
 
+    def reach() -> None:
+        try:
+            Gates(page).reach(gate, *HELD)
+        except Died:
+            died.append(True)
 
-def test_a_stalled_thread_waits_until_disarmed(page_path: Path) -> None:
-    page = recorder.map_page(page_path)
-    gates.arm(page, Gate.BETWEEN_READ_AND_WRITE, Action.STALL, ALIVE)
-    thread = threading.Thread(target=Gates(page, lambda: HELD).reach, args=(Gate.BETWEEN_READ_AND_WRITE,))
-    before = time.monotonic_ns()
+    died: list[bool] = []
+    thread = threading.Thread(target=reach)
     thread.start()
-    while (caught := gates.caught(page)) is None:
-        time.sleep(0.001)
-    assert caught.at >= before
-    assert caught.position == HELD
-    gates.disarm(page, ALIVE)
-    assert thread.is_alive()
-    gates.thaw(page)
+    yield thread
     thread.join(timeout=5)
     assert not thread.is_alive()
+    thread.died = bool(died)  # type: ignore[attr-defined]
 
 
+def held(page: mmap.mmap, gate: Gate) -> gates.Caught:
+    await_(lambda: gates.caught(page, gate) is not None)
+    caught = gates.caught(page, gate)
+    assert caught is not None
+    return caught
+
+
+@pytest.mark.parametrize("gate", Gate)
+def test_an_unarmed_gate_lets_through(page: mmap.mmap, gate: Gate) -> None:
+    Gates(page).reach(gate, *HELD)
+    assert gates.caught(page, gate) is None
+
+
+@pytest.mark.parametrize("armed", Gate)
+@pytest.mark.parametrize("reached", Gate)
+def test_another_gate_is_not_taken(page: mmap.mmap, armed: Gate, reached: Gate) -> None:
+    if armed is not reached:
+        gates.arm(page, armed, Action.KILL, alive)
+        Gates(page).reach(reached, *HELD)
+        assert gates.caught(page, armed) is None
+
+
+@pytest.mark.parametrize("gate", Gate)
+def test_who_holds_nothing_or_another_key_passes(page: mmap.mmap, gate: Gate) -> None:
+    gates.arm(page, gate, Action.KILL, alive, key=1)
+    Gates(page).reach(gate, 0, 1, 5)
+    Gates(page).reach(gate, 77, 0, 5)
+    assert gates.caught(page, gate) is None
+    gates.arm(page, gate, Action.CALL, alive, key=1)
+    Gates(page).reach(gate, 77, 1, 5)
+    assert gates.caught(page, gate) is not None
+
+
+@pytest.mark.parametrize("gate", Gate)
+def test_a_stalled_thread_waits_until_it_is_thawed(page: mmap.mmap, gate: Gate) -> None:
+    gates.arm(page, gate, Action.STALL, alive)
+    before = time.monotonic_ns()
+    with reaching(page, gate) as thread:
+        caught = held(page, gate)
+        assert before <= caught.at <= time.monotonic_ns()
+        assert (caught.owner, caught.key, caught.process) == HELD
+        gates.disarm(page, gate, alive)
+        thread.join(timeout=0.05)
+        assert thread.is_alive()
+        assert not gates.thawed(page, gate)
+        gates.thaw(page, gate)
+    assert gates.thawed(page, gate)
+    assert not thread.died  # type: ignore[attr-defined]
+
+
+def test_a_dead_thread_ends_and_says_when_another_may_begin(page: mmap.mmap) -> None:
+    gates.arm(page, Gate.IN_RENEWAL, Action.DIE, alive)
+    with reaching(page, Gate.IN_RENEWAL) as thread:
+        held(page, Gate.IN_RENEWAL)
+        gates.thaw(page, Gate.IN_RENEWAL)
+    assert thread.died  # type: ignore[attr-defined]
+    gates.arm(page, Gate.IN_RENEWAL, Action.STALL, alive)  # does not wait for one that has gone
+
+
+def test_a_call_ends_by_itself_after_its_time(page: mmap.mmap) -> None:
+    gates.arm(page, Gate.AFTER_ACQUIRE, Action.CALL, alive, seconds=0.2)
+    with reaching(page, Gate.AFTER_ACQUIRE):
+        caught = held(page, Gate.AFTER_ACQUIRE)
+    assert time.monotonic_ns() >= caught.at + 200_000_000
+    Gates(page).reach(Gate.AFTER_ACQUIRE, *HELD)  # only once
+
+
+def test_a_call_can_be_ended_early(page: mmap.mmap) -> None:
+    gates.arm(page, Gate.AFTER_ACQUIRE, Action.CALL, alive, seconds=3600)
+    with reaching(page, Gate.AFTER_ACQUIRE):
+        held(page, Gate.AFTER_ACQUIRE)
+        gates.thaw(page, Gate.AFTER_ACQUIRE)
+
+
+@pytest.mark.parametrize("gate", Gate)
 @pytest.mark.parametrize(("action", "signalled"), [(Action.FREEZE, os.WIFSTOPPED), (Action.KILL, os.WIFSIGNALED)])
-def test_a_process_is_frozen_or_killed_at_the_gate(page_path: Path, action: Action, signalled: object) -> None:
-    page = recorder.map_page(page_path)
-    gates.arm(page, Gate.AFTER_ACQUIRE, action, ALIVE)
+def test_a_process_is_frozen_or_killed_at_the_gate(path: Path, gate: Gate, action: Action, signalled: object) -> None:
+    page = recorder.map_page(path)
+    gates.arm(page, gate, action, alive)
     child = os.fork()
     if child == 0:
-        Gates(recorder.map_page(page_path), lambda: HELD).reach(Gate.AFTER_ACQUIRE)
+        Gates(recorder.map_page(path)).reach(gate, *HELD)
         os._exit(0)
     _, status = os.waitpid(child, os.WUNTRACED)
     assert callable(signalled)
     assert signalled(status)
-    caught = gates.caught(page)
-    assert caught is not None
-    assert caught.position == HELD
+    caught = held(page, gate)
+    assert (caught.owner, caught.key, caught.process) == HELD
     if action is Action.FREEZE:
         os.kill(child, signal.SIGCONT)
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0
 
 
-def test_a_thread_that_passes_by_does_not_hide_one_that_is_held(page_path: Path) -> None:
-    page = recorder.map_page(page_path)
-    worker = Gates(page, lambda: HELD)
-    gates.arm(page, Gate.BETWEEN_READ_AND_WRITE, Action.STALL, ALIVE)
-    thread = threading.Thread(target=worker.reach, args=(Gate.BETWEEN_READ_AND_WRITE,))
-    thread.start()
-    while gates.caught(page) is None:
-        time.sleep(0.001)
-    worker.reach(Gate.IN_RENEWAL)
-    gates.thaw(page)
-    gates.arm(page, Gate.BETWEEN_READ_AND_WRITE, Action.STALL, ALIVE)  # waits until the held thread has gone on
-    thread.join(timeout=5)
-    assert not thread.is_alive()
+class TestTwoThreads:
+    """The renewal comes by its gate whatever the main thread does at its own."""
+
+    def test_both_are_held_at_once_and_each_is_let_go_by_itself(self, page: mmap.mmap) -> None:
+        gates.arm(page, Gate.AFTER_ACQUIRE, Action.STALL, alive)
+        with reaching(page, Gate.AFTER_ACQUIRE) as main:
+            held(page, Gate.AFTER_ACQUIRE)
+            gates.disarm(page, Gate.AFTER_ACQUIRE, alive)
+            gates.arm(page, Gate.IN_RENEWAL, Action.STALL, alive)
+            with reaching(page, Gate.IN_RENEWAL):
+                held(page, Gate.IN_RENEWAL)
+                gates.disarm(page, Gate.IN_RENEWAL, alive)
+                gates.thaw(page, Gate.IN_RENEWAL)
+            assert main.is_alive()
+            assert gates.caught(page, Gate.AFTER_ACQUIRE) is not None
+            gates.thaw(page, Gate.AFTER_ACQUIRE)
+
+    @pytest.mark.parametrize("gate", MAIN)
+    def test_one_that_passes_by_does_not_hide_the_one_that_is_held(self, page: mmap.mmap, gate: Gate) -> None:
+        gates.arm(page, gate, Action.STALL, alive)
+        with reaching(page, gate):
+            held(page, gate)
+            Gates(page).reach(Gate.IN_RENEWAL, *HELD)
+            gates.thaw(page, gate)
+            gates.arm(page, gate, Action.STALL, alive)  # waits until the held thread has gone on
+        assert gates.caught(page, gate) is None
+
+    def test_one_that_is_held_does_not_keep_the_other_from_being_armed_and_disarmed(self, page: mmap.mmap) -> None:
+        gates.arm(page, Gate.IN_RENEWAL, Action.STALL, alive)
+        with reaching(page, Gate.IN_RENEWAL):
+            held(page, Gate.IN_RENEWAL)
+            gates.arm(page, Gate.BEFORE_RELEASE, Action.STALL, alive)
+            gates.disarm(page, Gate.BEFORE_RELEASE, alive)
+            assert gates.caught(page, Gate.BEFORE_RELEASE) is None
+            gates.thaw(page, Gate.IN_RENEWAL)

@@ -1,159 +1,23 @@
-"""The keeper renews in time, notices a loss when it is due, and lets nothing be written after an unknown write."""
+"""The keeper renews in time, notices a loss when it is due, and a gate in its renewal catches only who holds."""
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from checkers import wire
-from checkers.history import read_recording
-from checkers.wire import NONE, F, Outcome, Reason
-from infra import store as fenced
-from suites import recorder, registry, worker
-from suites.gates import Gates, Position
-from suites.keeper import Holding, Keeper
-from suites.lock import Grant, Indeterminate, LockError, Refused, now
-from suites.recorder import Recorder
-from suites.section import Section
-from suites.spec import Process, Spec
-from suites.worker import Worker
-from suites.workload import Stopped
-
-TTL = 0.6
-"""Seconds; a third of it is far longer than a busy machine makes a thread wait, as a rule."""
-SOON = 30.0
-"""Seconds within which anything awaited must come, on whatever machine."""
-MS = 1_000_000
-
-
-class Fake:
-    """A lock in memory: everybody gets it; what a renewal answers is told by `answer`."""
-
-    def __init__(self) -> None:
-        self.answer: Callable[[], None] = lambda: None
-        self.owner = 0
-
-    def acquire(self, name: str, timeout: float) -> Grant | None:
-        self.owner += 1
-        return grant(name, self.owner)
-
-    def renew(self, _: Grant) -> None:
-        self.answer()
-
-    def release(self, _: Grant) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-class FakeSession(Fake):
-    """The same with a session, which `lose` ends; the next acquire opens another."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.session = 71
-        self.opened = now()
-
-    def acquire(self, name: str, timeout: float) -> Grant | None:
-        if not self.session:
-            self.session, self.opened = 72, now()
-        self.owner += 1
-        return grant(name, self.owner, self.session)
-
-    def keep_alive(self) -> None:
-        try:
-            self.answer()
-        except Refused:
-            self.session = 0
-            raise
-
-    def renew(self, _: Grant) -> None:
-        raise AssertionError("a session is kept alive instead")
-
-
-def grant(name: str, owner: int, session: int = 0, ttl: float = TTL) -> Grant:
-    sent, length = now(), round(ttl * 1e9)
-    return Grant(name, owner, 100 + owner, sent, length, sent + length - 10 * MS, session)
-
-
-def raising(error: Exception) -> Callable[[], None]:
-    def answer() -> None:
-        raise error
-
-    return answer
-
-
-@dataclass
-class Bench:
-    """A keeper at work, and what it recorded."""
-
-    spec: Spec
-    client: Fake
-    keeper: Keeper = field(init=False)
-    begun: int = field(default_factory=now)
-
-    def __post_init__(self) -> None:
-        recorder.create(self.spec.recording, 2000)
-        record = Recorder(self.spec.recording)
-        self.keeper = Keeper(self.spec, self.client, record, Gates(record.page, lambda: Position(0, -1, 0)))  # type: ignore[arg-type]
-        self.main = Process(self.spec.first_process, self.spec.step)
-
-    def hold(self, ttl: float = TTL) -> Holding:
-        session = self.client.session if isinstance(self.client, FakeSession) else 0
-        self.client.owner += 1
-        holding = Holding(grant("k", self.client.owner, session, ttl), 0)
-        self.keeper.take(holding)
-        return holding
-
-    def rows(self, *kinds: F) -> Any:
-        """What was recorded of these kinds."""
-        rows = read_recording(self.spec.recording)
-        return rows[[row["f"] in kinds for row in rows]]
-
-    def await_rows(self, kind: F, count: int, *outcomes: Outcome) -> Any:
-        """The rows of a kind, once so many have one of these outcomes (or any, if none is named)."""
-
-        def there() -> bool:
-            rows = self.rows(kind)
-            return sum(row["outcome"] in (outcomes or tuple(Outcome)) for row in rows) >= count
-
-        await_(there)
-        return self.rows(kind)
-
-
-def await_(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SOON
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.002)
+from checkers.wire import Action, F, Gate, Outcome, Reason
+from suites import gates, recorder
+from suites.lock import Grant, Indeterminate, Refused, now
+from suites.spec import Spec
+from suites.tests.bench import SOON, TTL, Bench, Fake, FakeSession, a_spec, await_, raising
 
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Spec:
-    return Spec(
-        recordings=str(tmp_path),
-        lane="fake/register/fence-writes",
-        lock="fake",
-        endpoints=(),
-        ttl=TTL,
-        workload="suites.workloads.register:Register",
-        store_dsn="",
-        store_mode="fence-writes",
-        keys=("k",),
-        number=1,
-        count=4,
-        seed="s",
-        acquire_timeout=1,
-        store_timeout=1,
-        pace=0.001,
-    )
+    return a_spec(tmp_path)
 
 
 @pytest.fixture
@@ -367,151 +231,85 @@ class TestSession:
         assert bench.rows(F.SESSION_OPEN).size == 0
 
 
-class FakeStore:
-    """Accepts everything, unless told what to raise or to refuse."""
-
-    def __init__(self) -> None:
-        self.read_error: fenced.StoreError | None = None
-        self.write_error: fenced.StoreError | None = None
-        self.refuses_writes = False
-        self.written: list[int] = []
-
-    def read(self, *_: object) -> fenced.Read:
-        if self.read_error:
-            raise self.read_error
-        return fenced.Read(-1, ())
-
-    def write(self, _: str, value: int, *__: object) -> bool:
-        self.written.append(value)
-        if self.write_error:
-            raise self.write_error
-        return not self.refuses_writes
-
-    def close(self) -> None:
-        pass
+def alive() -> bool:
+    return True
 
 
-@pytest.fixture
-def at_work(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> Worker:
-    """A worker whose lock and store are in memory; nothing of it runs by itself."""
+class TestTheGate:
+    """`IN_RENEWAL`."""
 
-    class Lock(Fake):
-        @classmethod
-        def open(cls, *_: object) -> Lock:
-            return cls()
+    def caught(self, bench: Bench, action: Action) -> gates.Caught:
+        """Whom it catches while something is held."""
+        gates.arm(bench.page, Gate.IN_RENEWAL, action, alive)
+        holding = bench.hold(ttl=1000 * TTL)
+        await_(lambda: gates.caught(bench.page, Gate.IN_RENEWAL) is not None)
+        gates.disarm(bench.page, Gate.IN_RENEWAL, alive)
+        caught = gates.caught(bench.page, Gate.IN_RENEWAL)
+        assert caught is not None
+        assert (caught.owner, caught.key, caught.process) == (holding.grant.owner, 0, 1 + 4)
+        return caught
 
-    monkeypatch.setattr(registry, "lock", lambda _: Lock)
-    monkeypatch.setattr(fenced.Store, "open", lambda *_, **__: FakeStore())
-    monkeypatch.setattr(worker, "LATE_SHARE", 1.0)
-    recorder.create(spec.recording, 2000)
-    return Worker(spec)
+    def test_a_renewal_that_hangs_is_sent_when_it_is_thawed(self, bench: Bench) -> None:
+        caught = self.caught(bench, Action.STALL)
+        before = len(bench.rows(F.RENEW))
+        assert not bench.waits(lambda: len(bench.rows(F.RENEW)) > before, 2 * TTL)
+        thawed = now()
+        gates.thaw(bench.page, Gate.IN_RENEWAL)
+        late = bench.await_rows(F.RENEW, before + 1)[before]
+        assert late["owner"] == caught.owner
+        assert late["inv"] >= thawed
+        bench.await_rows(F.RENEW, before + 2)
 
+    def test_a_hung_renewal_that_is_thawed_too_late_is_sent_all_the_same(self, bench: Bench) -> None:
+        """The lease has ended and the client has noticed: the server must cope."""
+        gates.arm(bench.page, Gate.IN_RENEWAL, Action.STALL, alive)
+        holding = bench.hold()
+        (lost,) = bench.await_rows(F.LOST, 1)
+        assert (lost["owner"], lost["sent"]) == (holding.grant.owner, holding.grant.expires)
+        assert bench.rows(F.RENEW).size == 0
+        gates.thaw(bench.page, Gate.IN_RENEWAL)
+        late = bench.await_rows(F.RENEW, 1)[0]
+        assert late["owner"] == holding.grant.owner
+        assert late["inv"] >= lost["ret"]
 
-def sections(at_work: Worker) -> tuple[FakeStore, Any]:
-    """One round of the worker; the store and the rows of it."""
-    at_work._round()
-    store: Any = at_work.store
-    return store, read_recording(at_work.spec.recording)
+    def test_one_that_dies_sends_nothing_and_another_begins_when_it_is_thawed(self, bench: Bench) -> None:
+        self.caught(bench, Action.DIE)
+        before = len(bench.rows(F.RENEW))
+        assert not bench.waits(lambda: len(bench.rows(F.RENEW)) > before, 2 * TTL)
+        thawed = now()
+        gates.thaw(bench.page, Gate.IN_RENEWAL)
+        first = bench.await_rows(F.RENEW, before + 1)[before]
+        # Not what was due long ago: it begins anew, a third of a TTL later.
+        assert first["inv"] >= thawed + TTL / 3 * 1e9
 
+    def test_an_answered_renewal_is_a_round_of_its_thread(self, bench: Bench) -> None:
+        bench.hold()
+        bench.await_rows(F.RENEW, 2, Outcome.OK)
+        await_(lambda: gates.rounds(bench.page, Gate.IN_RENEWAL) >= 2)
+        assert gates.rounds(bench.page, Gate.AFTER_ACQUIRE) == 0
 
-class TestWriting:
-    def test_a_round_is_recorded_in_order(self, at_work: Worker) -> None:
-        store, rows = sections(at_work)
-        kinds = [F(row["f"]) for row in rows]
-        writes = [F.WRITE] * (len(store.written) - 1)  # one of them comes late
-        assert kinds == [F.ACQUIRE, F.READ, *writes, F.READ, F.RELEASE, F.WRITE]
-        assert {row["outcome"] for row in rows} == {Outcome.OK}
-        assert rows[-1]["flags"] == 2
+    def test_nobody_is_caught_who_holds_nothing(self, in_session: Bench) -> None:
+        gates.arm(in_session.page, Gate.IN_RENEWAL, Action.STALL, alive)
+        in_session.await_rows(F.KEEP_ALIVE, 3, Outcome.OK)
+        assert gates.caught(in_session.page, Gate.IN_RENEWAL) is None
+        holding = in_session.hold(ttl=1000 * TTL)
+        await_(lambda: gates.caught(in_session.page, Gate.IN_RENEWAL) is not None)
+        caught = gates.caught(in_session.page, Gate.IN_RENEWAL)
+        assert caught is not None
+        assert caught.owner == holding.grant.owner
+        gates.thaw(in_session.page, Gate.IN_RENEWAL)
 
-    @pytest.mark.parametrize(
-        ("error", "outcome"),
-        [(fenced.Unknown("lost"), Outcome.INFO), (fenced.Unavailable("refused"), Outcome.FAIL)],
-    )
-    def test_nothing_under_that_grant_after_a_read_without_answer(
-        self, at_work: Worker, error: fenced.StoreError, outcome: Outcome
-    ) -> None:
-        store: Any = at_work.store
-        store.read_error = error
-        _, rows = sections(at_work)
-        reads = [row for row in rows if row["f"] == F.READ]
-        assert [row["outcome"] for row in reads] == [outcome]
-        if outcome is Outcome.INFO:
-            assert store.written == [], "not even late"
-
-    def test_nothing_after_an_unknown_write_not_even_late(self, at_work: Worker) -> None:
-        store: Any = at_work.store
-        store.write_error = fenced.Unknown("lost")
-        _, rows = sections(at_work)
-        assert [F(row["f"]) for row in rows] == [F.ACQUIRE, F.READ, F.WRITE, F.RELEASE]
-        assert rows[2]["outcome"] == Outcome.INFO
-        assert len(store.written) == 1
-        assert rows[3]["process"] == rows[2]["process"] + at_work.spec.step, "that number is never used again"
-
-    def test_a_refused_write_ends_the_section(self, at_work: Worker) -> None:
-        store: Any = at_work.store
-        store.refuses_writes = True
-        _, rows = sections(at_work)
-        assert [(F(row["f"]), Reason(row["reason"])) for row in rows[2:4]] == [
-            (F.WRITE, Reason.STALE_TOKEN),
-            (F.RELEASE, Reason.NONE),
-        ]
-
-    def test_who_does_not_believe_any_more_touches_nothing(self, at_work: Worker) -> None:
-        holding = Holding(grant("k", 9, ttl=-1), 0)
-        section = Section(at_work, holding)
-        for access in (section.read, section.write):
-            with pytest.raises(Stopped):
-                access()
-        rows = read_recording(at_work.spec.recording)
-        assert [F(row["f"]) for row in rows] == [F.LOST]
-        assert rows[0]["sent"] == holding.expires
-        assert rows[0]["value"] == NONE
-
-    @pytest.mark.parametrize(
-        ("error", "outcome", "reason"),
-        [
-            (Refused(Reason.HELD), Outcome.FAIL, Reason.HELD),
-            (Refused(Reason.UNAVAILABLE), Outcome.FAIL, Reason.UNAVAILABLE),
-            (Indeterminate("lost"), Outcome.INFO, Reason.NONE),
-            (None, Outcome.FAIL, Reason.TIMEOUT),
-        ],
-    )
-    def test_an_acquire_without_a_grant_is_followed_by_nothing(
-        self, at_work: Worker, error: LockError | None, outcome: Outcome, reason: Reason
-    ) -> None:
-        def acquire(*_: object) -> None:
-            if error:
-                raise error
-
-        at_work.client.acquire = acquire  # type: ignore[method-assign, assignment]
-        _, (row,) = sections(at_work)
-        assert (row["f"], row["outcome"], row["reason"]) == (F.ACQUIRE, outcome, reason)
-        assert at_work.process.number == 1 + (at_work.spec.step if outcome is Outcome.INFO else 0)
-
-    def test_a_bug_of_the_keeper_breaks_the_worker_although_it_is_asked_to_finish(self, at_work: Worker) -> None:
-        page = at_work.recorder.page
-        page[wire.RUN] = wire.Run.GO
-
-        def acquire(*_: object) -> None:
-            at_work.keeper.broken = ZeroDivisionError("a bug in renew")
-            page[wire.RUN] = wire.Run.FINISH
-
-        at_work.client.acquire = acquire  # type: ignore[method-assign, assignment]
-        with pytest.raises(ZeroDivisionError):
-            at_work.run()
-        at_work.keeper.close()
-
-
-def test_process_numbers_never_meet(spec: Spec) -> None:
-    """Those of main and renewal threads of all workers of a lane, over generations and unknown outcomes."""
-    seen: set[int] = set()
-    for number in range(spec.count):
-        for generation in range(3):
-            one = replace(spec, number=number, generation=generation)
-            for first in (one.first_process, one.first_process + one.count):
-                process = Process(first, one.step)
-                for _ in range(50):
-                    assert process.number not in seen
-                    assert process.number % spec.count == number
-                    seen.add(process.number)
-                    process.crashed()
+    def test_nor_who_has_lost_it_or_holds_it_in_another_session(self, in_session: Bench) -> None:
+        client = in_session.client
+        assert isinstance(client, FakeSession)
+        old = in_session.hold(ttl=1000 * TTL)
+        client.session = 72
+        gates.arm(in_session.page, Gate.IN_RENEWAL, Action.STALL, alive)
+        before = len(in_session.rows(F.KEEP_ALIVE))
+        in_session.await_rows(F.KEEP_ALIVE, before + 2, Outcome.OK)
+        assert gates.caught(in_session.page, Gate.IN_RENEWAL) is None
+        client.session = old.grant.session
+        in_session.keeper.lose(old, in_session.main)
+        before = len(in_session.rows(F.KEEP_ALIVE))
+        in_session.await_rows(F.KEEP_ALIVE, before + 2, Outcome.OK)
+        assert gates.caught(in_session.page, Gate.IN_RENEWAL) is None

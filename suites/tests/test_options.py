@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from infra.environment import BACKENDS
+from infra.faults.plan import compile_plan
 from infra.faults.register import FAULTS, NO_FAULT
 from suites import registry
+from suites.lane import LOCK_GONE
 from suites.options import EVERY_FAULT, Asked, BadOption, Case, parse
 from suites.profiles import PROFILES
 from suites.workers import ROOT
@@ -34,6 +38,7 @@ class Mine:
 def asked(**given: object) -> Asked:
     """As `pytest suites/` with these options."""
     default = {"lock": [], "backend": [], "faults": [], "profile": "default", "seed": 1, "version_of": []}
+    default |= {"plan": [], "target": [], "hook": []}
     return parse(Namespace(**{**default, "results": "results/runs", **given}))
 
 
@@ -84,6 +89,10 @@ class TestBadInput:
         ("given", "listed"),
         [
             ({"faults": [""]}, EVERY_FAULT),
+            ({"faults": ["kill-server+nope"]}, FAULTS),
+            ({"faults": ["kill-server+kill-server"]}, ["cannot overlap itself"]),
+            ({"plan": ["/nonexistent"]}, ["/nonexistent", "No such file"]),
+            ({"plan": ["pyproject.toml"]}, ["pyproject.toml: not JSON"]),
             ({"version_of": ["nope=1"]}, BACKENDS),
             ({"version_of": ["etcd="]}, ["BACKEND=VERSION"]),
             ({"version_of": ["etcd=image:"]}, ["BACKEND=VERSION"]),
@@ -119,11 +128,17 @@ class TestBadInput:
 
 
 class TestCases:
-    def test_everything_is_asked_by_default(self) -> None:
+    def test_every_lock_is_asked_about_the_faults_of_the_profile(self) -> None:
         run = asked()
         assert {lane.lock_name for lane in run.lanes} == set(registry.LOCKS)
-        assert run.faults == EVERY_FAULT
-        assert asked(profile="smoke").faults == PROFILES["smoke"].faults
+        for name in ("smoke", "default"):
+            assert asked(profile=name).faults == PROFILES[name].faults
+        assert asked(profile="nightly").faults == EVERY_FAULT
+
+    def test_a_profile_names_faults_in_the_order_of_the_register_and_a_larger_one_has_them_all(self) -> None:
+        smoke, default, nightly = (set(asked(profile=name).faults) for name in ("smoke", "default", "nightly"))
+        assert smoke < default < nightly
+        assert list(asked().faults) == [name for name in EVERY_FAULT if name in default]
 
     def test_what_is_asked_twice_is_tried_once(self) -> None:
         once, twice = (
@@ -157,6 +172,30 @@ class TestCases:
         assert because == {"redis": FAULTS["isolate-leader-drop"].applies("redis"), "etcd": None}
         assert because["redis"]
 
+    def test_faults_that_overlap_are_one_column(self) -> None:
+        run = asked(lock=["redis", "etcd"], faults=["isolate-leader-drop+freeze-holder", "none"])
+        assert run.faults == ("isolate-leader-drop+freeze-holder", "none")
+        assert run.fault_names(run.faults[0]) == ("isolate-leader-drop", "freeze-holder")
+        because = {case.lane.lock_name: case.because for case in run.cases("fenced-store") if case.fault != "none"}
+        assert because == {"redis": FAULTS["isolate-leader-drop"].applies("redis"), "etcd": None}
+
+    def test_a_plan_is_the_column_of_its_backend(self, tmp_path: Path) -> None:
+        plan = replace(compile_plan(["kill-server", "freeze-holder"], 1, "etcd", 1.0), name="mine")
+        file = tmp_path / "plan.json"
+        file.write_text(json.dumps(plan.to_json()))
+        run = asked(lock=["redis", "etcd"], plan=[str(file), str(file)])
+        assert (run.faults, run.plans) == (("mine",), {"mine": plan})
+        assert run.fault_names("mine") == ("kill-server", "freeze-holder")
+        because = {case.lane.lock_name: case.because for case in run.cases("server-exclusion")}
+        assert because == {"redis": "the plan is for etcd", "etcd": None}
+        with pytest.raises(BadOption, match="--plan and --faults"):
+            asked(plan=[str(file)], faults=["none"])
+        file.write_text(json.dumps({**plan.to_json(), "seed": 2}))
+        other = tmp_path / "other.json"
+        other.write_text(json.dumps(plan.to_json()))
+        with pytest.raises(BadOption, match="another plan is called mine"):
+            asked(plan=[str(file), str(other)])
+
     def test_what_is_not_applicable_is_not_run_and_told_once_a_lane(self) -> None:
         run = asked(lock=["redis", "redlock"], faults=["none", "isolate-leader-drop"])
         told = [(one.lane, one.fault) for one in run.not_run()]
@@ -177,18 +216,18 @@ class TestCases:
         assert len(ids) == len(set(ids))
 
     def test_recovery_is_asked_wherever_there_is_a_fault(self) -> None:
-        cases = asked(lock=["redis"]).cases("recovery")
+        cases = asked(lock=["redis"], profile="nightly").cases("recovery")
         assert {case.fault for case in cases} == set(FAULTS)
         assert NO_FAULT not in {case.fault for case in cases}
 
     def test_recovery_is_not_asked_of_a_lock_without_a_bound(self, tmp_path: Path) -> None:
         assert asked(lock=[lock_file(tmp_path)], faults=["kill-holder"]).cases("recovery") == []
 
-    def test_the_store_without_a_fence_is_asked_about_it_only_where_a_holder_is_frozen(self) -> None:
-        cases = asked(lock=["redis"]).cases("fenced-store")
+    def test_the_store_without_a_fence_is_asked_about_it_only_where_a_lock_may_be_gone_unnoticed(self) -> None:
+        cases = asked(lock=["redis"], profile="nightly").cases("fenced-store")
         unfenced = {case.fault for case in cases if case.lane.store == "unfenced"}
-        assert unfenced == {name for name, fault in FAULTS.items() if fault.kind == "freeze"}
-        assert "freeze-holder" in unfenced
+        assert unfenced == {name for name, fault in FAULTS.items() if fault.kind in LOCK_GONE}
+        assert {"freeze-holder", "clock-jump-forward", "wipe-server", "promote-replica"} <= unfenced
         assert {case.fault for case in cases if case.lane.store == "fence-writes"} == set(EVERY_FAULT)
 
     def test_a_property_that_no_lane_has(self) -> None:
@@ -248,3 +287,74 @@ def test_the_help_of_an_option_names_what_there_is() -> None:
     assert ", ".join(registry.LOCKS) in text
     assert ", ".join(BACKENDS) in text
     assert "results/runs" in text
+
+
+class TestTargets:
+    @pytest.fixture(autouse=True)
+    def _nodes_are_ours_again(self) -> Iterator[None]:
+        yield
+        asked()
+
+    def test_only_what_was_named_is_touched(self) -> None:
+        run = asked(target=["etcd=a:1,b:1,c:1", "redis=a:2"])
+        assert set(run.backends) == {"etcd", "redis"}
+        assert run.targets["redis"].names == ("redis1",)
+
+    def test_faults_know_the_nodes_of_the_target(self) -> None:
+        run = asked(target=["redis=" + ",".join(f"h{n}:1" for n in range(9))], faults=["cut-minority-drop"])
+        assert run.runnable("redis", "cut-minority-drop")
+        drawn = {node for seed in range(20) for node in _nodes_drawn(seed)}
+        assert drawn > {"redis1", "redis6"}
+        assert asked().targets == {}
+        assert {node for seed in range(20) for node in _nodes_drawn(seed)} <= {f"redis{n}" for n in range(1, 6)}
+
+    def test_what_cannot_be_done_there_has_its_reason(self) -> None:
+        run = asked(target=["redis=a:2"], faults=["pause-server", "cut-minority-drop", "freeze-holder"])
+        reasons = {case.fault: case.because for case in run.cases("server-exclusion") if case.lane.store == "unfenced"}
+        assert reasons == {
+            "pause-server": "no control over the nodes of a target: --hook pause='...' and --hook resume='...' give it",
+            "cut-minority-drop": "it takes 3 nodes, and here is 1",
+            "freeze-holder": None,
+        }
+
+    def test_hooks_give_what_they_can_undo(self) -> None:
+        run = asked(target=["redis=a:2"], hook=["pause=x", "resume=y"], faults=["pause-server"])
+        assert run.runnable("redis", "pause-server")
+        assert run.hooks.commands == {"pause": ("x",), "resume": ("y",)}
+
+    @pytest.mark.parametrize(
+        ("given", "says"),
+        [
+            ({"target": ["redis=a"]}, "--target redis=a: 'a' is not HOST:PORT"),
+            ({"target": ["redis=a:1"], "version_of": ["redis=8.0"]}, "--target redis=... runs what it runs"),
+            ({"target": ["redis=a:1"], "hook": ["x=y"]}, "--hook expected VERB='COMMAND'"),
+            ({"hook": ["pause=y"]}, "--hook is for the nodes of a --target"),
+            (
+                {"target": ["redis=a:1"], "lock": ["etcd"]},
+                "no lock runs on redis that is a target; there is etcd on etcd",
+            ),
+            ({"target": ["redis=a:1"], "backend": ["etcd"]}, "no lock runs on etcd that is a target"),
+        ],
+    )
+    def test_what_cannot_be_made_out_is_said(self, given: dict[str, object], says: str) -> None:
+        with pytest.raises(BadOption) as caught:
+            asked(**given)
+        assert says in str(caught.value)
+
+    def test_a_lock_that_cannot_be_told_a_password_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        mine = lock_file(tmp_path)
+        assert asked(lock=[mine], target=["redis=a:1"]).lanes
+        monkeypatch.setenv("FENCEPOST_REDIS_PASSWORD", "hidden")
+        with pytest.raises(BadOption, match=r"its open\(\) takes no `access`"):
+            asked(lock=[mine], target=["redis=a:1"])
+        run = asked(lock=["redis"], target=["redis=a:1"])
+        assert "hidden" not in repr(run)
+        assert run.masked("AUTH hidden") == "AUTH ***"
+
+
+def _nodes_drawn(seed: int) -> list[str]:
+    nodes = compile_plan(["cut-minority-drop"], seed, "redis", 1.0).steps[0].options["nodes"]
+    assert isinstance(nodes, list)
+    return nodes

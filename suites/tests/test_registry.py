@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from checkers.claims import Claim, Hazard
-from checkers.judgement import MECHANISMS
+from checkers.mechanisms import MECHANISMS
 from suites import registry
 from suites.lock import LockClient
 from suites.registry import LOCKS, UnknownLock, lock

@@ -148,7 +148,7 @@ class TestOneTrialForAllCases:
         session = world.session(fences)
         for fault in fences.faults:
             session.answer(case_of(fences, "server-exclusion", fault))
-        assert [trial.fault for trial in world.trials] == ["none", "freeze-holder"]
+        assert [trial.column for trial in world.trials] == ["none", "freeze-holder"]
         assert len(world.environments) == 1
 
     def test_each_case_gets_the_word_of_its_own_lane_and_property(self, world: World, fences: Asked) -> None:
@@ -179,7 +179,7 @@ class TestATrialThatBroke:
         self, world: World, fences: Asked, error: Exception
     ) -> None:
         def broken(trial: Trial) -> Told:
-            if trial.fault == "none":
+            if trial.column == "none":
                 raise error
             return {}
 

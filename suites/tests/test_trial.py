@@ -20,7 +20,7 @@ from results.record import LaneRecord, TrialRecord
 from suites import registry
 from suites.actors import Crew
 from suites.lane import Lane, lanes_of
-from suites.tests.test_keeper import await_
+from suites.tests.bench import await_
 from suites.tests.test_workers import gone
 from suites.trial import Trial, run_trial
 from suites.workers import ForkServer, WorkerBroke
@@ -45,6 +45,7 @@ TRIALS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "UndeclaredRace": (SET,),
     },
     "late-write": {"Unchanged": (SET, REGISTER), "DeletesAnyones": (SET, REGISTER)},
+    "stall-renewal": {"Unchanged": (SET, REGISTER), "RenewsAnyones": (SET, REGISTER)},
     "kill-holder": {"Unchanged": (SET, REGISTER), "NeverExpires": (REGISTER,), "Undeclared": (SET,)},
 }
 """Fault → lock → its lanes."""
@@ -56,6 +57,7 @@ FOUND: Final = [
     ("freeze-holder", "ShortTtl", "server-exclusion"),
     ("freeze-holder", "RenewsAnyones", "server-exclusion"),
     ("late-write", "DeletesAnyones", "server-exclusion"),
+    ("stall-renewal", "RenewsAnyones", "server-exclusion"),
     ("kill-holder", "NeverExpires", "recovery"),
 ]
 """Fault, lock, and the property that names what is wrong with it."""
@@ -98,7 +100,7 @@ class Trials:
             lanes = tuple(lane for name, stores in TRIALS[fault].items() for lane in lanes_in(name, stores))
             with tempfile.TemporaryDirectory() as folder:
                 self._records[fault] = run_trial(
-                    Trial("redis", (fault,), 1, lanes),
+                    Trial("redis", fault, 1, lanes),
                     self._environment,
                     self._server,
                     Path(folder),
@@ -210,7 +212,7 @@ def test_a_worker_that_breaks_ends_the_trial_and_leaves_nothing_running(environm
     (lane,) = lanes_in("Breaks", (SET,))
     with ForkServer(["suites.tests.planted:Unchanged"]) as server, tempfile.TemporaryDirectory() as folder:
         with pytest.raises(WorkerBroke, match=r"worker \d of .*Breaks(?s:.)*RuntimeError: planted"):
-            run_trial(Trial("redis", (fault,), 1, (lane,)), environment, server, Path(folder), 20, lambda _: None)
+            run_trial(Trial("redis", fault, 1, (lane,)), environment, server, Path(folder), 20, lambda _: None)
         pids = list(server.handles)
         assert pids
         await_(lambda: all(gone(pid) for pid in pids))
@@ -225,7 +227,7 @@ def test_an_interrupted_trial_leaves_a_clean_environment(environment: Environmen
         raise KeyboardInterrupt
 
     with ForkServer(["suites.tests.planted:Unchanged"]) as server, tempfile.TemporaryDirectory() as folder:
-        trial = Trial("redis", ("cut-client-drop",), 1, (lane,))
+        trial = Trial("redis", "cut-client-drop", 1, (lane,))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Crew, "fill_up", interrupt)
             with pytest.raises(KeyboardInterrupt):

@@ -14,12 +14,13 @@ import pytest
 
 from checkers.history import read_recording
 from checkers.wire import F, Outcome, Run, State
+from infra.faults.target import Aim
 from suites import recorder, registry
 from suites.actors import Crew
 from suites.lane import lanes_of
 from suites.recorder import Recorder
 from suites.spec import Spec
-from suites.tests.test_keeper import await_
+from suites.tests.bench import await_
 from suites.trial import Running
 from suites.workers import ROOT, ForkServer, Handle, TrialBroke, WorkerBroke
 
@@ -228,7 +229,7 @@ class TestReplacement:
     def test_one_killed_at_its_gate_is_no_surprise(self, server: ForkServer, tmp_path: Path) -> None:
         handles = running(server, tmp_path)
         crew = Crew(server, {"lane": handles}, ttl=0.3)
-        crew.arm("lane", "after-acquire", "kill")
+        crew.arm("lane", Aim("after-acquire", "kill"))
         assert server.await_condition(lambda: bool(crew.caught("lane")), SOON)
         crew.disarm("lane")
         victims = crew.caught("lane")
@@ -242,7 +243,7 @@ class TestReplacement:
     def test_a_frozen_one_lives_and_goes_on_when_released(self, server: ForkServer, tmp_path: Path) -> None:
         handles = running(server, tmp_path)
         crew = Crew(server, {"lane": handles}, ttl=0.3)
-        crew.arm("lane", "between-read-and-write", "freeze")
+        crew.arm("lane", Aim("between-read-and-write", "freeze"))
         assert server.await_condition(lambda: bool(crew.caught("lane")), SOON)
         crew.disarm("lane")
         (victim, *_) = crew.caught("lane")

@@ -1,0 +1,198 @@
+"""Mechanisms: what a fault can do to a lock, as exact predicates on a violation's witness and the fault's intervals.
+
+A hazard names one, and only what it explains is excused. Each asks who was hit and when: the earlier holder of the
+witness, at a moment when its lease was in force, before anything went wrong. What a service or a store that lies could
+have done as well is excused by none of them.
+
+    frozen-past-ttl       the earlier holder did not run when its lease ended
+    expired-by-jump       the clock was set while the lease was in force, and the lease was over
+    expired-by-return     as before, when a clock that had been set was set right again
+    expired-by-drift      as before, while the clock ran wrong
+    state-lost            the server lost its data, or was replaced by one that had never got them
+    revoked-early         a server that had stood still came back and took a lease that had been prolonged meanwhile
+    late-delivery         a write whose answer never came was held on its way, and came when others were at work
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from checkers.history import FaultInterval
+from checkers.leases import INFINITY, Grant
+from checkers.verdict import Violation
+from checkers.view import View
+from checkers.wire import F, Outcome, Reason
+
+Hits = Sequence[FaultInterval]
+Mechanism = Callable[[Violation, View, Hits], bool]
+"""Whether the hits of a hazard's faults explain a violation."""
+
+BY_A_STALE_HOLDER: Final = frozenset({"overlap", "stale-write-accepted", "lost-update"})
+"""What a holder can do that does not know that its lease is over; a service or a store that lies is none of it."""
+BY_A_LOST_LEASE: Final = BY_A_STALE_HOLDER | {"granted-while-held", "no-room"}
+"""What follows when the service has forgotten a lease that its holder still counts on."""
+BY_A_LOST_COUNTER: Final = frozenset({"token-not-larger", "token-repeated"})
+
+_NODE: Final = re.compile(r"[a-z]+[0-9]+")
+
+
+def nodes_of(hit: FaultInterval) -> frozenset[str]:
+    """The nodes that a hit names: ``redis1`` and ``redis4`` of "redis1 and redis4 (+61 s)"."""
+    return frozenset(_NODE.findall(hit.target))
+
+
+# A holder that did not run
+
+
+def frozen_past_ttl(violation: Violation, view: View, hits: Hits) -> bool:
+    """An earlier holder of the violation was frozen when its lease ended, which was before the violation."""
+    return violation.kind in BY_A_STALE_HOLDER and any(
+        hit.kind == "freeze" and _frozen_at_expiry(row, violation.at, view, hit)
+        for row in violation.holders[:-1]
+        for hit in hits
+    )
+
+
+def stalled_past_ttl(violation: Violation, view: View) -> bool:
+    """An earlier holder's belief had ended before the violation, and it only noticed late: the machine did not run it.
+
+    Nobody asked for that, but it is what `frozen_past_ttl` is about: a busy machine freezes processes too. A holder
+    that a fault froze before its belief ended is not meant: that is for the hazards that name the fault. One of whom a
+    thread was stalled is meant: its client looks at the clock in another.
+    """
+    hits: dict[int, int] = {}
+    for fault in view.history.faults:
+        if fault.kind == "freeze" and fault.applied:
+            hits[fault.owner] = min(hits.get(fault.owner, INFINITY), fault.applied)
+    grants = [view.windows[row].grant for row in violation.holders[:-1]]
+    return violation.kind in BY_A_STALE_HOLDER and any(
+        grant.believed <= min(violation.at, hits.get(grant.owner, INFINITY)) for grant in grants
+    )
+
+
+def _frozen_at_expiry(acquire: int, at: int, view: View, hit: FaultInterval) -> bool:
+    window = view.windows[acquire]
+    end = window.expiry(window.start)
+    return hit.owner == window.grant.owner and hit.applied <= end <= min(hit.healed or INFINITY, at)
+
+
+# A lease that ended early
+
+
+def expired_by_jump(violation: Violation, view: View, hits: Hits) -> bool:
+    """The clock of a server was set while an earlier holder's lease was in force."""
+    return _cut_short(violation, view, [(hit.begun, hit.applied) for hit in hits if hit.kind == "clock"])
+
+
+def expired_by_return(violation: Violation, view: View, hits: Hits) -> bool:
+    """A clock that had been set back was set right, which is a jump ahead for every lease that began meanwhile."""
+    moments = [(hit.healing, hit.healed or INFINITY) for hit in hits if hit.kind == "clock" and hit.healing]
+    return _cut_short(violation, view, moments)
+
+
+def expired_by_drift(violation: Violation, view: View, hits: Hits) -> bool:
+    """The clock of a server ran wrong, or to and fro, during an earlier holder's lease."""
+    return _cut_short(violation, view, [(hit.begun, hit.healed or INFINITY) for hit in hits if hit.kind == "clock"])
+
+
+def state_lost(violation: Violation, view: View, hits: Hits) -> bool:
+    """What the server knew of an earlier grant, its lease or its token, was lost before the later one."""
+    losses = [hit for hit in hits if hit.kind in ("wipe", "failover")]
+    if violation.kind in BY_A_LOST_COUNTER:
+        grants = [view.windows[row].grant for row in violation.holders]
+        return any(
+            one.start <= loss.applied and loss.begun <= other.ret
+            for loss in losses
+            for one in grants
+            for other in grants
+            if one is not other
+        )
+    return _cut_short(violation, view, [(loss.begun, loss.applied) for loss in losses])
+
+
+def revoked_early(violation: Violation, view: View, hits: Hits) -> bool:
+    """A server that had stood still came back, and the service said of the earlier holder's lease that it is gone,
+    though it had acknowledged to prolong it: etcd's old leader revokes what it could not see kept alive (etcd #15247).
+
+    A server stands still while it is frozen, and whenever its disk does not answer: from that it may come back at any
+    time.
+    """
+    backs = [hit.healing for hit in hits if hit.kind == "pause" and hit.healing]
+    backs += [hit.begun for hit in hits if hit.kind == "disk"]
+    return (
+        violation.kind in ("granted-while-held", "overlap")
+        and min(backs, default=INFINITY) <= violation.at
+        and any(_told_gone_early(row, view) for row in violation.holders[:-1])
+    )
+
+
+def _cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int]]) -> bool:
+    """Whether one of these moments met the lease of an earlier holder, before the violation.
+
+    A holder that did something after the acknowledged end of its lease has nobody else to blame for it. Who was earlier
+    is told by the answers to the acquires: where data were lost, tokens do not tell.
+    """
+    if violation.kind not in BY_A_LOST_LEASE:
+        return False
+    windows = sorted((view.windows[row] for row in violation.holders), key=lambda window: window.grant.ret)
+    for window in windows[:-1]:
+        end = window.expiry(window.start)
+        stale = violation.kind in BY_A_STALE_HOLDER and _last_deed(violation, window.grant, view) > end
+        if not stale and any(first <= min(end, violation.at) and window.start <= last for first, last in moments):
+            return True
+    return False
+
+
+def _last_deed(violation: Violation, grant: Grant, view: View) -> int:
+    """ns; when the witness saw the holder write for the last time, or that it was inside."""
+    return max((view.column("inv")[row] for row in _writes(violation, view, grant.owner)), default=violation.at)
+
+
+def _writes(violation: Violation, view: View, owner: int) -> Iterator[int]:
+    kind, owners = view.column("f"), view.column("owner")
+    return (row for row in violation.rows if kind[row] == F.WRITE and owners[row] == owner)
+
+
+def _told_gone_early(acquire: int, view: View) -> bool:
+    """Whether a release or keep-alive was refused as not the owner's before the acknowledged end of the lease."""
+    window = view.windows[acquire]
+    owner, session, ret, reason = (view.column(name) for name in ("owner", "session", "ret", "reason"))
+    return any(
+        reason[row] == Reason.NOT_OWNER
+        and ret[row] < window.expiry(window.start)
+        and (owner[row] == window.grant.owner or (session[row] and session[row] == window.grant.session))
+        for row in view.rows(F.RELEASE, F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.FAIL,))
+    )
+
+
+# A write that came late
+
+
+def late_delivery(violation: Violation, view: View, hits: Hits) -> bool:
+    """A write was sent in time, was held on its way to the store, got no answer, and came after a successor's.
+
+    It is the one of the two writes of the fork that was sent first: a stale holder's would be the second.
+    """
+    if violation.kind != "lost-update":
+        return False
+    kind, inv, outcome = (view.column(name) for name in ("f", "inv", "outcome"))
+    held = [row for row in violation.rows if kind[row] == F.WRITE and outcome[row] == Outcome.INFO]
+    return any(
+        hit.kind == "cut" and hit.begun <= inv[row] <= (hit.healed or INFINITY) and inv[row] < violation.at
+        for row in held
+        for hit in hits
+    )
+
+
+FROZEN: Final = "frozen-past-ttl"
+MECHANISMS: Final[dict[str, Mechanism]] = {
+    FROZEN: frozen_past_ttl,
+    "expired-by-jump": expired_by_jump,
+    "expired-by-return": expired_by_return,
+    "expired-by-drift": expired_by_drift,
+    "state-lost": state_lost,
+    "revoked-early": revoked_early,
+    "late-delivery": late_delivery,
+}

@@ -1,0 +1,139 @@
+"""How a cluster that is not ours lets us in: user, password, certificates. Clusters of ours ask for nothing.
+
+What is secret comes from the environment, never from the command line, which is stored with the results. It travels to
+the workers over a pipe. Whatever may repeat a secret (the text of an error) goes through `Access.masked` before it is
+written anywhere. Standard library only: workers load this beside any library under test.
+"""
+
+from __future__ import annotations
+
+import functools
+import socket
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import quote
+
+FIELDS: Final = ("user", "password", "ca", "cert", "key")
+"""What the environment may give, each as FENCEPOST_<BACKEND>_<FIELD>."""
+
+MASK: Final = "***"
+
+
+class BadAccess(ValueError):
+    """What the environment gives does not go together, or a file of it cannot be used. The text names the variable."""
+
+
+def variable(backend: str, what: str) -> str:
+    """Name of the variable that gives `what`, one of `FIELDS`."""
+    return f"FENCEPOST_{backend}_{what}".upper()
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The way into a cluster. Empty: nothing is asked for, nothing is encrypted.
+
+    ca, cert, key  paths of PEM files: whom to trust (the machine's own list if empty), and who we are.
+    names          `host:port` as it is dialled -> the host's own name, where another answers for it: TLS goes through
+                   the proxies as bytes, and it is the name of the server behind them that counts.
+    """
+
+    user: str = ""
+    password: str = field(default="", repr=False)
+    tls: bool = False
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, backend: str, environ: Mapping[str, str], *, tls: bool) -> Self:
+        """As the variables of `backend` say. Raises BadAccess."""
+        given: dict[str, Any] = {what: value for what in FIELDS if (value := environ.get(variable(backend, what), ""))}
+        if not tls and (of_tls := [what for what in ("ca", "cert", "key") if what in given]):
+            raise BadAccess(
+                f"{variable(backend, of_tls[0])} is set, but --target {backend}=... does not begin with tls://"
+            )
+        for one, other in (("cert", "key"), ("key", "cert"), ("user", "password")):
+            if one in given and other not in given:
+                raise BadAccess(f"{variable(backend, one)} is set, but {variable(backend, other)} is not")
+        if "password" in given and "user" not in given and backend in ("etcd", "zookeeper"):
+            raise BadAccess(f"{variable(backend, 'password')} is set, but {variable(backend, 'user')} is not")
+        access = cls(tls=tls, **given)
+        access.check(backend)
+        return access
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Self:
+        """Out of what `dataclasses.asdict` made of one."""
+        return cls(**told)
+
+    @property
+    def open(self) -> bool:
+        """Whether everybody is let in, unencrypted."""
+        return not (self.user or self.password or self.tls)
+
+    def name_of(self, endpoint: str) -> str:
+        """The name under which the server at `host:port` has its certificate."""
+        return self.names.get(endpoint) or endpoint.rpartition(":")[0].strip("[]")
+
+    def check(self, backend: str) -> None:
+        """Whether the files can be used. Raises BadAccess."""
+        for what in ("ca", "cert", "key"):
+            path = getattr(self, what)
+            try:
+                if path:
+                    Path(path).read_bytes()
+            except OSError as error:
+                raise BadAccess(f"{variable(backend, what)}: {path}: {error.strerror}") from error
+        if self.tls:
+            try:
+                self.context()
+            except (ssl.SSLError, OSError, ValueError) as error:
+                files = ", ".join(variable(backend, what) for what in ("ca", "cert", "key") if getattr(self, what))
+                raise BadAccess(f"{files}: no usable PEM files: {self.masked(str(error))}") from error
+            if not self.trusted():
+                raise BadAccess(f"{variable(backend, 'ca')} is needed: this machine has no list of authorities")
+
+    def trusted(self) -> str:
+        """The file of the authorities to trust, "" where there is none."""
+        return self.ca or ssl.get_default_verify_paths().cafile or ""
+
+    def context(self) -> ssl.SSLContext:
+        """For TLS with verification of the server's certificate and name. Raises SSLError, OSError or ValueError."""
+        return _context(self.ca, self.cert, self.key)
+
+    def connect(self, endpoint: str, timeout: float) -> socket.socket:
+        """A connection to `host:port`, encrypted if that is asked for. Raises OSError, of which SSLError is one."""
+        host, _, port = endpoint.rpartition(":")
+        plain = socket.create_connection((host.strip("[]"), int(port)), timeout=timeout)
+        if not self.tls:
+            return plain
+        try:
+            return self.context().wrap_socket(plain, server_hostname=self.name_of(endpoint))
+        except BaseException:
+            plain.close()
+            raise
+
+    def masked(self, text: str) -> str:
+        """The text without the password, in whichever of its usual spellings: as it is, in an address, quoted."""
+        if self.password:
+            doubled = self.password.replace("\\", r"\\")
+            escaped = (doubled, doubled.replace("'", r"\'"), doubled.replace('"', r"\""))
+            for secret in (self.password, quote(self.password, safe=""), quote(self.password), *escaped):
+                text = text.replace(secret, MASK)
+        return text
+
+
+@functools.cache
+def _context(ca: str, cert: str, key: str) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=ca or None)
+    if cert:
+        context.load_cert_chain(cert, key, password=lambda: b"")  # else it would ask on the terminal
+    return context
+
+
+OPEN: Final = Access()
+"""Of the clusters of ours."""

@@ -1,0 +1,268 @@
+"""Clusters that exist already: what was asked for, and whether they let us in.
+
+    --target redis=10.1.2.3:6379,10.1.2.4:6379,10.1.2.5:6379 --target etcd=tls://etcd-a.example:2379,...
+
+The nodes are called as ours are (redis1, redis2, ... in the order given). User, password and files of certificates come
+from the environment: see `infra.access`. `infra/beside.py` is the environment that reaches them.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import psycopg
+
+from infra import probes, star
+from infra.access import Access, BadAccess, variable
+from infra.faults.fault import Need, World
+from infra.hooks import NEEDED, Hooks
+from infra.machine import Failed
+from infra.probes import Health, Probe
+
+ANSWERS_WITHIN: Final = 3.0
+"""Seconds for a node's first answer."""
+
+TLS: Final = "tls://"
+_ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]/,\s]+)):([0-9]{1,5})")
+_PROBES: Final[Mapping[str, Callable[[str, int, Access], Health | None]]] = {
+    "redis": probes.redis,
+    "zookeeper": probes.zookeeper,
+    "etcd": probes.etcd,
+}
+
+
+class BadTarget(ValueError):
+    """A target that cannot be understood. The text says why, and repeats nothing that may be secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """A cluster of somebody else's. addresses: host and port of each node, in order."""
+
+    backend: str
+    addresses: tuple[tuple[str, int], ...]
+    access: Access
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its nodes are called here."""
+        first = star.MEMBERS[self.backend][0]
+        return tuple(f"{first.rstrip('1')}{number}" if number > 1 else first for number in range(1, len(self) + 1))
+
+    def __len__(self) -> int:
+        return len(self.addresses)
+
+    def where(self, index: int) -> str:
+        """For people: "redis2 (10.1.2.4:6379)"."""
+        return f"{self.names[index]} ({endpoint(*self.addresses[index])})"
+
+    def probe(self) -> Probe:
+        """Asks a node what it says of itself."""
+        if self.backend == "postgres":
+            return lambda host, port: _postgres(host, port, self.access)
+        ask = _PROBES[self.backend]
+        return lambda host, port: ask(host, port, self.access)
+
+
+def endpoint(host: str, port: int) -> str:
+    """`host:port`, with the brackets that an address of IPv6 needs."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def parse(pairs: Sequence[str], environ: Mapping[str, str]) -> dict[str, External]:
+    """Backend -> its cluster, out of `BACKEND=[tls://]HOST:PORT,...`. Raises BadTarget."""
+    found: dict[str, External] = {}
+    for pair in pairs:
+        backend, _, rest = pair.partition("=")
+        if "@" in pair:
+            named = backend if backend in star.BACKENDS else "<backend>"
+            user, password = (variable(named, what) for what in ("user", "password"))
+            raise BadTarget(f"user and password are taken from {user} and {password}, never from the command line")
+        if backend not in star.BACKENDS:
+            raise BadTarget(f"{pair}: expected one of {', '.join(star.BACKENDS)} and =HOST:PORT,...")
+        if backend in found:
+            raise BadTarget(f"{pair}: there is one of {backend} already")
+        parts = [part.strip() for part in rest.split(",")]
+        tls = parts[0].startswith(TLS)
+        addresses = tuple(_address(part.removeprefix(TLS) if tls else part, pair) for part in parts)
+        if len(set(addresses)) < len(addresses):
+            raise BadTarget(f"{pair}: names a node twice")
+        if backend == "postgres" and len(addresses) > 1:
+            raise BadTarget(f"{pair}: one server, please")
+        try:
+            found[backend] = External(backend, addresses, Access.of(backend, environ, tls=tls))
+        except BadAccess as error:
+            raise BadTarget(str(error)) from error
+    return found
+
+
+def world(hooks: Hooks, *, published: bool = False) -> World:
+    """What can be done to clusters of somebody else's. published: by `infra.reach.needs_published`."""
+    missing: dict[Need, str] = {
+        "peer-links": "the links between the nodes of a target are not ours to cut",
+        "clock": "the clocks of a target are not ours to set",
+        "disk": "the disks of a target are not ours to fill or to slow down",
+        "version": "the versions of a target are not ours to change",
+        "failover": "the roles of a target's nodes are not ours to change",
+    }
+    nodes: tuple[Need, ...] = ("pause", "kill", "stop", "wipe")
+    for need in nodes:
+        if verbs := hooks.missing(need):
+            give = " and ".join(f"--hook {verb}='...'" for verb in verbs)
+            missing[need] = f"no control over the nodes of a target: {give} {'gives' if len(verbs) == 1 else 'give'} it"
+    if published:
+        missing["refusal"] = "through a published port a refused connection is accepted first"
+    assert NEEDED.keys() <= {*nodes}, "a hook for what no fault needs"
+    return World(missing)
+
+
+def check(external: External) -> None:
+    """Whether every node is there and lets us in, asked from here. Raises Failed: a line that names who does not."""
+    with ThreadPoolExecutor(max_workers=len(external)) as pool:
+        told = list(pool.map(partial(_examine, external), range(len(external))))
+    wrong: dict[str, list[str]] = {}
+    for index, why in enumerate(told):
+        if isinstance(why, str):
+            wrong.setdefault(why, []).append(external.where(index))
+    if wrong:
+        raise Failed(external.access.masked("; ".join(f"{', '.join(who)}: {why}" for why, who in wrong.items())))
+    healths = [health for health in told if isinstance(health, Health)]
+    if not probes.whole(external.backend, healths):
+        raise Failed(f"{external.backend}: these nodes do not follow one leader among them: name all of its members")
+
+
+def _address(text: str, pair: str) -> tuple[str, int]:
+    found = _ADDRESS.fullmatch(text)
+    if found is None or not 0 < int(found[3]) < 65536:
+        raise BadTarget(f"{pair}: {text!r} is not HOST:PORT ({TLS} may stand before the first)")
+    return found[1] or found[2], int(found[3])
+
+
+def _examine(external: External, index: int) -> Health | str:
+    """What a node says of itself, or why it says nothing."""
+    access, (host, port) = external.access, external.addresses[index]
+    try:
+        health = external.probe()(host, port)
+        if health is None:
+            return _QUESTIONS[external.backend](endpoint(host, port), access)
+    except socket.gaierror:
+        return "no such host"
+    except TimeoutError:
+        return f"no answer within {ANSWERS_WITHIN:.0f} s" + (" (does it speak TLS there?)" if access.tls else "")
+    except ssl.SSLCertVerificationError as error:
+        return f"its certificate is not accepted: {error.verify_message}"
+    except ssl.SSLError as error:
+        return _no_tls(external, error)
+    except ConnectionResetError:
+        return _unexpected("", access)
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    if external.backend == "redis" and health.me == "slave":
+        return "it is a replica, and clients write to primaries"
+    return health
+
+
+def _no_tls(external: External, error: ssl.SSLError) -> str:
+    said = "it hangs up" if isinstance(error, ssl.SSLEOFError) else error.reason or str(error)
+    advice = [f"if it speaks none, leave {TLS} away"]
+    if not external.access.cert:
+        advice.append(f"if it wants a certificate of ours, name one in {variable(external.backend, 'cert')}")
+    return f"no TLS with us: {said} ({'; '.join(advice)})"
+
+
+def _ask_redis(where: str, access: Access) -> str:
+    with access.connect(where, ANSWERS_WITHIN) as connection:
+        connection.sendall(probes.redis_login(access) + b"PING\r\nINFO server\r\nQUIT\r\n")
+        said = _all_of(connection).decode(errors="replace")
+    error = next((line[1:] for line in said.splitlines() if line.startswith("-")), "")
+    if error.startswith("NOAUTH"):
+        return f"it wants a password: {variable('redis', 'password')}"
+    return error or _unexpected(said, access)
+
+
+def _ask_zookeeper(where: str, access: Access) -> str:
+    with access.connect(where, ANSWERS_WITHIN) as connection:
+        connection.sendall(b"srvr")
+        said = _all_of(connection).decode(errors="replace")
+    if "not in the whitelist" in said:
+        return "it does not answer `srvr`: 4lw.commands.whitelist must name it"
+    return _unexpected(said, access)
+
+
+def _ask_etcd(where: str, access: Access) -> str:
+    body = b"{}"
+    with access.connect(where, ANSWERS_WITHIN) as connection:
+        connection.sendall(
+            b"POST /v3/maintenance/status HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s"
+            % (where.encode(), len(body), body)
+        )
+        said = _all_of(connection).decode(errors="replace")
+    if "HTTP request to an HTTPS server" in said:
+        return f"it speaks TLS: put {TLS} before the first host"
+    return "it knows no leader" if said.startswith("HTTP/1.1 200") else _unexpected(said, access)
+
+
+def _ask_postgres(where: str, access: Access) -> str:
+    host, _, port = where.rpartition(":")
+    try:
+        _log_in(host.strip("[]"), int(port), access).close()
+    except psycopg.OperationalError as error:
+        return str(error).strip().splitlines()[-1]
+    return "it does not tell its version"
+
+
+_QUESTIONS: Final[Mapping[str, Callable[[str, Access], str]]] = {
+    "redis": _ask_redis,
+    "zookeeper": _ask_zookeeper,
+    "etcd": _ask_etcd,
+    "postgres": _ask_postgres,
+}
+"""Backend -> asks a node that does not serve us why."""
+
+
+def _unexpected(said: str, access: Access) -> str:
+    if not said.strip() or (not said.isprintable() and said.startswith(("\x15", "\0"))):
+        hint = "" if access.tls else f" (does it speak TLS? then put {TLS} before the first host)"
+        return f"it hangs up without an answer{hint}"
+    return f"it answers {' '.join(said.split())[:100]!r}"
+
+
+def _all_of(connection: socket.socket) -> bytes:
+    """What comes until the other side closes, or says nothing more."""
+    said = b""
+    while chunk := connection.recv(65536):
+        said += chunk
+    return said
+
+
+def _postgres(host: str, port: int, access: Access) -> Health | None:
+    try:
+        connection = _log_in(host, port, access)
+    except psycopg.OperationalError:
+        return None
+    version = connection.info.parameter_status("server_version") or ""
+    connection.close()
+    return Health(version.partition(" ")[0])
+
+
+def _log_in(host: str, port: int, access: Access) -> psycopg.Connection:
+    return psycopg.connect(
+        host=access.name_of(endpoint(host, port)),
+        hostaddr=socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0],
+        port=port,
+        user=access.user or "postgres",
+        password=access.password or None,
+        dbname="postgres",
+        connect_timeout=int(ANSWERS_WITHIN),
+        sslmode="verify-full" if access.tls else "disable",
+        sslrootcert=access.trusted() if access.tls else None,
+        sslcert=access.cert or None,
+        sslkey=access.key or None,
+    )

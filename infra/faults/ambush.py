@@ -1,0 +1,124 @@
+"""Ambushes: what befalls the workers of one lane, step by step. Every lane goes its own way, all at the same time.
+
+A course is a generator that does its steps and yields whenever it has to wait, so that it tells from top to bottom
+what happens in a lane, while `lie_in_wait` moves all lanes on:
+
+    def course(ambush: Ambush) -> Course:
+        first = yield from ambush.catch("after-acquire", "kill")
+        yield from ambush.catch("after-acquire", "freeze", key=first.key)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from infra.faults.target import Aim, Hit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from infra.faults.target import Action, Gate, Kind, Target, Victim
+
+Course = Generator[None, None, None]
+
+_KINDS: Final[Mapping[Action, Kind]] = {
+    "freeze": "freeze",
+    "stall": "stall",
+    "kill": "kill",
+    "die": "kill",
+    "call": "call",
+}
+"""What a fault on a worker does -> what it is in a record."""
+
+
+def catch_within(ttl: float) -> float:
+    """Seconds to wait for somebody at a gate: a lock that a dead worker held is free again within that time."""
+    return 2.0 + 2.0 * ttl
+
+
+@dataclass(slots=True)
+class Ambush:
+    """One lane, and whom it hit there. begun: ns."""
+
+    lane: str
+    target: Target
+    begun: int
+    _hits: dict[Victim, Hit] = field(default_factory=dict)
+
+    @property
+    def hits(self) -> list[Hit]:
+        """Who was hit so far, in that order."""
+        return list(self._hits.values())
+
+    def catch(self, gate: Gate, action: Action, **aim: Any) -> Generator[None, None, Victim]:
+        """Wait for a worker at the gate; aim: more fields of `Aim`. With several keys others may come at the same time:
+        they go on at once. Whoever is caught when this is given up stays as it is, and is among the hits.
+        """
+        actors, aimed = self.target.actors, Aim(gate, action, by=self.target.by, **aim)
+        caught: list[Victim] = []
+        while not caught:
+            actors.arm(self.lane, aimed)
+            try:
+                while not actors.caught(self.lane):
+                    yield
+            finally:
+                actors.disarm(self.lane)
+                caught = list(actors.caught(self.lane))
+                self._hits |= {victim: self._hit(aimed, victim) for victim in caught}
+        first, *others = caught
+        for other in others if action != "kill" else ():
+            self.thaw(other)
+        return first
+
+    def wait(self, seconds: float, until: Callable[[], bool]) -> Iterator[None]:
+        """Until the condition is true, but no longer than so many seconds."""
+        deadline = self.target.clock.now() + int(seconds * 1e9)
+        while not until() and self.target.clock.now() < deadline:
+            yield
+
+    def thaw(self, victim: Victim) -> None:
+        """Let it go on, and note when."""
+        hit, healing = self._hits[victim], self.target.clock.now()
+        if not hit.healed:
+            self.target.actors.thaw(victim)
+            self._hits[victim] = replace(hit, healing=healing, healed=self.target.clock.now())
+
+    def thaw_all(self) -> None:
+        """Let everybody go on who was caught and does not yet, the earliest first."""
+        for victim in list(self._hits):
+            self.thaw(victim)
+
+    def _hit(self, aim: Aim, victim: Victim) -> Hit:
+        over = victim.at + int(aim.seconds * 1e9) if aim.action == "call" else 0  # a call ends by itself
+        kind = _KINDS[aim.action]
+        return Hit(kind, victim.target, self.begun, victim.at, over, over, victim.owner, victim.process)
+
+
+def lie_in_wait(target: Target, course: Callable[[Ambush], Course], patience: float) -> list[Ambush]:
+    """Every lane through the course, for `patience` seconds at most; then nobody is caught any more.
+
+    Raises Stopped.
+    """
+    ambushes = [Ambush(lane, target, target.clock.now()) for lane in target.actors.lanes()]
+    courses = [course(ambush) for ambush in ambushes]
+    going = list(courses)
+
+    def step_all() -> bool:
+        over = [one for one in going if next(one, StopIteration) is StopIteration]
+        for one in over:
+            going.remove(one)
+        return not going
+
+    try:
+        target.clock.wait(patience, step_all)
+    finally:
+        for one in courses:
+            one.close()
+    return ambushes
+
+
+def hits_of(ambushes: list[Ambush]) -> list[Hit]:
+    """Of all lanes."""
+    return [hit for ambush in ambushes for hit in ambush.hits]

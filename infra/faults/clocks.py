@@ -1,0 +1,282 @@
+"""Faults on the clocks of Redis and PostgreSQL, whose expiries and `now()` follow the wall clock: jumps, drift, strobe.
+
+A clock counts as moved when the node itself, asked past the proxies, tells the time that it should, and as healed
+when it tells the right one again. Right is what the store tells: no fault touches its clock, and it stands on the same
+machine. A heal is a jump as well: after a jump back it is one forward, which ends locks early.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from infra import clocks
+from infra.clocks import Skew
+from infra.faults import fault
+from infra.faults.fault import PROVEN_WITHIN, Fault
+from infra.faults.target import Hit
+from infra.machine import Failed
+from infra.star import MEMBERS
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Mapping, Sequence
+
+    from infra.faults.fault import Options
+    from infra.faults.target import Target
+    from infra.nodes import Node
+    from infra.probes import Health
+
+FORWARD: Final = (5, 90)
+"""Seconds, least and most: longer than any TTL, so that every lock ends."""
+
+BACK: Final = (2, 30)
+"""Seconds, least and most: so much longer lives every lock."""
+
+DRIFT: Final = (1.5, 4.0)
+"""Times as fast, or as slow, least and most."""
+
+STROBE: Final = (1.0, 5.0)
+"""Seconds ahead and behind, least and most. What is twice that is longer than a TTL of two seconds."""
+
+TURNS: Final = (50, 500)
+"""ms between two turns of a strobe, least and most."""
+
+MOVED_FOR: Final = 1.0
+"""Seconds, besides some TTLs."""
+
+PRECISION: Final = 0.05
+"""Seconds by which a node may miss the time that it should tell, besides the time that answers take."""
+
+_MOST: Final = 2
+"""Servers hit at once: a minority of Redlock's five."""
+
+_UNFIT: Final = {
+    "zookeeper": "sessions expire by Java's nanoTime, a monotonic clock, which does not jump",
+    "etcd": "leases expire by the monotonic clock, and Go asks the kernel for the time, past every library",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MoveClocks:
+    """Make the clocks of some nodes wrong, all in the same way. See `Skew` for the fields."""
+
+    nodes: tuple[str, ...]
+    offset: float = 0.0
+    rate: float = 1.0
+    amplitude: float = 0.0
+    period: float = 0.0
+
+    def describe(self) -> str:
+        """See `Injury`."""
+        verb = "strobe" if self.period else "put" if self.offset else "run"
+        return f"{verb} the clock of {', '.join(self.nodes)} {self.how()}"
+
+    def how(self) -> str:
+        """What happens to it: "61 s forward"."""
+        if self.period:
+            return f"by ± {self.amplitude:g} s every {self.period * 500:g} ms"
+        if self.offset:
+            return f"{abs(self.offset):g} s {'forward' if self.offset > 0 else 'back'}"
+        return f"{self.rate:g} times as fast"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by what the nodes tell; of one that another fault keeps from answering, by what it was set to."""
+        right = _right(target)
+        moved = [self._move(target, target.node(name)) for name in self.nodes]
+        return [self._proven(target, move, right) for move in moved]
+
+    def heal(self, target: Target) -> None:
+        """See `Injury`."""
+        nodes = [target.node(name) for name in self.nodes]
+        for node in nodes:
+            node.let_go(target.by)
+        right = _right(target)
+        for node in nodes:
+            _await_others(target, node, right)
+
+    def _move(self, target: Target, node: Node) -> _Moved:
+        begun = target.clock.now()
+        others = node.skews()
+        skew = Skew(self.offset, self.rate, self.amplitude, self.period)
+        node.skew(skew, target.by)
+        return _Moved(node, skew, others, begun)
+
+    def _proven(self, target: Target, moved: _Moved, right: Health) -> Hit:
+        unseen = {self.amplitude, -self.amplitude}  # both sides of a strobe; 0 otherwise
+
+        def shows(told: Health, now: int) -> bool:
+            """Whether it tells the time that it should and, by now, could not tell if nothing was done to it."""
+            for side in tuple(unseen):
+                own = replace(moved.skew, offset=self.offset + side, amplitude=0.0, period=0.0)
+                visible = abs(own.ahead(now)) > 2 * (PRECISION + told.unsure + right.unsure)
+                if visible and _is(told, right, (*moved.others, own), now):
+                    unseen.discard(side)
+            return not unseen
+
+        name = moved.node.name
+        if not _await_told(target, moved.node, shows):
+            raise Failed(f"{name}'s clock was set, but it does not tell that time")
+        return Hit("clock", f"{name}: {self.how()}", moved.begun, target.clock.now())
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """A clock that was set, and by what it was wrong already."""
+
+    node: Node
+    skew: Skew
+    others: Sequence[Skew]
+    begun: int
+
+
+def _await_others(target: Target, node: Node, right: Health) -> None:
+    """Wait until a node tells the right time, or what others made of it. Raises Failed."""
+    others = node.skews()
+    if not _await_told(target, node, lambda told, now: _is(told, right, others, now)):
+        raise Failed(f"{node.name}'s clock was set right, but it tells another time")
+
+
+def _right(target: Target) -> Health:
+    """What a clock tells that nobody moved. Raises Failed when the store does not answer."""
+    found: list[Health] = []
+
+    def answered() -> bool:
+        health = target.environment.store_health()
+        found.extend([health] if health else [])
+        return bool(found)
+
+    if not target.clock.wait(PROVEN_WITHIN, answered):
+        raise Failed("the store does not answer, whose clock is the right one")
+    return found[-1]
+
+
+def _is(told: Health, right: Health, skews: Sequence[Skew], now: int) -> bool:
+    return told.ahead is not None and not clocks.apart(told, right, clocks.ahead(skews, now), PRECISION)
+
+
+def _await_told(target: Target, node: Node, is_so: Callable[[Health, int], bool]) -> bool:
+    """Wait until what a node tells, at a moment (ns of the wall clock), is so; whether it came to be.
+
+    Of one that does not answer nothing is asked while another fault is on.
+    """
+
+    def looked() -> bool:
+        asked = time.time_ns()
+        told = node.health()
+        return is_so(told, (asked + time.time_ns()) // 2) if told else not target.alone
+
+    return target.clock.wait(PROVEN_WITHIN, looked)
+
+
+def jump_forward() -> Fault:
+    """Locks end before their time."""
+    return _fault(
+        "clock-jump-forward",
+        "{} jumps forward by more than any TTL",
+        lambda options: {"offset": _number(options, "seconds", 1.0, clocks.FAR)},
+        lambda rng: {"seconds": rng.randint(*FORWARD)},
+        ("seconds",),
+        how="preloaded shim: its wall clock is ahead",
+        sees="every lock ends at once; after the heal new ones live longer",
+        ttls=1.0,
+    )
+
+
+def jump_back() -> Fault:
+    """Locks live on after their time."""
+    return _fault(
+        "clock-jump-back",
+        "{} jumps back",
+        lambda options: {"offset": -_number(options, "seconds", 1.0, clocks.FAR)},
+        lambda rng: {"seconds": rng.randint(*BACK)},
+        ("seconds",),
+        how="preloaded shim: its wall clock is behind",
+        sees="locks live on after their TTL; at the heal all end at once",
+        ttls=2.0,
+    )
+
+
+def drift() -> Fault:
+    """A TTL is another time there than here."""
+
+    def choose(rng: random.Random) -> Options:
+        factor = rng.uniform(*DRIFT)
+        return {"rate": round(rng.choice((factor, 1 / factor)), 2)}
+
+    def rate(options: Options) -> Mapping[str, float]:
+        rate = _number(options, "rate", 0.0, clocks.FASTEST)
+        if abs(rate - 1.0) < 0.1:
+            raise ValueError(f"rate: must be a tenth from 1 at least, not {rate!r}")
+        return {"rate": rate}
+
+    return _fault(
+        "clock-drift",
+        "{} runs too fast or too slow",
+        rate,
+        choose,
+        ("rate",),
+        how="preloaded shim: its wall clock runs at another rate",
+        sees="locks end before their TTL, or live on after it",
+        ttls=3.0,
+    )
+
+
+def strobe() -> Fault:
+    """Some of the times that a clock tells are ahead, and some behind."""
+    return _fault(
+        "clock-strobe",
+        "{} goes ahead and behind by turns",
+        lambda options: {
+            "amplitude": _number(options, "seconds", 0.5, clocks.FAR),
+            "period": 2 * _number(options, "turn_ms", 10, 60_000) / 1000,
+        },
+        lambda rng: {"seconds": round(rng.uniform(*STROBE), 1), "turn_ms": rng.randrange(*TURNS, 10)},
+        ("seconds", "turn_ms"),
+        how="preloaded shim: its wall clock goes to and fro",
+        sees="locks end at once or live on, as it happens",
+        ttls=2.0,
+    )
+
+
+def _fault(
+    name: str,
+    summary: str,
+    skew: Callable[[Options], Mapping[str, float]],
+    choose: Callable[[random.Random], Options],
+    known: Sequence[str],
+    *,
+    how: str,
+    sees: str,
+    ttls: float,
+) -> Fault:
+    def make(backend: str, options: Options) -> MoveClocks:
+        fault.only(options, "nodes", *known)
+        nodes = fault.checked_nodes(options["nodes"], MEMBERS[backend], _most(backend))
+        return MoveClocks(nodes, **skew(options))
+
+    return Fault(
+        name,
+        "clock",
+        summary.format("the clock of redis1 and maybe another, or of postgres,"),
+        make,
+        choose=lambda rng, backend: {"nodes": fault.some_nodes(rng, backend, _most(backend)), **choose(rng)},
+        seconds=MOVED_FOR,
+        ttls=ttls,
+        unfit=_UNFIT,
+        needs=frozenset({"clock"}),
+        how=how,
+        sees=sees,
+    )
+
+
+def _most(backend: str) -> int:
+    return min(_MOST, len(MEMBERS[backend]))
+
+
+def _number(options: Options, name: str, least: float, most: float) -> float:
+    value = options[name]
+    if type(value) not in (int, float) or not least <= value <= most:
+        raise ValueError(f"{name}: must be a number from {least:g} to {most:g}, not {value!r}")
+    return float(value)

@@ -1,0 +1,227 @@
+"""Faults on disks: slow, stalled, full.
+
+The disk of the leader, of redis1 and maybe another, or of the server. In ZooKeeper it takes the leader's and a
+follower's: its leader acknowledges what the two followers have kept, and goes on leading whatever its own disk does. A
+follower that does not keep what it was told is dropped after syncLimit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from infra.faults import fault, writes
+from infra.faults.fault import EFFECT_WITHIN, LEADERS, LOOK_EVERY, PROVEN_WITHIN, Fault, Nobody
+from infra.faults.servers import FOLLOWER, LEADER, named, some, victims
+from infra.faults.target import Hit
+from infra.machine import Failed
+from infra.star import members
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Sequence
+
+    from infra.faults.fault import Options
+    from infra.faults.target import Target
+    from infra.faults.writes import Written
+    from infra.nodes import Node
+
+SLOW_FOR: Final = 2.0
+"""Seconds; longer than the shortest TTL."""
+
+DELAYS: Final = (20, 80)
+"""ms for each synchronisation, least and most; a write of etcd waits for three. Below every election and timeout."""
+
+ENOUGH: Final = 1_000_000
+"""Bytes of a write that a full disk cannot keep, at the latest when it is repeated; ZooKeeper and etcd take no more.
+
+What a server has set aside is written before it asks for more: pages that it freed, and files that it made longer.
+"""
+
+ENDS: Final = ("redis", "etcd")
+"""Backends whose servers end when they cannot write. ZooKeeper's and PostgreSQL's stay."""
+
+_STALLED: Final = 0.5
+"""Seconds without an acknowledgement that show a stall; it comes within milliseconds where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlowDisk:
+    """Every synchronisation takes so many ms longer; None: it does not end before the heal."""
+
+    nodes: tuple[str, ...]
+    delay_ms: int | None
+
+    def describe(self) -> str:
+        """See `Injury`."""
+        how = "stall" if self.delay_ms is None else f"slow by {self.delay_ms} ms"
+        return f"{how} the disks of {', '.join(self.nodes)}"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by a write to the first of them that is acknowledged late, or not at all; then another may lead."""
+        hit = list(victims(target, self.nodes))
+        for node, _ in hit:
+            if (state := node.state()) != "running":
+                raise Nobody(f"{node.name} is {state}, and does nothing with its disk")
+        begun = target.clock.now()
+        for node, _ in hit:
+            if self.delay_ms is None:
+                target.environment.disks.stall(node.name, target.by)
+            else:
+                target.environment.disks.slow(node.name, self.delay_ms / 1000, target.by)
+        for node, _ in hit if target.backend not in LEADERS else hit[:1]:
+            self._prove(target, node)
+        said = ", ".join(named(node, role) for node, role in hit)
+        if self.delay_ms is None and target.backend == "etcd" and hit[0][1] == LEADER:
+            said += fault.await_successor(target, hit[0][0])
+        return [Hit("disk", said, begun, target.clock.now())]
+
+    def heal(self, target: Target) -> None:
+        """See `Injury`."""
+        target.environment.disks.clear(target.by)
+
+    def _prove(self, target: Target, node: Node) -> None:
+        def shows() -> bool:
+            written = _write(target, node, patience=_STALLED if self.delay_ms is None else 10.0)
+            if written.outcome == "kept":
+                return self.delay_ms is not None and written.seconds >= self.delay_ms / 1000
+            # Refused, or silent although it is only slow: that is another fault's doing.
+            return not target.alone or (written.outcome == "silent" and self.delay_ms is None)
+
+        if not target.clock.wait(PROVEN_WITHIN, shows):
+            raise Failed(f"the disk of {node.name} is slow, but writes are acknowledged as fast as before")
+
+
+@dataclass(frozen=True, slots=True)
+class FillDisk:
+    """No room is left."""
+
+    nodes: tuple[str, ...]
+
+    def describe(self) -> str:
+        """See `Injury`."""
+        return f"fill the disks of {', '.join(self.nodes)}"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by what is left, seen from outside, and by a write that is refused, or that ends the server."""
+        return [self._fill(target, node, role) for node, role in victims(target, self.nodes)]
+
+    def heal(self, target: Target) -> None:
+        """See `Injury`. Who ended is started again."""
+        target.environment.disks.clear(target.by)
+        for node in target.cluster.nodes:
+            node.let_go(target.by)
+
+    def _fill(self, target: Target, node: Node, role: str) -> Hit:
+        if (state := node.state()) != "running":
+            raise Nobody(f"{node.name} is {state}, and does nothing with its disk")
+        disks = target.environment.disks
+        begun = target.clock.now()
+        disks.fill(node.name, target.by)
+        if not target.clock.wait(PROVEN_WITHIN, lambda: disks.room(node.name) == 0, LOOK_EVERY):
+            raise Failed(f"the disk of {node.name} was filled, but has {disks.room(node.name)} bytes left")
+
+        def refuses() -> bool:
+            return _write(target, node, size=ENOUGH).outcome != "kept" or node.state() == "stopped"
+
+        if not target.clock.wait(EFFECT_WITHIN, refuses, LOOK_EVERY):
+            raise Failed(f"the disk of {node.name} is full, but it keeps what is written")
+        if target.backend in ENDS:
+            target.clock.wait(PROVEN_WITHIN, lambda: node.state() == "stopped", LOOK_EVERY)
+        if ended := node.state() == "stopped":
+            _bury(target, node)
+        remark = fault.await_successor(target, node) if role == LEADER else ""
+        said = f"{named(node, role)}{', which ended' if ended else ''}{remark}"
+        return Hit("disk", said, begun, target.clock.now())
+
+
+def _bury(target: Target, node: Node) -> None:
+    """Let the links of a node that ended by itself refuse, as those of any that is down. Raises Failed.
+
+    Whoever dialled it meanwhile keeps Toxiproxy waiting, for seconds, until nobody is found at its address.
+    """
+
+    def buried() -> bool:
+        try:
+            node.kill(target.by)
+        except Failed:
+            return False
+        return True
+
+    if not target.clock.wait(EFFECT_WITHIN, buried, LOOK_EVERY):
+        raise Failed(f"{node.name} ended, and its links cannot be told")
+
+
+def _write(target: Target, node: Node, size: int = 1, patience: float = 1.0) -> Written:
+    return writes.write(target.backend, node.address, target.environment.password, size, patience)
+
+
+def _checked(backend: str, options: Options) -> tuple[str, ...]:
+    known = (LEADER, FOLLOWER, *members(backend)) if backend in LEADERS else members(backend)
+    return fault.checked_nodes(options["nodes"], known, 2)
+
+
+def _some(rng: random.Random, backend: str) -> list[str]:
+    return [LEADER, FOLLOWER] if backend == "zookeeper" else some(rng, backend)
+
+
+def slow_disk() -> Fault:
+    """Slow enough to be felt, fast enough that nobody is deposed."""
+
+    def make(backend: str, options: Options) -> SlowDisk:
+        fault.only(options, "nodes", "delay_ms")
+        if type(options["delay_ms"]) is not int or not 1 <= options["delay_ms"] <= 10_000:
+            raise ValueError(f"delay_ms: must be a number of milliseconds from 1 to 10000, not {options['delay_ms']!r}")
+        return SlowDisk(_checked(backend, options), options["delay_ms"])
+
+    return Fault(
+        "slow-disk",
+        "disk",
+        "every synchronisation of a disk takes some tens of milliseconds more",
+        make,
+        choose=lambda rng, backend: {"nodes": _some(rng, backend), "delay_ms": rng.randint(*DELAYS)},
+        seconds=SLOW_FOR,
+        needs=frozenset({"disk"}),
+        how="strace beside the server delays fsync and its kin",
+        sees="every acknowledged write takes so much longer, and what waits behind it",
+    )
+
+
+def stall_disk() -> Fault:
+    """What deposes etcd leaders in real life."""
+
+    def make(backend: str, options: Options) -> SlowDisk:
+        fault.only(options, "nodes")
+        return SlowDisk(_checked(backend, options), None)
+
+    return Fault(
+        "stall-disk",
+        "disk",
+        "no synchronisation of a disk ends, until it heals",
+        make,
+        choose=lambda rng, backend: {"nodes": _some(rng, backend)},
+        seconds=SLOW_FOR,
+        needs=frozenset({"disk"}),
+        how="the same with a delay of an hour, broken off",
+        sees="no write is acknowledged until the heal (etcd: until another leads); Redis answers nothing at all",
+    )
+
+
+def fill_disk() -> Fault:
+    """The leader's; or of redis1 and maybe another."""
+
+    def make(backend: str, options: Options) -> FillDisk:
+        fault.only(options, "nodes")
+        return FillDisk(_checked(backend, options))
+
+    return Fault(
+        "fill-disk",
+        "disk",
+        "no room is left on a disk",
+        make,
+        choose=lambda rng, backend: {"nodes": some(rng, backend)},
+        seconds=SLOW_FOR,
+        needs=frozenset({"disk"}),
+        how="ballast in a file without a name on the volume, a tmpfs of limited size",
+        sees="Redis and etcd end, ZooKeeper's leader stops serving, PostgreSQL refuses what needs room",
+    )

@@ -1,0 +1,242 @@
+"""Faults on a holder: frozen past its lease, hung, killed, or in a long call; and its successor likewise.
+
+Every lane is hit, each by itself; a lane in which nobody reached the gate in time is left alone. A freeze stops the
+renewal too, as a long pause of a garbage collector does: the lease runs out, and the holder wakes up beside its
+successor. A hung job's lock is renewed all the while, so that nobody else gets it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from infra.faults import fault
+from infra.faults.ambush import catch_within, hits_of, lie_in_wait
+from infra.faults.fault import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from infra.faults.ambush import Ambush, Course
+    from infra.faults.fault import Injury, Need, Options
+    from infra.faults.target import Action, Gate, Hit, Kind, Target
+
+PAST_TTL: Final = 1.6
+"""How many TTLs a holder is hit for: its lease is over, unless it is renewed, and its successor at work."""
+
+SETTLED_WITHIN: Final = 0.5
+"""Seconds within which a thawed worker must have written and released; it measures 20-200 ms."""
+
+NEEDS: Final[frozenset[Need]] = frozenset({"workers"})
+
+_LANES: Final = "a worker of every lane"
+_WHERE: Final[Mapping[Gate, str]] = {
+    "after-acquire": "just after its acquire",
+    "between-read-and-write": "about to write",
+    "before-release": "about to release",
+    "in-renewal": "about to renew",
+}
+_VERBS: Final[Mapping[Action, str]] = {"freeze": "freeze", "stall": "stall", "kill": "kill", "call": "keep"}
+
+
+@dataclass(frozen=True, slots=True)
+class HitHolder:
+    """A holder of every lane. About to write means: it has made sure that it still holds. No client closes that gap."""
+
+    action: Action
+    gate: Gate
+
+    def describe(self) -> str:
+        """See `Injury`."""
+        said = f"{_VERBS[self.action]} a holder of every lane, {_WHERE[self.gate]},"
+        return said + {"kill": " and wait", "call": " in a long call"}.get(self.action, "")
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Returns when every lane has caught one, or too much time has passed."""
+        ttl = target.actors.ttl
+
+        def course(ambush: Ambush) -> Course:
+            yield from ambush.catch(self.gate, self.action, seconds=PAST_TTL * ttl)
+
+        return hits_of(lie_in_wait(target, course, catch_within(ttl)))
+
+    def heal(self, target: Target) -> None:
+        """See `Injury`."""
+        target.actors.let_go(target.by)
+
+
+@dataclass(frozen=True, slots=True)
+class LateWrite:
+    """A stale write between its successor's read and write: what a fence on writes alone does not stop.
+
+    In each lane a holder is frozen between its read and its write. When its lease is over a successor gets in and is
+    stalled at the same place, its renewal going on. Then the first is thawed, writes and releases what is no longer
+    its own; when that is over the successor goes on and writes as well. So a release that frees somebody else's lock
+    lets a third one in. All of it happens in `apply`, so nothing is left to hold.
+    """
+
+    def describe(self) -> str:
+        """See `Injury`."""
+        return "freeze a holder of every lane between its read and its write until its successor stands there too"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Returns when every lane is through, or too much time has passed; nobody is caught any more."""
+        ttl = target.actors.ttl
+
+        def course(ambush: Ambush) -> Course:
+            try:
+                first = yield from ambush.catch("between-read-and-write", "freeze")
+                # At once and not when the lease is over: whoever gets in too early deserves to be seen as well.
+                yield from ambush.catch("between-read-and-write", "stall", key=first.key)
+                ambush.thaw(first)
+                yield from ambush.wait(SETTLED_WITHIN, lambda: target.actors.settled(first))
+            finally:
+                ambush.thaw_all()
+
+        # Two waits for somebody at the gate, and the lease in between with what servers add to it.
+        return hits_of(lie_in_wait(target, course, 2 * catch_within(ttl) + 1.5 * ttl))
+
+    def heal(self, target: Target) -> None:
+        """See `Injury`."""
+        target.actors.let_go(target.by)
+
+
+@dataclass(frozen=True, slots=True)
+class FreezeSuccessor:
+    """A holder of every lane is killed, and whoever gets its lock next is frozen past its own lease."""
+
+    def describe(self) -> str:
+        """See `Injury`."""
+        return "kill a holder of every lane, freeze whoever gets its lock next,"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Returns when every lane has caught both, or too much time has passed."""
+        ttl = target.actors.ttl
+
+        def course(ambush: Ambush) -> Course:
+            first = yield from ambush.catch("after-acquire", "kill")
+            yield from ambush.catch("after-acquire", "freeze", key=first.key)
+
+        return hits_of(lie_in_wait(target, course, 2 * catch_within(ttl) + 1.5 * ttl))
+
+    def heal(self, target: Target) -> None:
+        """See `Injury`."""
+        target.actors.let_go(target.by)
+
+
+def freeze_holder() -> Fault:
+    """Frozen past its lease, in the gap that no client can close."""
+    return _fault(
+        "freeze-holder",
+        "freeze",
+        f"{_LANES} is frozen while it holds, for longer than the TTL",
+        HitHolder("freeze", "between-read-and-write"),
+        how="SIGSTOP, between the look at the clock and the write",
+        sees="its lease ends; thawed, it writes under an old token",
+    )
+
+
+def freeze_at(gate: Gate) -> Fault:
+    """Frozen past its lease elsewhere."""
+    sees = {
+        "after-acquire": "its lease ends; thawed, it notices before it touches anything",
+        "before-release": "its lease ends; thawed, it releases what is no longer its own",
+        "in-renewal": "its lease ends; thawed, it sends a renewal that is late, wherever its work stands",
+    }
+    return _fault(
+        f"freeze-{gate}",
+        "freeze",
+        f"{_LANES} is frozen {_WHERE[gate]}, for longer than the TTL",
+        HitHolder("freeze", gate),
+        how=f"SIGSTOP, {_WHERE[gate]}",
+        sees=sees[gate],
+    )
+
+
+def stall_holder() -> Fault:
+    """Hung; its lock must stay its own."""
+    return _fault(
+        "stall-holder",
+        "stall",
+        f"{_LANES} hangs while it holds, for longer than the TTL; its renewal goes on",
+        HitHolder("stall", "between-read-and-write"),
+        how="its main thread waits, between the look at the clock and the write",
+        sees="it keeps the lock, and everybody else waits",
+    )
+
+
+def long_call() -> Fault:
+    """Hung for a known time."""
+    return _fault(
+        "long-call",
+        "call",
+        f"{_LANES} holds while it calls somebody else, for longer than the TTL; its renewal goes on",
+        HitHolder("call", "after-acquire"),
+        how="its main thread waits, and goes on by itself",
+        sees="it keeps the lock, and everybody else waits",
+    )
+
+
+def kill_holder() -> Fault:
+    """Killed; its successor has to wait for the TTL."""
+    return _fault(
+        "kill-holder",
+        "kill",
+        f"{_LANES} is killed while it holds",
+        HitHolder("kill", "after-acquire"),
+        how="SIGKILL, just after its acquire",
+        sees="its successor waits until the lease ends",
+    )
+
+
+def kill_before_release() -> Fault:
+    """Killed when its work is done."""
+    return _fault(
+        "kill-before-release",
+        "kill",
+        f"{_LANES} is killed when its work is done, before it releases",
+        HitHolder("kill", "before-release"),
+        how="SIGKILL, about to release",
+        sees="its successor waits until the lease ends",
+    )
+
+
+def late_write() -> Fault:
+    """Frozen past its lease, and thawed at the worst moment."""
+    return _fault(
+        "late-write",
+        "freeze",
+        "a holder frozen past its TTL writes between its successor's read and write",
+        LateWrite(),
+        ttls=0.0,
+        how="SIGSTOP for one, a stall for its successor, both about to write",
+        sees="a write under an old token right before the successor's first",
+    )
+
+
+def freeze_successor() -> Fault:
+    """Two in a row."""
+    return _fault(
+        "freeze-successor",
+        "freeze",
+        "a holder of every lane is killed, and its successor frozen for longer than the TTL",
+        FreezeSuccessor(),
+        how="SIGKILL for one, SIGSTOP for the next, just after their acquires",
+        sees="two leases in a row must end by themselves",
+    )
+
+
+def _fault(
+    name: str, kind: Kind, summary: str, injury: Injury, *, how: str, sees: str, ttls: float = PAST_TTL
+) -> Fault:
+    return Fault(name, kind, summary, without_options(injury), ttls=ttls, needs=NEEDS, how=how, sees=sees)
+
+
+def without_options(injury: Injury) -> Callable[[str, Options], Injury]:
+    """`Fault.make` of what leaves nothing to chance."""
+
+    def make(_: str, options: Options) -> Injury:
+        fault.only(options)
+        return injury
+
+    return make

@@ -1,0 +1,88 @@
+"""What proves that a link is cut, and that it is whole again: fresh questions through it.
+
+While another fault is on, it may mask what a proof looks for: a link that should be silent may refuse, one that should
+be slow may be silent. Then a proof takes whatever the others can make of it, but never that nothing is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from infra.faults import probe
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN
+from infra.faults.probe import Answer
+from infra.links import Cut
+from infra.machine import Failed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from infra.faults.target import Target
+
+    Pairs = Sequence[tuple[str, str]]
+
+SHOWS: Final = {Cut.REFUSE: {Answer.CLOSED}, Cut.DROP: {Answer.SILENT}, Cut.HOLD: {Answer.SILENT}}
+"""How -> what becomes of a question."""
+
+DOWN: Final = {Answer.CLOSED, Answer.SILENT}
+"""The same when only the replies are dropped, for some servers end a connection when they have replied."""
+
+_PATIENCE: Final = 1.0
+"""Seconds for an answer through a link that is whole; it takes 1-2 ms."""
+
+_MASKED: Final = 1.0
+"""Seconds after which a slow answer counts as none, while another fault is on."""
+
+
+def await_cut(target: Target, pairs: Pairs, shows: Collection[Answer]) -> None:
+    """Until this is all that becomes of questions through these links (group, node). Raises Failed."""
+    await_silence(target, target.backend, [target.endpoints[pair] for pair in pairs], shows, f"{_said(pairs)} are cut")
+
+
+def await_silence(target: Target, backend: str, endpoints: Sequence[str], shows: Collection[Answer], what: str) -> None:
+    """The same for any `host:port`, behind which is what `backend` names. what: "c1, store are cut"."""
+    shown = set(shows if target.alone else DOWN)
+    if not target.clock.wait(PROVEN_WITHIN, lambda: set(probe.ask_all(backend, endpoints)) <= shown):
+        raise Failed(f"{what}, but questions still pass")
+
+
+def await_answers(target: Target, pairs: Pairs) -> None:
+    """While no other fault is on, until questions through these links are answered. Raises Failed."""
+    await_voices(target, target.backend, [target.endpoints[pair] for pair in pairs], f"{_said(pairs)} are healed")
+
+
+def await_voices(target: Target, backend: str, endpoints: Sequence[str], what: str) -> None:
+    """The same for any `host:port`, behind which is what `backend` names. what: "c1, store are healed"."""
+    if target.alone and not target.clock.wait(
+        HEALED_WITHIN, lambda: set(probe.ask_all(backend, endpoints, _PATIENCE)) <= {Answer.ANSWERED}, LOOK_EVERY
+    ):
+        raise Failed(f"{what}, but questions stay without an answer")
+
+
+def await_slow(target: Target, pairs: Pairs, seconds: float, ask: Callable[[str, float], tuple[Answer, float]]) -> None:
+    """Until each question through these links takes so long, whatever becomes of it then. Raises Failed.
+
+    ask: (`host:port`, patience in seconds) -> what became of a question, and the seconds that it took.
+    """
+    endpoints = [target.endpoints[pair] for pair in pairs]
+    patience = 30.0 + seconds if target.alone else _MASKED + seconds
+
+    amiss: list[str] = []
+
+    def shows() -> bool:
+        answers = probe.at_once(endpoints, lambda endpoint: ask(endpoint, patience))
+        amiss[:] = [
+            f"{' to '.join(pair)}: {answer} after {took:.2f} s"
+            for pair, (answer, took) in zip(pairs, answers, strict=True)
+            if took < seconds or answer is Answer.SILENT
+            if target.alone or answer is Answer.ANSWERED
+        ]
+        return not amiss
+
+    if not target.clock.wait(PROVEN_WITHIN, shows, LOOK_EVERY):
+        raise Failed(f"{_said(pairs)} are slow, but {amiss[0]}, which should have taken {seconds:.2f} s")
+
+
+def _said(pairs: Pairs) -> str:
+    ends = dict.fromkeys(end for pair in pairs for end in pair)
+    return f"the links of {', '.join(ends)}"

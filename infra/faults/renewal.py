@@ -1,0 +1,76 @@
+"""Faults on a renewal: it hangs, or its thread dies, while the job itself takes longer than the lease.
+
+In each lane a holder is stalled just after its acquire, as in a long job; when its renewal comes by next that is
+caught too. So the lease of a client that runs ends while it holds. Such a client notices in time, by its own clock.
+When all go on, a renewal that hung is sent late: its successor's lease is none of its business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from infra.faults.ambush import catch_within, hits_of, lie_in_wait
+from infra.faults.fault import Fault
+from infra.faults.holders import NEEDS, PAST_TTL, without_options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from infra.faults.ambush import Ambush, Course
+    from infra.faults.target import Hit, Target
+
+_SAID: Final[Mapping[str, str]] = {"stall": "hangs", "die": "dies"}
+
+
+@dataclass(frozen=True, slots=True)
+class HitRenewal:
+    """See the module."""
+
+    action: Literal["stall", "die"]
+
+    def describe(self) -> str:
+        """See `Injury`."""
+        return f"stall a holder of every lane, just after its acquire, whose renewal {_SAID[self.action]},"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Returns when every lane has caught both threads of one, or too much time has passed."""
+        ttl = target.actors.ttl
+
+        def course(ambush: Ambush) -> Course:
+            holder = yield from ambush.catch("after-acquire", "stall")
+            yield from ambush.catch("in-renewal", self.action, worker=holder)
+
+        return hits_of(lie_in_wait(target, course, catch_within(ttl) + ttl))
+
+    def heal(self, target: Target) -> None:
+        """See `Injury`."""
+        target.actors.let_go(target.by)
+
+
+def stall_renewal() -> Fault:
+    """It hangs, and is sent late."""
+    return Fault(
+        "stall-renewal",
+        "stall",
+        "the renewal of a worker of every lane hangs, and is sent when the lease is over",
+        without_options(HitRenewal("stall")),
+        ttls=PAST_TTL,
+        needs=NEEDS,
+        how="both of its threads wait: just after its acquire, and about to renew",
+        sees="its lease ends while it holds, and it notices; its renewal is refused",
+    )
+
+
+def kill_renewal() -> Fault:
+    """It dies, and begins anew after a while."""
+    return Fault(
+        "kill-renewal",
+        "kill",
+        "the renewal of a worker of every lane dies, and the lease ends while it holds",
+        without_options(HitRenewal("die")),
+        ttls=PAST_TTL,
+        needs=NEEDS,
+        how="its main thread waits just after its acquire, the other ends when about to renew",
+        sees="its lease ends while it holds, and it notices",
+    )

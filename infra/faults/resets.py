@@ -1,0 +1,201 @@
+"""Faults that come and go by themselves: connections that are reset, and a node whose links flap.
+
+All of it happens in `apply`, a Hit for each time, so nothing is left to hold.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from infra.faults import fault, probe, proof
+from infra.faults.fault import Fault
+from infra.faults.links import HOW, heal_clients
+from infra.faults.probe import Answer
+from infra.faults.quality import checked_number, client_pairs
+from infra.faults.target import Hit
+from infra.links import Cut
+from infra.machine import Failed
+from infra.star import members
+from infra.toxics import Reset
+
+if TYPE_CHECKING:
+    import random
+    import socket
+    from collections.abc import Sequence
+
+    from infra.faults.fault import Options
+    from infra.faults.target import Target
+
+RESETTING: Final = 0.2
+"""Seconds in which whatever passes ends its connection; after them those that were idle end as well."""
+
+BETWEEN: Final = 0.4
+"""Seconds from one time to the next."""
+
+DIALLED: Final = 0.05
+"""Seconds in which Toxiproxy dials on after it has accepted a connection; it does not tell (measured: 1 ms)."""
+
+DOWN: Final = 0.3
+"""Seconds for which a link is down; the proof takes most of them."""
+
+MOST: Final = 10
+"""Times, at most; three or so are drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetConnections:
+    """Everything that clients have open, so many times."""
+
+    times: int
+
+    def describe(self) -> str:
+        """See `Injury`."""
+        return f"reset all connections of clients{_often(self.times)}"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by connections of our own through each of the links, which end without an answer."""
+        pairs = client_pairs(target)
+        hits = []
+        for time in range(self.times):
+            if time:
+                target.clock.wait(BETWEEN)
+            hits.append(self._once(target, pairs))
+        return hits
+
+    def heal(self, target: Target) -> None:
+        """Proven by questions through each of the links."""
+        heal_clients(target, client_pairs(target))
+
+    def _once(self, target: Target, pairs: Sequence[tuple[str, str]]) -> Hit:
+        with ExitStack() as stack:
+            ours = _connections(target, pairs, stack)
+            begun = target.clock.now()
+            with target.links.together():
+                for group, node in pairs:
+                    target.links.impair(group, node, Reset(), target.by)
+                    target.links.impair(node, group, Reset(), target.by)
+            for connection in ours:
+                _say(connection, probe.QUESTIONS[target.backend])
+            target.clock.wait(RESETTING)
+            with target.links.together():
+                for group, node in pairs:
+                    target.links.cut(group, node, Cut.REFUSE, target.by)
+            # Closed it is whatever else was done to the link before.
+            if any(probe.answer(connection) is not Answer.CLOSED for connection in ours):
+                raise Failed("all connections of clients are reset, but one of ours lives on")
+        applied = target.clock.now()
+        heal_clients(target, pairs)
+        said = f"all connections of clients to {target.backend}"
+        return Hit("reset", said, begun, applied, applied, target.clock.now())
+
+
+@dataclass(frozen=True, slots=True)
+class Flap:
+    """All links of a node, to clients and peers, so many times."""
+
+    node: str
+    how: Cut
+    times: int
+
+    def describe(self) -> str:
+        """See `Injury`."""
+        return f"let all links of {self.node} flap ({self.how}){_often(self.times)}"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Each time is proven by questions through the links of the clients, down and up."""
+        there_are = target.links.pairs()
+        ends = dict.fromkeys(a if b == self.node else b for a, b in there_are if self.node in (a, b))
+        clients = [(group, self.node) for group in target.groups]
+        hits = []
+        for time in range(self.times):
+            if time:
+                target.clock.wait(BETWEEN)
+            begun = target.clock.now()
+            with target.links.together():
+                for end in ends:
+                    target.links.cut(end, self.node, self.how, target.by)
+            proof.await_cut(target, clients, proof.SHOWS[self.how])
+            applied = target.clock.now()
+            target.clock.wait(max(DOWN - (applied - begun) / 1e9, 0.0))
+            healing = target.clock.now()
+            heal_clients(target, clients)
+            hits.append(Hit("cut", f"{self.node} from everybody", begun, applied, healing, target.clock.now()))
+        return hits
+
+    def heal(self, target: Target) -> None:
+        """Proven by questions through the links of the clients."""
+        heal_clients(target, [(group, self.node) for group in target.groups])
+
+
+def reset_connections() -> Fault:
+    """Once, or a few times."""
+
+    def make(_: str, options: Options) -> ResetConnections:
+        fault.only(options, "times")
+        return ResetConnections(checked_number(options, "times", 1, MOST))
+
+    return Fault(
+        "reset-connections",
+        "reset",
+        "whatever clients have open is reset, once or a few times",
+        make,
+        choose=lambda rng, _: {"times": rng.randint(1, 3)},
+        needs=frozenset({"client-links"}),
+        how=f"Toxiproxy: reset_peer for {RESETTING} s, then proxies disabled for a moment",
+        sees="connections end in the middle of what they do: a request or its reply is lost",
+    )
+
+
+def flap_links() -> Fault:
+    """One node, that is there, and not, and there."""
+    hows = (Cut.DROP, Cut.HOLD)
+
+    def make(backend: str, options: Options) -> Flap:
+        fault.only(options, "node", "how", "times")
+        if options["node"] not in members(backend):
+            raise ValueError(f"node: must be one of {', '.join(members(backend))}, not {options['node']!r}")
+        if options["how"] not in hows:
+            raise ValueError(f"how: must be {' or '.join(hows)}, not {options['how']!r}")
+        return Flap(options["node"], Cut(options["how"]), checked_number(options, "times", 1, MOST))
+
+    def choose(rng: random.Random, backend: str) -> Options:
+        # Of redis the first, where the single-node lock lives.
+        node = members(backend)[0] if backend == "redis" else rng.choice(members(backend))
+        return {"node": node, "how": str(rng.choice(hows)), "times": rng.randint(2, 4)}
+
+    return Fault(
+        "flap-links",
+        "cut",
+        "all links of a node, to clients and peers, go and come back a few times",
+        make,
+        choose=choose,
+        needs=frozenset({"client-links"}),
+        how=f"{HOW[Cut.DROP]}, or held; {DOWN} s down, {BETWEEN} s up",
+        sees="silence, again and again, too short for an election or a lease to end",
+    )
+
+
+def _connections(target: Target, pairs: Sequence[tuple[str, str]], stack: ExitStack) -> list[socket.socket]:
+    """One through each of the links, as far as they can be had; all, while no other fault is on. Raises Failed."""
+    found = []
+    for pair in pairs:
+        try:
+            found.append(stack.enter_context(probe.connect(target.backend, target.endpoints[pair])))
+        except OSError as error:
+            if target.alone:
+                raise Failed(f"no connection of {pair[0]} to {pair[1]} could be made: {error}") from error
+    target.clock.wait(DIALLED)
+    return found
+
+
+def _say(connection: socket.socket, question: bytes) -> None:
+    try:
+        connection.sendall(question)
+    except OSError:
+        pass  # closed already; that is looked at later
+
+
+def _often(times: int) -> str:
+    return "" if times == 1 else f", {times} times"

@@ -1,0 +1,112 @@
+"""Faults on the way to the store: what a worker writes there comes late, or the answer to it is lost.
+
+The store itself is never hurt. These are done to whatever backend is under test, to the links of one client group. In
+each lane a worker of the group that is about to write is stalled until the link is as it shall be, so that it is a
+write that comes late or is not answered: at a random moment it would mostly be the read before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from infra.faults import fault, proof
+from infra.faults.ambush import catch_within, hits_of, lie_in_wait
+from infra.faults.fault import Fault
+from infra.faults.links import CUT_FOR, checked_group, some_group
+from infra.faults.target import Hit
+from infra.links import Cut
+from infra.star import STORE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infra.faults.ambush import Ambush, Course
+    from infra.faults.fault import Options
+    from infra.faults.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLink:
+    """What a group sends to the store is held, or what the store answers is dropped."""
+
+    group: str
+    late: bool
+
+    def describe(self) -> str:
+        """See `Injury`."""
+        return f"hold what clients {self.group} send to the store" if self.late else f"lose {self._said()}"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by a question to the store through the link; those who are about to write go on then."""
+
+        def course(ambush: Ambush) -> Course:
+            yield from ambush.catch("between-read-and-write", "stall", group=self.group)
+
+        ambushes = lie_in_wait(target, course, catch_within(target.actors.ttl))
+        begun = target.clock.now()
+        if self.late:
+            target.links.block(self.group, STORE, Cut.HOLD, target.by)
+        else:
+            target.links.block(STORE, self.group, Cut.DROP, target.by)
+        shows = proof.SHOWS[Cut.HOLD] if self.late else proof.DOWN
+        proof.await_silence(target, "postgres", [self._endpoint(target)], shows, f"{self.group} and the store are cut")
+        applied = target.clock.now()
+        for ambush in ambushes:
+            ambush.thaw_all()
+        return [Hit("cut", self._said(), begun, applied), *hits_of(ambushes)]
+
+    def heal(self, target: Target) -> None:
+        """Proven by a question to the store through the link."""
+        target.actors.let_go(target.by)
+        target.links.lift(target.by)
+        proof.await_voices(target, "postgres", [self._endpoint(target)], f"{self.group} and the store are healed")
+
+    def _endpoint(self, target: Target) -> str:
+        return urlsplit(target.environment.store_dsn(int(self.group.removeprefix("c")))).netloc.rpartition("@")[2]
+
+    def _said(self) -> str:
+        if self.late:
+            return f"requests of clients {self.group} to the store"
+        return f"replies of the store to clients {self.group}"
+
+
+def delayed_write() -> Fault:
+    """Held on its way, delivered late."""
+    return _store_link(
+        "delayed-write",
+        late=True,
+        summary="what one group of clients writes to the store arrives late",
+        how="Toxiproxy: latency of a day on the bytes to the store",
+        sees="no answer from the store; the write lands at the heal, whoever holds the lock by then",
+    )
+
+
+def store_reply_lost() -> Fault:
+    """Done, but nobody is told."""
+    return _store_link(
+        "store-reply-lost",
+        late=False,
+        summary="the store does what one group of clients asks for, but its answers are lost",
+        how="Toxiproxy: timeout 0 on the bytes from the store",
+        sees="no answer from the store; the write was done",
+    )
+
+
+def _store_link(name: str, summary: str, how: str, sees: str, *, late: bool) -> Fault:
+    def make(_: str, options: Options) -> StoreLink:
+        fault.only(options, "group")
+        return StoreLink(checked_group(options), late)
+
+    return Fault(
+        name,
+        "cut",
+        summary,
+        make,
+        choose=some_group,
+        seconds=CUT_FOR,
+        needs=frozenset({"store-link"}),
+        how=how,
+        sees=sees,
+    )

@@ -1,0 +1,68 @@
+"""The members of an etcd cluster, changed over the JSON gateway.
+
+A member that lost its data may not come back as who it was: it could vote twice. Its place is given to a new one, which
+starts on an empty disk and is told that the cluster exists (ETCD_INITIAL_CLUSTER_STATE).
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from infra.machine import Failed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+REPLACED_WITHIN: Final = 10.0
+"""Seconds for both changes; they take 20 ms."""
+
+PATIENCE: Final = 3.0
+"""Seconds for one answer: a change that lost its leader is answered late or never."""
+
+_TRY_EVERY: Final = 0.1
+
+
+def replace_member(others: Sequence[tuple[str, int]], peer: str) -> None:
+    """Put a new member, which has yet to be started, in the place of the one whose peers know it by the URL `peer`.
+
+    others: (host, port) of the members that are left. Raises Failed when they do not do it: without a majority they
+    cannot. Done twice it is done anew: nothing tells whether one that was added has ever started and voted.
+    """
+    deadline = time.monotonic() + REPLACED_WITHIN
+    while True:
+        trouble = []
+        for address in others:
+            try:
+                _replace(address, peer)
+            except (OSError, http.client.HTTPException, Failed) as error:
+                trouble.append(f"{address[0]}: {error}")
+            else:
+                return
+        if time.monotonic() > deadline:
+            raise Failed(f"the member {peer} is not replaced: {'; '.join(trouble)}")
+        time.sleep(_TRY_EVERY)
+
+
+def _replace(address: tuple[str, int], peer: str) -> None:
+    there = [member for member in _ask(address, "list")["members"] if peer in member["peerURLs"]]
+    for member in there:
+        _ask(address, "remove", ID=member["ID"])
+    _ask(address, "add", peerURLs=[peer])
+
+
+def _ask(address: tuple[str, int], verb: str, **what: object) -> Mapping[str, Any]:
+    connection = http.client.HTTPConnection(*address, timeout=PATIENCE)
+    try:
+        connection.request("POST", f"/v3/cluster/member/{verb}", body=json.dumps(what))
+        answer = connection.getresponse()
+        told: dict[str, Any] = json.loads(answer.read())
+    except ValueError as error:
+        raise Failed(f"member {verb}: no JSON") from error
+    finally:
+        connection.close()
+    if answer.status != http.client.OK:
+        raise Failed(f"member {verb}: {told.get('message', answer.status)}")
+    return told

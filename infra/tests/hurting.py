@@ -1,0 +1,92 @@
+"""What tests of faults on real clusters have in common."""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.faults import fault, probe
+from infra.faults.plan import compile_plan
+from infra.faults.probe import Answer
+from infra.faults.register import FAULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from infra.faults.target import Hit, Target
+    from infra.nodes import Node
+
+BACKENDS = ("redis", "etcd", "zookeeper")
+ELECTING = ("etcd", "zookeeper")
+
+
+def on(*backends: str) -> pytest.MarkDecorator:
+    """The fixture `target` for each of these."""
+    return pytest.mark.parametrize("target", backends, indirect=True)
+
+
+@contextmanager
+def done(target: Target, name: str, **options: object) -> Iterator[Hit]:
+    """The one hit of a fault, as long as it lasts; afterwards all is whole, if no other is on."""
+    step = compile_plan([name], 1, target.backend, ttl=1.0).steps[0]
+    injury = replace(step, options={**step.options, **options}).injury(target.backend)
+    try:
+        hits = injury.apply(target)
+        assert hits[0].kind == FAULTS[name].kind
+        assert hits[0].begun < hits[0].applied
+        yield hits[0]
+    finally:
+        injury.heal(target)
+        injury.heal(target)  # idempotent
+    if target.alone:
+        fault.await_whole(target)
+
+
+def ask(target: Target, group: str, node: str) -> Answer:
+    """Through the link."""
+    return probe.ask(target.backend, target.endpoints[group, node])
+
+
+def past(target: Target, node: Node) -> Answer:
+    """Past the links."""
+    return probe.ask(target.backend, "{}:{}".format(*node.address))
+
+
+def live(endpoint: str) -> socket.socket:
+    """A connection through a link, up at both ends."""
+    host, _, port = endpoint.rpartition(":")
+    connection = socket.create_connection((host, int(port)), timeout=0.5)
+    time.sleep(0.05)  # Toxiproxy dials on after it has accepted, and says nothing about it
+    return connection
+
+
+class Redis:
+    """A plain connection: one command, one answer."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.socket = live(endpoint)
+
+    def ask(self, command: str, patience: float = 1.0) -> bytes | None:
+        """None for silence, b"" when the connection has ended."""
+        self.socket.sendall(f"{command}\r\n".encode())
+        return self.listen(patience)
+
+    def listen(self, patience: float = 1.0) -> bytes | None:
+        """What comes."""
+        self.socket.settimeout(patience)
+        try:
+            return self.socket.recv(4096)
+        except TimeoutError:
+            return None
+        except ConnectionError:
+            return b""
+
+
+def names(target: Target) -> list[str]:
+    """Of the members."""
+    return [node.name for node in target.cluster.nodes]

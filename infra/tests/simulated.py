@@ -1,0 +1,279 @@
+"""A simulated trial: lanes of workers that take turns at locks with a TTL, under a clock that only waits move on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from infra.faults.plan import compile_plan
+from infra.faults.runner import Record, Runner
+from infra.faults.target import Stopped, Target, Victim
+from infra.machine import Failed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from infra.faults.target import Aim
+
+MS = 1_000_000
+TICK = 5 * MS
+TTL = 1.0
+PHASE = 10 * MS
+"""How long a worker takes from one gate to the next."""
+RENEWS = int(TTL * 1e9 / 3)
+"""ns between two renewals."""
+
+
+@dataclass(slots=True)
+class Worker:
+    """caught, renewal: what was done to its main thread and to its renewal, "" for nothing. until: a call ends."""
+
+    process: int
+    key: int
+    phase: str = "idle"
+    due: int = 0
+    caught: str = ""
+    until: int = 0
+    renewal: str = ""
+    renews: int = 0
+    settled: bool = True
+
+    @property
+    def group(self) -> str:
+        return f"c{self.process % 3 + 1}"
+
+
+@dataclass(slots=True)
+class Lane:
+    """Workers of one lane. A lock ends at its lease's end, unless `expires` is False."""
+
+    name: str
+    workers: list[Worker]
+    expires: bool = True
+    leases: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Key -> who holds it, and until when (ns)."""
+    armed: Aim | None = None
+    caught: list[Victim] = field(default_factory=list)
+    story: list[tuple[int, str, int, int]] = field(default_factory=list)
+    """(ns, what, process, key)"""
+
+    def tick(self, now: int) -> None:
+        for worker in self.workers:
+            if worker.caught == "call" and now >= worker.until:
+                worker.caught = ""
+            if worker.caught in ("freeze", "kill"):
+                continue
+            if worker.phase != "idle" and not worker.renewal and now >= worker.renews:
+                self.renew(worker, now)
+            if not worker.caught and now >= worker.due:
+                worker.due = now + PHASE
+                self.step(worker, now)
+
+    def owns(self, worker: Worker, now: int) -> bool:
+        holder, until = self.leases.get(worker.key, (0, 0))
+        return holder == worker.process and (now < until or not self.expires)
+
+    def renew(self, worker: Worker, now: int) -> None:
+        worker.renews = now + RENEWS
+        if not self.catches(worker, "in-renewal", now):
+            self.send_renewal(worker, now)
+
+    def send_renewal(self, worker: Worker, now: int) -> None:
+        if self.owns(worker, now):
+            self.leases[worker.key] = (worker.process, now + int(TTL * 1e9))
+            self.story.append((now, "renewed", worker.process, worker.key))
+        else:
+            self.story.append((now, "renewal refused", worker.process, worker.key))
+
+    def step(self, worker: Worker, now: int) -> None:
+        if worker.phase == "idle":
+            holder = self.leases.get(worker.key)
+            if holder is None or (self.expires and holder[1] <= now):
+                self.leases[worker.key] = (worker.process, now + int(TTL * 1e9))
+                worker.renews = now + RENEWS
+                self.reach(worker, "acquired", "after-acquire", now)
+        elif worker.phase == "acquired" and not self.owns(worker, now):
+            worker.phase = "idle"  # it asks for its belief before it touches anything
+            self.story.append((now, "noticed", worker.process, worker.key))
+        elif worker.phase == "acquired":
+            self.reach(worker, "read", "between-read-and-write", now)
+        elif worker.phase == "read":
+            worker.settled = True
+            self.reach(worker, "written", "before-release", now)
+        else:
+            if self.leases.get(worker.key, (0, 0))[0] == worker.process:
+                del self.leases[worker.key]
+            worker.phase = "idle"
+            self.story.append((now, "released", worker.process, worker.key))
+
+    def reach(self, worker: Worker, phase: str, gate: str, now: int) -> None:
+        worker.phase = phase
+        self.story.append((now, phase, worker.process, worker.key))
+        self.catches(worker, gate, now)
+
+    def catches(self, worker: Worker, gate: str, now: int) -> bool:
+        aim = self.armed
+        if aim is None or aim.gate != gate or not self.wants(aim, worker):
+            return False
+        process, who = worker.process, f"worker {worker.process}"
+        if gate == "in-renewal" and aim.action in ("stall", "die"):
+            worker.renewal, process, who = aim.action, process + 100_000, f"the renewal of {who}"
+        else:
+            worker.caught, worker.until = aim.action, now + int(aim.seconds * 1e9)
+        self.caught.append(Victim(self.name, process, 1000 + worker.process, now, who, worker.key, worker.group))
+        return True
+
+    def wants(self, aim: Aim, worker: Worker) -> bool:
+        if aim.worker is not None:
+            return aim.worker.process == worker.process
+        free = not worker.caught and not worker.renewal
+        return free and aim.group in ("", worker.group) and aim.key in (-1, worker.key)
+
+
+@dataclass(slots=True)
+class Server:
+    """The only node of a simulated cluster."""
+
+    world: World
+    name: str = "etcd1"
+    down: bool = False
+
+    def kill(self, by: str) -> None:
+        self.down = True
+        self.world.told("killed")
+
+    def let_go(self, by: str) -> None:
+        if self.down:
+            self.world.told("started")
+        self.down = False
+
+    def state(self) -> str:
+        return "stopped" if self.down else "running"
+
+    def ready(self) -> bool:
+        return not self.down
+
+
+@dataclass(slots=True)
+class World:
+    """Actors, clock and target of a trial."""
+
+    all_lanes: list[Lane]
+    time: int = 1000 * MS
+    ttl: float = TTL
+    stop_at: int = 1 << 62
+    mute: bool = False
+    """The store never answers."""
+    healed: list[str] = field(default_factory=list)
+    events: list[tuple[int, str]] = field(default_factory=list)
+    """(ns, what) was done to links and servers."""
+    victims: list[tuple[str, Victim]] = field(default_factory=list)
+    """Who was thawed or is yet to be, under which key it was caught."""
+
+    def now(self) -> int:
+        return self.time
+
+    def told(self, what: str) -> None:
+        self.events.append((self.time, what))
+
+    def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = 0.005) -> bool:
+        deadline = self.time + int(seconds * 1e9)
+        while True:
+            if until is not None and until():
+                return True
+            if self.time >= deadline:
+                return False
+            if self.time >= self.stop_at:
+                raise Stopped
+            self.time += TICK  # whatever was asked for: more often does no harm
+            for lane in self.all_lanes:
+                lane.tick(self.time)
+
+    def lanes(self) -> Sequence[str]:
+        return [lane.name for lane in self.all_lanes]
+
+    def lane(self, name: str) -> Lane:
+        return next(lane for lane in self.all_lanes if lane.name == name)
+
+    def worker(self, victim: Victim) -> Worker:
+        return next(w for w in self.lane(victim.lane).workers if w.process == victim.process % 100_000)
+
+    def arm(self, lane: str, aim: Aim) -> None:
+        self.lane(lane).armed = aim
+        self.lane(lane).caught = []
+
+    def caught(self, lane: str) -> Sequence[Victim]:
+        return tuple(self.lane(lane).caught)
+
+    def disarm(self, lane: str) -> None:
+        one = self.lane(lane)
+        if one.armed:
+            self.victims += [(one.armed.by, victim) for victim in one.caught]
+        one.armed = None
+
+    def thaw(self, victim: Victim) -> None:
+        worker = self.worker(victim)
+        if victim.process == worker.process:
+            if worker.caught not in ("", "kill"):
+                worker.caught, worker.settled, worker.due = "", False, self.time + PHASE
+        elif worker.renewal == "stall":
+            worker.renewal = ""
+            self.lane(victim.lane).send_renewal(worker, self.time)
+        elif worker.renewal == "die":
+            worker.renewal, worker.renews = "", self.time + RENEWS
+
+    def settled(self, victim: Victim) -> bool:
+        return self.worker(victim).settled and not self.mute
+
+    def let_go(self, by: str) -> None:
+        for lane in self.all_lanes:
+            if lane.armed and lane.armed.by == by:
+                self.disarm(lane.name)
+        mine = [victim for whose, victim in self.victims if whose == by]
+        self.victims = [one for one in self.victims if one[1] not in mine]
+        for victim in sorted(mine, key=lambda victim: victim.at, reverse=True):
+            self.thaw(victim)
+
+    def release_all(self) -> None:
+        self.healed.append("workers")
+        for lane in self.all_lanes:
+            self.disarm(lane.name)
+        for by in {by for by, _ in self.victims}:
+            self.let_go(by)
+
+    def target(self) -> Target:
+        def ready() -> bool:
+            self.healed.append("cluster")
+            return True
+
+        server = Server(self)
+        cluster = SimpleNamespace(nodes=(server,), ready=ready, leader=nobody)
+        links = SimpleNamespace(lift=lambda _: self.told("lifted"))
+        environment = SimpleNamespace(heal=lambda: self.healed.append("environment"))
+        return Target("etcd", cast("Any", cluster), cast("Any", links), (), {}, self, self, cast("Any", environment))
+
+    def at_rest(self) -> bool:
+        """Nobody is caught and nothing is armed."""
+        return not any(
+            lane.armed or any(worker.renewal or worker.caught not in ("", "kill") for worker in lane.workers)
+            for lane in self.all_lanes
+        )
+
+
+def nobody() -> None:
+    raise Failed("nobody leads")
+
+
+def a_lane(name: str, *keys: int, expires: bool = True) -> Lane:
+    """One worker per given key."""
+    base = 10 * sum(name.encode())
+    return Lane(name, [Worker(base + number, key) for number, key in enumerate(keys)], expires)
+
+
+def run(world: World, fault: str, target: Target | None = None) -> list[Record]:
+    """One cycle of the fault's own plan; nobody may be caught afterwards."""
+    runner = Runner(compile_plan([fault], 1, "etcd", TTL), target or world.target())
+    runner.cycle()
+    assert world.at_rest()
+    return list(runner.records)

@@ -1,0 +1,85 @@
+"""What is secret comes from the environment, is shown to nobody, and goes to those who need it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from infra.access import OPEN, Access, BadAccess
+
+SECRET = "p/ss'w%rd"
+VARIABLES = {"FENCEPOST_REDIS_USER": "ann", "FENCEPOST_REDIS_PASSWORD": SECRET}
+
+
+def test_user_and_password_are_taken_from_the_variables_of_the_backend() -> None:
+    access = Access.of("redis", {**VARIABLES, "FENCEPOST_ETCD_PASSWORD": "other"}, tls=False)
+    assert (access.user, access.password, access.open) == ("ann", SECRET, False)
+    assert Access.of("zookeeper", VARIABLES, tls=False) == OPEN
+
+
+def test_nobody_is_shown_the_password() -> None:
+    assert SECRET not in repr(Access.of("redis", VARIABLES, tls=False))
+
+
+def test_workers_get_it_as_it_is() -> None:
+    access = Access("ann", SECRET, names={"10.0.0.1:1": "a.example"})
+    assert Access.from_json(json.loads(json.dumps(asdict(access)))) == access
+
+
+@pytest.mark.parametrize("told", ["AUTH ann {}", "redis://ann:p%2Fss%27w%25rd@host", 'wrong password "p/ss\\\'w%rd"'])
+def test_a_text_is_told_without_the_password(told: str) -> None:
+    masked = Access("ann", SECRET).masked(told.format(SECRET))
+    assert "***" in masked
+    assert "w%" not in masked
+
+
+def test_a_text_is_told_as_it_is_where_there_is_no_password() -> None:
+    assert OPEN.masked("everything") == "everything"
+
+
+@pytest.mark.parametrize(
+    ("given", "tls", "says"),
+    [
+        ({"FENCEPOST_REDIS_USER": "ann"}, False, "FENCEPOST_REDIS_PASSWORD is not"),
+        ({"FENCEPOST_REDIS_CA": "/ca.pem"}, False, "FENCEPOST_REDIS_CA is set, but .* tls://"),
+        ({"FENCEPOST_REDIS_CA": "/nowhere/ca.pem"}, True, "FENCEPOST_REDIS_CA: /nowhere/ca.pem: No such file"),
+        ({"FENCEPOST_REDIS_CERT": "/cert.pem"}, True, "FENCEPOST_REDIS_KEY is not"),
+        ({"FENCEPOST_REDIS_CA": __file__}, True, "FENCEPOST_REDIS_CA: no usable PEM files"),
+    ],
+)
+def test_what_does_not_go_together_is_said_with_the_name_of_the_variable(
+    given: dict[str, str], tls: bool, says: str
+) -> None:
+    with pytest.raises(BadAccess, match=says):
+        Access.of("redis", given, tls=tls)
+
+
+def test_etcd_knows_no_password_without_a_user() -> None:
+    with pytest.raises(BadAccess, match="FENCEPOST_ETCD_USER is not"):
+        Access.of("etcd", {"FENCEPOST_ETCD_PASSWORD": SECRET}, tls=False)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "name"), [("10.77.0.2:20101", "a.example"), ("b.example:1", "b.example"), ("[::1]:1", "::1")]
+)
+def test_a_server_behind_a_proxy_keeps_its_name(endpoint: str, name: str) -> None:
+    assert Access(tls=True, names={"10.77.0.2:20101": "a.example"}).name_of(endpoint) == name
+
+
+def test_a_connection_that_cannot_be_encrypted_is_closed(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+        access = Access(tls=True)
+        server.settimeout(5)
+        with pytest.raises((ssl.SSLError, TimeoutError)):
+            access.connect(f"{host}:{port}", 0.2)
+        accepted, _ = server.accept()
+        with accepted:
+            accepted.settimeout(5)
+            while accepted.recv(4096):
+                pass

@@ -1,0 +1,117 @@
+"""`python -m infra fault`, as a person uses it: what it does is seen from another process, and `heal` undoes it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.compose import ROOT
+from infra.faults.plan import compile_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from infra.environment import Environment
+
+pytestmark = pytest.mark.docker
+
+
+class Shell:
+    """The commands, on one environment."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+
+    def __call__(self, *argv: str, status: int = 0) -> str:
+        """What a command says, to its output or of its failure."""
+        done = subprocess.run(
+            [sys.executable, "-m", "infra", *argv, "--env", self.environment.name],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout if status == 0 else done.stderr
+
+
+@pytest.fixture
+def shell(environment: Environment) -> Iterator[Shell]:
+    environment.ensure("redis")
+    assert environment.unclean() == []
+    yield Shell(environment)
+    assert environment.unclean() == []
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """Somebody's client."""
+    process = subprocess.Popen(["sleep", "600"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def state(process: subprocess.Popen[bytes]) -> str:
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_a_fault_stays_until_heal(shell: Shell) -> None:
+    said = shell("fault", "pause-server", "redis", "--set", 'nodes=["redis2"]')
+    assert "pause redis2" in said
+    assert "it stays; python -m infra heal" in said
+    assert shell.environment.node("redis2").state() == "paused"
+    shell("fault", "cut-client-drop", "redis", "--set", "group=c2")
+    assert len(shell.environment.unclean()) > 1
+    shell("heal")
+
+
+def test_a_fault_for_a_while_heals_itself(shell: Shell) -> None:
+    said = shell("fault", "kill-server", "redis", "--set", 'nodes=["redis3"]', "--for", "0.2")
+    assert "redis3 (applied in" in said
+    assert "healed in" in said
+
+
+def test_a_plan_heals_what_it_does(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(compile_plan(["cut-client-drop", "pause-server"], 1, "redis", 1.0).to_json()))
+    said = shell("fault", "--plan", str(file))
+    assert "meanwhile, after" in said
+    assert "cut-client-drop: clients" in said
+    assert "pause-server: redis1" in said
+
+
+def test_a_process_is_frozen_and_goes_on(shell: Shell, sleeper: subprocess.Popen[bytes]) -> None:
+    seen: set[str] = set()
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.01):
+            seen.add(state(sleeper))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    shell("fault", "freeze-holder", "redis", "--pid", str(sleeper.pid), "--for", "0.5")
+    over.set()
+    watcher.join()
+    assert "T" in seen
+    assert state(sleeper) == "S"
+
+
+def test_what_cannot_be_done_says_why(shell: Shell, sleeper: subprocess.Popen[bytes]) -> None:
+    assert "no fault 'nope'; there are cut-client-refuse" in shell("fault", "nope", "redis", status=2)
+    assert "no backend 'nope'" in shell("fault", "kill-server", "nope", status=2)
+    assert "say NAME and BACKEND, or --plan FILE" in shell("fault", "kill-server", status=2)
+    assert "--pid says which process is yours" in shell("fault", "freeze-holder", "redis", status=2)
+    assert "isolate-leader-drop does not apply to redis" in shell("fault", "isolate-leader-drop", "redis", status=2)
+    assert "options.nodes: must be" in shell("fault", "kill-server", "redis", "--set", "nodes=1", status=2)
+    assert "etcd does not run in" in shell("fault", "kill-server", "etcd", status=2)
+    said = shell("fault", "stall-holder", "redis", "--pid", str(sleeper.pid), status=1)
+    assert "stall needs a gate inside the worker" in said

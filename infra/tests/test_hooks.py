@@ -1,0 +1,85 @@
+"""Hooks are called without a shell, and believed only where they say that they are done."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from infra import hooks
+from infra.hooks import BadHook, Hooks
+from infra.machine import Failed
+
+PLACES = {"node": "db; rm -rf /", "port": "6379", "name": "redis1", "backend": "redis"}
+
+
+def written(path: Path) -> list[str]:
+    return path.read_text().split("\0")
+
+
+def test_words_are_filled_in_one_by_one_and_no_shell_sees_them(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code = f"import sys; open({str(out)!r}, 'w').write(chr(0).join(sys.argv[1:]))"
+    told = hooks.parse([f'pause={sys.executable} -c "{code}" {{node}}:{{port}} "{{name}} of {{backend}}" $HOME'])
+    told.run("pause", PLACES)
+    assert written(out) == ["db; rm -rf /:6379", "redis1 of redis", "$HOME"]
+
+
+@pytest.mark.parametrize(
+    ("pair", "says"),
+    [
+        ("freeze=x", "pause, resume, kill, start, stop, wipe"),
+        ("pause", "pause, resume"),
+        ("pause=", "pause: no command"),
+        ("pause=ssh 'x", "pause: no closing quotation"),
+        ("pause=ssh {host}", r"pause: nothing stands for \{host\}; there are \{node\}"),
+    ],
+)
+def test_a_hook_that_cannot_be_understood_says_what_can(pair: str, says: str) -> None:
+    with pytest.raises(BadHook, match=says):
+        hooks.parse([pair])
+
+
+def test_two_commands_for_one_verb_are_one_too_many() -> None:
+    with pytest.raises(BadHook, match="pause: there is one already"):
+        hooks.parse(["pause=a", "pause=b"])
+    assert hooks.parse(["pause=a", "pause=a"]).commands == {"pause": ("a",)}
+
+
+def test_braces_of_others_are_left_alone() -> None:
+    assert hooks.parse(["pause=docker inspect {{.Id}}"]).commands["pause"][-1] == "{{.Id}}"
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("import sys; print('no such'); sys.exit('unit {name}')", "redis1: hook kill: status 1: no such | unit redis1"),
+        ("import sys; sys.exit(7)", "redis1: hook kill: status 7"),
+    ],
+)
+def test_a_hook_that_fails_is_quoted(code: str, says: str) -> None:
+    with pytest.raises(Failed) as caught:
+        Hooks({"kill": (sys.executable, "-c", code)}).run("kill", PLACES)
+    assert sorted(str(caught.value).split(" | ")) == sorted(says.split(" | ")) or str(caught.value) == says
+
+
+def test_a_hook_that_is_not_there_says_so() -> None:
+    with pytest.raises(Failed, match="redis1: hook kill: /nowhere/x: No such file"):
+        Hooks({"kill": ("/nowhere/x",)}).run("kill", PLACES)
+
+
+def test_a_hook_that_does_not_end_is_given_up() -> None:
+    began = time.monotonic()
+    with pytest.raises(Failed, match="redis1: hook kill: no end after 0 s"):
+        Hooks({"kill": ("sh", "-c", "sleep 60; true")}).run("kill", PLACES, within=0.2)
+    assert time.monotonic() - began < 10, "it waited for the end of what the hook had called"
+
+
+def test_what_cannot_be_undone_is_not_offered() -> None:
+    told = hooks.parse(["pause=a", "kill=a", "start=a"])
+    assert told.missing("pause") == ("resume",)
+    assert told.missing("kill") == ()
+    assert told.missing("stop") == ("stop",)
+    assert told.missing("wipe") == ("wipe",)

@@ -1,0 +1,164 @@
+"""What several want of one node at the same time, on an engine that only remembers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra import clocks
+from infra.clocks import Skew
+from infra.nodes import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Verb = Literal["pause", "kill", "stop", "let_go"]
+FIVE, SEVEN = Skew(offset=5.0), Skew(offset=7.0)
+KEYS = ("step1", "step2", "step3")
+CHANGES = st.lists(st.tuples(st.sampled_from(["pause", "kill", "stop", "let_go"]), st.sampled_from(KEYS)), max_size=12)
+
+
+class Engine:
+    """One container, with the rules of Docker's."""
+
+    def __init__(self) -> None:
+        self.status = "running"
+        self.log: list[str] = []
+        self.skews: list[Skew] = []
+
+    def inspect_container(self, _: str) -> dict[str, Any]:
+        return {"State": {"Status": self.status}}
+
+    def _become(self, status: str, legal_from: str, name: str) -> None:
+        assert self.status == legal_from, f"{name} while {self.status}"
+        self.status = status
+        self.log.append(name)
+
+    def pause(self, _: str) -> None:
+        self._become("paused", "running", "pause")
+
+    def unpause(self, _: str) -> None:
+        self._become("running", "paused", "unpause")
+
+    def kill(self, _: str, signal: str) -> None:
+        assert signal == "SIGKILL"
+        self._become("exited", "running", "kill")
+
+    def stop(self, _: str, timeout: int) -> None:
+        assert timeout
+        self._become("exited", "running", "stop")
+
+    def wait(self, _: str, timeout: int) -> None:
+        assert timeout
+        assert self.status == "exited"
+
+    def start(self, _: str) -> None:
+        self._become("running", "exited", "start")
+
+
+@pytest.fixture(autouse=True)
+def _clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(client: Any, container: str, skews: Sequence[Skew]) -> None:
+        assert client.api.status != "paused", f"{container} cannot be told anything"
+        client.api.skews = list(skews)
+
+    monkeypatch.setattr(clocks, "write", write)
+    monkeypatch.setattr(clocks, "movable", lambda client, container: True)
+
+
+def made() -> tuple[Node, Engine, set[str]]:
+    """A node, its engine, and the nodes whose links refuse."""
+    engine, buried = Engine(), set[str]()
+    links = SimpleNamespace(bury=buried.add, revive=buried.discard)
+    client = SimpleNamespace(api=engine)
+    node = Node(
+        cast("Any", client),
+        cast("Any", links),
+        "fp-redis1-1",
+        "redis1",
+        ("", 0),
+        lambda *_: None,
+        lambda _: None,
+        lambda: None,
+        untouched=True,
+    )
+    return node, engine, buried
+
+
+def do(node: Node, verb: Verb, by: str) -> None:
+    getattr(node, verb)(by)
+
+
+@given(changes=CHANGES)
+def test_a_node_is_what_those_want_who_still_want_something(changes: list[tuple[Verb, str]]) -> None:
+    node, engine, buried = made()
+    wishes: dict[str, str] = {}
+    for verb, by in changes:
+        do(node, verb, by)
+        if verb == "let_go":
+            wishes.pop(by, None)
+        else:
+            wishes[by] = "paused" if verb == "pause" else "exited"
+        wanted = "exited" if "exited" in wishes.values() else "paused" if wishes else "running"
+        assert engine.status == wanted
+        assert buried == ({"redis1"} if wanted == "exited" else set())
+    for by in KEYS:
+        node.let_go(by)
+    assert (engine.status, buried) == ("running", set())
+
+
+@given(changes=CHANGES)
+def test_heal_undoes_everything_whoever_did_it(changes: list[tuple[Verb, str]]) -> None:
+    node, engine, buried = made()
+    for verb, by in changes:
+        do(node, verb, by)
+        node.skew(FIVE, by)
+    node.heal()
+    assert (engine.status, engine.skews, buried) == ("running", [], set())
+
+
+@pytest.mark.parametrize("status", ["exited", "paused"])
+def test_what_another_process_did_or_the_node_itself_is_undone_too(status: str) -> None:
+    node, engine, _ = made()
+    engine.status = status
+    node.let_go("step1")
+    assert engine.status == "running"
+
+
+def test_an_orderly_stop_is_asked_for_and_a_kill_is_not() -> None:
+    node, engine, _ = made()
+    node.stop("step1")
+    node.kill("step2")
+    node.let_go("step1")
+    assert engine.log == ["stop"]
+    node.let_go("step2")
+    assert engine.log == ["stop", "start"]
+
+
+def test_a_paused_node_is_killed_and_comes_back_paused() -> None:
+    node, engine, _ = made()
+    node.pause("step1")
+    node.kill("step2")
+    node.let_go("step2")
+    assert engine.status == "paused"
+    assert engine.log == ["pause", "unpause", "kill", "start", "pause"]
+
+
+def test_clocks_add_up_and_wait_until_the_node_can_be_told() -> None:
+    node, engine, _ = made()
+    node.skew(FIVE, "step1")
+    node.pause("step2")
+    node.skew(SEVEN, "step3")
+    assert engine.skews == [FIVE]
+    node.let_go("step2")
+    assert engine.skews == [FIVE, SEVEN]
+    node.kill("step2")
+    node.let_go("step1")
+    node.let_go("step2")
+    assert engine.skews == [SEVEN]
+    node.let_go("step3")
+    assert engine.skews == []

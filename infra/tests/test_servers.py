@@ -1,0 +1,157 @@
+"""Servers restarted, wiped and killed: what they have kept, and what they have not, is asked of each by itself."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.faults import fault
+from infra.faults.plan import compile_plan
+from infra.faults.probe import Answer
+from infra.tests.hurting import ELECTING, ask, done, names, on
+from infra.tests.keeping import etcd, keep, kept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from infra.environment import Environment
+    from infra.faults.target import Target
+
+pytestmark = pytest.mark.docker
+
+ALL = ("redis", "etcd", "zookeeper", "postgres")
+
+SAYS_FAREWELL = {
+    "redis": b"User requested shutdown",
+    "etcd": b"received signal; shutting down",
+    "zookeeper": b"",  # it says nothing
+    "postgres": b"received fast shutdown request",
+}
+
+
+@on(*ALL)
+def test_a_wiped_server_starts_with_nothing_of_its_own(environment: Environment, target: Target) -> None:
+    keep(target, "before")
+    victim = target.cluster.leader() or target.cluster.nodes[0]
+    role = " (leader)" if target.backend in ELECTING else ""
+    options = {} if role else {"nodes": [victim.name]}
+    assert environment.disks.files(victim.name) != []
+    with done(target, "wipe-server", **options) as hit:
+        assert hit.target == victim.name + role
+        assert victim.state() == "stopped"
+        assert environment.disks.files(victim.name) == []
+        assert ask(target, "c1", victim.name) is Answer.CLOSED
+        if role:
+            assert target.cluster.leader() not in (victim, None)
+    assert environment.disks.files(victim.name) != []
+    # Alone it has forgotten everything; its peers have told it everything again.
+    assert kept(target, victim) == ("before" if role else None)
+    for node in target.cluster.nodes:
+        if node is not victim:
+            assert kept(target, node) == "before"
+
+
+@on("etcd")
+def test_an_etcd_that_lost_its_data_comes_back_as_another_member(target: Target) -> None:
+    def members() -> dict[str, str]:
+        told = etcd(target.cluster.nodes[0], "cluster/member/list")["members"]
+        return {member["name"]: member["ID"] for member in told}
+
+    for _ in range(2):  # also one that was replaced before
+        before = members()
+        with done(target, "wipe-server", nodes=["etcd2"]):
+            pass
+        after = members()
+        assert after.keys() == before.keys() == set(names(target))
+        assert [name for name in after if after[name] != before[name]] == ["etcd2"]
+
+
+@on("etcd")
+def test_an_etcd_keeps_its_data_where_no_majority_can_replace_it(environment: Environment, target: Target) -> None:
+    keep(target, "before")
+    old = target.cluster.leader()
+    assert old
+    other = next(node for node in target.cluster.nodes if node is not old)
+    other.kill("another")
+    try:
+        with (
+            pytest.raises(fault.Nobody, match=f"{old.name} keeps its data; no successor"),
+            done(replace(target, by="this", alone=False), "wipe-server"),
+        ):
+            raise AssertionError("there was a majority")
+        assert old.state() == "running"
+    finally:
+        other.let_go("another")
+    fault.await_whole(target)
+    assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
+
+
+@on(*ALL)
+def test_an_orderly_restart_keeps_all_and_another_leads(target: Target) -> None:
+    keep(target, "before")
+    victim = target.cluster.leader() or target.cluster.nodes[0]
+    with done(target, "restart-leader") as hit:
+        assert hit.target.split()[0] == victim.name
+        assert victim.state() == "stopped"
+        assert ask(target, "c2", victim.name) is Answer.CLOSED
+        assert SAYS_FAREWELL[target.backend] in victim.logs()
+        if target.backend in ELECTING:
+            assert target.cluster.leader() not in (victim, None)
+    assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
+
+
+@on(*ALL)
+def test_a_rolling_restart_takes_one_at_a_time(target: Target) -> None:
+    keep(target, "before")
+    members = names(target)
+    with counted(target) as serving:
+        step = compile_plan(["restart-rolling"], 3, target.backend, ttl=1.0).steps[0]
+        injury = step.injury(target.backend)
+        hits = injury.apply(target)
+        injury.heal(target)
+    assert [hit.target.split()[0] for hit in hits] == step.options["nodes"]
+    assert sorted(step.options["nodes"]) == sorted(members)
+    for hit in hits:
+        assert hit.begun < hit.applied <= hit.healing < hit.healed
+    for earlier, later in pairwise(hits):
+        assert earlier.healed <= later.begun
+    # Each was away, and never two of them.
+    assert min(serving) == len(members) - 1
+    assert target.cluster.ready()
+    assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
+
+
+@on(*ALL)
+def test_a_power_failure_takes_all_and_what_was_kept_is_kept(target: Target) -> None:
+    keep(target, "before")
+    with done(target, "restart-all") as hit:
+        assert hit.target == ", ".join(names(target))
+        assert {node.state() for node in target.cluster.nodes} == {"stopped"}
+        assert {ask(target, "c3", node) for node in names(target)} == {Answer.CLOSED}
+    assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
+
+
+@contextmanager
+def counted(target: Target) -> Iterator[list[int]]:
+    """How many containers ran, looked at all the time."""
+    counts: list[int] = []
+    over = threading.Event()
+
+    def count() -> None:
+        while not over.is_set():
+            counts.append(sum(node.state() == "running" for node in target.cluster.nodes))
+            time.sleep(0.01)
+
+    counting = threading.Thread(target=count)
+    counting.start()
+    try:
+        yield counts
+    finally:
+        over.set()
+        counting.join()

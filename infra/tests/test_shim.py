@@ -1,0 +1,194 @@
+"""Skews, and the shim that makes a clock tell them, without a container."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infra import clocks, images
+from infra.clocks import Skew
+from infra.machine import Failed
+from infra.probes import Health
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECOND = 1_000_000_000
+
+
+# --- skews ---
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"offset": float("nan")}, "offset: must be seconds"),
+        ({"offset": 1e9}, "offset: must be seconds"),
+        ({"rate": -0.1}, "rate: must be from 0 to 100"),
+        ({"rate": float("nan")}, "rate: must be"),
+        ({"amplitude": -1.0, "period": 1.0}, "amplitude: must be seconds"),
+        ({"amplitude": 1.0}, "period: goes with an amplitude"),
+        ({"period": 1.0}, "period: goes with an amplitude"),
+        ({"amplitude": 1.0, "period": 0.0001}, "period: must be 0, or seconds from"),
+        ({"amplitude": 1.0, "period": float("inf")}, "period: must be 0, or seconds from"),
+    ],
+)
+def test_a_skew_that_cannot_be_is_refused(options: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        Skew(**options)
+
+
+def test_skews_add_up() -> None:
+    skews = [Skew(5.0, since=0), Skew(rate=3.0, since=10 * SECOND), Skew(amplitude=0.5, period=2.0, since=10 * SECOND)]
+    assert clocks.ahead(skews, 10 * SECOND) == 5.5
+    assert clocks.ahead(skews, 11 * SECOND) == 5.0 + 2.0 - 0.5
+    assert clocks.ahead(skews, 14 * SECOND) == 5.0 + 8.0 + 0.5
+    assert clocks.ahead([], 14 * SECOND) == 0.0
+    with pytest.raises(Failed, match="wrong in 8 ways at once, not in 9"):
+        clocks.content([Skew(1.0)] * 9)
+
+
+def test_a_clock_is_astray_when_it_is_surely_so() -> None:
+    told = {
+        "right": Health("", ahead=100.1),
+        "fast": Health("", ahead=161.0),
+        "slow": Health("", ahead=99.0, unsure=0.001),
+        "busy": Health("", ahead=101.0, unsure=0.9),
+        "mute": Health(""),
+        "down": None,
+    }
+    right = Health("", ahead=100.0)  # an engine whose own clock is another
+    assert clocks.astray(told, right) == ["fast's clock is 61.0 s ahead", "slow's clock is 1.0 s behind"]
+    assert clocks.astray(told, None) == []
+
+
+# --- the shim itself ---
+
+TELL = """
+import ctypes, json, sys, time
+libc = ctypes.CDLL(None)
+class Pair(ctypes.Structure):
+    _fields_ = [("seconds", ctypes.c_long), ("parts", ctypes.c_long)]
+def of_day():
+    pair = Pair()
+    assert libc.gettimeofday(ctypes.byref(pair), None) == 0
+    return pair.seconds + pair.parts / 1e6
+def timespec():
+    pair = Pair()
+    assert libc.timespec_get(ctypes.byref(pair), 1) == 1
+    return pair.seconds + pair.parts / 1e9
+libc.time.restype = ctypes.c_long
+for line in sys.stdin:
+    print(json.dumps({
+        "realtime": time.clock_gettime(time.CLOCK_REALTIME), "coarse": time.clock_gettime(5),
+        "tai": time.clock_gettime(time.CLOCK_TAI), "of_day": of_day(), "time": libc.time(None), "timespec": timespec(),
+        "monotonic": time.clock_gettime(time.CLOCK_MONOTONIC), "boot": time.clock_gettime(time.CLOCK_BOOTTIME),
+    }), flush=True)
+"""
+
+
+def ours(*skews: Skew) -> dict[str, float]:
+    """The same by our clocks, as far ahead as the skews make them."""
+    now, ahead = time.time_ns(), clocks.ahead(skews, time.time_ns())
+    wall = now / 1e9 + ahead
+    return dict.fromkeys(("realtime", "coarse", "of_day", "time", "timespec"), wall) | {
+        "tai": time.clock_gettime(time.CLOCK_TAI) + ahead,
+        "monotonic": time.clock_gettime(time.CLOCK_MONOTONIC),
+        "boot": time.clock_gettime(time.CLOCK_BOOTTIME),
+    }
+
+
+class Shimmed:
+    """A process under the shim, without a container, and the file that moves its clock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.place = folder / "clock"
+        self.place.write_bytes(clocks.content([]))
+        self.library = folder / "clock.so"
+        source = images.RECIPES / "clock/clock.c"
+        flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f'-DSETTING="{self.place}"']
+        subprocess.run(["gcc", *flags, str(source), "-o", str(self.library)], check=True)
+
+    def run(self, script: str, *argv: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-S", "-c", script, *argv],
+            env=os.environ | {"LD_PRELOAD": str(self.library)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def write(self, *skews: Skew) -> None:
+        subprocess.run(clocks.command(str(self.place), skews), check=True)
+
+
+@pytest.fixture
+def shimmed(tmp_path: Path) -> Shimmed:
+    if not shutil.which("gcc"):
+        pytest.skip("no gcc here")
+    return Shimmed(tmp_path)
+
+
+def test_the_shim_moves_every_wall_clock_and_no_other(shimmed: Shimmed) -> None:
+    with shimmed.run(TELL) as process:
+
+        def tell() -> dict[str, float]:
+            assert process.stdin
+            assert process.stdout
+            process.stdin.write("\n")
+            process.stdin.flush()
+            told: dict[str, float] = json.loads(process.stdout.readline())
+            return told
+
+        def moved_by(*skews: Skew) -> bool:
+            """Whether each clock tells a time between what it should before and after it was asked."""
+            shimmed.write(*skews)
+            earliest, told, latest = ours(*skews), tell(), ours(*skews)
+            slack = dict.fromkeys(told, 0.001) | {"coarse": 0.02, "time": 1.02}  # ticks; whole seconds
+            return all(earliest[name] - slack[name] <= told[name] <= latest[name] + 0.001 for name in told)
+
+        assert moved_by()
+        assert moved_by(Skew(61.25))
+        assert moved_by(Skew(-30.5))
+        assert moved_by(Skew(1000.0), Skew(-3.0), Skew(rate=3.0, since=time.time_ns() - 50 * SECOND))
+        assert moved_by(Skew(rate=0.0, since=time.time_ns() - 100 * SECOND))  # stands still
+        assert moved_by(Skew(amplitude=5.0, period=100.0, since=time.time_ns() - 10 * SECOND))
+        assert moved_by(Skew(amplitude=5.0, period=100.0, since=time.time_ns() - 60 * SECOND))
+        assert moved_by()
+
+
+def test_a_clock_that_is_set_is_never_half_old(shimmed: Shimmed) -> None:
+    """Somebody looks at it all the time; every time told is the one before or the one after."""
+    look = """
+import sys, time
+real = float(sys.argv[1])
+seen, until = set(), time.monotonic() + 1.0
+while time.monotonic() < until:
+    seen.add(round(time.time() - time.monotonic() - real))
+print(*sorted(seen))
+"""
+    real = time.time() - time.monotonic()
+    shimmed.write(*[Skew(125.0)] * 8)
+    with shimmed.run(look, str(real)) as process:
+        while process.poll() is None:
+            shimmed.write(*[Skew(-125.0)] * 8)
+            shimmed.write(*[Skew(125.0)] * 8)
+        assert process.stdout
+        assert process.stdout.read() == "-1000 1000\n"
+
+
+def test_without_its_file_time_is_real(shimmed: Shimmed) -> None:
+    for content in (None, b"", clocks.content([Skew(61.0)])[:100]):
+        shimmed.place.unlink(missing_ok=True)
+        if content is not None:
+            shimmed.place.write_bytes(content)
+        with shimmed.run("import time; print(time.time())") as process:
+            assert process.stdout
+            assert abs(float(process.stdout.read()) - time.time()) < 5

@@ -1,0 +1,69 @@
+"""`python -m suites measure`: every fault on every backend, for real; prints the table of infra/README.md.
+
+The times are medians over the seeds, in seconds: to apply, from the first request to the proof that it has taken
+effect, and to heal, until all is proven whole. For faults on workers the former includes the wait for a holder at the
+gate, and the latter goes on until the cluster answers on every link.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Sequence
+
+from infra.environment import BACKENDS
+from infra.faults.plan import compile_plan
+from infra.faults.register import FAULTS
+from suites.cycles import Cycles, lanes_on, ttl_on
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 0 all were measured, 1 one could not be."""
+    parser = argparse.ArgumentParser(prog="python -m suites measure", description=main.__doc__, allow_abbrev=False)
+    parser.add_argument("--count", type=int, default=3, help="seeds (3)")
+    parser.add_argument("--backend", action="append", choices=BACKENDS, help="only these; repeatable")
+    parser.add_argument("--fault", action="append", choices=FAULTS, metavar="NAME", help="only these; repeatable")
+    options = parser.parse_args(argv)
+    backends = tuple(options.backend or BACKENDS)
+    times: dict[tuple[str, str], str] = {}
+    cycles = Cycles()
+    try:
+        for backend in backends:
+            for name in options.fault or FAULTS:
+                fault = FAULTS[name]
+                if not (
+                    fault.applies(backend) or fault.planned or ("workers" in fault.needs and not lanes_on(backend))
+                ):
+                    times[name, backend] = _measured(cycles, name, backend, options.count)
+    finally:
+        cycles.close()
+    print(f"| fault | how it is done | what a client sees | {' | '.join(backends)} |")
+    print("|---" * (3 + len(backends)) + "|")
+    for name in options.fault or FAULTS:
+        cells = [times.get((name, backend), "-") for backend in backends]
+        print(f"| `{name}` | {FAULTS[name].how} | {FAULTS[name].sees} | {' | '.join(cells)} |")
+    return 1 if "failed" in times.values() else 0
+
+
+def _can(name: str, backend: str) -> bool:
+    fault = FAULTS[name]
+    hits_nobody = "workers" in fault.needs and not lanes_on(backend)
+    return not (fault.applies(backend) or fault.planned or hits_nobody)
+
+
+def _measured(cycles: Cycles, name: str, backend: str, count: int) -> str:
+    """`apply / heal`."""
+    applied: list[float] = []
+    healed: list[float] = []
+    for seed in range(1, count + 1):
+        cycle = cycles.run(compile_plan([name], seed, backend, ttl_on(backend)))
+        if cycle.wrong:
+            print(f"{backend} {name}, seed {seed}: {cycle.wrong}", file=sys.stderr)
+        applied += [(fault.applied - fault.begun) / 1e9 for fault in cycle.faults]
+        healed += [(fault.healed - fault.healing) / 1e9 for fault in cycle.faults]
+    if not applied:
+        return "failed"
+    cell = f"{statistics.median(applied):.2f} / {statistics.median(healed):.2f}"
+    print(f"{backend} {name}: {cell}", file=sys.stderr, flush=True)
+    return cell

@@ -1,0 +1,160 @@
+"""A keeper at work on a lock in memory, and what it recorded; for tests of workers without servers."""
+
+from __future__ import annotations
+
+import mmap
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from checkers.history import read_recording
+from checkers.wire import F, Outcome
+from suites import recorder
+from suites.gates import Gates
+from suites.keeper import Holding, Keeper
+from suites.lock import Grant, Refused, now
+from suites.recorder import Recorder
+from suites.spec import Process, Spec
+
+TTL = 0.6
+"""Seconds; a third of it is far longer than a busy machine makes a thread wait, as a rule."""
+SOON = 30.0
+"""Seconds within which anything awaited must come, on whatever machine."""
+MS = 1_000_000
+
+
+class Fake:
+    """A lock in memory: everybody gets it; what a renewal answers is told by `answer`."""
+
+    def __init__(self) -> None:
+        self.answer: Callable[[], None] = lambda: None
+        self.owner = 0
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        self.owner += 1
+        return grant(name, self.owner)
+
+    def renew(self, _: Grant) -> None:
+        self.answer()
+
+    def release(self, _: Grant) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class FakeSession(Fake):
+    """The same with a session, which `lose` ends; the next acquire opens another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.session = 71
+        self.opened = now()
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        if not self.session:
+            self.session, self.opened = 72, now()
+        self.owner += 1
+        return grant(name, self.owner, self.session)
+
+    def keep_alive(self) -> None:
+        try:
+            self.answer()
+        except Refused:
+            self.session = 0
+            raise
+
+    def renew(self, _: Grant) -> None:
+        raise AssertionError("a session is kept alive instead")
+
+
+def grant(name: str, owner: int, session: int = 0, ttl: float = TTL) -> Grant:
+    sent, length = now(), round(ttl * 1e9)
+    return Grant(name, owner, 100 + owner, sent, length, sent + length - 10 * MS, session)
+
+
+def raising(error: Exception) -> Callable[[], None]:
+    def answer() -> None:
+        raise error
+
+    return answer
+
+
+@dataclass
+class Bench:
+    """A keeper at work, and what it recorded."""
+
+    spec: Spec
+    client: Fake
+    keeper: Keeper = field(init=False)
+    page: mmap.mmap = field(init=False)
+    begun: int = field(default_factory=now)
+
+    def __post_init__(self) -> None:
+        recorder.create(self.spec.recording, 2000)
+        record = Recorder(self.spec.recording)
+        self.page = record.page
+        self.keeper = Keeper(self.spec, self.client, record, Gates(record.page))  # type: ignore[arg-type]
+        self.main = Process(self.spec.first_process, self.spec.step)
+
+    def hold(self, ttl: float = TTL) -> Holding:
+        session = self.client.session if isinstance(self.client, FakeSession) else 0
+        self.client.owner += 1
+        holding = Holding(grant("k", self.client.owner, session, ttl), 0)
+        self.keeper.take(holding)
+        return holding
+
+    def rows(self, *kinds: F) -> Any:
+        """What was recorded of these kinds."""
+        rows = read_recording(self.spec.recording)
+        return rows[[row["f"] in kinds for row in rows]]
+
+    def await_rows(self, kind: F, count: int, *outcomes: Outcome) -> Any:
+        """The rows of a kind, once so many have one of these outcomes (or any, if none is named)."""
+
+        def there() -> bool:
+            rows = self.rows(kind)
+            return sum(row["outcome"] in (outcomes or tuple(Outcome)) for row in rows) >= count
+
+        await_(there)
+        return self.rows(kind)
+
+    def waits(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Whether it comes true within so many seconds."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.002)
+        return True
+
+
+def await_(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SOON
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.002)
+
+
+def a_spec(folder: Path) -> Spec:
+    """Worker 1 of 4."""
+    return Spec(
+        recordings=str(folder),
+        lane="fake/register/fence-writes",
+        lock="fake",
+        endpoints=(),
+        ttl=TTL,
+        workload="suites.workloads.register:Register",
+        store_dsn="",
+        store_mode="fence-writes",
+        keys=("k",),
+        number=1,
+        count=4,
+        seed="s",
+        acquire_timeout=1,
+        store_timeout=1,
+        pace=0.001,
+    )

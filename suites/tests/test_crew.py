@@ -1,0 +1,219 @@
+"""What can happen to a worker at each of its gates, seen in the recordings of real processes."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.history import read_recording
+from checkers.wire import F
+from infra.faults.target import Action, Aim, Gate, Victim
+from suites.actors import Crew
+from suites.lock import now
+from suites.tests.test_workers import MODULE, SOON, running, worked
+from suites.workers import ForkServer, Handle
+
+LANE = "lane"
+TTL = 0.3
+MAIN: tuple[Gate, ...] = ("after-acquire", "between-read-and-write", "before-release")
+ALL: tuple[Gate, ...] = (*MAIN, "in-renewal")
+NEXT = {
+    "after-acquire": {F.READ, F.LOST},
+    "between-read-and-write": {F.WRITE},
+    "before-release": {F.RELEASE, F.LOST},
+}
+"""Gate -> what the main thread does next; a lease that ended is noticed first."""
+
+
+@dataclass
+class Team:
+    """Three workers at work, and the harness's hand on them."""
+
+    server: ForkServer
+    handles: list[Handle]
+    crew: Crew
+
+    def catch(self, gate: Gate, action: Action, **aim: Any) -> tuple[Victim, Handle]:
+        """The first that the action befalls; nobody else is caught then."""
+        self.crew.arm(LANE, Aim(gate, action, **aim))
+        assert self.await_(lambda: bool(self.crew.caught(LANE)))
+        self.crew.disarm(LANE)
+        victim, *others = self.crew.caught(LANE)
+        for other in others:
+            self.crew.thaw(other)
+        handle = self.handles[victim.process % len(self.handles)]
+        assert victim.group == handle.spec.group
+        return victim, handle
+
+    def await_(self, condition: Callable[[], bool], seconds: float = SOON) -> bool:
+        return self.server.await_condition(condition, seconds)
+
+    def pause(self, seconds: float) -> None:
+        """Let the workers do whatever they do."""
+        self.server.await_condition(lambda: False, seconds)
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Iterator[Team]:
+    with ForkServer([f"{MODULE}:Free"]) as server:
+        handles = running(server, tmp_path)
+        team = Team(server, handles, Crew(server, {LANE: handles}, TTL))
+        assert team.await_(lambda: all(worked(handle) for handle in handles))
+        yield team
+        team.crew.release_all()
+        if all(handle.exited is None for handle in handles):
+            assert server.finish(handles, SOON) == []
+
+
+def rows(handle: Handle, *, main: bool | None = None, since: int = 0, until: int = 1 << 62) -> Any:
+    """What the worker, or one of its threads, began to do between two times (ns)."""
+    told = read_recording(handle.spec.recording)
+    told = told[(told["inv"] > since) & (told["inv"] < until)]
+    if main is None:
+        return told
+    return told[(told["process"] // handle.spec.count % 2 == 0) == main]
+
+
+def renewals(handle: Handle, **when: int) -> Any:
+    told = rows(handle, main=False, **when)
+    return told[told["f"] == F.RENEW]
+
+
+@pytest.mark.parametrize("gate", ALL)
+def test_a_frozen_process_does_nothing_at_all_and_then_goes_on(team: Team, gate: Gate) -> None:
+    victim, handle = team.catch(gate, "freeze")
+    assert handle.frozen()
+    team.pause(2 * TTL)
+    thawing = now()
+    assert rows(handle, since=victim.at, until=thawing).size == 0
+    assert not team.crew.settled(victim)
+    team.crew.thaw(victim)
+    assert team.await_(lambda: team.crew.settled(victim))
+    after = rows(handle, since=thawing)
+    if gate == "in-renewal":
+        assert after[after["f"] == F.RENEW][0]["owner"] == victim.owner
+    else:
+        mine = after[after["owner"] == victim.owner]
+        main = mine[mine["process"] == victim.process]
+        assert F(main[0]["f"]) in NEXT[gate] | {F.RELEASE}  # the other thread may have noticed the loss
+        assert F.RELEASE in set(main["f"].tolist())
+
+
+@pytest.mark.parametrize("gate", MAIN)
+def test_the_lock_of_a_hung_job_is_renewed_all_the_while(team: Team, gate: Gate) -> None:
+    victim, handle = team.catch(gate, "stall")
+    assert victim.target == f"worker {handle.spec.number} of {LANE}"
+    team.pause(2 * TTL)
+    assert team.await_(lambda: len(renewals(handle, since=victim.at)) >= 3)
+    thawing = now()
+    assert rows(handle, main=True, since=victim.at, until=thawing).size == 0
+    assert set(renewals(handle, since=victim.at, until=thawing)["owner"]) == {victim.owner}
+    team.crew.thaw(victim)
+    assert team.await_(lambda: team.crew.settled(victim))
+    assert F(rows(handle, main=True, since=thawing)[0]["f"]) in NEXT[gate]
+
+
+def test_a_renewal_that_hangs_is_sent_late_while_the_job_goes_on(team: Team) -> None:
+    victim, handle = team.catch("in-renewal", "stall")
+    assert victim.target == f"the renewal of worker {handle.spec.number} of {LANE}"
+    team.pause(2 * TTL)
+    thawing = now()
+    assert renewals(handle, since=victim.at, until=thawing).size == 0
+    assert rows(handle, main=True, since=victim.at, until=thawing).size > 0
+    team.crew.thaw(victim)
+    assert team.await_(lambda: team.crew.settled(victim))
+    assert renewals(handle, since=victim.at)[0]["owner"] == victim.owner
+    assert team.await_(lambda: len(set(renewals(handle, since=thawing)["owner"])) > 1)
+
+
+def test_a_renewal_that_dies_sends_nothing_and_another_begins_when_it_is_thawed(team: Team) -> None:
+    victim, handle = team.catch("in-renewal", "die")
+    team.pause(2 * TTL)
+    thawing = now()
+    assert renewals(handle, since=victim.at, until=thawing).size == 0
+    assert rows(handle, main=True, since=victim.at, until=thawing).size > 0
+    team.crew.thaw(victim)
+    assert team.await_(lambda: renewals(handle, since=victim.at).size > 0)
+    assert renewals(handle, since=victim.at)[0]["inv"] >= thawing + TTL / 3 * 1e9
+
+
+@pytest.mark.parametrize("action", ["stall", "die"])
+def test_the_lease_of_a_job_that_takes_long_ends_without_its_renewal(team: Team, action: Action) -> None:
+    job, handle = team.catch("after-acquire", "stall")
+    renewal, other = team.catch("in-renewal", action, worker=job)
+    assert other is handle
+    assert renewal.owner == job.owner
+    assert team.await_(lambda: F.LOST in set(rows(handle, since=job.at)["f"].tolist()))
+    thawing = now()
+    lost = rows(handle, since=renewal.at, until=thawing)
+    assert set(lost["f"].tolist()) == {F.LOST}
+    assert lost[0]["owner"] == job.owner
+    team.crew.let_go("hand")
+    assert team.await_(lambda: team.crew.settled(job))
+    after = rows(handle, main=True, since=thawing)
+    assert F(after[0]["f"]) is F.RELEASE  # it touches nothing any more
+    if action == "stall":
+        assert renewals(handle, since=thawing)[0]["owner"] == job.owner
+
+
+def test_a_call_ends_by_itself_after_its_time(team: Team) -> None:
+    seconds = 3 * TTL
+    victim, handle = team.catch("after-acquire", "call", seconds=seconds)
+    assert team.await_(lambda: rows(handle, main=True, since=victim.at).size > 0)
+    (first, *_) = rows(handle, main=True, since=victim.at)
+    assert first["inv"] >= victim.at + seconds * 1e9
+    assert F(first["f"]) in (F.READ, F.LOST)
+    assert len(renewals(handle, since=victim.at, until=int(first["inv"]))) >= 2
+
+
+@pytest.mark.parametrize("gate", ALL)
+def test_a_killed_process_ends_where_it_was(team: Team, gate: Gate) -> None:
+    victim, handle = team.catch(gate, "kill")
+    assert handle.exited == -signal.SIGKILL
+    assert rows(handle, since=victim.at).size == 0
+    team.crew.let_go("hand")
+    team.crew.release_all()
+    team.pause(0.1)  # its end is no surprise, however often all are let go on
+    team.crew.fill_up()
+    dead = [handle.spec.number for handle in team.handles if handle.exited is not None]  # two may have come at once
+    assert [(handle.spec.number, handle.spec.generation) for handle in team.handles[3:]] == [(n, 1) for n in dead]
+
+
+class TestTheAim:
+    def test_a_group(self, team: Team) -> None:
+        for group in ("c1", "c2", "c3"):
+            victim, handle = team.catch("after-acquire", "stall", group=group)
+            assert victim.group == handle.spec.group == group
+
+    def test_a_key(self, team: Team) -> None:
+        for key in (0, 1):
+            victim, _ = team.catch("after-acquire", "stall", key=key)
+            assert victim.key == key
+
+    def test_nobody_who_is_held_already(self, team: Team) -> None:
+        victims = {team.catch("after-acquire", "stall")[1].pid for _ in range(3)}
+        assert len(victims) == 3
+        team.crew.arm(LANE, Aim("before-release", "kill"))
+        team.pause(0.1)
+        assert team.crew.caught(LANE) == []
+
+    def test_one_key_lets_go_only_whom_it_caught(self, team: Team) -> None:
+        first, one = team.catch("after-acquire", "freeze", by="step1")
+        second, two = team.catch("after-acquire", "freeze", by="step2")
+        team.crew.let_go("step1")
+        assert team.await_(lambda: team.crew.settled(first))
+        assert not one.frozen()
+        assert two.frozen()
+        team.crew.let_go("step2")
+        assert team.await_(lambda: team.crew.settled(second))
+
+    def test_who_was_caught_and_not_asked_for_is_let_go_as_well(self, team: Team) -> None:
+        team.crew.arm(LANE, Aim("after-acquire", "freeze", by="step1"))
+        assert team.await_(lambda: any(handle.frozen() for handle in team.handles))
+        team.crew.let_go("step1")
+        assert team.await_(lambda: not any(handle.frozen() for handle in team.handles))
