@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 ENV: Final = "fencepost.env"
 OWNER: Final = "fencepost.owner"
 
+LEAKED: Final = "has active endpoints"
+"""What an engine says of a network whose endpoints it has miscounted; nothing but its own restart removes that."""
+
+LEAKED_AFTER: Final = 2.0
+"""Seconds for which it says so of networks without any container, until we believe it and leave them."""
+
 REMOVED_WITHIN: Final = 120.0
 """Seconds until we give up. It measures two, and 22 on a machine with ten times more to do than it can."""
 
@@ -67,9 +73,12 @@ def reap(client: DockerClient, say: Say) -> list[str]:
 def remove(client: DockerClient, name: str, *, threads: bool = True) -> None:
     """Remove an environment: containers (paused ones too), networks, volumes. Idempotent. Raises Failed.
 
+    An empty network that the engine cannot remove before it is started anew is left: it is in nobody's way.
+
     threads: False while the interpreter exits, when it starts no more of them; then it takes three times as long.
     """
     deadline = time.monotonic() + REMOVED_WITHIN
+    leaked_since = 0.0
     filters = {"label": f"{ENV}={name}"}
     with contextlib.ExitStack() as stack:
         each = stack.enter_context(ThreadPoolExecutor(8, "reaper")).map if threads else map
@@ -81,6 +90,12 @@ def remove(client: DockerClient, name: str, *, threads: bool = True) -> None:
             volumes = [told["Name"] for told in client.api.volumes(filters=filters)["Volumes"] or ()]
             trouble += each(lambda one: _try(client.api.remove_volume, one), volumes)
             if not (containers or networks or volumes):
+                return
+            if containers or volumes or not all(why is None or LEAKED in why for why in trouble):
+                leaked_since = 0.0
+            elif not leaked_since:
+                leaked_since = time.monotonic()
+            elif time.monotonic() > leaked_since + LEAKED_AFTER:
                 return
             if time.monotonic() > deadline:
                 raise Failed(f"environment {name} could not be removed: {next(filter(None, trouble), 'no end')}")

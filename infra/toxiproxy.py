@@ -147,7 +147,8 @@ class Api:
         if change.upstream not in (None, now.upstream):
             self._ask("post", path, json={"upstream": change.upstream})
         if change.enabled is not None and change.enabled != now.enabled:
-            self._ask("post", path, json={"enabled": change.enabled})
+            # It may be dialling an address that is gone, and waits until nobody is found there.
+            self._ask("post", path, json={"enabled": change.enabled}, timeout=SLOWEST)
 
     def _ask(
         self, verb: Literal["get", "post", "delete"], path: str, *, json: object = None, timeout: float = TIMEOUT

@@ -20,6 +20,7 @@ from typing import ClassVar, Self
 from urllib.parse import quote
 
 from kazoo.exceptions import NoNodeError
+from kazoo.protocol.states import ZnodeStat
 
 from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
@@ -78,15 +79,11 @@ class ZooKeeperLock:
         self._bury()
         owner = new_owner()
         place = Place(_parent(name), f"{owner:016x}")
-        path = f"{place.parent}/{place.guid}-"
-        sent = now()
         try:
-            path, stat = self._session.ask(
-                lambda: self._zk.create_async(path, ephemeral=True, sequence=True, makepath=True, include_data=True)
-            )
-        except Indeterminate:
-            self._orphans[place.guid] = place
-            raise
+            sent, path, stat = self._enqueue(place)
+        except NoNodeError:
+            self._make(place.parent)
+            sent, path, stat = self._enqueue(place)
         self._session.proved(sent)
         place = replace(place, node=path.rpartition("/")[2])
         epoch = self._await_turn(place, deadline, session)
@@ -147,6 +144,25 @@ class ZooKeeperLock:
         self._session.touch(self._session.id or self._session.adopt())
         with contextlib.suppress(LockError):
             self._bury()
+
+    def _enqueue(self, place: Place) -> tuple[int, str, ZnodeStat]:
+        """One request, so that once its time is over nothing is sent any more. Raises NoNodeError without a parent."""
+        path, sent = f"{place.parent}/{place.guid}-", now()
+        try:
+            made, stat = self._session.ask(
+                lambda: self._zk.create_async(path, ephemeral=True, sequence=True, include_data=True)
+            )
+        except Indeterminate:
+            self._orphans[place.guid] = place
+            raise
+        return sent, made, stat
+
+    def _make(self, parent: str) -> None:
+        """Raises Refused: without it nothing of ours is in the queue."""
+        try:
+            self._session.ask(lambda: self._zk.ensure_path_async(parent))
+        except Indeterminate as error:
+            raise Refused(Reason.UNAVAILABLE, str(error)) from error
 
     def _await_turn(self, place: Place, deadline: int, session: int) -> int:
         """The epoch in which the node is the first, 0 when the time has passed. Raises Refused(NOT_OWNER).
