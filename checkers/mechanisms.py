@@ -59,17 +59,20 @@ def stalled_past_ttl(violation: Violation, view: View) -> bool:
     """An earlier holder's belief had ended before the violation, and it only noticed late: the machine did not run it.
 
     Nobody asked for that, but it is what `frozen_past_ttl` is about: a busy machine freezes processes too. A holder
-    that a fault froze before its belief ended is not meant: that is for the hazards that name the fault. One of whom a
-    thread was stalled is meant: its client looks at the clock in another.
+    that a fault had frozen when its belief ended is not meant: that is for the hazards that name the fault. One of whom
+    a thread was stalled is meant: its client looks at the clock in another.
     """
-    hits: dict[int, int] = {}
-    for fault in view.history.faults:
-        if fault.kind == "freeze" and fault.applied:
-            hits[fault.owner] = min(hits.get(fault.owner, INFINITY), fault.applied)
+
+    def stalled(grant: Grant) -> bool:
+        return grant.believed <= violation.at and not any(
+            fault.kind == "freeze"
+            and fault.owner == grant.owner
+            and 0 < fault.applied <= grant.believed <= (fault.healed or INFINITY)
+            for fault in view.history.faults
+        )
+
     grants = [view.windows[row].grant for row in violation.holders[:-1]]
-    return violation.kind in BY_A_STALE_HOLDER and any(
-        grant.believed <= min(violation.at, hits.get(grant.owner, INFINITY)) for grant in grants
-    )
+    return violation.kind in BY_A_STALE_HOLDER and any(map(stalled, grants))
 
 
 def _frozen_at_expiry(acquire: int, at: int, view: View, hit: FaultInterval) -> bool:

@@ -214,6 +214,12 @@ def test_a_stall_by_a_fault_is_not_the_machine() -> None:
     assert word(book.fault("late-write", 5, 40, kind="freeze", owner=1)) is Word.NOT_CLAIMED_BROKEN
 
 
+def test_a_stall_of_the_machine_counts_though_a_fault_came_and_went_before_it() -> None:
+    """Frozen from 4 to 6; its belief ended at 12, and nobody froze it then."""
+    book = overlap(fault_names=("late-write",)).lost(25, 1, sent=12)
+    assert word(book.fault("late-write", 4, 6, kind="freeze", owner=1)) is Word.BROKEN_AS_DOCUMENTED
+
+
 def test_a_thread_that_a_fault_stalled_is_not_the_one_that_notices() -> None:
     """Its client looks at the clock in another thread, so the late notice is the machine's."""
     book = overlap(fault_names=("stall-holder",), claims=(Claim("holder-exclusion", under=("stall-holder",)),))
