@@ -19,6 +19,7 @@ from infra.faults.plan import Plan
 from infra.faults.runner import Runner
 from infra.faults.target import MonotonicClock, Target
 from infra.machine import Trouble
+from results.record import TrialRecord
 from suites import registry
 from suites.lane import Lane, lanes_of, longest_ttl
 from suites.trial import Trial, Unclean, run_trial
@@ -32,10 +33,11 @@ STORES: Final = ("fence-writes", "compare-owner")
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """What came of a plan: what was done when, and what was wrong ("" if nothing was)."""
+    """What came of a plan: what was done when, what was wrong ("" if nothing was), and what was recorded, if it was."""
 
     faults: tuple[FaultInterval, ...]
     wrong: str
+    record: TrialRecord | None = None
 
 
 class Cycles:
@@ -82,7 +84,7 @@ class Cycles:
             for judgement in lane.judgements
             if judgement.word is Word.VIOLATED
         ]
-        return Cycle(tuple(faults), f"clean, but violated: {'; '.join(wrong)}" if wrong else "")
+        return Cycle(tuple(faults), f"clean, but violated: {'; '.join(wrong)}" if wrong else "", record)
 
     def _ready(self, backend: str) -> Environment:
         if self._environment is None:

@@ -1,6 +1,7 @@
 """`python -m suites soak`: random plans of up to three overlapping faults, each of which must leave all clean.
 
-A plan that fails is told and written down for `pytest suites/ --plan`, and the next one gets a new environment.
+A plan that fails is told and written down for `pytest suites/ --plan`, with the page of its trial if it came to one.
+After one that left something the next gets a new environment.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from pathlib import Path
 
 from infra.environment import BACKENDS
 from infra.faults.plan import Plan, random_plan
-from suites.cycles import Cycles, ttl_on
+from results.run import Run
+from suites.cycles import Cycle, Cycles, ttl_on
 
 
 def main(argv: Sequence[str]) -> int:
@@ -32,18 +34,22 @@ def main(argv: Sequence[str]) -> int:
             backend = backends[number % len(backends)]
             plan = random_plan(options.seed + number, backend, ttl_on(backend))
             began = time.monotonic()
-            wrong = cycles.run(plan).wrong
+            cycle = cycles.run(plan)
             took = time.monotonic() - began
-            print(f"{number + 1:>4} {backend:<10} {plan.name}: {wrong or 'clean'} ({took:.1f} s)", flush=True)
-            if wrong:
+            print(f"{number + 1:>4} {backend:<10} {plan.name}: {cycle.wrong or 'clean'} ({took:.1f} s)", flush=True)
+            if cycle.wrong:
                 failed += 1
-                _keep(plan, Path(options.failed))
+                _keep(plan, cycle, Path(options.failed))
     finally:
         cycles.close()
     print(f"{options.count} plans, {failed} failed" + (f" (see {options.failed})" if failed else ""))
     return 1 if failed else 0
 
 
-def _keep(plan: Plan, folder: Path) -> None:
+def _keep(plan: Plan, cycle: Cycle, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{plan.backend}-{plan.seed}.json").write_text(json.dumps(plan.to_json(), indent=1) + "\n")
+    if cycle.record is not None:
+        run = Run.create(folder, {"command": ["python", "-m", "suites", "soak"], "seed": plan.seed})
+        run.save_trial(cycle.record)
+        print(f"     see {run.close({})}")
