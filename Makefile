@@ -7,7 +7,7 @@
 
 PY := .venv/bin/python
 TESTS := $(sort $(wildcard */tests))
-# Two environments at a time.
+# Two processes, and with them two environments, at a time.
 PARALLEL := -n 2
 
 .DEFAULT_GOAL := help
@@ -26,7 +26,7 @@ soak: ready  ## random plans of overlapping faults, each of which must leave all
 	@$(PY) -m suites soak $(ARGS)
 
 test: ready lint  ## the project's own tests, lint and types
-	@$(PY) -m pytest $(TESTS) $(ARGS)
+	@$(PY) -m pytest $(TESTS) $(PARALLEL) --dist loadfile $(ARGS)
 
 lint: venv  ## ruff and mypy
 	@$(PY) -m ruff check .

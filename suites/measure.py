@@ -11,11 +11,15 @@ import argparse
 import statistics
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from infra.environment import BACKENDS
 from infra.faults.plan import compile_plan
 from infra.faults.register import FAULTS
 from suites.cycles import Cycles, lanes_on, ttl_on
+
+FAILED: Final = "failed"
+NOBODY: Final = "nobody to hit"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -31,10 +35,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         for backend in backends:
             for name in options.fault or FAULTS:
-                fault = FAULTS[name]
-                if not (
-                    fault.applies(backend) or fault.planned or ("workers" in fault.needs and not lanes_on(backend))
-                ):
+                if _can(name, backend):
                     times[name, backend] = _measured(cycles, name, backend, options.count)
     finally:
         cycles.close()
@@ -43,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     for name in options.fault or FAULTS:
         cells = [times.get((name, backend), "-") for backend in backends]
         print(f"| `{name}` | {FAULTS[name].how} | {FAULTS[name].sees} | {' | '.join(cells)} |")
-    return 1 if "failed" in times.values() else 0
+    return 1 if FAILED in times.values() else 0
 
 
 def _can(name: str, backend: str) -> bool:
@@ -56,14 +57,16 @@ def _measured(cycles: Cycles, name: str, backend: str, count: int) -> str:
     """`apply / heal`."""
     applied: list[float] = []
     healed: list[float] = []
+    broke = False
     for seed in range(1, count + 1):
         cycle = cycles.run(compile_plan([name], seed, backend, ttl_on(backend)))
         if cycle.wrong:
+            broke = True
             print(f"{backend} {name}, seed {seed}: {cycle.wrong}", file=sys.stderr)
         applied += [(fault.applied - fault.begun) / 1e9 for fault in cycle.faults]
         healed += [(fault.healed - fault.healing) / 1e9 for fault in cycle.faults]
     if not applied:
-        return "failed"
+        return FAILED if broke else NOBODY
     cell = f"{statistics.median(applied):.2f} / {statistics.median(healed):.2f}"
     print(f"{backend} {name}: {cell}", file=sys.stderr, flush=True)
     return cell

@@ -15,7 +15,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from infra import nodes, probes
-from infra.environment import GROUPS, Environment
+from infra.environment import BACKENDS, GROUPS, Environment
 from infra.links import Cut
 from infra.machine import Failed, Unknown
 from infra.nodes import Cluster, Node
@@ -27,7 +27,7 @@ ELECTED_WITHIN = 30.0
 
 @pytest.fixture(scope="module")
 def whole(environment: Environment) -> Environment:
-    environment.boot({"redis": None, "zookeeper": None, "etcd": None})
+    environment.boot(dict.fromkeys(BACKENDS))
     return environment
 
 
@@ -46,11 +46,12 @@ class TestEnvironment:
             "redis": 5,
             "zookeeper": 3,
             "etcd": 3,
+            "postgres": 1,
         }
         for backend, cluster in whole.clusters.items():
             assert cluster.ready()
             assert set(cluster.versions()) == {node.name for node in cluster.nodes}
-            assert (cluster.leader() is None) == (backend == "redis")
+            assert (cluster.leader() is None) == (backend in ("redis", "postgres"))
 
     def test_what_runs_is_taken_as_it_is(self, whole: Environment) -> None:
         began = time.monotonic()
@@ -69,7 +70,7 @@ class TestEnvironment:
         with pytest.raises(Unknown, match=r"etcd1.*toxiproxy"):
             whole.logs("nobody")
         with pytest.raises(KeyError):
-            whole.cluster("postgres")
+            whole.cluster("mysql")
 
     def test_the_store_answers_every_group(self, whole: Environment) -> None:
         for group in (None, *GROUPS):
