@@ -145,7 +145,7 @@ def one_way_leader(name: str) -> Fault:
         unfit=NO_LEADER,
         needs=frozenset({"peer-links"}),
         how="Toxiproxy: timeout 0, one direction",
-        sees="errors or silence for 1-4 s, until another leads",
+        sees="errors or silence for seconds, until another leads",
     )
 
 

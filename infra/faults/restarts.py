@@ -126,7 +126,7 @@ def restart_leader() -> Fault:
         seconds=AWAY_FOR,
         needs=frozenset({"stop"}),
         how="Docker: SIGTERM, start",
-        sees="connections closed, then refused; another leads at once",
+        sees="connections closed, then refused; another leads (ZooKeeper: after an election)",
     )
 
 

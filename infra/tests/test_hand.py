@@ -112,6 +112,5 @@ def test_what_cannot_be_done_says_why(shell: Shell, sleeper: subprocess.Popen[by
     assert "--pid says which process is yours" in shell("fault", "freeze-holder", "redis", status=2)
     assert "isolate-leader-drop does not apply to redis" in shell("fault", "isolate-leader-drop", "redis", status=2)
     assert "options.nodes: must be" in shell("fault", "kill-server", "redis", "--set", "nodes=1", status=2)
-    assert "etcd does not run in" in shell("fault", "kill-server", "etcd", status=2)
     said = shell("fault", "stall-holder", "redis", "--pid", str(sleeper.pid), status=1)
     assert "stall needs a gate inside the worker" in said
