@@ -1,8 +1,8 @@
 """`python -m suites measure`: every fault on every backend, for real; prints the table of infra/README.md.
 
 The times are medians over the seeds, in seconds: to apply, from the first request to the proof that it has taken
-effect, and to heal, until all is proven whole; of several victims those of the slowest. For faults on workers the former
-includes the wait for a holder at the gate, and the latter goes on until the cluster answers on every link.
+effect, and to heal, until all is proven whole; of several victims those of the slowest. For faults on workers the
+former includes the wait for a holder at the gate, and the latter goes on until the cluster answers on every link.
 """
 
 from __future__ import annotations
