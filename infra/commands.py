@@ -261,13 +261,10 @@ def _print_status(client: DockerClient, found: reaper.Found) -> None:
     for service in (STORE, "toxiproxy"):
         print(f"  {service:<14} {states.get(service, 'gone')}")
     print(f"  links          {len(environment.links.pairs())} ordered pairs")
-    for line in nodes.replaced(client, found.name):
-        print(f"  version        {line}")
     _print_faults(environment)
 
 
 def _print_faults(environment: Environment) -> None:
-    faults = environment.links.active()
-    if pair := environment.failover():
-        faults += pair.unclean()
-    print("\n".join(f"  fault          {line}" for line in faults) if faults else "  no faults on links")
+    """Everything that is not as it was at the start: links, nodes, clocks, disks, versions."""
+    faults = environment.unclean()
+    print("\n".join(f"  fault          {line}" for line in faults) if faults else "  no faults")
