@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from infra import images
 from infra.faults import fault
 from infra.faults.fault import LEADERS, LOOK_EVERY, Fault
+from infra.faults.servers import LEADER
 from infra.faults.target import Hit
 from infra.machine import Failed
 from infra.nodes import READY_WITHIN
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from infra.faults.fault import Options
     from infra.faults.target import Target
     from infra.nodes import Node
-
-LEADER: Final = "leader"
-"""Stands for the node that leads at the moment of impact."""
 
 BURIED_WITHIN: Final = 40.0
 """Seconds until the links of a node that ended by itself refuse."""
