@@ -77,6 +77,6 @@ def applicable(view: View) -> tuple[str, ...]:
         names.append(NO_LOST_UPDATE)
     elif view.rows(F.READ, F.WRITE):
         names.append(FENCED_STORE)
-    if view.facts.recovery and any(name != NO_FAULT for name in view.facts.fault_names):
+    if RECOVERY in view.facts.bounds and any(name != NO_FAULT for name in view.facts.fault_names):
         names.append(RECOVERY)
     return tuple(names)

@@ -56,19 +56,22 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 class Claim:
     """A property that a lock promises.
 
-    under   patterns of fault names under which it is promised, `ANY` for all; `NO_FAULT` is always included.
-    stores  patterns of store modes for which it is promised.
+    under      patterns of fault names under which it is promised, `ANY` for all; `NO_FAULT` is always included.
+    stores     patterns of store modes for which it is promised.
+    workloads  patterns of workloads for which it is promised.
     """
 
     property: str
     under: tuple[str, ...] = (ANY,)
     stores: tuple[str, ...] = (ANY,)
+    workloads: tuple[str, ...] = (ANY,)
 
-    def covers(self, name: str, faults: Sequence[str], store: str) -> bool:
-        """Whether it promises this property under every one of these faults, in this store mode."""
+    def covers(self, name: str, faults: Sequence[str], store: str, workload: str) -> bool:
+        """Whether it promises this property under every one of these faults, in this store mode and workload."""
         return (
             name == self.property
             and matches(store, self.stores)
+            and matches(workload, self.workloads)
             and all(fault == NO_FAULT or matches(fault, self.under) for fault in faults)
         )
 
@@ -77,10 +80,12 @@ class Claim:
 class Hazard:
     """A property that a lock is documented to break under a fault: a positive control.
 
+    under      patterns of fault names; `NO_FAULT` for what is broken without any, and then under any as well.
     mechanism  the name in `checkers.mechanisms` of the predicate that must explain a violation for it to be excused.
     certain    whether one to three trials must show it; where False it excuses, but its absence is no failure. Under
                other faults besides, which may mask it, no hazard is certain.
     nodes      patterns of the nodes that the fault must have hit: those that the lock rests on.
+    workloads  patterns of workloads in which it can show.
     """
 
     property: str
@@ -89,11 +94,17 @@ class Hazard:
     stores: tuple[str, ...] = (ANY,)
     certain: bool = True
     nodes: tuple[str, ...] = (ANY,)
+    workloads: tuple[str, ...] = (ANY,)
 
-    def covers(self, name: str, faults: Sequence[str], store: str) -> bool:
-        """Whether it can break this property under one of these faults, in this store mode."""
+    def unprovoked(self) -> bool:
+        """Whether it needs no fault."""
+        return NO_FAULT in self.under
+
+    def covers(self, name: str, faults: Sequence[str], store: str, workload: str) -> bool:
+        """Whether it can break this property under one of these faults, in this store mode and workload."""
         return (
             name == self.property
             and matches(store, self.stores)
-            and any(matches(fault, self.under) for fault in faults)
+            and matches(workload, self.workloads)
+            and (self.unprovoked() or any(matches(fault, self.under) for fault in faults))
         )

@@ -21,7 +21,7 @@ import pyarrow as pa
 from checkers import wire
 from checkers.claims import Claim, Hazard
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _METADATA_KEY: Final = b"fencepost"
 _DIGEST_KEY: Final = b"fencepost-digest"
 
@@ -66,7 +66,7 @@ class Facts:
     """What must be known to judge a lane: who was tried, in which mode, under what, with which promises.
 
     store      store mode of `design`: unfenced, fence-writes, fence-writes-strict, fence-reads-and-writes,
-               compare-owner.
+               compare-owner, guarded, compare-and-set, idempotency-key.
     lease      what extends a hold: ``grant`` (acquire and renewals), ``touch`` (any request of the session),
                ``session`` (creation and keep-alives of the lease), ``none``; ``quorum``: as ``grant``, but given by a
                majority of servers, so that a grant has no single instant.
@@ -74,7 +74,9 @@ class Facts:
     drift      bound on how fast the server's clock may run, as a fraction.
     grain      ns by which the server may end a lease early because of its clock's resolution.
     settled    ns; when the trial had healed and settled, 0 if it never did.
-    recovery   ns after the last heal within which a grant must follow, 0 if not promised.
+    bounds     property → ns within which it must hold, as the lock declares it; one that is missing is not promised.
+    patience   ns that an acquire waits before it gives up, 0 if that is not known.
+    permits    how many may hold at once: 1 for a mutex, more for a semaphore.
     workers    how many workers the lane has (see `process` in `checkers.wire`).
     """
 
@@ -92,7 +94,9 @@ class Facts:
     drift: float = 0.0
     grain: int = 0
     settled: int = 0
-    recovery: int = 0
+    bounds: Mapping[str, int] = field(default_factory=dict)
+    patience: int = 0
+    permits: int = 1
     fair: bool = False
     workers: int = 1
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -255,7 +259,7 @@ def malformed(history: History) -> str | None:
     for what, bad in checks:
         if bad.any():
             return f"row {int(np.argmax(bad))}: {what}"
-    grants = c["owner"][_granted(c)]
+    grants = c["owner"][_granted(c) & (c["flags"] & wire.NESTED == 0)]
     if len(np.unique(grants)) != len(grants):
         return "two grants share one owner"
     return None

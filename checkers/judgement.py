@@ -105,12 +105,17 @@ def declared(name: str, facts: Facts) -> Standing:
     claims = facts.claims
     if not claims and not facts.hazards:
         claims = (Claim("server-exclusion", under=()),)
-    hazards = tuple(hazard for hazard in facts.hazards if hazard.covers(name, faults, facts.store))
-    if sum(fault != NO_FAULT for fault in faults) > 1:
-        hazards = tuple(replace(hazard, certain=False) for hazard in hazards)
-    claimed = any(claim.covers(name, faults, facts.store) for claim in claims)
+    hazards = tuple(hazard for hazard in facts.hazards if hazard.covers(name, faults, facts.store, facts.workload))
+    several = sum(fault != NO_FAULT for fault in faults) > 1
+    hazards = tuple(
+        replace(hazard, certain=False)
+        if several or not any(matches(fault, hazard.under) for fault in faults)
+        else hazard
+        for hazard in hazards
+    )
+    claimed = any(claim.covers(name, faults, facts.store, facts.workload) for claim in claims)
     promises: tuple[Claim | Hazard, ...] = (*claims, *hazards)
-    answered = all(any(one.covers(name, (fault,), facts.store) for one in promises) for fault in faults)
+    answered = all(any(one.covers(name, (fault,), facts.store, facts.workload) for one in promises) for fault in faults)
     return Standing(claimed and not hazards, hazards, answered)
 
 
@@ -135,10 +140,11 @@ def _excused(verdict: Verdict, hazards: Sequence[Hazard], history: History) -> l
     """What excuses each violation, None where nothing does.
 
     Either the mechanism of a hazard that covers one of the trial's faults, if the violation starts after that was
-    applied; or a stall of the machine itself, where the lock is documented to break when its holder is frozen.
+    applied, or of one that needs no fault; or a stall of the machine itself, where the lock is documented to break when
+    its holder is frozen.
     """
     facts, view = history.facts, View(history)
-    reasons = [(hazard, hits) for hazard in hazards if (hits := _hits(hazard, history.faults))]
+    reasons = [(hazard, hits) for hazard in hazards if (hits := _hits(hazard, history.faults)) or hazard.unprovoked()]
     fragile = any(
         h.mechanism == FROZEN and h.property == verdict.property and matches(facts.store, h.stores)
         for h in facts.hazards
@@ -147,7 +153,7 @@ def _excused(verdict: Verdict, hazards: Sequence[Hazard], history: History) -> l
     def excuse(violation: Violation) -> str | None:
         for hazard, hits in reasons:
             came = [hit for hit in hits if hit.begun <= violation.at]
-            if came and MECHANISMS[hazard.mechanism](violation, view, came):
+            if (came or hazard.unprovoked()) and MECHANISMS[hazard.mechanism](violation, view, came):
                 return f"explained by {hazard.mechanism}"
         if fragile and stalled_past_ttl(violation, view):
             return f"explained by {FROZEN}: the machine itself stalled the holder"

@@ -22,6 +22,7 @@ class Grant(NamedTuple):
 
     start     earliest instant at which the server can have granted it: ``sent``, else the invocation.
     ret       when the acquire returned.
+    shared    a reader's: beside other readers, but no writer.
     renewals  invocation and return of its acknowledged renewals.
     release   row of its first release, however that ended.
     lost      row of its client's first notice that the lock is gone.
@@ -43,6 +44,7 @@ class Grant(NamedTuple):
     start: int
     ret: int
     ttl: int
+    shared: bool = False
     renewals: tuple[tuple[int, int], ...] = ()
     release: int = -1
     lost: int = -1

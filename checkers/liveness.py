@@ -26,7 +26,7 @@ def recovery(view: View) -> Verdict:
     last client left that had been inside since before the heal, whichever is latest: who holds a lock and lives is no
     failure to recover. A key whose bound lies beyond the end of the history is not judged.
     """
-    bound = view.facts.recovery
+    bound = view.facts.bounds.get(RECOVERY, 0)
     healed = max((fault.healed for fault in view.history.faults if fault.applied), default=0)
     findings: list[Finding] = []
     judged = slowest = 0
@@ -48,7 +48,7 @@ def recovery(view: View) -> Verdict:
 
 
 def _unexercised(view: View, healed: int, judged: int) -> str | None:
-    if not view.facts.recovery:
+    if not view.facts.bounds.get(RECOVERY, 0):
         return "the lock declares no bound"
     if all(name == NO_FAULT for name in view.facts.fault_names):
         return "there was no fault to recover from"

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from checkers.history import History
 from checkers.leases import INFINITY, Grant, Window, windows
-from checkers.wire import F, Outcome
+from checkers.wire import NESTED, SHARED, F, Outcome
 
 
 class View:
@@ -65,9 +65,10 @@ class View:
         sent, ttl, token, owner = (self.column(name) for name in ("sent", "ttl", "token", "owner"))
         key, session, process = self.column("key"), self.column("session"), self.column("process")
         renewals, releases, lost = self._by_owner(F.RENEW), self._by_owner(F.RELEASE), self._by_owner(F.LOST)
+        flags = self.column("flags")
         last, closed, asked = self._last_events(), self._closings(), self._next_asked()
         grants = []
-        for row in self.rows(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.OK,)):
+        for row in self._whole(self.rows(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.OK,))):
             who = owner[row]
             tries, losses = releases.get(who, []), lost.get(who, [])
             released = min((inv[r] for r in tries if outcome[r] != Outcome.FAIL), default=INFINITY)
@@ -89,6 +90,7 @@ class View:
                     start=sent[row] or inv[row],
                     ret=ret[row],
                     ttl=ttl[row] or self.facts.ttl,
+                    shared=bool(flags[row] & SHARED),
                     renewals=tuple((inv[r], ret[r]) for r in renewals.get(who, []) if outcome[r] == Outcome.OK),
                     release=tries[0] if tries else -1,
                     lost=losses[0] if losses else -1,
@@ -124,9 +126,14 @@ class View:
     def _by_owner(self, kind: F) -> dict[int, list[int]]:
         result: dict[int, list[int]] = {}
         owner = self.column("owner")
-        for row in self.rows(kind):
+        for row in self._whole(self.rows(kind)):
             result.setdefault(owner[row], []).append(row)
         return result
+
+    def _whole(self, rows: list[int]) -> list[int]:
+        """Without what a holder did inside its own hold: an acquire of what it had, and the release that undid it."""
+        flags = self.column("flags")
+        return [row for row in rows if not flags[row] & NESTED]
 
     def _closings(self) -> dict[int, int]:
         """Session → ns from which it may have been closed."""
@@ -152,7 +159,7 @@ class View:
         result: dict[int, int] = {}
         inv, session, key = self.column("inv"), self.column("session"), self.column("key")
         latest: dict[tuple[int, int], int] = {}
-        for row in self.rows(F.ACQUIRE, F.TRY_ACQUIRE):
+        for row in self._whole(self.rows(F.ACQUIRE, F.TRY_ACQUIRE)):
             name = (session[row], key[row])
             if session[row] and name in latest:
                 result[latest[name]] = inv[row]

@@ -105,7 +105,9 @@ ttl      ns; acquire: the effective TTL that the server gave. 0 for locks withou
 token    fencing token of the grant, `NONE` where there is none.
 owner    identity of the grant (63 random bits), 0 for none. Identities are grants, never processes.
 value    write: the value written (unique in its lane); read: the value returned; `NONE` for the initial value.
+         acquire: how often the client was woken while it waited, `NONE` where it does not tell. effect: the job.
 base     set workload. write: the value of the state that was read before; final read: number of elements.
+         acquire: ns at which the request that put it into the queue was answered, `NONE` where it does not tell.
 session  identity of the lease or session (etcd lease id, ZooKeeper session id), 0 for none.
 process  logical process; after an unknown outcome its thread goes on under a new number. Of a lane with n workers,
          process p belongs to worker p mod n, and to its renewal thread where p div n is odd.
@@ -134,6 +136,11 @@ class F(IntEnum):
     LOST = 11
     """The client noticed that it no longer holds ``owner``: from here on it is not inside. ``sent`` is when it was due
     to notice: when its belief ended. Between the two it did not run."""
+    EFFECT = 12
+    """The holder did something that no fence can refuse and nobody can undo (it sent an e-mail): the job ``value``."""
+    STALL = 13
+    """From its invocation to its completion the worker's sentinel thread, which sleeps for short times only, did not
+    run: the machine stalled the process."""
 
 
 class Outcome(IntEnum):
@@ -164,6 +171,10 @@ FINAL = 1
 """flags: a read after everything else, when the trial had settled."""
 LATE = 2
 """flags: a write sent on purpose after the release, to exercise the fence."""
+SHARED = 4
+"""flags: an acquire (and its release) that tolerates others of its kind beside it: a reader's."""
+NESTED = 8
+"""flags: an acquire of what this client holds already (and the release that undoes it): it is part of that grant."""
 
 
 class Gate(IntEnum):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from checkers.claims import NO_FAULT
+from checkers.check import PROPERTIES
+from checkers.claims import ANY, NO_FAULT, matches
 from infra.faults.register import FAULTS
 from suites.lock import LockClient
 from suites.workload import Workload
@@ -15,17 +16,28 @@ from suites.workloads.set import Set
 
 WORKLOADS: Final[tuple[type[Workload], ...]] = (Register, Set)
 
-STORES: Final = {
-    "register": ("unfenced", "fence-writes", "fence-writes-strict", "fence-reads-and-writes", "compare-owner"),
+FENCES: Final = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes")
+STORES: Final[Mapping[str, tuple[str, ...]]] = {
+    "register": ("unfenced", *FENCES, "compare-owner"),
     "set": ("unfenced", "fence-writes", "fence-reads-and-writes", "compare-owner"),
 }
-"""Store modes in which each workload runs."""
-
-ALWAYS: Final = ("server-exclusion", "holder-exclusion", "recovery")
-"""Properties of every lane; token-order joins them where there are tokens."""
+"""Store modes in which each workload can run; a lock says in which of these lanes it is tried."""
 
 LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
 """Kinds of faults under which somebody may hold, for all it knows, what has been given to another."""
+
+CRASHES: Final = ("kill-holder", "kill-before-release", "freeze-successor")
+HANGS: Final = ("stall-holder", "long-call")
+RENEWALS: Final = (*HANGS, "stall-renewal", "freeze-in-renewal", "freeze-holder")
+"""Faults under which somebody certainly renews, and some of them when it is too late."""
+
+UNDER: Final[Mapping[str, tuple[str, ...]]] = {
+    "crash-release": (*CRASHES, *HANGS),
+    "honest-renewal": RENEWALS,
+    "owner-release": ("freeze-*", "late-write", "clock-*", "stall-renewal", "kill-renewal"),
+    "recovery": (ANY,),
+}
+"""Property → patterns of the faults without which nothing can stress it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +59,35 @@ class Lane:
 
     @property
     def properties(self) -> tuple[str, ...]:
-        tokens = ("token-order",) if self.lock.tokens else ()
-        return ALWAYS + tokens + self.workload.properties
+        """What can be asked of the lane under one fault or another."""
+        lock = self.lock
+        exclusion = ("permits" if lock.permits > 1 else "server-exclusion", "holder-exclusion")
+        possible = {
+            **dict.fromkeys(exclusion, lock.excludes),
+            "token-order": lock.excludes and lock.tokens,
+            "fifo": lock.fair,
+            "herd-free": hasattr(lock, "wakes"),
+            "sharing": hasattr(lock, "acquire_shared") and self.workload.readers > 0,
+            "reentrancy": lock.reentrant and self.workload.nests,
+            "owner-release": self._said("owner-release"),
+            "honest-renewal": self._said("honest-renewal") and lock.renewed,
+            **dict.fromkeys(lock.bounds, lock.excludes),
+        }
+        names = (*(name for name, can in possible.items() if can), *self.workload.properties)
+        return tuple(name for name in names if name in PROPERTIES)
 
     def asks(self, property: str, faults: Sequence[str]) -> bool:
         """Whether the property can be stressed under these faults.
 
         Without a fence nobody writes late on purpose: only a holder that does not know that its lock is gone makes a
-        stale write (`LOCK_GONE`). A lock that declares no bound promises no recovery.
+        stale write (`LOCK_GONE`).
         """
-        if property == "recovery" and (not self.lock.recovery or all(fault == NO_FAULT for fault in faults)):
-            return False
         if property not in self.properties:
             return False
+        done = [fault for fault in faults if fault != NO_FAULT]
         if property == "fenced-store" and self.store == "unfenced":
-            return any(fault in FAULTS and FAULTS[fault].kind in LOCK_GONE for fault in faults)
-        return True
+            return any(fault in FAULTS and FAULTS[fault].kind in LOCK_GONE for fault in done)
+        return property not in UNDER or any(matches(fault, UNDER[property]) for fault in done)
 
     @property
     def not_applicable(self) -> str | None:
@@ -71,11 +96,18 @@ class Lane:
             return f"{self.lock_name} has no fencing token"
         return None
 
+    def _said(self, property: str) -> bool:
+        """Whether the lock says anything about it, or nothing about anything."""
+        said = {claim.property for claim in self.lock.claims} | {hazard.property for hazard in self.lock.hazards}
+        return property in said or not said
+
 
 def lanes_of(lock_name: str, lock: type[LockClient]) -> Iterator[Lane]:
-    """Every lane of a lock, those that are not applicable included."""
+    """Every lane in which a lock is tried, those that are not applicable included."""
     for workload in WORKLOADS:
         for store in STORES[workload.name]:
+            if not matches(f"{workload.name}/{store}", lock.lanes):
+                continue
             if store == "compare-owner" and lock.tokens:
                 continue  # the substitute for locks without tokens
             yield Lane(lock_name, lock, workload, store)

@@ -13,13 +13,16 @@ from __future__ import annotations
 import inspect
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, Self, cast, runtime_checkable
+from typing import ClassVar, Final, Protocol, Self, cast, runtime_checkable
 
 from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
 from infra.access import Access
+
+NEVER: Final = 1 << 62
+"""ns; later than anything."""
 
 
 class LockError(Exception):
@@ -48,7 +51,9 @@ class Grant:
     ttl      ns; the effective TTL that the server gave.
     expires  ns of CLOCK_MONOTONIC; when the client must stop believing, unless it renews before. In a session this
              counts from its creation or its last acknowledged keep-alive.
+             `NEVER` for a client that does not look at the clock.
     session  identity of the lease or session behind it, 0 for none.
+    queued   ns of CLOCK_MONOTONIC; when the request was answered that put it into the queue, 0 where there is none.
     """
 
     name: str
@@ -58,20 +63,54 @@ class Grant:
     ttl: int
     expires: int
     session: int = 0
+    queued: int = 0
 
 
-class LockClient(Protocol):
-    """One worker's connection to one lock service.
+class Declarations:
+    """What a lock says of itself, each with the value of one that says nothing. Times in seconds.
 
-    `renew` runs in a thread of its own, so it may overlap any other call.
-
+    name      as it stands in reports; of a user's lock the name of its class.
     lease     what extends a hold at the server (see `checkers.history.Facts.lease`).
     tokens    whether grants carry fencing tokens.
     fair      whether the lock promises first-in-first-out order.
     drift     bound on how fast the server's clock may run against ours, as a fraction.
-    grain     seconds by which the server may end a lease early.
-    min_ttl   seconds; the shortest TTL worth asking for. The suite uses it, since waiting for TTLs costs time.
-    recovery  seconds after the heal of any fault within which some client must get the lock again.
+    grain     by how much the server may end a lease early.
+    min_ttl   the shortest TTL worth asking for. The suite uses it, since waiting for TTLs costs time.
+    bounds    property → within which it holds: recovery (from the heal of any fault until some client gets the lock
+              again), crash-release (beyond the TTL of a dead holder), honest-belief (how long the client may believe
+              what the server has given away), fail-fast (how much longer than its timeout a call may take). What is
+              missing is not promised, and not asked.
+    lanes     patterns of `workload/store mode`: in which lanes it is tried.
+    excludes  whether it is a lock at all: some are tried for comparison that exclude nobody.
+    permits   how many may hold at once: more than 1 for a semaphore.
+    reentrant whether its client may acquire again what it holds; it then gets the same owner and token, and releases as
+              often.
+    renewed   whether the worker renews what it holds, every TTL/3.
+    pace      how long a step of work takes, 0: as long as is usual on its backend.
+    """
+
+    name: ClassVar[str] = ""
+    lease: ClassVar[str] = "grant"
+    tokens: ClassVar[bool] = False
+    fair: ClassVar[bool] = False
+    drift: ClassVar[float] = 0.01
+    grain: ClassVar[float] = 0.01
+    min_ttl: ClassVar[float] = 2.0
+    bounds: ClassVar[Mapping[str, float]] = {}
+    lanes: ClassVar[tuple[str, ...]] = ("register/*", "set/*")
+    excludes: ClassVar[bool] = True
+    permits: ClassVar[int] = 1
+    reentrant: ClassVar[bool] = False
+    renewed: ClassVar[bool] = True
+    pace: ClassVar[float] = 0.0
+    claims: ClassVar[tuple[Claim, ...]] = ()
+    hazards: ClassVar[tuple[Hazard, ...]] = ()
+
+
+class LockClient(Protocol):
+    """One worker's connection to one lock service, with what it declares (`Declarations`).
+
+    `renew` runs in a thread of its own, so it may overlap any other call.
     """
 
     name: ClassVar[str]
@@ -82,7 +121,13 @@ class LockClient(Protocol):
     drift: ClassVar[float]
     grain: ClassVar[float]
     min_ttl: ClassVar[float]
-    recovery: ClassVar[float]
+    bounds: ClassVar[Mapping[str, float]]
+    lanes: ClassVar[tuple[str, ...]]
+    excludes: ClassVar[bool]
+    permits: ClassVar[int]
+    reentrant: ClassVar[bool]
+    renewed: ClassVar[bool]
+    pace: ClassVar[float]
     claims: ClassVar[tuple[Claim, ...]]
     hazards: ClassVar[tuple[Hazard, ...]]
 
@@ -139,6 +184,44 @@ class Session(Protocol):
 
         After Refused the client opens a new session by itself at the next acquire or keep_alive.
         """
+
+
+@runtime_checkable
+class Shares(Protocol):
+    """Optional: a read/write lock."""
+
+    def acquire_shared(self, name: str, timeout: float) -> Grant | None:
+        """As `acquire`, beside other readers but no writer. Released, and renewed, like any other grant."""
+
+
+@runtime_checkable
+class Wakes(Protocol):
+    """Optional: a client that waits to be woken, by a watch or a message, and can tell how often it was."""
+
+    @property
+    def wakes(self) -> int:
+        """How often it has been woken so far, for whatever it waited."""
+
+
+@runtime_checkable
+class Guards(Protocol):
+    """Optional: a lock service that keeps data too, and changes them only for who still holds (store mode `guarded`).
+
+    Chubby's sequencer: see Burrows, "The Chubby lock service" (2006), section 2.4.
+    """
+
+    def read(self, grant: Grant, key: str) -> tuple[int, Sequence[int]] | None:
+        """(value, elements), value -1 if never written; None: refused, the grant is no longer valid.
+
+        Raises Refused(UNAVAILABLE) or Indeterminate.
+        """
+
+    def write(self, grant: Grant, key: str, value: int, elements: Sequence[int]) -> bool:
+        """Whether it was accepted; one request that checks the grant and writes. Raises likewise."""
+
+    @classmethod
+    def final(cls, endpoints: Sequence[str], key: str, access: Access) -> tuple[int, Sequence[int]]:
+        """What the key holds, without any grant. Raises LockError."""
 
 
 class Admitted(Protocol):

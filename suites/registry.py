@@ -9,31 +9,27 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from suites.lock import LockClient
+from suites.lock import Declarations, LockClient
 
-LOCKS: Final[Mapping[str, str]] = {
-    "redis": "suites.locks.redis_single:RedisLock",
-    "redlock": "suites.locks.redlock:Redlock",
-    "zookeeper": "suites.locks.zookeeper:ZooKeeperLock",
-    "etcd": "suites.locks.etcd:EtcdLock",
+FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
+    "Redis": {
+        "redis": "suites.locks.redis_single:RedisLock",
+        "redlock": "suites.locks.redlock:Redlock",
+    },
+    "ZooKeeper": {
+        "zookeeper": "suites.locks.zookeeper:ZooKeeperLock",
+    },
+    "etcd": {
+        "etcd": "suites.locks.etcd:EtcdLock",
+    },
 }
-"""Name → ``module:Class``. Nothing is imported before it is asked for: each needs a client library of its own."""
+"""Family → name → ``module:Class``. Nothing is imported before it is asked for: each needs its own client library."""
+
+LOCKS: Final[Mapping[str, str]] = {name: where for locks in FAMILIES.values() for name, where in locks.items()}
 
 _VERBS: Final = ("open", "acquire", "renew", "release", "close")
-_DEFAULTS: Final[Mapping[str, object]] = {
-    "lease": "grant",
-    "tokens": False,
-    "fair": False,
-    "drift": 0.01,
-    "grain": 0.01,
-    "min_ttl": 2.0,
-    "recovery": 0.0,
-    "claims": (),
-    "hazards": (),
-}
-"""What a lock that declares nothing is taken for."""
 
 
 class UnknownLock(LookupError):
@@ -53,8 +49,8 @@ def spelling(name: str) -> str:
 def lock(name: str) -> type[LockClient]:
     """The class of a lock: a name of `LOCKS`, ``module:Class`` or ``file.py:Class``.
 
-    What a class does not declare is filled in (`_DEFAULTS`) in a subclass of it. Raises UnknownLock; what goes wrong
-    inside the module comes out as it is.
+    What a class does not declare is filled in by a subclass of it (`suites.lock.Declarations`). Raises UnknownLock;
+    what goes wrong inside the module comes out as it is.
     """
     module, _, attribute = spelling(name).rpartition(":")
     loaded = _from_file(Path(module)) if module.endswith(".py") else _from_module(module)
@@ -66,11 +62,9 @@ def lock(name: str) -> type[LockClient]:
         raise UnknownLock(f"{name} is no lock: it has no {', '.join(missing)} (see suites/lock.py)")
     if not isinstance(getattr(found, "backend", None), str):
         raise UnknownLock(f"{name} does not say which backend it runs on: backend = 'redis', for instance")
-    defaults: dict[str, Any] = {"name": attribute, **_DEFAULTS}
-    undeclared = {key: value for key, value in defaults.items() if not hasattr(found, key)}
-    if undeclared:
-        undeclared |= {"__module__": found.__module__, "__qualname__": found.__qualname__}
-        found = type(found.__name__, (found,), undeclared)
+    if not issubclass(found, Declarations):
+        named = {"name": getattr(found, "name", attribute), "__module__": found.__module__}
+        found = type(found.__name__, (found, Declarations), named | {"__qualname__": found.__qualname__})
     return cast(type[LockClient], found)
 
 

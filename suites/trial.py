@@ -246,7 +246,7 @@ def _cycle(plan: Plan, runner: Runner, crew: Crew, server: ForkServer, lanes: Se
         server.await_condition(lambda: False, CALM)
     healed = time.monotonic_ns()
     crew.fill_up()
-    bound = max(lane.lane.lock.recovery for lane in lanes)
+    bound = max(lane.lane.lock.bounds.get("recovery", 0.0) for lane in lanes)
     server.await_condition(lambda: all(lane.granted_since(healed) for lane in lanes), bound)
 
 
@@ -267,7 +267,9 @@ def _facts(trial: Trial, running: Running, environment: Environment) -> Facts:
         drift=lock.drift,
         grain=round(lock.grain * 1e9),
         settled=time.monotonic_ns(),
-        recovery=round(lock.recovery * 1e9),
+        bounds={name: round(seconds * 1e9) for name, seconds in lock.bounds.items()},
+        patience=round((lock.min_ttl + ACQUIRE_BEYOND_TTL) * 1e9),
+        permits=lock.permits,
         fair=lock.fair,
         workers=lane.workload.workers,
         versions=environment.cluster(trial.backend).versions(),

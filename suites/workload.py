@@ -44,11 +44,17 @@ class Workload(Protocol):
     properties  what the section exercises beyond the lock's own properties.
     late        whether a worker may, between two grants, write once more under its old token (fenced modes only):
                 the deliberate stale write that exercises the fence even when nothing else goes wrong.
+    readers     the share of the rounds that ask for the lock beside other readers, where it can do that.
+    nests       whether the section acquires again what it holds, where the lock allows it.
+    keys        how many locks the lane has, and with them cells of the store.
+    workers     how many processes compete for them.
     """
 
     name: ClassVar[str]
     properties: ClassVar[tuple[str, ...]]
     late: ClassVar[bool]
+    readers: ClassVar[float]
+    nests: ClassVar[bool]
     keys: ClassVar[int]
     workers: ClassVar[int]
 

@@ -156,7 +156,7 @@ def test_unexercised_is_never_upheld() -> None:
 
 
 def test_recovery_without_a_fault_is_not_applicable() -> None:
-    book = Book(claims=(Claim("recovery"),), recovery=5).acquire(1, 2, 1)
+    book = Book(claims=(Claim("recovery"),), bounds={"recovery": 5}).acquire(1, 2, 1)
     assert word(book, "recovery") is Word.NOT_APPLICABLE
 
 

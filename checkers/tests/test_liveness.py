@@ -12,7 +12,11 @@ NOBODY = "nobody asked for the lock, or could have got it, after the last heal"
 
 def healed(**facts: object) -> Book:
     """A fault from 10 to 20; the bound is 30; the history goes on until 100."""
-    book = Book(keys=("a",), recovery=30, fault_names=("pause-server",), **facts).acquire(1, 2, 1).release(9, 10, 1)
+    book = (
+        Book(keys=("a",), bounds={"recovery": 30}, fault_names=("pause-server",), **facts)
+        .acquire(1, 2, 1)
+        .release(9, 10, 1)
+    )
     return book.fault("pause-server", 10, 20).read(99, 100, 1, -1)
 
 
@@ -48,8 +52,8 @@ def test_a_history_that_ends_too_soon_says_nothing() -> None:
 def test_unexercised() -> None:
     assert verdict(healed()).unexercised == NOBODY
     assert verdict(Book().acquire(1, 2, 1)).unexercised == "the lock declares no bound"
-    assert verdict(Book(recovery=5).acquire(1, 2, 1)).unexercised == "there was no fault to recover from"
-    unhealed = Book(recovery=5, fault_names=("pause-server",)).acquire(1, 2, 1).fault("pause-server", 1, 0)
+    assert verdict(Book(bounds={"recovery": 5}).acquire(1, 2, 1)).unexercised == "there was no fault to recover from"
+    unhealed = Book(bounds={"recovery": 5}, fault_names=("pause-server",)).acquire(1, 2, 1).fault("pause-server", 1, 0)
     assert verdict(unhealed).unexercised == "the fault was never healed"
 
 

@@ -73,7 +73,7 @@ def test_a_write_without_an_answer() -> None:
 
 
 def test_who_gets_nothing_is_told_what_had_been_healed() -> None:
-    book = Book(keys=("a",), fault_names=("jump",), recovery=SECOND, ttl=SECOND)
+    book = Book(keys=("a",), fault_names=("jump",), bounds={"recovery": SECOND}, ttl=SECOND)
     book.acquire(1, 2, 1, ttl=SECOND).add(F.ACQUIRE, 4 * SECOND, 7 * SECOND, FAIL, process=2)
     told = story(jump(jump(book, 1, 2), 2, 3, kind="cut"), "recovery")
     assert told[0].startswith(

@@ -29,7 +29,7 @@ from etcd3.transactions import Create, Delete, Get, Put
 from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
 from infra.access import OPEN, Access
-from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
+from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.etcd_endpoints import Endpoints
 from suites.locks.etcd_lease import DRIFT, Leases
 from suites.locks.promises import CLAIMS, CONSENSUS_CLAIMS, HAZARDS, TOKEN_CLAIMS, TOKEN_HAZARDS
@@ -64,7 +64,7 @@ class Queue:
         return None if lower is None else self.keys[lower]
 
 
-class EtcdLock:
+class EtcdLock(Declarations):
     """See the module. A call returns within its timeout plus three requests (1.8 s) and maybe a login (2 s)."""
 
     name: ClassVar[str] = "etcd"
@@ -75,7 +75,7 @@ class EtcdLock:
     drift: ClassVar[float] = DRIFT
     grain: ClassVar[float] = 0.0
     min_ttl: ClassVar[float] = 2.0
-    recovery: ClassVar[float] = 10.0
+    bounds: ClassVar[Mapping[str, float]] = {"recovery": 10.0}
     claims: ClassVar[tuple[Claim, ...]] = CLAIMS + TOKEN_CLAIMS + CONSENSUS_CLAIMS
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS + OLD_LEADER
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Self
 
 from checkers.claims import ANY, Claim, Hazard
 from checkers.wire import Reason
 from infra.access import OPEN, Access
-from suites.lock import Grant, Refused, new_owner, now
+from suites.lock import Declarations, Grant, Refused, new_owner, now
 from suites.locks.promises import CLAIMS, CLOCKS, HAZARDS, LOSSES, TOKEN_CLAIMS, TOKEN_HAZARDS
 from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, validity
 
@@ -71,7 +71,7 @@ BY_LOSS: Final = tuple(
 )
 
 
-class RedisLock:
+class RedisLock(Declarations):
     """See the module."""
 
     name: ClassVar[str] = "redis"
@@ -82,7 +82,7 @@ class RedisLock:
     drift: ClassVar[float] = DRIFT
     grain: ClassVar[float] = GRAIN
     min_ttl: ClassVar[float] = 0.6
-    recovery: ClassVar[float] = 3.0
+    bounds: ClassVar[Mapping[str, float]] = {"recovery": 3.0}
     claims: ClassVar[tuple[Claim, ...]] = (
         *CLAIMS,
         *TOKEN_CLAIMS,

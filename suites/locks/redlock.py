@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
 from checkers.claims import ANY, Claim, Hazard
 from checkers.wire import Reason
 from infra.access import OPEN, Access
-from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
+from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.promises import CLAIMS, HAZARDS, LOSSES
 from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, Reply, validity
 
@@ -73,7 +73,7 @@ class Votes:
     why: str
 
 
-class Redlock:
+class Redlock(Declarations):
     """See the module."""
 
     name: ClassVar[str] = "redlock"
@@ -84,7 +84,7 @@ class Redlock:
     drift: ClassVar[float] = DRIFT
     grain: ClassVar[float] = GRAIN
     min_ttl: ClassVar[float] = 0.8
-    recovery: ClassVar[float] = 4.0
+    bounds: ClassVar[Mapping[str, float]] = {"recovery": 4.0}
     claims: ClassVar[tuple[Claim, ...]] = (
         *CLAIMS,
         Claim("recovery", under=LOSSES),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 from urllib.parse import quote
@@ -25,7 +25,7 @@ from kazoo.protocol.states import ZnodeStat
 from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
 from infra.access import OPEN, Access
-from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
+from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.promises import CLAIMS, CONSENSUS_CLAIMS, HAZARDS, TOKEN_CLAIMS, TOKEN_HAZARDS
 from suites.locks.zookeeper_session import ROOT, ZooKeeperSession
 
@@ -40,7 +40,7 @@ class Place:
     epoch: int = 0
 
 
-class ZooKeeperLock:
+class ZooKeeperLock(Declarations):
     """See the module. A call returns within its timeout plus three requests (3 s)."""
 
     name: ClassVar[str] = "zookeeper"
@@ -51,7 +51,7 @@ class ZooKeeperLock:
     drift: ClassVar[float] = 0.001
     grain: ClassVar[float] = 0.8  # a keep-alive every min_ttl/3, and some delay: see zookeeper_session
     min_ttl: ClassVar[float] = 2.0
-    recovery: ClassVar[float] = 12.0
+    bounds: ClassVar[Mapping[str, float]] = {"recovery": 12.0}
     claims: ClassVar[tuple[Claim, ...]] = CLAIMS + TOKEN_CLAIMS + CONSENSUS_CLAIMS
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS
 

@@ -264,7 +264,7 @@ def test_a_holder_that_is_cut_off(bench: Bench, how: Cut) -> None:
     assert isinstance(within(MARGIN, lambda: mine.release(grant)), LockError)
     other.release(next_grant)
     bench.heal()
-    again = eventually(bench.lock.recovery, lambda: mine.acquire(bench.name, 1))
+    again = eventually(bench.lock.bounds["recovery"], lambda: mine.acquire(bench.name, 1))
     assert again.token is None or next_grant.token is None or again.token > next_grant.token
     with pytest.raises(Refused) as refusal:
         mine.release(grant)
@@ -281,7 +281,7 @@ def test_a_lost_answer_is_unknown_and_leaves_no_ghost(bench: Bench) -> None:
     assert isinstance(within(0.1 + MARGIN, lambda: mine.acquire(bench.name, 0.1)), Indeterminate)
     bench.heal()
     other.release(eventually(bench.ttl + EXPIRY, lambda: other.acquire(bench.name, bench.ttl + EXPIRY)))
-    mine.release(eventually(bench.lock.recovery, lambda: mine.acquire(bench.name, 1)))
+    mine.release(eventually(bench.lock.bounds["recovery"], lambda: mine.acquire(bench.name, 1)))
 
 
 def test_no_server_is_refused_at_once(bench: Bench) -> None:

@@ -51,7 +51,7 @@ def test_every_lock_declares_what_is_asked_of_it(name: str) -> None:
     assert 0 < cls.min_ttl <= 2
     assert 0 <= cls.drift < 0.1
     assert cls.grain < cls.min_ttl / 2
-    assert cls.recovery > cls.min_ttl, "a ghost lock may last a TTL"
+    assert cls.bounds["recovery"] > cls.min_ttl, "a ghost lock may last a TTL"
     assert {type(promise) for promise in (*cls.claims, *cls.hazards)} == {Claim, Hazard}
     assert {hazard.mechanism for hazard in cls.hazards} <= set(MECHANISMS)
     token_claims = {claim.property for claim in cls.claims} & {"token-order", "fenced-store"}

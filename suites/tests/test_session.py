@@ -92,7 +92,7 @@ def _facts(trial: Trial, lane: str, number: int) -> Facts:
         drift=0,
         grain=0,
         settled=0,
-        recovery=1,
+        bounds={"recovery": 1},
         fair=False,
         workers=1,
     )

@@ -11,6 +11,8 @@ class Register:
     name: ClassVar[str] = "register"
     properties: ClassVar[tuple[str, ...]] = ("fenced-store",)
     late: ClassVar[bool] = True
+    readers: ClassVar[float] = 0.0
+    nests: ClassVar[bool] = False
     keys: ClassVar[int] = 2
     workers: ClassVar[int] = 4
 

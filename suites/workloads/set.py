@@ -15,6 +15,8 @@ class Set:
     name: ClassVar[str] = "set"
     properties: ClassVar[tuple[str, ...]] = ("no-lost-update",)
     late: ClassVar[bool] = False
+    readers: ClassVar[float] = 0.0
+    nests: ClassVar[bool] = False
     keys: ClassVar[int] = 1
     workers: ClassVar[int] = 3
 
