@@ -190,9 +190,9 @@ class Environment:
             raise KeyError(node)
         return "{}:{}".format(*self._reach.through(node, group))
 
-    def access(self, backend: str) -> Access:  # noqa: ARG002
-        """How the endpoints of a backend let clients in: those of our clusters ask for nothing."""
-        return OPEN
+    def access(self, backend: str) -> Access:
+        """How the endpoints of a backend let clients in: of our clusters only PostgreSQL asks for anything."""
+        return Access(user="postgres", password=self.password) if backend == "postgres" else OPEN
 
     def failover(self) -> Failover | None:
         """Redis' primary and replica, where redis was booted."""

@@ -80,6 +80,7 @@ class Declarations:
               again), crash-release (beyond the TTL of a dead holder), honest-belief (how long the client may believe
               what the server has given away), fail-fast (how much longer than its timeout a call may take). What is
               missing is not promised, and not asked.
+    via       the auxiliary node that its clients go through instead of the backend's own (`infra.star`), "" for none.
     lanes     patterns of `workload/store mode`: in which lanes it is tried.
     excludes  whether it is a lock at all: some are tried for comparison that exclude nobody.
     permits   how many may hold at once: more than 1 for a semaphore.
@@ -97,6 +98,7 @@ class Declarations:
     grain: ClassVar[float] = 0.01
     min_ttl: ClassVar[float] = 2.0
     bounds: ClassVar[Mapping[str, float]] = {}
+    via: ClassVar[str] = ""
     lanes: ClassVar[tuple[str, ...]] = ("register/*", "set/*")
     excludes: ClassVar[bool] = True
     permits: ClassVar[int] = 1
@@ -122,6 +124,7 @@ class LockClient(Protocol):
     grain: ClassVar[float]
     min_ttl: ClassVar[float]
     bounds: ClassVar[Mapping[str, float]]
+    via: ClassVar[str]
     lanes: ClassVar[tuple[str, ...]]
     excludes: ClassVar[bool]
     permits: ClassVar[int]
@@ -248,7 +251,7 @@ def admitted(lock: type[LockClient]) -> bool:
 
 def opened(lock: type[LockClient], endpoints: Sequence[str], ttl: float, access: Access) -> LockClient:
     """A client of this lock. Raises as `LockClient.open` does."""
-    if access.open:
+    if access.open or not admitted(lock):
         return lock.open(endpoints, ttl)
     return cast(type[Admitted], lock).open(endpoints, ttl, access)
 

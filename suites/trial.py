@@ -209,7 +209,9 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
         for number in range(count):
             group = group_of(number)
             endpoints = environment.endpoints(trial.backend, group)
-            if environment.cluster(trial.backend).leader() is not None:
+            if via := lane.lock.via:
+                endpoints = (environment.endpoints_of(via, group),)
+            elif environment.cluster(trial.backend).leader() is not None:
                 shift = number % len(endpoints)
                 endpoints = endpoints[shift:] + endpoints[:shift]
             specs.append(
@@ -228,7 +230,7 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
                     seed=f"{trial.seed}/{lane.name}/{number}",
                     acquire_timeout=lane.lock.min_ttl + ACQUIRE_BEYOND_TTL,
                     store_timeout=STORE_TIMEOUT,
-                    pace=PACE[trial.backend],
+                    pace=lane.lock.pace or PACE[trial.backend],
                     access=environment.access(trial.backend),
                 )
             )
