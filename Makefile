@@ -11,7 +11,7 @@ TESTS := $(sort $(wildcard */tests))
 PARALLEL := -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help certify smoke soak test lint format lock venv ready down clean
+.PHONY: help certify smoke soak literature test lint format lock venv ready down clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,11 @@ smoke: ready  ## the same in a minute or so: the few trials that say most
 
 soak: ready  ## random plans of overlapping faults, each of which must leave all clean (ARGS="--count 200")
 	@$(PY) -m suites soak $(ARGS)
+
+literature: ready  ## measure again what the literature says, and the curves, and write both into the README
+	@$(PY) -m suites literature $(ARGS)
+	@$(PY) -m suites curves
+	@$(PY) -m suites readme
 
 test: ready lint  ## the project's own tests, lint and types
 	@$(PY) -m pytest $(TESTS) $(PARALLEL) --dist loadfile $(ARGS)

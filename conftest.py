@@ -68,7 +68,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     asked = config.stash[_asked]
     if reach.needs_published(engine):
         world = external.world(asked.hooks, published=True) if asked.targets else PUBLISHED
-        asked = config.stash[_asked] = replace(asked, worlds=dict.fromkeys(asked.backends, world))
+        asked = replace(asked, worlds=dict.fromkeys(asked.backends, world))
+    try:
+        asked = config.stash[_asked] = replace(asked, worlds={**asked.worlds, **_without_clocks(asked, engine)})
+    except machine.Trouble as trouble:
+        raise pytest.UsageError(f"--version-of: {trouble}") from trouble
     engine.close()
     worker = getattr(config, "workerinput", None)
     if worker is not None:
@@ -94,6 +98,21 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     except OSError as error:
         raise pytest.UsageError(f"--results {asked.results}: {error.strerror}") from error
     config.stash[_run].save_not_run(asked.not_run())
+
+
+def _without_clocks(asked: Asked, engine: Any) -> dict[str, Any]:
+    """Backend -> its world, where an image of the user's own has no clock that can be set."""
+    from infra import clocks, images
+    from infra.faults.fault import NO_CLOCK, OURS
+
+    worlds = {}
+    for backend, version in asked.versions.items():
+        image = images.resolve(backend, version)
+        if image.suite is None:  # the user's own
+            images.ensure(image)
+            if not clocks.in_image(engine, image.name):
+                worlds[backend] = asked.worlds.get(backend, OURS).without("clock", NO_CLOCK)
+    return worlds
 
 
 def _terminated(_number: int, _frame: object) -> None:
@@ -143,12 +162,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if asked is None:
         return
 
-    def trial(item: pytest.Item) -> tuple[int, int]:
+    parts = {
+        (lane, fault): number
+        for backend in asked.backends
+        for fault in asked.faults
+        for number, lanes in enumerate(asked.parts(backend, fault))
+        for lane in lanes
+    }
+
+    def trial(item: pytest.Item) -> tuple[int, int, int]:
         spec = getattr(item, "callspec", None)
         case = spec.params.get("answer") if spec is not None else None
         if not isinstance(case, Case):
-            return (-1, -1)  # pytest's own stand-in for a property that has no case in this run
-        return asked.backends.index(case.lane.backend), asked.faults.index(case.fault)
+            return (-1, -1, -1)  # pytest's own stand-in for a property that has no case in this run
+        part = parts.get((case.lane, case.fault), -1)  # of those that cannot be asked: none
+        return asked.backends.index(case.lane.backend), asked.faults.index(case.fault), part
 
     items.sort(key=trial)
 

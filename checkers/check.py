@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from checkers.claims import NO_FAULT
+from checkers.belief import BELIEF, honest_belief
+from checkers.calls import FAIL_FAST, fail_fast
+from checkers.claims import NO_FAULT, matches
+from checkers.deadlock import DEADLOCK_FREE, deadlock_free
+from checkers.duplicates import NO_DUPLICATE, SALES, no_duplicate
 from checkers.exclusion import HOLDER, SERVER, holder_exclusion, server_exclusion
 from checkers.fencing import FENCED_STORE, fenced_store
 from checkers.history import Facts, History
+from checkers.independence import INDEPENDENCE, independence
 from checkers.judgement import declared, not_applicable, nothing_to_exercise
 from checkers.liveness import RECOVERY, recovery
+from checkers.permits import PERMITS, permits
+from checkers.queueing import FIFO, HERD_FREE, fifo, herd_free
+from checkers.reentrancy import REENTRANCY, reentrancy
+from checkers.releases import CRASH_RELEASE, OWNER_RELEASE, crash_release, owner_release
+from checkers.renewals import HONEST_RENEWAL, honest_renewal
+from checkers.sharing import SHARING, sharing
 from checkers.tokens import TOKEN_ORDER, token_order
-from checkers.updates import NO_LOST_UPDATE, WORKLOAD, no_lost_update, updates_unexercised
+from checkers.updates import LISTS, NO_LOST_UPDATE, no_lost_update, updates_unexercised
 from checkers.verdict import Verdict
 from checkers.view import View
 from checkers.wire import NONE, F
@@ -24,6 +35,19 @@ PROPERTIES: Final[Mapping[str, Callable[[View], Verdict]]] = {
     FENCED_STORE: fenced_store,
     NO_LOST_UPDATE: no_lost_update,
     RECOVERY: recovery,
+    BELIEF: honest_belief,
+    OWNER_RELEASE: owner_release,
+    CRASH_RELEASE: crash_release,
+    HONEST_RENEWAL: honest_renewal,
+    FAIL_FAST: fail_fast,
+    FIFO: fifo,
+    HERD_FREE: herd_free,
+    DEADLOCK_FREE: deadlock_free,
+    SHARING: sharing,
+    PERMITS: permits,
+    REENTRANCY: reentrancy,
+    INDEPENDENCE: independence,
+    NO_DUPLICATE: no_duplicate,
 }
 """Property → its checker, which takes a view of the history: several checkers share one."""
 
@@ -70,10 +94,12 @@ def _names(view: View, properties: Iterable[str] | None) -> tuple[str, ...]:
 
 def applicable(view: View) -> tuple[str, ...]:
     """The properties that a history without a list of its own can be judged for."""
-    names = [SERVER, HOLDER]
+    names = [PERMITS if view.facts.permits > 1 else SERVER, HOLDER]
     if any(grant.token != NONE for grant in view.grants):
         names.append(TOKEN_ORDER)
-    if view.facts.workload == WORKLOAD:
+    if view.rows(F.EFFECT) or view.facts.workload == SALES:
+        names.append(NO_DUPLICATE)
+    if matches(view.facts.workload, LISTS):
         names.append(NO_LOST_UPDATE)
     elif view.rows(F.READ, F.WRITE):
         names.append(FENCED_STORE)

@@ -1,18 +1,22 @@
 """Mutual exclusion, seen twice: what the service granted, and who was inside.
 
 `server-exclusion` asks whether the service's grants can have followed one another, every acknowledged renewal
-believed. `holder-exclusion` asks whether two clients were inside at once; no TTL enters.
+believed. `holder-exclusion` asks whether two clients were inside at once; no TTL enters. Two readers may be, and so
+may as many clients as a semaphore has permits: what its service granted is asked by `checkers.permits`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
 from typing import Final
 
-from checkers.exercise import counters, lock_unexercised
+from checkers.exercise import counters, lock_unexercised, worker_of
 from checkers.finding import Finding, OutOfBudget
-from checkers.leases import Grant, Window
+from checkers.leases import Grant, Window, exclude
 from checkers.narrate import Narrator, earliest
+from checkers.permits import MOST_INSIDE, crowd_finding, crowds, inside, most_inside, not_full
 from checkers.schedule import by_majority, in_any_order, in_order
 from checkers.tokens import disordered, tokens_of
 from checkers.verdict import Verdict
@@ -21,11 +25,15 @@ from checkers.view import View
 SERVER: Final = "server-exclusion"
 HOLDER: Final = "holder-exclusion"
 
+GAP: Final = "gap at hand-over (ms, median)"
+OVERLAP: Final = "longest overlap (ms)"
+
 _BROKEN: Final = {
     "granted-while-held": "So the service granted the lock while the grant before was still in force.",
     "no-room": "So the service's grants cannot have followed one another: there is no room for all of them.",
     "renewed-after-release": "So the service acknowledged a renewal of a lock that it had already released.",
     "overlap": "So both were inside at the same time.",
+    "too-many-inside": "So more were inside at the same time than the lock has permits.",
 }
 
 
@@ -34,7 +42,7 @@ def server_exclusion(view: View) -> Verdict:
 
     Exact per key. With fencing tokens on all grants of a key, and in order, theirs is the order of grants; otherwise
     the order is searched for, and the verdict is unknown where that exceeds its budget. Sessions with several keys
-    are judged key by key.
+    are judged key by key. Readers exclude no readers (`checkers.schedule` says how exact that is).
     """
     findings: list[Finding] = []
     undecided: list[str] = []
@@ -46,36 +54,61 @@ def server_exclusion(view: View) -> Verdict:
                 findings.append(_finding(conflict))  # what was found before a budget ran out stays found
         except OutOfBudget as spent:
             undecided.append(f"{view.facts.keys[key]}: {spent}")
-    return _verdict(view, SERVER, findings, "; ".join(undecided) or None)
+    counted = counters(view)
+    reason = "; ".join(undecided) or None
+    return _verdict(view, SERVER, findings, counted, lock_unexercised(view, counted), reason)
 
 
 def holder_exclusion(view: View) -> Verdict:
-    """Whether two clients were never inside one key at once, for a positive length of time.
+    """Whether two clients, or more than there are permits, were never inside one key at once, for some length of time.
 
     A client is inside from its acquire's return until it asks for the release or notices the loss. One that did
     neither is inside until the last thing recorded of its grant: a killed worker holds nothing. A grant that its
-    client no longer believed when it arrived was never inside. All pairs are reported.
+    client no longer believed when it arrived was never inside. All pairs are reported, but those of two readers.
     """
+    counted = {**counters(view), **_hand_over_times(view)}
+    if view.facts.permits > 1:
+        findings = [
+            crowd_finding("too-many-inside", at, crowd)
+            for grants in view.by_key.values()
+            for at, crowd in crowds(inside(grants), view.facts.permits)
+        ]
+        counted[MOST_INSIDE] = most_inside(view)
+        return _verdict(view, HOLDER, findings, counted, not_full(view) or lock_unexercised(view, counted))
     findings = [
         Finding("overlap", later.ret, (earlier.row, later.row), _in_order((earlier, later)))
         for grants in view.by_key.values()
         for earlier, later in overlaps(grants)
     ]
-    return _verdict(view, HOLDER, findings, None)
+    return _verdict(view, HOLDER, findings, counted, lock_unexercised(view, counted))
+
+
+def _hand_over_times(view: View) -> dict[str, int]:
+    """How long nobody was inside when one left and another waited already, and how long two were."""
+    gaps = [0]
+    overlapped = 0
+    if view.facts.permits == 1:
+        for grants in view.by_key.values():
+            for earlier, later in pairwise(grants):
+                if earlier.shared or later.shared or worker_of(earlier.process, view) == worker_of(later.process, view):
+                    continue
+                overlapped = max(overlapped, min(earlier.left, later.left) - later.ret)
+                if later.inv <= earlier.left <= later.ret:
+                    gaps.append(later.ret - earlier.left)
+    return {GAP: int(median(gaps[1:] or gaps)) // 1_000_000, OVERLAP: overlapped // 1_000_000}
 
 
 def overlaps(grants: Sequence[Grant]) -> Iterator[tuple[Grant, Grant]]:
     """Every pair of grants of one key whose holders were inside together, once, for each later hold in turn.
 
-    grants must be in the order in which their acquires returned.
+    grants must be in the order in which their acquires returned. Two readers are no pair.
     """
-    inside: list[Grant] = []
+    there: list[Grant] = []
     for grant in grants:
-        inside = [earlier for earlier in inside if earlier.left > grant.ret]
+        there = [earlier for earlier in there if earlier.left > grant.ret]
         if grant.left > grant.ret:
-            for earlier in inside:
-                yield earlier, grant
-            inside.append(grant)
+            yield from ((earlier, grant) for earlier in there if exclude(earlier, grant))
+            there.append(grant)
 
 
 def _conflicts(view: View, windows: Sequence[Window]) -> Iterator[tuple[Window, ...]]:
@@ -110,14 +143,20 @@ def _in_order(grants: Sequence[Grant]) -> tuple[int, ...]:
     return tuple(grant.row for grant in sorted(grants, key=earliest))
 
 
-def _verdict(view: View, name: str, findings: list[Finding], undecided: str | None) -> Verdict:
-    counted = counters(view)
+def _verdict(
+    view: View,
+    name: str,
+    findings: Sequence[Finding],
+    counted: Mapping[str, int],
+    unexercised: str | None,
+    undecided: str | None = None,
+) -> Verdict:
     violations = Narrator(view).tell(findings, _BROKEN)
     return Verdict(
         name,
         False if violations else None if undecided else True,
         violations,
         counted,
-        unexercised=lock_unexercised(view, counted),
+        unexercised=unexercised,
         reason=undecided,
     )

@@ -12,7 +12,7 @@ from checkers.claims import NO_FAULT
 from checkers.history import FaultInterval
 from checkers.leases import INFINITY
 from checkers.view import View
-from checkers.wire import FINAL, F, Outcome
+from checkers.wire import FINAL, NESTED, SHARED, F, Outcome
 
 # The least that must have happened. Few are enough: one contended hand-over under the fault is a real test.
 MIN_GRANTS: Final = 2
@@ -21,6 +21,9 @@ MIN_CONTENDED: Final = 1
 MIN_UNDER_FAULT: Final = 1
 MIN_STALE: Final = 1
 MIN_UPDATES: Final = 2
+
+EXCLUSION: Final = frozenset({"server-exclusion", "permits"})
+"""One of these is asked of every lock."""
 
 ON_LEASES: Final = frozenset({"clock", "wipe", "failover"})
 """Kinds of faults that strike what a server knows of a lease, so that one must be in force at that moment."""
@@ -63,18 +66,20 @@ def hand_overs(view: View) -> int:
 
 
 def contended(view: View) -> int:
-    """Acquires, however they ended, that met somebody else's hold of the same key."""
-    kinds, keys, invs = view.array("f"), view.array("key"), view.array("inv")
-    acquires = np.isin(kinds, (F.ACQUIRE, F.TRY_ACQUIRE))
+    """Acquires, however they ended, that met somebody else's hold of the same key; a reader's, a writer's hold."""
+    kinds, keys, invs, flags = (view.array(name) for name in ("f", "key", "inv", "flags"))
+    acquires = np.isin(kinds, (F.ACQUIRE, F.TRY_ACQUIRE)) & (flags & NESTED == 0)
     rets = np.maximum(view.array("ret"), invs)  # a lost answer: as long as it was waited for
     total = 0
     for key, grants in view.by_key.items():
-        mine = acquires & (keys == key)
-        begins = np.sort(np.array([grant.ret for grant in grants]))
-        ends = np.sort(np.array([grant.left for grant in grants]))
-        # Its own hold begins when it returns and is not met.
-        met = np.searchsorted(begins, rets[mine], "left") - np.searchsorted(ends, invs[mine], "right")
-        total += int((met > 0).sum())
+        for shared in (False, True):
+            mine = acquires & (keys == key) & (flags & SHARED == SHARED * shared)
+            holds = [grant for grant in grants if not (shared and grant.shared)]
+            begins = np.sort(np.array([grant.ret for grant in holds], np.int64))
+            ends = np.sort(np.array([grant.left for grant in holds], np.int64))
+            # Its own hold begins when it returns and is not met.
+            met = np.searchsorted(begins, rets[mine], "left") - np.searchsorted(ends, invs[mine], "right")
+            total += int((met > 0).sum())
     return total
 
 
@@ -86,7 +91,20 @@ def under_fault(view: View) -> int:
     for fault in view.history.faults:
         if fault.applied:
             met |= (invs <= (fault.healed or INFINITY)) & (rets >= fault.begun)
-    return int((met & (view.array("flags") & FINAL == 0)).sum())
+    return int((met & (view.array("flags") & FINAL == 0) & (view.array("f") != F.STALL)).sum())
+
+
+def undisturbed(row: int, view: View) -> bool:
+    """Whether nothing that is known can have kept an answer back: no fault, and no stall of the worker that waited.
+
+    A fault is counted for as long as the service may take to recover from it.
+    """
+    inv, ret, process = view.column("inv"), view.column("ret"), view.column("process")
+    healing = view.facts.bounds.get("recovery", 0)
+    stalls = (stall for stall in view.rows(F.STALL) if worker_of(process[stall], view) == worker_of(process[row], view))
+    spans = [(fault.begun, (fault.healed or INFINITY) + healing) for fault in view.history.faults if fault.begun]
+    spans += [(inv[stall], ret[stall]) for stall in stalls]
+    return not any(begun <= ret[row] and inv[row] <= ended for begun, ended in spans)
 
 
 def expired_while_held(view: View) -> int:
@@ -132,9 +150,10 @@ def write_missed(view: View) -> str | None:
 
 
 def lock_unexercised(view: View, counted: Mapping[str, int]) -> str | None:
-    """Why a pass would say nothing about exclusion, or None."""
-    needs = ((GRANTS, MIN_GRANTS), (HAND_OVERS, MIN_HAND_OVERS), (CONTENDED, MIN_CONTENDED))
-    return short_of(counted, needs) or fault_missed(view, counted)
+    """Why a pass would say nothing about exclusion, or None. What is no lock at all has nothing to hand over."""
+    locks = not view.facts.properties or EXCLUSION.intersection(view.facts.properties)
+    contest = ((HAND_OVERS, MIN_HAND_OVERS), (CONTENDED, MIN_CONTENDED)) if locks else ()
+    return short_of(counted, ((GRANTS, MIN_GRANTS), *contest)) or fault_missed(view, counted)
 
 
 def short_of(counted: Mapping[str, int], needs: Iterable[tuple[str, int]]) -> str | None:

@@ -39,6 +39,11 @@ _BROKEN: Final = {
     "no-order": "So no order of the accesses explains this answer.",
 }
 
+BY_THE_CLOCK: Final = ("unfenced", "guarded")
+"""Store modes that are judged by when somebody else was granted the lock, whatever tokens say."""
+BY_VERSION: Final = ("compare-and-set", "idempotency-key")
+"""Store modes that look at the state and never at the lock: no access of theirs is stale."""
+
 Engine = Callable[[Sequence[Access]], list[Finding]]
 
 _ENGINES: Final[Mapping[str, tuple[Engine, Model]]] = {
@@ -54,6 +59,7 @@ def fenced_store(view: View) -> Verdict:
 
     unfenced       violated by each write that was certainly accepted (acknowledged, or read) and was sent after a
                    later grant's acquire had returned; definite: nothing is said about writes in flight at that time.
+    guarded        likewise: the lock service itself refuses what comes too late.
     fence-writes, fence-writes-strict, fence-reads-and-writes
                    exact (`checkers.fence_writes`, `checkers.fence_all`).
     compare-owner  exact by search; unknown where that exceeds its budget. One violation per key at most.
@@ -62,11 +68,13 @@ def fenced_store(view: View) -> Verdict:
     findings: list[Finding] = []
     undecided: list[str] = []
     proof: list[int] = []
-    following = next_granted(view, by_time=mode == "unfenced")
+    following = next_granted(view, by_time=mode in BY_THE_CLOCK)
     by_key = accesses(view)
     for key, ops in by_key.items():
         try:
-            if mode == "unfenced":
+            if mode in BY_VERSION:
+                continue
+            if mode in BY_THE_CLOCK:
                 findings += _stale_writes(view, ops, following)
             elif mode == "compare-owner":
                 findings += _searched(ops, CompareOwner(ops), proof)
@@ -84,10 +92,16 @@ def fenced_store(view: View) -> Verdict:
         False if violations else None if undecided else True,
         violations,
         counted,
-        unexercised=short_of(counted, [(STALE, MIN_STALE)]) or fault_missed(view, counted) or write_missed(view),
+        unexercised=_unexercised(view, counted),
         reason="; ".join(dict.fromkeys(undecided)) or None,
         proof=Proof("order", tuple(proof)) if proof and not violations and not undecided else None,
     )
+
+
+def _unexercised(view: View, counted: Mapping[str, int]) -> str | None:
+    if view.facts.store in BY_VERSION:
+        return f"the store mode {view.facts.store} knows no holders"
+    return short_of(counted, [(STALE, MIN_STALE)]) or fault_missed(view, counted) or write_missed(view)
 
 
 def _judged(ops: Sequence[Access], engine: Engine, model: Model) -> list[Finding]:

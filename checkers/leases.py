@@ -82,6 +82,11 @@ class Window(NamedTuple):
         return min(max(self.released, a, self.renewed), max(a + self.length, self.fixed))
 
 
+def exclude(one: Grant, other: Grant) -> bool:
+    """Whether the two may not hold together: all but two readers."""
+    return not (one.shared and other.shared)
+
+
 def effective(ttl: int, facts: Facts) -> int:
     """ns; the shortest a lease of this TTL can last, by our clock: the server's may run fast, and has a grain."""
     return max(int(ttl / (1 + facts.drift)) - facts.grain, 0)

@@ -11,29 +11,32 @@ have done as well is excused by none of them.
     state-lost            the server lost its data, or was replaced by one that had never got them
     revoked-early         a server that had stood still came back and took a lease that had been prolonged meanwhile
     late-delivery         a write whose answer never came was held on its way, and came when others were at work
+
+Those of locks that are broken by design are in `checkers.designs`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from checkers.designs import DESIGNS
+from checkers.excuses import (
+    ALONE,
+    BY_A_LOST_COUNTER,
+    BY_A_STALE_HOLDER,
+    REFUSED,
+    Hits,
+    Mechanism,
+    cut_short,
+    in_order,
+    lasted,
+)
 from checkers.history import FaultInterval
-from checkers.leases import INFINITY, Grant
+from checkers.leases import INFINITY, Grant, Window
 from checkers.verdict import Violation
 from checkers.view import View
 from checkers.wire import F, Outcome, Reason
-
-Hits = Sequence[FaultInterval]
-Mechanism = Callable[[Violation, View, Hits], bool]
-"""Whether the hits of a hazard's faults explain a violation."""
-
-BY_A_STALE_HOLDER: Final = frozenset({"overlap", "stale-write-accepted", "lost-update"})
-"""What a holder can do that does not know that its lease is over; a service or a store that lies is none of it."""
-BY_A_LOST_LEASE: Final = BY_A_STALE_HOLDER | {"granted-while-held", "no-room"}
-"""What follows when the service has forgotten a lease that its holder still counts on."""
-BY_A_LOST_COUNTER: Final = frozenset({"token-not-larger", "token-repeated"})
 
 _NODE: Final = re.compile(r"[a-z]+[0-9]+")
 
@@ -49,8 +52,8 @@ def nodes_of(hit: FaultInterval) -> frozenset[str]:
 def frozen_past_ttl(violation: Violation, view: View, hits: Hits) -> bool:
     """An earlier holder of the violation was frozen when its lease ended, which was before the violation."""
     return violation.kind in BY_A_STALE_HOLDER and any(
-        hit.kind == "freeze" and _frozen_at_expiry(row, violation.at, view, hit)
-        for row in violation.holders[:-1]
+        hit.kind == "freeze" and _frozen_at_expiry(window, violation.at, hit)
+        for window in in_order(violation, view)[:-1]
         for hit in hits
     )
 
@@ -71,12 +74,11 @@ def stalled_past_ttl(violation: Violation, view: View) -> bool:
             for fault in view.history.faults
         )
 
-    grants = [view.windows[row].grant for row in violation.holders[:-1]]
+    grants = [window.grant for window in in_order(violation, view)[:-1]]
     return violation.kind in BY_A_STALE_HOLDER and any(map(stalled, grants))
 
 
-def _frozen_at_expiry(acquire: int, at: int, view: View, hit: FaultInterval) -> bool:
-    window = view.windows[acquire]
+def _frozen_at_expiry(window: Window, at: int, hit: FaultInterval) -> bool:
     end = window.expiry(window.start)
     return hit.owner == window.grant.owner and hit.applied <= end <= min(hit.healed or INFINITY, at)
 
@@ -86,18 +88,18 @@ def _frozen_at_expiry(acquire: int, at: int, view: View, hit: FaultInterval) -> 
 
 def expired_by_jump(violation: Violation, view: View, hits: Hits) -> bool:
     """The clock of a server was set while an earlier holder's lease was in force."""
-    return _cut_short(violation, view, [(hit.begun, hit.applied) for hit in hits if hit.kind == "clock"])
+    return cut_short(violation, view, [(hit.begun, hit.applied) for hit in hits if hit.kind == "clock"])
 
 
 def expired_by_return(violation: Violation, view: View, hits: Hits) -> bool:
     """A clock that had been set back was set right, which is a jump ahead for every lease that began meanwhile."""
     moments = [(hit.healing, hit.healed or INFINITY) for hit in hits if hit.kind == "clock" and hit.healing]
-    return _cut_short(violation, view, moments)
+    return cut_short(violation, view, moments)
 
 
 def expired_by_drift(violation: Violation, view: View, hits: Hits) -> bool:
     """The clock of a server ran wrong, or to and fro, during an earlier holder's lease."""
-    return _cut_short(violation, view, [(hit.begun, hit.healed or INFINITY) for hit in hits if hit.kind == "clock"])
+    return cut_short(violation, view, [lasted(hit) for hit in hits if hit.kind == "clock"])
 
 
 def state_lost(violation: Violation, view: View, hits: Hits) -> bool:
@@ -112,7 +114,7 @@ def state_lost(violation: Violation, view: View, hits: Hits) -> bool:
             for other in grants
             if one is not other
         )
-    return _cut_short(violation, view, [(loss.begun, loss.applied) for loss in losses])
+    return cut_short(violation, view, [(loss.begun, loss.applied) for loss in losses])
 
 
 def revoked_early(violation: Violation, view: View, hits: Hits) -> bool:
@@ -124,38 +126,13 @@ def revoked_early(violation: Violation, view: View, hits: Hits) -> bool:
     """
     backs = [hit.healing for hit in hits if hit.kind == "pause" and hit.healing]
     backs += [hit.begun for hit in hits if hit.kind == "disk"]
-    return (
-        violation.kind in ("granted-while-held", "overlap")
-        and min(backs, default=INFINITY) <= violation.at
-        and any(_told_gone_early(row, view) for row in violation.holders[:-1])
-    )
-
-
-def _cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int]]) -> bool:
-    """Whether one of these moments met the lease of an earlier holder, before the violation.
-
-    A holder that did something after the acknowledged end of its lease has nobody else to blame for it. Who was earlier
-    is told by the answers to the acquires: where data were lost, tokens do not tell.
-    """
-    if violation.kind not in BY_A_LOST_LEASE:
+    if min(backs, default=INFINITY) > violation.at:
         return False
-    windows = sorted((view.windows[row] for row in violation.holders), key=lambda window: window.grant.ret)
-    for window in windows[:-1]:
-        end = window.expiry(window.start)
-        stale = violation.kind in BY_A_STALE_HOLDER and _last_deed(violation, window.grant, view) > end
-        if not stale and any(first <= min(end, violation.at) and window.start <= last for first, last in moments):
-            return True
-    return False
-
-
-def _last_deed(violation: Violation, grant: Grant, view: View) -> int:
-    """ns; when the witness saw the holder write for the last time, or that it was inside."""
-    return max((view.column("inv")[row] for row in _writes(violation, view, grant.owner)), default=violation.at)
-
-
-def _writes(violation: Violation, view: View, owner: int) -> Iterator[int]:
-    kind, owners = view.column("f"), view.column("owner")
-    return (row for row in violation.rows if kind[row] == F.WRITE and owners[row] == owner)
+    holders = violation.holders if violation.kind in ALONE else violation.holders[:-1]
+    return violation.kind == REFUSED or (
+        violation.kind in ("granted-while-held", "overlap", "believed-too-long", "freed-by-inner-release", *ALONE)
+        and any(_told_gone_early(row, view) for row in holders)
+    )
 
 
 def _told_gone_early(acquire: int, view: View) -> bool:
@@ -178,7 +155,7 @@ def late_delivery(violation: Violation, view: View, hits: Hits) -> bool:
 
     It is the one of the two writes of the fork that was sent first: a stale holder's would be the second.
     """
-    if violation.kind != "lost-update":
+    if violation.kind not in ("lost-update", "sold-twice"):
         return False
     kind, inv, outcome = (view.column(name) for name in ("f", "inv", "outcome"))
     held = [row for row in violation.rows if kind[row] == F.WRITE and outcome[row] == Outcome.INFO]
@@ -198,4 +175,5 @@ MECHANISMS: Final[dict[str, Mechanism]] = {
     "state-lost": state_lost,
     "revoked-early": revoked_early,
     "late-delivery": late_delivery,
+    **DESIGNS,
 }

@@ -11,10 +11,12 @@ from checkers.history import FaultInterval
 from checkers.leases import INFINITY, Grant
 from checkers.verdict import Violation
 from checkers.view import View
-from checkers.wire import FINAL, LATE, NONE, F, Outcome
+from checkers.wire import FINAL, LATE, NESTED, NONE, SHARED, F, Outcome
 
 FULL_STORIES: Final = 50
 """Violations of one verdict that get a whole story; the rest get its last sentence."""
+QUEUES: Final = frozenset({"overtaken", "herd"})
+"""Kinds of findings of which it matters how long somebody waited, and how often it was woken."""
 FAULTS_TOLD: Final = 3
 """Faults in one story, the latest."""
 
@@ -50,13 +52,16 @@ class Narrator:
     def operations(self, finding: Finding, holders: Sequence[int]) -> list[str]:
         """One sentence for each grant involved, each operation of the witness and each fault, in order of time."""
         grants = {row: self._view.windows[row].grant for row in holders}
-        invs, rets = self._view.column("inv"), self._view.column("ret")
-        told = [(grant.ret, self.granted(grant)) for grant in grants.values()]
+        invs, rets, keys = self._view.column("inv"), self._view.column("ret"), self._view.column("key")
+        several = len({keys[row] for row in finding.rows}) > 1
+        told = [(grant.ret, self.granted(grant, named=several)) for grant in grants.values()]
         told += (
-            (rets[row] if rets[row] < INFINITY else invs[row], self.did(row))
+            (rets[row] if rets[row] < INFINITY else invs[row], self.did(row, named=several))
             for row in dict.fromkeys(finding.rows)
             if row not in grants
         )
+        if finding.kind in QUEUES:
+            told += ((invs[row], self.waited(row)) for row in finding.rows)
         told += ((fault.begun, self.struck(fault, grants, finding.at)) for fault in self._beside(grants, finding.at))
         return [sentence for _, sentence in sorted(told, key=lambda item: item[0])]
 
@@ -70,10 +75,13 @@ class Narrator:
         """Whose process number this is."""
         return f"worker {worker_of(process, self._view)}" if process >= 0 else "the harness"
 
-    def granted(self, grant: Grant) -> str:
-        """Who was granted what when, until when at least, and what befell the holder."""
+    def granted(self, grant: Grant, *, named: bool = False) -> str:
+        """Who was granted what when, until when at least, and what befell the holder. named: which lock it was."""
         window = self._view.windows[grant.row]
-        what = f"token {grant.token}" if grant.token != NONE else "the lock"
+        lock = self._view.facts.keys[grant.key] if named else "the lock"
+        what = f"token {grant.token}" + (f" of {lock}" if named else "") if grant.token != NONE else lock
+        if grant.shared:
+            what += " for reading"
         parts = [f"{self.worker(grant.process)} was granted {what} at {self.clock(grant.ret)}"]
         expiry = window.expiry(window.start)
         if expiry < min(grant.released, INFINITY):
@@ -87,8 +95,21 @@ class Narrator:
         parts.append(self._parting(grant))
         return "; ".join(parts)
 
-    def did(self, row: int) -> str:
-        """One operation, who asked for it and how it ended."""
+    def waited(self, row: int) -> str:
+        """Since when an acquire was in the queue, and how often its client was woken."""
+        view = self._view
+        queued, wakes = view.column("base")[row], view.column("value")[row]
+        parts = [
+            f"{self.worker(view.column('process')[row])} asked for the lock at {self.clock(view.column('inv')[row])}"
+        ]
+        if queued > 0:
+            parts.append(f"it was in the queue at {self.clock(queued)}")
+        if wakes > 0:
+            parts.append(f"it was woken {wakes} times" if wakes > 1 else "it was woken once")
+        return "; ".join(parts)
+
+    def did(self, row: int, *, named: bool = False) -> str:
+        """One operation, who asked for it and how it ended. named: on which lock."""
         view = self._view
         kind, process = view.column("f")[row], view.column("process")[row]
         outcome, flags = view.column("outcome")[row], view.column("flags")[row]
@@ -110,8 +131,13 @@ class Narrator:
             final = "final " if flags & FINAL else ""
             verb = f"returned {shown} {when}" if outcome == Outcome.OK else when
             return f"{subject} {final}read{with_token}, sent at {begun}, {verb}"
-        verb = f"succeeded {when}" if outcome == Outcome.OK else when
-        return f"{subject} {F(kind).name.lower().replace('_', '-')}, sent at {begun}, {verb}"
+        if kind == F.EFFECT:
+            return f"{self.worker(process)} did job {value} at {begun}"
+        verb = f"succeeded{with_token if flags & NESTED else ''} {when}" if outcome == Outcome.OK else when
+        what = F(kind).name.lower().replace("_", "-")
+        what = ("nested " if flags & NESTED else "shared " if flags & SHARED else "") + what
+        lock = f" of {view.facts.keys[view.column('key')[row]]}" if named else ""
+        return f"{subject} {what}{lock}, sent at {begun}, {verb}"
 
     def struck(self, fault: FaultInterval, grants: Mapping[int, Grant], at: int) -> str:
         """What a fault on nodes or links hit, for how long, and whose lease it met where that is what it strikes."""

@@ -4,6 +4,8 @@ Source: checkers-2, section 3. A grant with a strictly non-empty core is *forced
 in one order only, so the earliest starts decide. A grant whose core is empty (its acquire took longer than its TTL,
 or it was released at once) is a *float* and may stand in any gap: a search over the sets of floats placed so far,
 which keeps the smallest end for each set. In general the problem is strongly NP-complete, hence the budget.
+
+Readers follow one another in no order: what is said of two grants here is never said of two readers.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from checkers.finding import OutOfBudget
-from checkers.leases import INFINITY, Window
+from checkers.leases import INFINITY, Window, exclude
 
 BUDGET: Final = 300_000
 """Placements tried for one lock before the search is given up; about a second."""
@@ -33,31 +35,41 @@ def in_order(order: Sequence[Window]) -> Iterator[tuple[Window, ...]]:
     soonest = _suffix_minimum([window.latest for window in order])
     active: list[tuple[int, Window]] = []
     chain: list[Window] = []
-    end = 0
+    over = written = 0  # the ends of all grants so far, and of the writers among them
     for place, window in enumerate(order):
         active = [entry for entry in active if entry[0] > soonest[place]]
-        clashes = [earlier for until, earlier in active if until > window.latest]
+        clashes = [e for until, e in active if until > window.latest and exclude(e.grant, window.grant)]
+        end = written if window.grant.shared else over
         for earlier in clashes:
             yield earlier, window
         if not clashes and end > window.latest:
             yield *chain, window
         if clashes or end > window.latest:
             start, chain = window.start, [window]
+            over = written = 0
         else:
             start = max(window.start, end)
-            if end <= window.start:
+            if over <= window.start:
                 chain = []
             chain.append(window)
-        end = window.end(start)
+        over = max(over, window.end(start))
+        if not window.grant.shared:
+            written = over
         active.append((window.end(window.start), window))
 
 
 def in_any_order(all_windows: Sequence[Window], budget: int = BUDGET) -> Iterator[tuple[Window, ...]]:
     """Conflicts of grants whose order is not known; see `in_order`. Raises OutOfBudget, after what is certain.
 
-    A tuple of more than two is a set of grants of which at least one has no place; mostly a smallest one.
+    A tuple of more than two is a set of grants of which at least one has no place; mostly a smallest one. Among
+    readers, floats are not searched for a place but compared with one grant at a time: sound, and not exact.
     """
     forced, floats = _forced_and_floats(all_windows)
+    if any(window.grant.shared for window in all_windows):
+        yield from in_order(forced)
+        loose = {id(window) for window in floats}
+        yield from (pair for pair in by_majority(all_windows) if any(id(window) in loose for window in pair))
+        return
     if not floats:
         yield from in_order(forced)
         return
@@ -245,6 +257,6 @@ def by_majority(all_windows: Sequence[Window]) -> Iterator[tuple[Window, ...]]:
         active = [entry for entry in active if entry[0] > window.latest]
         first = window.end(window.start)
         for _, earlier in active:
-            if first > earlier.latest:
+            if first > earlier.latest and exclude(earlier.grant, window.grant):
                 yield earlier, window
         active.append((first, window))

@@ -1,5 +1,7 @@
 """`token-order`: each grant has a strictly larger fencing token than every grant before it in real time.
 
+Readers that hold together may share a token: nobody is to be fenced off by them but writers.
+
 Source: checkers.md, section 2a. Unknown acquires impose nothing, since nobody knows their tokens.
 """
 
@@ -11,7 +13,7 @@ from typing import Final
 
 from checkers.exercise import counters, lock_unexercised
 from checkers.finding import Finding
-from checkers.leases import Grant
+from checkers.leases import Grant, exclude
 from checkers.narrate import Narrator
 from checkers.verdict import Verdict
 from checkers.view import View
@@ -61,10 +63,10 @@ def _not_larger(grants: Sequence[Grant]) -> Iterator[tuple[Grant, Grant]]:
     done = 0
     for grant in sorted(grants, key=lambda g: g.start):
         while done < len(grants) and grants[done].ret < grant.start:
-            if highest is None or grants[done].token > highest.token:
+            if highest is None or _rank(grants[done]) > _rank(highest):
                 highest = grants[done]
             done += 1
-        if highest is not None and highest.token >= grant.token:
+        if highest is not None and highest.token >= grant.token + (not exclude(highest, grant)):
             yield highest, grant
 
 
@@ -72,5 +74,10 @@ def _repeated(grants: Sequence[Grant]) -> Iterator[tuple[Grant, Grant]]:
     """Same token, where real time does not tell which was first."""
     by_token = sorted(grants, key=lambda g: (g.token, g.ret))
     for one, other in pairwise(by_token):
-        if one.token == other.token and not one.ret < other.start:
+        if one.token == other.token and not one.ret < other.start and exclude(one, other):
             yield one, other
+
+
+def _rank(grant: Grant) -> tuple[int, bool]:
+    """Of those with the largest token a writer, whom readers exclude as well."""
+    return grant.token, not grant.shared

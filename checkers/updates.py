@@ -1,4 +1,4 @@
-"""`no-lost-update`: every acknowledged element of the set workload is in the final list.
+"""`no-lost-update`: every acknowledged element of a list is in the final list.
 
 Each write carries its new element and names, as its base, the last element of the list that it was made from. So
 the lists form a forest, and the final list is one path to its root: an acknowledged write off that path is lost,
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from checkers.claims import matches
 from checkers.exercise import MIN_UPDATES, counters, lock_unexercised, short_of, write_missed
 from checkers.finding import Finding
 from checkers.narrate import Narrator
@@ -18,7 +19,8 @@ from checkers.view import View
 from checkers.wire import FINAL, NONE, F, Outcome
 
 NO_LOST_UPDATE: Final = "no-lost-update"
-WORKLOAD: Final = "set"
+LISTS: Final = ("set", "inventory", "once", "transfer*")
+"""Patterns of the workloads whose cells are lists that are written back with one more element."""
 ACKNOWLEDGED: Final = "acknowledged updates"
 LOST: Final = "lost updates"
 FORKS: Final = "lists that were written back twice"
@@ -38,8 +40,8 @@ def no_lost_update(view: View) -> Verdict:
     One violation for each list from which a surviving write and lost writes branch off, and each such branch:
     its witness is both writes, the reads before them and the final read.
     """
-    if view.facts.workload != WORKLOAD:
-        return Verdict(NO_LOST_UPDATE, True, (), counters(view), unexercised=_not_a_set(view))
+    if not matches(view.facts.workload, LISTS):
+        return Verdict(NO_LOST_UPDATE, True, (), counters(view), unexercised=_not_a_list(view))
     findings: list[Finding] = []
     final = _final_reads(view)
     writes = _writes(view)
@@ -71,12 +73,12 @@ def no_lost_update(view: View) -> Verdict:
 
 def updates_unexercised(view: View) -> str | None:
     """Why a final read now would say nothing yet, or None: for a trial that is still running."""
-    if view.facts.workload != WORKLOAD:
-        return _not_a_set(view)
+    if not matches(view.facts.workload, LISTS):
+        return _not_a_list(view)
     return _stimulus_missing(view, {**counters(view), ACKNOWLEDGED: _acknowledged(view)})
 
 
-def _not_a_set(view: View) -> str:
+def _not_a_list(view: View) -> str:
     return f"the workload {view.facts.workload} keeps no list of updates"
 
 

@@ -71,6 +71,7 @@ RET = 8
 ANSWER = struct.Struct("<qqqqq")
 """At RET: ret, sent, ttl, token, owner."""
 VALUE = 48
+BASE = 56
 SESSION = 64
 ERROR = 76
 OUTCOME = 83

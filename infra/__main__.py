@@ -23,7 +23,7 @@ COMMANDS = {
     "resume": ("infra.commands:resume", "let a paused node go on"),
     "kill": ("infra.commands:kill", "SIGKILL a node"),
     "start": ("infra.commands:start", "start a node that was killed"),
-    "heal": ("infra.commands:heal", "undo everything that was done to links and nodes"),
+    "heal": ("infra.commands:heal", "undo everything that was done, whoever did it"),
     "down": ("infra.commands:down", "remove environments made by hand or left by the dead"),
 }
 """Command -> `module:function` (arguments -> exit status), loaded when it is called, and what help says of it."""

@@ -129,6 +129,14 @@ def movable(client: DockerClient, container: str) -> bool:
     return _place(_inspect(client, container)) is not None
 
 
+def in_image(client: DockerClient, image: str) -> bool:
+    """The same of containers of an image by its name. Raises Failed when it is not here."""
+    try:
+        return LABEL in client.images.get(image).labels
+    except APIError as error:
+        raise Failed(f"image {image}: {error.explanation}") from error
+
+
 def write(client: DockerClient, container: str, skews: Sequence[Skew]) -> None:
     """Set the clock of a container that runs or is down to the sum of these skews; none: to the real time.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -17,11 +18,11 @@ from docker.errors import DockerException
 from requests import RequestException
 
 from infra import client as engine_client
-from infra import machine, nodes, owner, reaper, star
+from infra import frozen, machine, nodes, owner, reaper, star
 from infra.environment import Environment
 from infra.links import Cut
 from infra.machine import Failed, Unknown
-from infra.nodes import Node
+from infra.nodes import POLL, Node
 from infra.star import BACKENDS, GROUPS, STORE
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 BY_HAND: Final = "by-hand"
 """Name of the environment that `up` makes unless told otherwise."""
+
+CLEAN_WITHIN: Final = 5.0
+"""Seconds until all that was healed must look so."""
 
 USUAL: Final = tuple(backend for backend in BACKENDS if backend != "postgres")
 """What `up` boots when no backend is named."""
@@ -99,7 +103,7 @@ def cut(argv: Sequence[str]) -> int:
         if options.one_way and how is Cut.REFUSE:
             parser.error("--one-way goes with --how drop or hold: a connection is refused to both ends")
         (environment.links.block if options.one_way else environment.links.cut)(options.a, options.b, how)
-        _print_faults(environment)
+        print_faults(environment.unclean())
     return 0
 
 
@@ -125,10 +129,19 @@ def start(argv: Sequence[str]) -> int:
 
 def heal(argv: Sequence[str]) -> int:
     """`python -m infra heal`: undo every fault."""
-    parser = arguments("heal", "Undo everything: links, paused and killed nodes; returns when all members serve.")
+    parser = arguments(
+        "heal", "Undo every fault, whoever did it; returns when all members serve. Status 1: something is left."
+    )
     with attached(parser, argv) as (environment, _):
-        environment.heal()
-        _print_faults(environment)
+        try:
+            environment.heal()
+        except Failed as error:
+            raise Failed(f"{error}; if another heal does not help: {_down(environment)}") from error
+        if left := _left(environment):
+            print_faults(left)
+            machine.say(f"not everything is healed; if another heal does not help: {_down(environment)}")
+            return 1
+        print_faults(left)
     return 0
 
 
@@ -146,6 +159,7 @@ def down(argv: Sequence[str]) -> int:
         for one in [_pick(found, options.env)] if options.env else found:
             if options.env or options.all or one.owners == {owner.KEPT}:
                 reaper.remove(client, one.name)
+                frozen.thaw(one.name)
                 print(f"removed {one.name} ({one.things} containers, networks and volumes)")
             else:
                 print(f"left {one.name}, which belongs to {_owner(one)} (--all removes it too)")
@@ -160,10 +174,18 @@ def arguments(command: str, purpose: str) -> argparse.ArgumentParser:
 
 
 @contextlib.contextmanager
-def attached(parser: argparse.ArgumentParser, argv: Sequence[str]) -> Iterator[tuple[Environment, argparse.Namespace]]:
-    """The environment that a command is about: the one named, else that of `up`, else the only one there is."""
+def attached(
+    parser: argparse.ArgumentParser,
+    argv: Sequence[str],
+    check: Callable[[argparse.Namespace], None] = lambda _: None,
+) -> Iterator[tuple[Environment, argparse.Namespace]]:
+    """The environment that a command is about: the one named, else that of `up`, else the only one there is.
+
+    check: what can be said of the options before anything is looked for.
+    """
     parser.add_argument("--env", metavar="NAME", help="which environment, where there are several")
     options = parser.parse_args(argv)
+    check(options)
     with _engine_errors():
         found = reaper.find(engine_client.connect())
         if not found:
@@ -234,7 +256,7 @@ def _print_addresses(environment: Environment) -> None:
             ways = [environment.endpoints_of(node.name, group) for group in star.groups_of(node.name)]
             print(f"  {node.name:<14} {node.version():<8} {past:<22} " + " ".join(f"{way:<21}" for way in ways))
     if "postgres" in environment.clusters:
-        print(f"  postgres       user postgres, password {environment.password}, database fencepost")
+        print(f"  postgres       user postgres, password {environment.password}, database postgres")
     print(f"  {STORE:<14} past the links {environment.store_dsn(None)}")
     for group in GROUPS:
         print(f"  {'':<14} through c{group}     {environment.store_dsn(group)}")
@@ -261,10 +283,21 @@ def _print_status(client: DockerClient, found: reaper.Found) -> None:
     for service in (STORE, "toxiproxy"):
         print(f"  {service:<14} {states.get(service, 'gone')}")
     print(f"  links          {len(environment.links.pairs())} ordered pairs")
-    _print_faults(environment)
+    print_faults(environment.unclean())
 
 
-def _print_faults(environment: Environment) -> None:
-    """Everything that is not as it was at the start: links, nodes, clocks, disks, versions."""
-    faults = environment.unclean()
+def _left(environment: Environment) -> list[str]:
+    """What is not healed, once a moment has passed in which servers find each other."""
+    deadline = time.monotonic() + CLEAN_WITHIN
+    while (left := environment.unclean()) and time.monotonic() < deadline:
+        time.sleep(POLL)
+    return left
+
+
+def _down(environment: Environment) -> str:
+    return f"python -m infra down --env {environment.name} removes it all"
+
+
+def print_faults(faults: Sequence[str]) -> None:
+    """Everything that is not as it was at the start: links, nodes, clocks, disks, versions, processes."""
     print("\n".join(f"  fault          {line}" for line in faults) if faults else "  no faults")

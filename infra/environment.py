@@ -24,11 +24,26 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
 from infra import client as engine_client
-from infra import clocks, compose, images, lifetime, machine, nodes, owner, probes, reaper, slots, star
+from infra import (
+    clocks,
+    compose,
+    frozen,
+    images,
+    lifetime,
+    machine,
+    nodes,
+    owner,
+    probes,
+    reaper,
+    recovery,
+    slots,
+    star,
+)
 from infra.access import OPEN, Access
 from infra.compose import Settings
 from infra.disks import TOOLS, Disks
 from infra.failover import Failover
+from infra.faults.target import MonotonicClock
 from infra.links import Links
 from infra.machine import Failed, Say, Unknown
 from infra.members import replace_member
@@ -208,20 +223,28 @@ class Environment:
         return self._probes["postgres"](*self._reach.past(STORE))
 
     def heal(self) -> None:
-        """Undo every fault, whoever did it: disks, nodes, links, a failover, and wait until all is ready.
+        """Undo every fault, whoever did it: disks, nodes, links, a failover, versions, and wait until all is ready.
 
         In this order, because a node does not start on a full disk, and because Toxiproxy cannot be told anything about
-        a link while it waits for the node at its end.
+        a link while it waits for the node at its end. Raises Failed for what cannot be undone.
         """
+        frozen.thaw(self.name)
         self.disks.clear_all()
         if everybody := self._nodes():
             with ThreadPoolExecutor(max_workers=len(everybody)) as pool:
                 list(pool.map(Node.heal, everybody))
         self.links.heal_all()
+        if self._failover and self._failover.led_away():
+            self._failover.fail_back()  # first: a replica of another version begins with nothing
+        refused = self._give_back()
         if self._failover:
             self._failover.fail_back()
         for cluster in self.clusters.values():
-            cluster.await_ready(revive=True)
+            cluster.await_ready(
+                mend=lambda node, cluster=cluster: recovery.mend(node, cluster, self.links, MonotonicClock())  # type: ignore[misc]
+            )
+        if refused:
+            raise Failed("; ".join(refused))
 
     def logs(self, service: str) -> bytes:
         """What a node, the store or Toxiproxy wrote, with times. Raises Unknown with the list of what there is."""
@@ -240,7 +263,8 @@ class Environment:
             replaced = pool.submit(nodes.replaced, self._client, self.name)
             on_disks = pool.submit(self.disks.active)
             healths = {backend: cluster.all_healths() for backend, cluster in self.clusters.items()}
-        found = links.result() + on_disks.result() + replaced.result()
+        found = links.result() + on_disks.result() + frozen.active(self.name)
+        found += [f"{node} runs {runs}, not {booted}" for node, (runs, booted) in replaced.result().items()]
         for service in ("toxiproxy", STORE, *(node.name for node in self._nodes())):
             if (state := states.result().get(service, "gone")) != "running":
                 found.append(f"{service} is {state}")
@@ -311,6 +335,15 @@ class Environment:
             chosen = {**self._settings.images, star.image_variable(node): image}
             self._settings = replace(self._settings, images=chosen)
             compose.replace(self._settings, node)
+
+    def _give_back(self) -> list[str]:
+        """The versions that everybody was booted with, where they start on the data; else why not, a line each."""
+        booted = {node: image for node, (_, image) in nodes.replaced(self._client, self.name).items()}
+        return [
+            why
+            for cluster in self.clusters.values()
+            for why in recovery.give_back((*cluster.nodes, *cluster.auxiliaries), booted, self.links, MonotonicClock())
+        ]
 
     def _empty(self, node: str) -> None:
         """Remove the data of a node that is down. An etcd's place is taken by a new member on the empty disk."""

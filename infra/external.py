@@ -19,7 +19,7 @@ from typing import Final
 
 import psycopg
 
-from infra import probes, star
+from infra import libpq, probes, star
 from infra.access import Access, BadAccess, variable
 from infra.faults.fault import Need, World
 from infra.hooks import NEEDED, Hooks
@@ -253,16 +253,4 @@ def _postgres(host: str, port: int, access: Access) -> Health | None:
 
 
 def _log_in(host: str, port: int, access: Access) -> psycopg.Connection:
-    return psycopg.connect(
-        host=access.name_of(endpoint(host, port)),
-        hostaddr=socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0],
-        port=port,
-        user=access.user or "postgres",
-        password=access.password or None,
-        dbname="postgres",
-        connect_timeout=int(ANSWERS_WITHIN),
-        sslmode="verify-full" if access.tls else "disable",
-        sslrootcert=access.trusted() if access.tls else None,
-        sslcert=access.cert or None,
-        sslkey=access.key or None,
-    )
+    return psycopg.connect(**libpq.login(endpoint(host, port), access), connect_timeout=int(ANSWERS_WITHIN))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import signal
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Final, NoReturn
 
@@ -20,6 +22,33 @@ def exit_when_asked() -> None:
         for number in SIGNALS:
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, _exit)
+
+
+@contextlib.contextmanager
+def asked_once() -> Iterator[None]:
+    """Within this the first SIGINT, SIGTERM or SIGHUP is SystemExit, so that clean-ups run, and the later ones wait.
+
+    They do so until the process has ended: what is being healed is healed, though somebody is impatient.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked = False
+
+    def once(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if not asked:
+            asked = True
+            _exit(number, frame)
+        os.write(sys.stderr.fileno(), b"fencepost: healing; it ends when that is done\n")
+
+    before = {number: signal.signal(number, once) for number in (signal.SIGINT, *SIGNALS)}
+    try:
+        yield
+    finally:
+        if not asked:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def at_exit(clean_up: Callable[[], None]) -> None:

@@ -6,6 +6,7 @@ starts on an empty disk and is told that the cluster exists (ETCD_INITIAL_CLUSTE
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import time
@@ -44,6 +45,19 @@ def replace_member(others: Sequence[tuple[str, int]], peer: str) -> None:
         if time.monotonic() > deadline:
             raise Failed(f"the member {peer} is not replaced: {'; '.join(trouble)}")
         time.sleep(_TRY_EVERY)
+
+
+def lost_place(others: Sequence[tuple[str, int]], peer: str) -> bool:
+    """Whether the members that answer agree that nobody has ever started under the URL `peer`.
+
+    So it is once the one who was there was removed, be it that a new one was added, until that starts.
+    """
+    told = []
+    for address in others:
+        with contextlib.suppress(OSError, http.client.HTTPException, Failed):
+            told.append(_ask(address, "list")["members"])
+    started = any(peer in member["peerURLs"] and "name" in member for known in told for member in known)
+    return bool(told) and not started
 
 
 def _replace(address: tuple[str, int], peer: str) -> None:

@@ -13,6 +13,7 @@ from infra import clocks, probes, star
 from infra.client import TIMEOUT
 from infra.clocks import Skew
 from infra.compose import BOOTED
+from infra.lastwords import last_words
 from infra.links import BY_HAND, Links
 from infra.machine import Failed
 from infra.probes import Health, Probe
@@ -108,6 +109,10 @@ class Node:
         """Move its clock. Several add up; a paused node's moves when it goes on."""
         self._skews[by] = skew
         self._settle()
+
+    def has_clock(self) -> bool:
+        """Whether its clock can be moved. Raises Failed when its container is gone."""
+        return clocks.movable(self._client, self._container)
 
     def skews(self) -> tuple[Skew, ...]:
         """All that its clock is wrong by."""
@@ -269,23 +274,24 @@ class Cluster:
         """Whether every member serves and follows the same leader, and the auxiliaries do their duty."""
         return probes.whole(self.backend, *self.all_healths())
 
-    def await_ready(self, timeout: float = READY_WITHIN, *, revive: bool = False) -> None:
+    def await_ready(self, timeout: float = READY_WITHIN, *, mend: Callable[[Node], None] | None = None) -> None:
         """Wait until `ready`. Raises Failed, naming who is not, after `timeout` seconds or when a node has ended.
 
-        revive: start who has ended instead.
+        mend: helps a node that does not serve, again and again; then one that has ended is not given up.
         """
         deadline = time.monotonic() + timeout
         while not probes.whole(self.backend, *(told := self.all_healths())):
             everybody = zip((*self.nodes, *self.auxiliaries), (*told[0], *told[1]), strict=True)
             missing = [node for node, health in everybody if not health]
-            if revive:
-                for node in missing:
-                    node.revive()
-            ended = [node.name for node in missing if node.state() == "stopped"]
-            if ended or time.monotonic() > deadline:
-                why = f"{', '.join(ended)} ended" if ended else f"not within {timeout:.0f} s"
+            ended = [node for node in missing if node.state() == "stopped"]
+            if (ended and not mend) or time.monotonic() > deadline:
+                said = [f"{node.name} ended: {last_words(node.logs())}" for node in ended]
+                why = "; ".join(said) or f"not within {timeout:.0f} s"
                 names = ", ".join(node.name for node in missing) or "they do not follow who they should"
                 raise Failed(f"{self.backend} is not ready: {why} (missing: {names}); python -m infra logs says more")
+            if mend:
+                for node in missing:
+                    mend(node)
             time.sleep(POLL)
 
     def versions(self) -> dict[str, str]:
@@ -305,16 +311,16 @@ def states(client: DockerClient, environment: str) -> Mapping[str, State]:
     }
 
 
-def replaced(client: DockerClient, environment: str) -> list[str]:
-    """The nodes that run another image than their backend was booted with: `etcd1 runs IMAGE, not IMAGE`."""
-    found = []
+def replaced(client: DockerClient, environment: str) -> dict[str, tuple[str, str]]:
+    """The nodes that run another image than their backend was booted with: node -> (the one, the other)."""
+    found = {}
     for service, container in sorted(_containers(client, environment).items()):
         booted = container["Labels"].get(BOOTED)
         if booted and container["Image"] != booted:
             # Listed by an id when the name means a newer image by now, so this asks for the name that it was made by.
             image = client.api.inspect_container(container["Id"])["Config"]["Image"]
             if image != booted:
-                found.append(f"{service} runs {image}, not {booted}")
+                found[service] = image, booted
     return found
 
 

@@ -20,7 +20,12 @@ KEPT: Final = "kept"
 
 def this_process() -> str:
     """The label of this process."""
-    return "/".join((_machine(), _boot(), _namespace(), str(os.getpid()), _started(os.getpid())))
+    return label_of(os.getpid())
+
+
+def label_of(pid: int) -> str:
+    """The label of a process that we can see; another one when it has ended."""
+    return "/".join((_machine(), _boot(), _namespace(), str(pid), _started(pid)))
 
 
 def is_dead(label: str) -> bool:

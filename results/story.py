@@ -8,7 +8,7 @@ from typing import Final
 from checkers.claims import Word, heaviest
 from checkers.history import History
 from checkers.judgement import Judgement
-from checkers.wire import FINAL, LATE, NONE, F, Outcome, Reason
+from checkers.wire import FINAL, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
 from results.axis import duration, seconds
 from results.holds import worker_of
 from results.record import LaneRecord, decisive, fault_of
@@ -97,6 +97,8 @@ KINDS: Final[dict[int, str]] = {
     F.SESSION_CLOSE: "close session",
     F.BELIEF: "belief",
     F.LOST: "notice of loss",
+    F.EFFECT: "do job",
+    F.STALL: "stalled by the machine",
 }
 
 
@@ -127,13 +129,17 @@ def what(history: History, row: int) -> str:
     c = history.columns
     f, value, token = int(c["f"][row]), int(c["value"][row]), int(c["token"][row])
     words = KINDS[f]
-    if f == F.WRITE or (f == F.READ and c["outcome"][row] == Outcome.OK):
+    if f in (F.WRITE, F.EFFECT) or (f == F.READ and c["outcome"][row] == Outcome.OK):
         words += f" {value}" if value != NONE else " nothing"
-    if f in (F.WRITE, F.READ) and history.facts.workload == "set" and c["base"][row] != NONE:
+    if f == F.WRITE and c["base"][row] != NONE:
         words += f" (on {int(c['base'][row])})"
     if token != NONE:
         words += f" with token {token}"
     flags = int(c["flags"][row])
+    if flags & SHARED and f in (F.ACQUIRE, F.TRY_ACQUIRE):
+        words += ", beside other readers"
+    if flags & NESTED:
+        words += ", inside its own hold"
     if flags & LATE:
         words += ", sent late on purpose"
     if flags & FINAL:

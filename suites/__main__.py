@@ -1,22 +1,34 @@
-"""`python -m suites`: what there is to run - locks with their claims and hazards, faults, profiles. Starts nothing.
+"""`python -m suites`: what there is to run: suites, locks with their claims and hazards, faults, profiles.
 
-`python -m suites soak` and `python -m suites measure`: see `suites.soak` and `suites.measure`.
+It starts nothing. With the name of a command it does something: `soak`, `measure`, `literature`, `curves`, `mutants`,
+`readme`; each has a --help of its own.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
 from infra.faults.register import FAULTS
-from suites import measure, registry, soak
+from suites import registry
 from suites.profiles import PROFILES
+from suites.readme import summary
 
-COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {"soak": soak.main, "measure": measure.main}
+COMMANDS: Final[Mapping[str, str]] = {
+    "soak": "suites.soak",
+    "measure": "suites.measure",
+    "literature": "suites.reproduce",
+    "curves": "suites.curves",
+    "mutants": "suites.mutants",
+    "readme": "suites.readme",
+}
+"""Command → the module whose `main` does it."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -25,30 +37,59 @@ def main(argv: Sequence[str]) -> int:
         print(f"fencepost: no command {argv[0]!r}; there are {', '.join(COMMANDS)}, or none", file=sys.stderr)
         return 2
     if argv:
-        return COMMANDS[argv[0]](argv[1:])
+        status: int = importlib.import_module(COMMANDS[argv[0]]).main(argv[1:])
+        return status
     console = Console()
-    locks = Table(
-        "lock", "backend", "promises", "under", "store", title="Locks: claims and hazards", title_justify="left"
-    )
-    for name in registry.LOCKS:
+    for table in (_suites(), _locks(), _promises(), _faults(), _profiles()):
+        console.print(table)
+    return 0
+
+
+def _suites() -> Table:
+    table = Table("suite", "question", title="Suites", title_justify="left")
+    for path in sorted(Path(__file__).parent.glob("test_*.py")):
+        question = path.read_text().partition('"""')[2].partition('"""')[0]
+        table.add_row(path.name, question.splitlines()[0])
+    return table
+
+
+def _locks() -> Table:
+    table = Table("family", "lock", "backend", "lanes", "what it is", title="Locks", title_justify="left")
+    for family, name in _named():
+        lock = registry.lock(name)
+        table.add_row(family, name, lock.backend, ", ".join(lock.lanes), summary(lock))
+    return table
+
+
+def _promises() -> Table:
+    table = Table("lock", "promises", "under", "store", title="Claims and hazards", title_justify="left")
+    for _, name in _named():
         lock = registry.lock(name)
         for claim in lock.claims:
-            locks.add_row(name, lock.backend, claim.property, ", ".join(claim.under), ", ".join(claim.stores))
+            table.add_row(name, claim.property, ", ".join(claim.under) or "none", ", ".join(claim.stores))
         for hazard in lock.hazards:
-            under = ", ".join(hazard.under)
-            locks.add_row(
-                name, lock.backend, f"breaks {hazard.property} ({hazard.mechanism})", under, ", ".join(hazard.stores)
-            )
-    console.print(locks)
-    faults = Table("fault", "what it does", title="Faults", title_justify="left")
+            breaks = f"{'breaks' if hazard.certain else 'may break'} {hazard.property} ({hazard.mechanism})"
+            table.add_row(name, breaks, ", ".join(hazard.under), ", ".join(hazard.stores))
+    return table
+
+
+def _faults() -> Table:
+    table = Table("fault", "what it does", title="Faults", title_justify="left")
     for fault in FAULTS.values():
-        faults.add_row(fault.name, fault.summary)
-    console.print(faults)
-    profiles = Table("profile", "faults", title="Profiles", title_justify="left")
+        table.add_row(fault.name, fault.summary)
+    return table
+
+
+def _profiles() -> Table:
+    table = Table("profile", "faults", title="Profiles", title_justify="left")
     for profile in PROFILES.values():
-        profiles.add_row(profile.name, ", ".join(profile.faults or ("all",)))
-    console.print(profiles)
-    return 0
+        table.add_row(profile.name, ", ".join(profile.faults or ("all",)))
+    return table
+
+
+def _named() -> Iterator[tuple[str, str]]:
+    """(family, lock)."""
+    return ((family, name) for family, names in registry.FAMILIES.items() for name in names)
 
 
 if __name__ == "__main__":

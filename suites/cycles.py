@@ -1,34 +1,33 @@
 """One cycle of a plan after the other, each on an environment that the one before left clean, or on a new one.
 
-A cycle is a trial with a lane of every lock of the backend, so that faults on workers find their victims. PostgreSQL,
-which has no lock yet, is hit without workers.
+A cycle is a trial with a few lanes, so that faults on workers find their victims.
 """
 
 from __future__ import annotations
 
+import random
 import tempfile
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from checkers.claims import Word
 from checkers.history import FaultInterval
 from infra.environment import Environment
-from infra.faults.hand import OneProcess
 from infra.faults.plan import Plan
-from infra.faults.runner import Runner
-from infra.faults.target import MonotonicClock, Target
 from infra.machine import Trouble
 from results.record import TrialRecord
 from suites import registry
 from suites.lane import Lane, lanes_of, longest_ttl
-from suites.trial import Trial, Unclean, run_trial
+from suites.profiles import PLAINEST
+from suites.trial import Trial, run_trial
 from suites.workers import ForkServer, TrialBroke
 
-TTL: Final = 1.0
-"""Seconds that faults on workers reckon with where there is no lock."""
+DRAWN: Final = 6
+"""Lanes of a trial of `drawn_on`."""
 STORES: Final = ("fence-writes", "compare-owner")
-"""The store mode of a lane: the first that the lock can have."""
+"""The store modes that are preferred to others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +47,16 @@ class Cycles:
         self._environment: Environment | None = None
         self._servers: dict[str, ForkServer] = {}
 
-    def run(self, plan: Plan) -> Cycle:
-        """Do a plan once. After one that left something, or broke, the next gets a new environment."""
+    def run(self, plan: Plan, lanes: Sequence[Lane] = (), deadline: float = 0.0) -> Cycle:
+        """Do a plan, once if there is no deadline (seconds), else until everything was exercised or it has passed.
+
+        lanes: `lanes_on` the backend if none are given. After a plan that left something, or broke, the next gets a new
+        environment.
+        """
         try:
             environment = self._ready(plan.backend)
-            lanes = lanes_on(plan.backend)
-            return self._trial(plan, environment, lanes) if lanes else _without_workers(plan, environment)
+            lanes = tuple(lanes) or lanes_on(plan.backend)
+            return self._trial(plan, environment, lanes, deadline)
         except (Trouble, TrialBroke) as trouble:
             self._discard()
             return Cycle((), str(trouble))
@@ -71,12 +74,12 @@ class Cycles:
             self._environment.close()
             self._environment = None
 
-    def _trial(self, plan: Plan, environment: Environment, lanes: tuple[Lane, ...]) -> Cycle:
+    def _trial(self, plan: Plan, environment: Environment, lanes: Sequence[Lane], deadline: float) -> Cycle:
         if plan.backend not in self._servers:
             self._servers[plan.backend] = ForkServer([registry.spelling(lane.lock_name) for lane in lanes])
-        trial = Trial(plan.backend, plan.name, plan.seed, lanes, plan=plan)
+        trial = Trial(plan.backend, plan.name, plan.seed, tuple(lanes), plan=plan)
         server, folder = self._servers[plan.backend], Path(self._folder.name)
-        record = run_trial(trial, environment, server, folder, 0.0, lambda _: None)
+        record = run_trial(trial, environment, server, folder, deadline, lambda _: None)
         faults = dict.fromkeys(fault for lane in record.lanes for fault in lane.history.faults)
         wrong = [
             f"{lane.history.facts.lane} {judgement.property}: {judgement.because}"
@@ -94,26 +97,33 @@ class Cycles:
 
 
 def lanes_on(backend: str) -> tuple[Lane, ...]:
-    """A lane of every lock on the backend, the first by name of its workload with one of `STORES`."""
+    """A lane of each of the plainest locks on the backend, with the first of `STORES` that it can have, if with any."""
+    there = [name for name in registry.LOCKS if registry.lock(name).backend == backend]
     found: list[Lane] = []
-    for name in registry.LOCKS:
-        lock = registry.lock(name)
-        if lock.backend == backend:
-            lanes = [lane for lane in lanes_of(name, lock) if lane.not_applicable is None and lane.store in STORES]
-            found.append(min(lanes, key=lambda lane: (lane.workload.name, STORES.index(lane.store))))
+    for name in [name for name in there if name in PLAINEST] or there[:1]:
+        lanes = [lane for lane in lanes_of(name, registry.lock(name)) if lane.not_applicable is None]
+        found.append(min(lanes, key=lambda lane: (_preference(lane.store), lane.workload.name)))
     return tuple(found)
+
+
+def drawn_on(backend: str, seed: int) -> tuple[Lane, ...]:
+    """A lane each, at random, of some locks on the backend that promise anything (not `registry.BY_DESIGN`)."""
+    rng = random.Random(f"{backend}/{seed}")
+    names = [name for family, locks in registry.FAMILIES.items() if family not in registry.BY_DESIGN for name in locks]
+    choices: list[list[Lane]] = []
+    for name in names:
+        lock = registry.lock(name)
+        lanes = [lane for lane in lanes_of(name, lock) if lane.not_applicable is None]
+        if lock.backend == backend and lanes:
+            choices.append(lanes)
+    return tuple(rng.choice(lanes) for lanes in rng.sample(choices, min(DRAWN, len(choices))))
+
+
+def _preference(store: str) -> int:
+    """0 for the store mode that is preferred to all others."""
+    return STORES.index(store) if store in STORES else len(STORES)
 
 
 def ttl_on(backend: str) -> float:
     """Seconds that a fault on workers must outlast there."""
-    lanes = lanes_on(backend)
-    return longest_ttl(lanes) if lanes else TTL
-
-
-def _without_workers(plan: Plan, environment: Environment) -> Cycle:
-    target = Target.of(environment, plan.backend, OneProcess(None, TTL), MonotonicClock())
-    runner = Runner(plan, target)
-    runner.cycle()
-    if unclean := environment.unclean():
-        raise Unclean(f"after the plan: {'; '.join(unclean)}")
-    return Cycle(tuple(FaultInterval(**asdict(record)) for record in runner.records), "")
+    return longest_ttl(lanes_on(backend))

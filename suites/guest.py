@@ -2,7 +2,8 @@
 
 All keys have prefixes of ours (`fencepost:`, `/fencepost`) and names that no other run has. What leases do not end is
 removed after each trial, by the locks that have such things (`suites.lock.Sweeps`). What stays: ZooKeeper's node
-`/fencepost`, and after a SIGKILL of the harness the counters and queues of the one trial that ran.
+`/fencepost`, the empty tables in PostgreSQL's schema `fencepost`, and after a SIGKILL of the harness the counters and
+queues of the one trial that ran.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The keeper: renews what the worker holds, and notices when the client no longer believes that it holds it.
+"""The keeper: renews all that the worker holds, and notices when the client no longer believes that it holds it.
 
 It has two threads, because a renewal may wait for its answer for longer than the lease lasts. The belief of a client
 ends when its lease does by its own clock, however late an answer was, or when the client says so itself (`Believes`).
+The thread that watches the belief does nothing that can wait, so it is the process's sentinel as well.
 """
 
 from __future__ import annotations
@@ -21,14 +22,19 @@ from suites.spec import Process, Spec
 
 _WATCH = 0.02
 """Seconds between looks at the client's belief while it holds."""
+_IDLE = 0.1
+"""Seconds between signs of life while it holds nothing."""
+_STALLED = 0.05
+"""Seconds by which such a sign may be late without being recorded."""
 
 
 class Holding:
-    """What the worker thinks that it holds."""
+    """What the worker thinks that it holds. flags: of its acquire, and of all that is done under it."""
 
-    def __init__(self, grant: Grant, key: int) -> None:
+    def __init__(self, grant: Grant, key: int, flags: int = 0) -> None:
         self.grant = grant
         self.key = key
+        self.flags = flags
         self.expires = grant.expires
         """ns; when the belief ends by the client's own clock, unless a renewal is acknowledged before."""
         self.noticed = math.inf
@@ -44,11 +50,12 @@ class Holding:
 
 
 class Keeper:
-    """Keeps one holding at a time. What a thread of it may not raise is found in `broken`."""
+    """Keeps as many holdings as there are. What a thread of it may not raise is found in `broken`."""
 
     def __init__(self, spec: Spec, client: LockClient, recorder: Recorder, gates: Gates) -> None:
         self.broken: BaseException | None = None
-        self.held: Holding | None = None
+        self.held: tuple[Holding, ...] = ()
+        """In the order in which they were taken. The main thread replaces it, the others read it."""
         self._client = client
         self._recorder = recorder
         self._gates = gates
@@ -69,15 +76,15 @@ class Keeper:
         self._changed.set()
 
     def take(self, holding: Holding) -> None:
-        """From now on this is held."""
-        self.held = holding
+        """From now on this is held too."""
+        self.held = (*self.held, holding)
         self._changed.set()
 
     def let_go(self, holding: Holding, process: Process) -> None:
         """It is about to be released. A belief that has ended unnoticed is noticed now."""
         if not self.believes(holding):
             self.lose(holding, process)
-        self.held = None
+        self.held = tuple(other for other in self.held if other is not holding)
 
     def believes(self, holding: Holding) -> bool:
         """Whether the client thinks, at this moment, that it holds."""
@@ -120,62 +127,75 @@ class Keeper:
         due = time.monotonic() + self._interval
         while not self._closing.wait(max(due - time.monotonic(), 0)):
             was_due, due = due, max(due, time.monotonic() - self._interval) + self._interval
-            holding = self.held
             if isinstance(self._client, Session):
-                self._keep_alive(self._client, holding)
-            elif holding is not None and holding.noticed > was_due:
-                self._renew(holding)
+                self._keep_alive(self._client)
+            elif self._client.renewed:
+                for holding in self.held:
+                    # While one is renewed the next may be released.
+                    if holding in self.held and holding.noticed > was_due:
+                        self._renew(holding)
 
     def _watch(self) -> None:
+        """The sentinel too: it never waits for long, so when it is not heard of for longer, the machine stalled it."""
+        woke = now()
         while not self._closing.is_set():
-            holding = self.held
-            if holding is None or holding.over:
-                self._changed.wait()
-                self._changed.clear()
-            elif not self.believes(holding):
-                self.lose(holding, self._process)
-            else:
-                self._changed.wait(min(_WATCH, max(holding.expires - now(), 0) / 1e9))
-                self._changed.clear()
+            held = [holding for holding in self.held if not holding.over]
+            for holding in held:
+                if not self.believes(holding):
+                    self.lose(holding, self._process)
+            due = min((holding.expires for holding in held if not holding.over), default=None)
+            pause = _IDLE if due is None else min(_WATCH, max(due - now(), 0) / 1e9)
+            self._changed.wait(pause)
+            self._changed.clear()
+            before, woke = woke, now()
+            if woke - before > (pause + _STALLED) * 1e9:
+                self._recorder.ok(self._recorder.invoke(F.STALL, self._process.number, since=before))
 
     def _renew(self, holding: Holding) -> None:
         grant = holding.grant
         self._reach_gate(holding)
         row = self._recorder.invoke(
-            F.RENEW, self._process.number, holding.key, owner=grant.owner, token=grant.token, session=grant.session
+            F.RENEW,
+            self._process.number,
+            holding.key,
+            owner=grant.owner,
+            token=grant.token,
+            session=grant.session,
+            flags=holding.flags,
         )
         asked = now()
         if self._send(row, lambda: self._client.renew(grant), holding):
             holding.expires = max(holding.expires, asked + grant.expires - grant.sent)
 
-    def _keep_alive(self, client: Session, holding: Holding | None) -> None:
-        if holding is not None and holding.grant.session != client.session:
-            holding = None
-        self._reach_gate(holding)
+    def _keep_alive(self, client: Session) -> None:
+        held = [holding for holding in self.held if holding.grant.session == client.session]
+        self._reach_gate(next((holding for holding in held if not holding.over), None))
         session = client.session
         if session == 0:
             return
         row = self._recorder.invoke(F.KEEP_ALIVE, self._process.number, session=session)
         asked = now()
-        held = holding if holding is not None and holding.grant.session == session else None
-        if self._send(row, client.keep_alive, held) and held is not None:
-            held.expires = max(held.expires, asked + held.grant.ttl)
+        held = [holding for holding in held if holding.grant.session == session]
+        if self._send(row, client.keep_alive, *held):
+            for holding in held:
+                holding.expires = max(holding.expires, asked + holding.grant.ttl)
 
     def _reach_gate(self, holding: Holding | None) -> None:
         """Nobody is caught there who holds nothing: a session is kept alive between two grants as well."""
-        if holding is None or holding.over or holding is not self.held:
+        if holding is None or holding.over or holding not in self.held:
             self._gates.reach(Gate.IN_RENEWAL, 0, wire.NONE, self._process.number)
         else:
             self._gates.reach(Gate.IN_RENEWAL, holding.grant.owner, holding.key, self._process.number)
 
-    def _send(self, row: int, request: Callable[[], None], holding: Holding | None) -> bool:
+    def _send(self, row: int, request: Callable[[], None], *held: Holding) -> bool:
         """Whether it was acknowledged. An answer that it is over ends the belief in what is held."""
         try:
             request()
         except Refused as refusal:
             self._recorder.fail(row, refusal.reason, str(refusal))
-            if holding is not None and refusal.reason is Reason.NOT_OWNER:
-                self.lose(holding, self._process)
+            if refusal.reason is Reason.NOT_OWNER:
+                for holding in held:
+                    self.lose(holding, self._process)
         except Indeterminate as unknown:
             self._recorder.info(row, str(unknown))
             self._process.crashed()

@@ -7,19 +7,49 @@ from dataclasses import dataclass
 from typing import Final
 
 from checkers.check import PROPERTIES
-from checkers.claims import ANY, NO_FAULT, matches
+from checkers.claims import ANY, NO_FAULT, Claim, Hazard, matches
 from infra.faults.register import FAULTS
+from suites import registry
 from suites.lock import LockClient
+from suites.spec import GUARDED
 from suites.workload import Workload
+from suites.workloads.inventory import Inventory
+from suites.workloads.leader import Leader
+from suites.workloads.nested import Nested
+from suites.workloads.once import Once
 from suites.workloads.register import Register
 from suites.workloads.set import Set
+from suites.workloads.share import Share
+from suites.workloads.transfer import Backoff, Opposite, Transfer
+from suites.workloads.work import Work
 
-WORKLOADS: Final[tuple[type[Workload], ...]] = (Register, Set)
+WORKLOADS: Final[tuple[type[Workload], ...]] = (
+    Register,
+    Set,
+    Work,
+    Once,
+    Inventory,
+    Leader,
+    Transfer,
+    Opposite,
+    Backoff,
+    Share,
+    Nested,
+)
 
 FENCES: Final = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes")
 STORES: Final[Mapping[str, tuple[str, ...]]] = {
-    "register": ("unfenced", *FENCES, "compare-owner"),
-    "set": ("unfenced", "fence-writes", "fence-reads-and-writes", "compare-owner"),
+    "register": ("unfenced", *FENCES, "compare-owner", GUARDED),
+    "set": ("unfenced", "fence-writes", "fence-reads-and-writes", "compare-owner", "compare-and-set", GUARDED),
+    "work": ("unfenced",),
+    "once": ("unfenced", "idempotency-key"),
+    "inventory": ("unfenced", "fence-reads-and-writes", "compare-owner", "compare-and-set"),
+    "leader": ("unfenced", "fence-writes"),
+    "transfer": ("unfenced",),
+    "transfer-opposite": ("unfenced",),
+    "transfer-backoff": ("unfenced",),
+    "share": ("unfenced", "fence-writes"),
+    "nested": ("unfenced",),
 }
 """Store modes in which each workload can run; a lock says in which of these lanes it is tried."""
 
@@ -31,10 +61,13 @@ HANGS: Final = ("stall-holder", "long-call")
 RENEWALS: Final = (*HANGS, "stall-renewal", "freeze-in-renewal", "freeze-holder")
 """Faults under which somebody certainly renews, and some of them when it is too late."""
 
+OF_ONE_PERMIT: Final = ("owner-release", "crash-release", "honest-belief")
+"""Properties that need somebody who got what another had: of several permits nobody can tell which was given on."""
+
 UNDER: Final[Mapping[str, tuple[str, ...]]] = {
-    "crash-release": (*CRASHES, *HANGS),
+    "crash-release": (*CRASHES, *HANGS),  # of the hung only where something is said of them
     "honest-renewal": RENEWALS,
-    "owner-release": ("freeze-*", "late-write", "clock-*", "stall-renewal", "kill-renewal"),
+    "owner-release": ("freeze-*", "late-write"),
     "recovery": (ANY,),
 }
 """Property → patterns of the faults without which nothing can stress it."""
@@ -66,7 +99,7 @@ class Lane:
             **dict.fromkeys(exclusion, lock.excludes),
             "token-order": lock.excludes and lock.tokens,
             "fifo": lock.fair,
-            "herd-free": hasattr(lock, "wakes"),
+            "herd-free": hasattr(lock, "wakes") and self._said("herd-free"),
             "sharing": hasattr(lock, "acquire_shared") and self.workload.readers > 0,
             "reentrancy": lock.reentrant and self.workload.nests,
             "owner-release": self._said("owner-release"),
@@ -80,14 +113,28 @@ class Lane:
         """Whether the property can be stressed under these faults.
 
         Without a fence nobody writes late on purpose: only a holder that does not know that its lock is gone makes a
-        stale write (`LOCK_GONE`).
+        stale write (`LOCK_GONE`). What the lock service itself guards does not go to the store.
         """
-        if property not in self.properties:
+        if property not in self.properties or (self.lock.permits > 1 and property in OF_ONE_PERMIT):
             return False
         done = [fault for fault in faults if fault != NO_FAULT]
         if property == "fenced-store" and self.store == "unfenced":
             return any(fault in FAULTS and FAULTS[fault].kind in LOCK_GONE for fault in done)
+        if self.store == GUARDED and property in self.workload.properties and any(map(_hits_the_store, done)):
+            return False
+        if property == "crash-release" and any(matches(fault, HANGS) for fault in done):
+            return self._covers(property, faults)
         return property not in UNDER or any(matches(fault, UNDER[property]) for fault in done)
+
+    def must_show(self, faults: Sequence[str]) -> bool:
+        """Whether it is a positive control under these faults: a hazard that is certain, of a property that it asks."""
+        return any(
+            hazard.certain
+            and hazard.covers(hazard.property, faults, self.store, self.workload.name)
+            and any(matches(fault, hazard.under) for fault in faults)
+            and self.asks(hazard.property, faults)
+            for hazard in self.lock.hazards
+        )
 
     @property
     def not_applicable(self) -> str | None:
@@ -96,21 +143,43 @@ class Lane:
             return f"{self.lock_name} has no fencing token"
         return None
 
+    def _covers(self, property: str, faults: Sequence[str]) -> bool:
+        """Whether the lock says something about it under these faults."""
+        said: tuple[Claim | Hazard, ...] = (*self.lock.claims, *self.lock.hazards)
+        return any(one.covers(property, faults, self.store, self.workload.name) for one in said)
+
     def _said(self, property: str) -> bool:
         """Whether the lock says anything about it, or nothing about anything."""
         said = {claim.property for claim in self.lock.claims} | {hazard.property for hazard in self.lock.hazards}
         return property in said or not said
 
 
+def _hits_the_store(fault: str) -> bool:
+    return fault in FAULTS and "store-link" in FAULTS[fault].needs
+
+
 def lanes_of(lock_name: str, lock: type[LockClient]) -> Iterator[Lane]:
     """Every lane in which a lock is tried, those that are not applicable included."""
     for workload in WORKLOADS:
+        if (workload.readers and not hasattr(lock, "acquire_shared")) or (workload.nests and not lock.reentrant):
+            continue
         for store in STORES[workload.name]:
             if not matches(f"{workload.name}/{store}", lock.lanes):
                 continue
             if store == "compare-owner" and lock.tokens:
                 continue  # the substitute for locks without tokens
+            if store == GUARDED and not all(hasattr(lock, verb) for verb in ("read", "write", "final")):
+                continue
             yield Lane(lock_name, lock, workload, store)
+
+
+def lane_named(name: str) -> Lane:
+    """A lane by its name, whether the lock is tried in it by itself or not. Raises UnknownLock, or KeyError."""
+    lock_name, workload, store = name.rsplit("/", 2)
+    by_name = {one.name: one for one in WORKLOADS}
+    if store not in STORES[workload]:
+        raise KeyError(store)
+    return Lane(lock_name, registry.lock(lock_name), by_name[workload], store)
 
 
 def longest_ttl(lanes: Sequence[Lane]) -> float:

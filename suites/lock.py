@@ -78,8 +78,9 @@ class Declarations:
     min_ttl   the shortest TTL worth asking for. The suite uses it, since waiting for TTLs costs time.
     bounds    property → within which it holds: recovery (from the heal of any fault until some client gets the lock
               again), crash-release (beyond the TTL of a dead holder), honest-belief (how long the client may believe
-              what the server has given away), fail-fast (how much longer than its timeout a call may take). What is
-              missing is not promised, and not asked.
+              what the server has given away), fail-fast (how much longer than its timeout a call may take),
+              independence (how long a wait for a lock may take that nobody else holds or asks for). What is missing is
+              not promised, and not asked.
     via       the auxiliary node that its clients go through instead of the backend's own (`infra.star`), "" for none.
     lanes     patterns of `workload/store mode`: in which lanes it is tried.
     excludes  whether it is a lock at all: some are tried for comparison that exclude nobody.
@@ -99,7 +100,7 @@ class Declarations:
     min_ttl: ClassVar[float] = 2.0
     bounds: ClassVar[Mapping[str, float]] = {}
     via: ClassVar[str] = ""
-    lanes: ClassVar[tuple[str, ...]] = ("register/*", "set/*")
+    lanes: ClassVar[tuple[str, ...]] = ("register/*", "set/unfenced", "set/fence-*", "set/compare-owner", "set/guarded")
     excludes: ClassVar[bool] = True
     permits: ClassVar[int] = 1
     reentrant: ClassVar[bool] = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,13 +17,16 @@ from infra.faults.plan import BadPlan, Plan, fault_names
 from infra.faults.plan import parse as parse_plan
 from infra.faults.register import FAULTS, NO_FAULT
 from infra.hooks import Hooks
+from infra.spelling import instead
 from results.record import NotRun
 from suites import registry
 from suites.lane import Lane, lanes_of
 from suites.lock import admitted
-from suites.profiles import PROFILES, Profile
+from suites.profiles import PLAINEST, PROFILES, Profile
 
 EVERY_FAULT: Final = (NO_FAULT, *FAULTS)
+LANES: Final = 16
+"""In one trial, as a rule: more workers than theirs would wait for each other on two cores."""
 RESULTS: Final = Path(__file__).resolve().parent.parent / "results" / "runs"
 
 
@@ -53,6 +57,7 @@ class Asked:
     worlds  backend -> what can be done to it, where that is not everything.
     targets clusters that exist already, by backend; if there are any, nothing else is touched.
     hooks   what can be done to their nodes.
+    named   whether locks or faults were asked for by name: then the profile leaves nothing out.
     """
 
     lanes: tuple[Lane, ...]
@@ -65,6 +70,7 @@ class Asked:
     worlds: Mapping[str, World] = field(default_factory=dict)
     targets: Mapping[str, External] = field(default_factory=dict)
     hooks: Hooks = field(default_factory=Hooks)
+    named: bool = False
 
     @property
     def backends(self) -> tuple[str, ...]:
@@ -82,8 +88,15 @@ class Asked:
             Case(lane, property, fault, self.not_applicable(lane, fault))
             for fault in self.faults
             for lane in self.lanes
-            if lane.asks(property, self.fault_names(fault))
+            if lane.asks(property, self.fault_names(fault)) and self.tries(lane, fault)
         ]
+
+    def tries(self, lane: Lane, column: str) -> bool:
+        """Whether the lane is tried under it: the profile leaves out what says little."""
+        every = self.profile.every
+        if self.named or every is None or column in every or lane.lock_name in PLAINEST:
+            return True
+        return self.profile.controls and lane.must_show(self.fault_names(column))
 
     def fault_names(self, column: str) -> tuple[str, ...]:
         """The faults of a column, each once."""
@@ -93,6 +106,8 @@ class Asked:
         """Why the case cannot be asked, or None."""
         if lane.not_applicable is not None:
             return lane.not_applicable
+        if lane.lock.via and lane.backend in self.targets:
+            return f"the target has no {lane.lock.via}"
         plan = self.plans.get(fault)
         if plan is not None and plan.backend != lane.backend:
             return f"the plan is for {plan.backend}"
@@ -115,14 +130,28 @@ class Asked:
             )
             for fault in self.faults
             for lane in self.lanes
-            if (because := self.not_applicable(lane, fault)) is not None
+            if self.tries(lane, fault) and (because := self.not_applicable(lane, fault)) is not None
         ]
 
     def runnable(self, backend: str, fault: str) -> tuple[Lane, ...]:
-        """The lanes of one trial."""
+        """The lanes that are tried together, as far as they fit into one trial."""
         return tuple(
-            lane for lane in self.lanes if lane.backend == backend and self.not_applicable(lane, fault) is None
+            lane
+            for lane in self.lanes
+            if lane.backend == backend and self.tries(lane, fault) and self.not_applicable(lane, fault) is None
         )
+
+    def parts(self, backend: str, fault: str) -> tuple[tuple[Lane, ...], ...]:
+        """The lanes of each trial, all of one lock in one: where there is room first."""
+        parts: list[list[Lane]] = []
+        for _, of_lock in itertools.groupby(self.runnable(backend, fault), lambda lane: lane.lock_name):
+            some = list(of_lock)
+            room = next((part for part in parts if len(part) + len(some) <= LANES), None)
+            if room is None:
+                parts.append(some)
+            else:
+                room += some
+        return tuple(map(tuple, parts))
 
 
 def add_options(parser: Any) -> None:
@@ -216,6 +245,7 @@ def parse(option: Any) -> Asked:
         worlds=dict.fromkeys(targets, external.world(commands)),
         targets=targets,
         hooks=commands,
+        named=bool(option.lock or option.faults or plans),
     )
 
 
@@ -241,12 +271,14 @@ def _faults(lists: Sequence[str]) -> tuple[str, ...]:
     columns = [name.strip() for text in lists for name in text.split(",")]
     for column in columns:
         names = fault_names(column)
+        if "" in names:
+            expected = f"expected NAME, NAME,NAME or NAME+NAME; there are {', '.join(EVERY_FAULT)}"
+            raise BadOption(f"--faults {column!r}: {expected}")
         for name in names:
-            _one(name, dict.fromkeys(EVERY_FAULT if len(names) == 1 else FAULTS), "fault")
+            if name not in (known := EVERY_FAULT if len(names) == 1 else tuple(FAULTS)):
+                raise BadOption(f"unknown fault {name!r}; {instead(name, known)}")
         if len(set(names)) < len(names):
             raise BadOption(f"--faults {column}: a fault cannot overlap itself")
-    if lists and not any(columns):
-        raise BadOption(f"--faults names no fault; there are: {', '.join(EVERY_FAULT)}")
     return tuple(dict.fromkeys(columns))
 
 

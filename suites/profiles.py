@@ -1,4 +1,8 @@
-"""Profiles: how much is tried, from a smoke test to the whole product."""
+"""Profiles: how much is tried, from a smoke test to the whole product.
+
+Faults on links and servers hit what locks of one service have in common, so a profile need not try every lock under
+each of them: the plainest lock of each service stands for the others, which are tried where they must break.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,20 @@ class Profile:
     """How much of the product is run.
 
     faults    names in the register of faults, None for all.
+    every     those under which every lane is tried, None for all; under the others those of `PLAINEST`.
+    controls  whether lanes are tried under the others as well that a hazard must show in.
     deadline  seconds after which a trial goes on no longer.
     """
 
     name: str
     faults: tuple[str, ...] | None
+    every: tuple[str, ...] | None
+    controls: bool
     deadline: float
+
+
+PLAINEST: Final = ("redis", "redlock", "zookeeper", "etcd")
+"""Locks that are tried under all faults of a profile."""
 
 
 SMOKE: Final = ("none", "freeze-holder", "late-write", "isolate-leader-drop", "kill-server")
@@ -48,17 +60,32 @@ DEFAULT: Final = (
     "freeze-holder",
     "late-write",
     "stall-holder",
+    "long-call",
     "kill-holder",
     "stall-renewal",
     "promote-replica",
+    "change-leader",
+    "terminate-backends",
 )
 """Those that say most about a lock, in the order of the register."""
+
+OF_EACH_KIND: Final = (
+    "none",
+    "cut-client-drop",
+    "delayed-write",
+    "kill-server",
+    "freeze-holder",
+    "kill-holder",
+    "promote-replica",
+    "change-leader",
+    "terminate-backends",
+)
 
 PROFILES: Final = {
     profile.name: profile
     for profile in (
-        Profile("smoke", SMOKE, 60),
-        Profile("default", DEFAULT, 60),
-        Profile("nightly", None, 60),
+        Profile("smoke", SMOKE, every=("none",), controls=False, deadline=60),
+        Profile("default", DEFAULT, every=OF_EACH_KIND, controls=True, deadline=60),
+        Profile("nightly", None, every=None, controls=True, deadline=60),
     )
 }

@@ -80,9 +80,17 @@ class Recorder:
             wire.WORD.pack_into(self.page, at + wire.VALUE, value)
         self._end(at, ret, Outcome.OK, Reason.NONE, "")
 
-    def granted(self, at: int, sent: int, ttl: int, token: int | None, owner: int, session: int) -> int:
+    def woken(self, at: int, times: int) -> None:
+        """How often the client was woken during an acquire that is about to be completed."""
+        wire.WORD.pack_into(self.page, at + wire.VALUE, times)
+
+    def granted(
+        self, at: int, sent: int, ttl: int, token: int | None, owner: int, session: int, queued: int = 0
+    ) -> int:
         """An acquire succeeded: what the grant says. Returns the time of its return."""
         ret = monotonic_ns()
+        if queued:
+            wire.WORD.pack_into(self.page, at + wire.BASE, queued)
         wire.ANSWER.pack_into(self.page, at + wire.RET, ret, sent, ttl, NONE if token is None else token, owner)
         wire.WORD.pack_into(self.page, at + wire.SESSION, session)
         self.page[at + wire.OUTCOME] = Outcome.OK

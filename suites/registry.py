@@ -17,15 +17,66 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
     "Redis": {
         "redis": "suites.locks.redis_single:RedisLock",
         "redlock": "suites.locks.redlock:Redlock",
+        "redis-watchdog": "suites.locks.redis_watchdog:RedisWatchdog",
+        "redis-fair": "suites.locks.redis_fair:RedisFair",
+        "redis-wait": "suites.locks.redis_wait:RedisWait",
+        "redis-rw": "suites.locks.redis_rw:RedisReadWrite",
+        "redis-semaphore": "suites.locks.redis_semaphore:RedisSemaphore",
+        "redis-reentrant": "suites.locks.redis_reentrant:RedisReentrant",
+        "redlock-3": "suites.locks.redlock_three:RedlockOfThree",
+        "redlock-unchecked": "suites.locks.redlock_unchecked:RedlockUnchecked",
+        "redlock-delayed-restart": "suites.locks.redlock_delayed:RedlockDelayedRestart",
     },
     "ZooKeeper": {
         "zookeeper": "suites.locks.zookeeper:ZooKeeperLock",
+        "kazoo-lock": "suites.locks.kazoo_lock:KazooLock",
+        "zookeeper-rw": "suites.locks.zookeeper_rw:ZooKeeperReadWrite",
+        "zookeeper-semaphore": "suites.locks.zookeeper_semaphore:ZooKeeperSemaphore",
+        "zookeeper-reentrant": "suites.locks.zookeeper_reentrant:ZooKeeperReentrant",
     },
     "etcd": {
         "etcd": "suites.locks.etcd:EtcdLock",
+        "etcd-key": "suites.locks.etcd_key:EtcdKey",
+        "etcd-v3lock": "suites.locks.etcd_v3lock:EtcdV3Lock",
+        "etcd-v3lock-checked": "suites.locks.etcd_v3lock:EtcdV3LockChecked",
+        "etcd-keepalive-dies": "suites.locks.etcd_keepalive_dies:EtcdKeepaliveDies",
+        "etcd-rw": "suites.locks.etcd_rw:EtcdReadWrite",
+        "etcd-semaphore": "suites.locks.etcd_semaphore:EtcdSemaphore",
+        "etcd-reentrant": "suites.locks.etcd_reentrant:EtcdReentrant",
+    },
+    "PostgreSQL": {
+        "postgres-session": "suites.locks.postgres_advisory:AdvisoryLock",
+        "postgres-xact": "suites.locks.postgres_xact:TransactionLock",
+        "postgres-bouncer": "suites.locks.postgres_bouncer:BouncerLock",
+        "postgres-lease": "suites.locks.postgres_lease:LeaseLock",
+        "postgres-hashtext": "suites.locks.postgres_hashtext:HashtextLock",
+        "postgres-rw": "suites.locks.postgres_rw:ReadWriteLock",
+        "postgres-semaphore": "suites.locks.postgres_semaphore:SemaphoreLock",
+        "postgres-reentrant": "suites.locks.postgres_reentrant:ReentrantLock",
+    },
+    "Anti-patterns": {
+        "setnx-no-ttl": "suites.locks.antipatterns.setnx_no_ttl:SetnxNoTtl",
+        "get-then-del": "suites.locks.antipatterns.get_then_del:GetThenDel",
+        "unconditional-del": "suites.locks.antipatterns.unconditional_del:UnconditionalDel",
+        "renew-anyones": "suites.locks.antipatterns.renew_anyones:RenewAnyones",
+        "ignored-result": "suites.locks.antipatterns.ignored_result:IgnoredResult",
+        "row-without-expiry": "suites.locks.antipatterns.row_without_expiry:RowWithoutExpiry",
+        "lockfile": "suites.locks.antipatterns.lockfile:LockFile",
+        "long-call": "suites.locks.antipatterns.long_call:LongCall",
+        "ttl-too-short": "suites.locks.antipatterns.ttl_too_short:TtlTooShort",
+        "goes-ahead": "suites.locks.antipatterns.goes_ahead:GoesAhead",
+        "client-clock-token": "suites.locks.antipatterns.client_clock_token:ClientClockToken",
+        "zookeeper-parent-watch": "suites.locks.antipatterns.zookeeper_parent_watch:ZooKeeperParentWatch",
+    },
+    "Without a lock": {
+        "no-lock": "suites.locks.without.no_lock:NoLock",
+        "single-writer": "suites.locks.without.single_writer:SingleWriter",
     },
 }
 """Family → name → ``module:Class``. Nothing is imported before it is asked for: each needs its own client library."""
+
+BY_DESIGN: Final = ("Anti-patterns", "Without a lock")
+"""Families whose members do not exclude, or worse, whatever the fault."""
 
 LOCKS: Final[Mapping[str, str]] = {name: where for locks in FAMILIES.values() for name, where in locks.items()}
 

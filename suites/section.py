@@ -7,27 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from checkers import wire
-from checkers.wire import LATE, F, Gate, Reason
-from infra.store import Mode, Store, StoreError, Unavailable
+from checkers.wire import LATE, NESTED, SHARED, F, Gate, Reason
+from infra.store import Mode, StoreError, Unavailable
 from suites.keeper import Holding
-from suites.lock import Indeterminate
-from suites.spec import Spec
 from suites.workload import Stopped
 
 if TYPE_CHECKING:
     from suites.worker import Worker
-
-
-def connect(spec: Spec) -> Store:
-    """The worker's connection to the store. Raises Indeterminate where it cannot be had now."""
-    try:
-        return Store.open(spec.store_dsn, Mode(spec.store_mode), timeout=spec.store_timeout)
-    except StoreError as error:
-        raise Indeterminate(str(error)) from error
 
 
 class Section:
@@ -36,6 +26,9 @@ class Section:
     def __init__(self, worker: Worker, holding: Holding) -> None:
         self.rng = worker.rng
         self.pace = worker.spec.pace
+        self.ttl = worker.spec.ttl
+        self.patience = worker.spec.acquire_timeout
+        self.shared = bool(holding.flags & SHARED)
         self.writes_per_grant = 1 if worker.spec.store_mode == Mode.FENCE_WRITES_STRICT else None
         self._worker = worker
         self._holding = holding
@@ -44,10 +37,9 @@ class Section:
 
     def read(self) -> tuple[int, Sequence[int]]:
         self._must_believe()
-        grant = self._holding.grant
         row = self._invoke(F.READ)
         try:
-            answer = self._worker.store.read(self._key, grant.token, grant.owner)
+            answer = self._worker.cells.read(self._key, self._holding.grant)
         except StoreError as error:
             self._unanswered(row, error)
         if answer is None:
@@ -56,10 +48,51 @@ class Section:
         return answer.value, answer.elements
 
     def write(self, *, base: int | None = None, elements: Sequence[int] | None = None) -> int:
+        self.check()
+        return self._write(base, elements, 0)
+
+    def effect(self, job: int) -> bool:
+        self.check()
+        try:
+            if not self._worker.cells.claim(self._key, job):
+                return False
+        except Unavailable:
+            raise Stopped from None
+        except StoreError:
+            self._holding.spoiled = True
+            raise Stopped from None
+        self._recorder.ok(self._invoke(F.EFFECT, job))
+        return True
+
+    def check(self) -> None:
         self._must_believe()
         # After the look at the clock and before the request is sent: no client can close this gap.
         self._worker.reach(Gate.BETWEEN_READ_AND_WRITE, self._holding)
-        return self._write(base, elements, 0)
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[None]:
+        """A try: who holds need not wait. Its rows name the grant that is held."""
+        self._must_believe()
+        outer = self._holding
+        inner = self._worker.acquire(outer.key, 0, outer.flags | NESTED, outer)
+        if inner is None:
+            raise Stopped
+        try:
+            yield
+        finally:
+            refused = self._worker.release(inner)
+        if refused is Reason.NOT_OWNER:
+            self._worker.keeper.lose(outer, self._worker.process)
+            raise Stopped
+
+    @contextlib.contextmanager
+    def also(self, timeout: float) -> Iterator[Section]:
+        self._must_believe()
+        holding = self._worker.acquire((self._holding.key + 1) % len(self._worker.spec.keys), timeout)
+        if holding is None:
+            raise Stopped
+        with self._worker.inside(holding) as section:
+            yield section
 
     def write_late(self) -> None:
         """A deliberate write after the release, to be refused if the store has seen a later grant.
@@ -81,12 +114,11 @@ class Section:
             raise Stopped
 
     def _write(self, base: int | None, elements: Sequence[int] | None, flags: int) -> int:
-        grant = self._holding.grant
         value = next(self._worker.values)
         row = self._invoke(F.WRITE, value, wire.NONE if base is None else base, flags)
         contents = None if elements is None else [*elements, value]
         try:
-            accepted = self._worker.store.write(self._key, value, grant.token, grant.owner, contents)
+            accepted = self._worker.cells.write(self._key, self._holding.grant, value, base, contents)
         except StoreError as error:
             self._unanswered(row, error)
         if not accepted:
@@ -104,7 +136,7 @@ class Section:
             token=holding.grant.token,
             value=value,
             base=base,
-            flags=flags,
+            flags=holding.flags | flags,
         )
 
     def _refused(self, row: int, reason: Reason, error: str = "") -> NoReturn:

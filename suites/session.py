@@ -18,6 +18,7 @@ from infra.machine import Trouble
 from results.record import TrialRecord
 from results.run import Run
 from suites import guest, registry
+from suites.lane import Lane
 from suites.options import Asked, Case
 from suites.trial import Trial, about, run_trial
 from suites.workers import ForkServer, TrialBroke
@@ -61,23 +62,29 @@ class Session:
         self._say = say
         self._environment: Environment | None = None
         self._servers: dict[str, ForkServer] = {}
-        self._answers: dict[tuple[str, str], dict[tuple[str, str], list[Answer]]] = {}
-        self._failures: dict[tuple[str, str], str] = {}
+        self._parts: dict[tuple[str, str], tuple[tuple[Lane, ...], ...]] = {}
+        self._answers: dict[tuple[str, str, int], dict[tuple[str, str], list[Answer]]] = {}
+        self._failures: dict[tuple[str, str, int], str] = {}
         self._recordings = tempfile.TemporaryDirectory(prefix="fencepost-")
 
     def answer(self, case: Case) -> Answer:
         """Runs the trial behind the case, if it has not run yet. Raises what made the trial impossible."""
         column = (case.lane.backend, case.fault)
-        if column in self._failures:
-            raise TrialFailed(f"its trial failed: {self._failures[column]}")
-        if column not in self._answers:
+        if column not in self._parts:
+            self._parts[column] = self._asked.parts(*column)
+        parts = self._parts[column]
+        part = next(number for number, lanes in enumerate(parts, 1) if case.lane in lanes)
+        trial = (*column, part)
+        if trial in self._failures:
+            raise TrialFailed(f"its trial failed: {self._failures[trial]}")
+        if trial not in self._answers:
             try:
-                self._answers[column] = self._try(*column)
-            except Exception as error:  # whatever it is, it would be the same for every case of the column
-                self._failures[column] = self._asked.masked(_in_a_line(error))
+                self._answers[trial] = self._try(*trial, parts[part - 1])
+            except Exception as error:  # whatever it is, it would be the same for every case of the trial
+                self._failures[trial] = self._asked.masked(_in_a_line(error))
                 self._discard_environment()
                 raise
-        return decisive(self._answers[column][case.lane.name, case.property_id])
+        return decisive(self._answers[trial][case.lane.name, case.property_id])
 
     def close(self) -> None:
         """End workers, environment and recordings."""
@@ -93,15 +100,15 @@ class Session:
             self._environment.close()
             self._environment = None
 
-    def _try(self, backend: str, fault: str) -> dict[tuple[str, str], list[Answer]]:
+    def _try(self, backend: str, fault: str, part: int, lanes: tuple[Lane, ...]) -> dict[tuple[str, str], list[Answer]]:
         """Run a trial, and again with the next seed for lanes whose positive control did not fire."""
         answers: dict[tuple[str, str], list[Answer]] = {}
-        lanes = self._asked.runnable(backend, fault)
         trial = Trial(
             backend,
             fault,
             self._asked.seed,
             lanes,
+            part,
             version=self._asked.versions.get(backend),
             plan=self._asked.plans.get(fault),
         )
@@ -121,13 +128,16 @@ class Session:
 
     def _run_one(self, trial: Trial) -> tuple[Path, dict[tuple[str, str], Judgement]]:
         environment = self._ready(trial.backend)
-        self._say(f"{trial.backend:<10} {trial.column:<22} seed {trial.seed}: {len(trial.lanes)} lanes")
+        title = f"{trial.backend:<10} {trial.column:<22} seed {trial.seed}" + (
+            f", part {trial.part}" if trial.part > 1 else ""
+        )
+        self._say(f"{title}: {len(trial.lanes)} lanes")
         deadline, folder = self._asked.profile.deadline, Path(self._recordings.name)
         try:
             record = run_trial(trial, environment, self._server(trial), folder, deadline, self._say)
         except Exception as error:
             told, line = (self._asked.masked(text) for text in (str(error) or repr(error), _in_a_line(error)))
-            self._say(f"{trial.backend:<10} {trial.column:<22} seed {trial.seed}: broke, {line}")
+            self._say(f"{title}: broke, {line}")
             self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": told}, ()))
             raise
         page = self._run.save_trial(record)
@@ -138,9 +148,7 @@ class Session:
         }
         words = [judgement.word for judgement in judgements.values()]
         counts = ", ".join(f"{words.count(word)} {word}" for word in Word if word in words)
-        self._say(
-            f"{trial.backend:<10} {trial.column:<22} seed {trial.seed}: {record.about['seconds']:.1f} s, {counts}"
-        )
+        self._say(f"{title}: {record.about['seconds']:.1f} s, {counts}")
         return page, judgements
 
     def _ready(self, backend: str) -> Environment:
@@ -154,7 +162,7 @@ class Session:
         new = backend in targets and backend not in self._environment.clusters
         self._environment.ensure(backend, self._asked.versions.get(backend))
         if new:
-            locks = (lane.lock for lane in self._asked.lanes if lane.backend == backend)
+            locks = (lane.lock for lane in self._asked.lanes if lane.backend == backend and not lane.lock.via)
             guest.ask_admission(self._environment, backend, locks)
         return self._environment
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from infra import star
 from infra.access import OPEN, Access
+
+GUARDED: Final = "guarded"
+"""The one store mode that is not the store's: the lock service keeps the data (`suites.lock.Guards`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Is the lock granted again soon after the fault is healed?"""
+"""Is the lock granted again soon after the fault is healed, or after its holder died?"""
 
 from __future__ import annotations
 
@@ -10,4 +10,10 @@ from suites.session import Answer
 @pytest.mark.property("recovery")
 def test_recovery(answer: Answer) -> None:
     """Within the lock's declared bound after the last heal somebody gets it."""
+    answer.must_hold()
+
+
+@pytest.mark.property("crash-release")
+def test_crash_release(answer: Answer) -> None:
+    """What a dead holder held is free within the TTL and a bound; so is, where that is promised, a hung one's."""
     answer.must_hold()

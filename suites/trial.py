@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,8 @@ from results.record import LaneRecord, TrialRecord
 from suites import guest, registry
 from suites.actors import Crew
 from suites.lane import Lane, longest_ttl
-from suites.spec import Spec, group_of
+from suites.lock import Guards, LockError
+from suites.spec import GUARDED, Spec, group_of
 from suites.workers import ForkServer, Handle, TrialBroke
 
 START_WITHIN: Final = 20.0
@@ -48,6 +49,8 @@ ACQUIRE_BEYOND_TTL: Final = 1.0
 STORE_TIMEOUT: Final = 0.5
 PACE: Final = {"redis": 0.03, "zookeeper": 0.06, "etcd": 0.08, "postgres": 0.04}
 """Seconds of a step of work, by backend: slower servers get fewer rounds, so that all lanes fit on two cores."""
+FIT: Final = 40
+"""Workers that do; where there are more each works more slowly."""
 
 
 class Unclean(TrialBroke):
@@ -59,6 +62,7 @@ class Trial:
     """What is to be tried.
 
     column   the name of what is done, as in the matrix.
+    part     of the lanes that are tried under it; each part is a trial of its own.
     attempt  counts the trials of one positive control.
     version  the one that was asked for.
     plan     the user's own; None: one is drawn from the seed.
@@ -68,13 +72,14 @@ class Trial:
     column: str
     seed: int
     lanes: tuple[Lane, ...]
+    part: int = 1
     attempt: int = 1
     version: str | None = None
     plan: Plan | None = None
 
     @property
     def name(self) -> str:
-        return f"{self.backend}-{self.column}-{self.seed}"
+        return f"{self.backend}-{self.column}-{self.seed}" + (f"-part{self.part}" if self.part > 1 else "")
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -178,6 +183,7 @@ def about(trial: Trial) -> dict[str, Any]:
         "own_plan": trial.plan is not None,
         "faults": list(trial.faults),
         "seed": trial.seed,
+        "part": trial.part,
         "attempt": trial.attempt,
         "version": trial.version,
         "lanes": [lane.name for lane in trial.lanes],
@@ -202,6 +208,7 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
     """Start the workers of all lanes, spread over the client groups and, where nodes are equal, over the nodes."""
     lanes, specs = [], []
     run = secrets.token_hex(3)
+    pace = PACE[trial.backend] * max(1.0, sum(lane.workload.workers for lane in trial.lanes) / FIT)
     for lane in trial.lanes:
         count = lane.workload.workers
         keys = tuple(f"{lane.name.replace('/', '.')}.{run}.{n}" for n in range(lane.workload.keys))
@@ -230,7 +237,7 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
                     seed=f"{trial.seed}/{lane.name}/{number}",
                     acquire_timeout=lane.lock.min_ttl + ACQUIRE_BEYOND_TTL,
                     store_timeout=STORE_TIMEOUT,
-                    pace=lane.lock.pace or PACE[trial.backend],
+                    pace=lane.lock.pace or pace,
                     access=environment.access(trial.backend),
                 )
             )
@@ -306,13 +313,25 @@ def _final_reads(running: Running, environment: Environment) -> npt.NDArray[Any]
     rows = np.zeros(len(running.keys), DTYPE)
     for number, key in enumerate(running.keys):
         rows[number]["inv"] = time.monotonic_ns()
-        final = store.final(environment.store_dsn(None), key)
+        value, elements = _final(running.lane, key, environment)
         rows[number]["ret"] = time.monotonic_ns()
-        rows[number]["value"], rows[number]["base"] = final.value, len(final.elements)
+        rows[number]["value"], rows[number]["base"] = value, len(elements)
         rows[number]["key"] = number
     rows["f"], rows["outcome"], rows["flags"] = F.READ, Outcome.OK, wire.FINAL
     rows["token"], rows["process"] = wire.NONE, -1
     return rows
+
+
+def _final(lane: Lane, key: str, environment: Environment) -> tuple[int, Sequence[int]]:
+    """What the key holds, past every fence and link. Raises Unclean where that cannot be told."""
+    try:
+        if lane.store == GUARDED:
+            guards = cast(type[Guards], lane.lock)
+            return guards.final(environment.direct(lane.backend), key, environment.access(lane.backend))
+        final = store.final(environment.store_dsn(None), key)
+    except (LockError, store.StoreError) as error:
+        raise Unclean(f"after the trial: {key} cannot be read ({error})") from error
+    return final.value, final.elements
 
 
 def _live(handle: Handle) -> npt.NDArray[Any]:

@@ -6,25 +6,26 @@ history by their process numbers.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import itertools
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from checkers import wire
-from checkers.wire import F, Gate, Reason, Run, State
+from checkers.wire import SHARED, F, Gate, Reason, Run, State
 from suites import registry
 from suites.gates import Gates
 from suites.keeper import Holding, Keeper
-from suites.lock import Indeterminate, LockError, Refused, Session, opened
+from suites.lock import Grant, Indeterminate, LockError, Refused, Session, Shares, Wakes, opened
 from suites.recorder import Recorder
 from suites.spec import Process, Spec
 from suites.workload import Stopped, Workload
 
 if TYPE_CHECKING:
-    from infra.store import Store
+    from suites.cells import Cells
     from suites.section import Section
 
 T = TypeVar("T")
@@ -51,10 +52,10 @@ class Worker:
         self.values = itertools.count(spec.first_value, spec.count)
         self.workload = cast(Workload, _load(spec.workload)())
         # Both clients load late: this module imports where neither is installed.
-        lock, sections = registry.lock(spec.lock), importlib.import_module("suites.section")
+        lock, cells = registry.lock(spec.lock), importlib.import_module("suites.cells")
         self.client = self._connected(lambda: opened(lock, spec.endpoints, spec.ttl, spec.access))
-        self.store: Store = self._connected(lambda: sections.connect(spec))
-        self._section: type[Section] = sections.Section
+        self.cells: Cells = self._connected(lambda: cells.connect(spec, self.client))
+        self._section: type[Section] = importlib.import_module("suites.section").Section
         self.keeper = Keeper(spec, self.client, self.recorder, self.gates)
 
     def run(self) -> None:
@@ -73,37 +74,19 @@ class Worker:
                 raise self.keeper.broken
         self.keeper.close()
         self._close_client()
-        self.store.close()
+        self.cells.close()
         page[wire.STATE] = State.DONE
 
     def reach(self, gate: Gate, holding: Holding) -> None:
         """The main thread comes by a gate, holding this."""
         self.gates.reach(gate, holding.grant.owner, holding.key, self.process.number)
 
-    def _round(self) -> None:
-        holding = self._acquire(self.rng.randrange(len(self.spec.keys)))
-        if holding is None:
-            return
-        section = self._section(self, holding)
-        self.keeper.take(holding)
+    def acquire(self, key: int, timeout: float, flags: int = 0, outer: Holding | None = None) -> Holding | None:
+        """Ask for the lock of this index. outer: what is held of it already. None: not got, which is recorded."""
+        owner, token = (outer.grant.owner, outer.grant.token) if outer else (0, None)
+        row = self.recorder.invoke(F.ACQUIRE, self.process.number, key, owner=owner, token=token, flags=flags)
         try:
-            self.reach(Gate.AFTER_ACQUIRE, holding)
-            self.workload.section(section)
-            self.reach(Gate.BEFORE_RELEASE, holding)
-        except Stopped:
-            pass
-        finally:
-            self.keeper.let_go(holding, self.process)
-        self._release(holding)
-        section.work(section.pace * self.rng.uniform(0.5, 1.5))
-        if self.workload.late and self.rng.random() < LATE_SHARE:
-            section.work(section.pace * LATE_BY)
-            section.write_late()
-
-    def _acquire(self, key: int) -> Holding | None:
-        row = self.recorder.invoke(F.ACQUIRE, self.process.number, key)
-        try:
-            grant = self.client.acquire(self.spec.keys[key], self.spec.acquire_timeout)
+            grant = self._ask(row, key, timeout, flags)
         except Refused as refusal:
             self.recorder.fail(row, refusal.reason, str(refusal))
             if refusal.reason is not Reason.HELD:
@@ -118,23 +101,76 @@ class Worker:
         if grant is None:
             self.recorder.fail(row, Reason.TIMEOUT)
             return None
-        self.recorder.granted(row, grant.sent, grant.ttl, grant.token, grant.owner, grant.session)
-        return Holding(grant, key)
+        self.recorder.granted(row, grant.sent, grant.ttl, grant.token, grant.owner, grant.session, grant.queued)
+        return Holding(grant, key, flags)
 
-    def _release(self, holding: Holding) -> None:
+    def release(self, holding: Holding) -> Reason | None:
+        """Let go of it. The reason, if it was refused."""
         grant = holding.grant
         row = self.recorder.invoke(
-            F.RELEASE, self.process.number, holding.key, owner=grant.owner, token=grant.token, session=grant.session
+            F.RELEASE,
+            self.process.number,
+            holding.key,
+            owner=grant.owner,
+            token=grant.token,
+            session=grant.session,
+            flags=holding.flags,
         )
         try:
             self.client.release(grant)
         except Refused as refusal:
             self.recorder.fail(row, refusal.reason, str(refusal))
+            return refusal.reason
         except Indeterminate as unknown:
             self.recorder.info(row, str(unknown))
             self.process.crashed()
         else:
             self.recorder.ok(row)
+        return None
+
+    @contextlib.contextmanager
+    def inside(self, holding: Holding) -> Iterator[Section]:
+        """Held from gate to gate, kept meanwhile, and released."""
+        self.keeper.take(holding)
+        try:
+            self.reach(Gate.AFTER_ACQUIRE, holding)
+            yield self._section(self, holding)
+            self.reach(Gate.BEFORE_RELEASE, holding)
+        except Stopped:
+            self._leave(holding)
+            raise
+        self._leave(holding)
+
+    def _round(self) -> None:
+        order = self.workload.order
+        key = order[self.spec.number % len(order)] if order else self.rng.randrange(len(self.spec.keys))
+        shares = self.rng.random() < self.workload.readers and isinstance(self.client, Shares)
+        holding = self.acquire(key, self.spec.acquire_timeout, SHARED if shares else 0)
+        if holding is None:
+            return
+        with contextlib.suppress(Stopped), self.inside(holding) as section:
+            self.workload.section(section)
+        after = self._section(self, holding)
+        self.workload.rest(after)
+        if self.workload.late and self.rng.random() < LATE_SHARE:
+            after.work(after.pace * LATE_BY)
+            after.write_late()
+
+    def _ask(self, row: int, key: int, timeout: float, flags: int) -> Grant | None:
+        """What the client answers; how often it was woken meanwhile stands in the row."""
+        client, name = self.client, self.spec.keys[key]
+        take = client.acquire_shared if flags & SHARED and isinstance(client, Shares) else client.acquire
+        if not isinstance(client, Wakes):
+            return take(name, timeout)
+        before = client.wakes
+        try:
+            return take(name, timeout)
+        finally:
+            self.recorder.woken(row, client.wakes - before)
+
+    def _leave(self, holding: Holding) -> None:
+        self.keeper.let_go(holding, self.process)
+        self.release(holding)
 
     def _close_client(self) -> None:
         """The end of a session frees what it still holds, so it is recorded."""

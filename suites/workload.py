@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import ClassVar, Protocol
 
 
@@ -14,13 +16,19 @@ class Stopped(Exception):
 class Hold(Protocol):
     """The inside of a critical section. Each access first asks the client's belief, then goes to the store.
 
-    `read` and `write` raise `Stopped` when the belief is gone, the store refused, or an answer was lost: a holder
-    whose write is unknown writes no more under that token.
+    All that touch something raise `Stopped` when the belief is gone, the store or the lock refused, or an answer was
+    lost: a holder whose write is unknown writes no more under that token.
     """
 
     rng: random.Random
     pace: float
     """Seconds that a short step of work takes here; slower backends get longer ones."""
+    ttl: float
+    """Seconds; what was asked for."""
+    patience: float
+    """Seconds that an acquire waits."""
+    shared: bool
+    """Whether other readers may be inside as well."""
     writes_per_grant: int | None
     """How many writes the store mode lets one grant do, None for any number."""
 
@@ -34,29 +42,51 @@ class Hold(Protocol):
         BETWEEN_READ_AND_WRITE (`suites.gates`).
         """
 
+    def effect(self, job: int) -> bool:
+        """Do something that cannot be undone, and that no fence can refuse. It comes by the same gate.
+
+        False, in the store mode `idempotency-key` alone: somebody has claimed the job before, and nothing was done.
+        """
+
+    def check(self) -> None:
+        """Make sure of the hold and come by the same gate, as before a write, but touch nothing."""
+
+    def again(self) -> AbstractContextManager[None]:
+        """Acquire once more what is held, and release it at the end of the block. Of reentrant locks only."""
+
+    def also(self, timeout: float) -> AbstractContextManager[Hold]:
+        """Acquire the lane's next key as well, within `timeout` seconds, and release it at the end of the block."""
+
     def work(self, seconds: float) -> None:
         """Work that takes a while and touches nothing."""
 
 
-class Workload(Protocol):
-    """One critical section, again and again.
+class Workload(ABC):
+    """One critical section, again and again; with the values of one that is as simple as can be.
 
     properties  what the section exercises beyond the lock's own properties.
     late        whether a worker may, between two grants, write once more under its old token (fenced modes only):
                 the deliberate stale write that exercises the fence even when nothing else goes wrong.
     readers     the share of the rounds that ask for the lock beside other readers, where it can do that.
     nests       whether the section acquires again what it holds, where the lock allows it.
+    order       the indices of the keys with which workers begin, dealt out to them in turn; empty: any, at random.
     keys        how many locks the lane has, and with them cells of the store.
     workers     how many processes compete for them.
     """
 
     name: ClassVar[str]
-    properties: ClassVar[tuple[str, ...]]
-    late: ClassVar[bool]
-    readers: ClassVar[float]
-    nests: ClassVar[bool]
-    keys: ClassVar[int]
-    workers: ClassVar[int]
+    properties: ClassVar[tuple[str, ...]] = ()
+    late: ClassVar[bool] = False
+    readers: ClassVar[float] = 0.0
+    nests: ClassVar[bool] = False
+    order: ClassVar[tuple[int, ...]] = ()
+    keys: ClassVar[int] = 1
+    workers: ClassVar[int] = 3
 
+    @abstractmethod
     def section(self, hold: Hold) -> None:
         """Runs once per grant, between the gates AFTER_ACQUIRE and BEFORE_RELEASE."""
+
+    def rest(self, hold: Hold) -> None:
+        """After the release, before the next round: nothing but work."""
+        hold.work(hold.pace * hold.rng.uniform(0.5, 1.5))

@@ -16,37 +16,23 @@ from random import Random
 
 from checkers import fence_all
 from checkers.accesses import accesses
-from checkers.check import check
+from checkers.check import PROPERTIES, check
 from checkers.fence_writes import Repeated
 from checkers.leases import Grant, Window
 from checkers.models import FencedStore
 from checkers.schedule import in_any_order
 from checkers.search import search
-from checkers.tests import brute, generate
+from checkers.tests import brute, experience, generate, shapes
 from checkers.tests.brute import FOREVER
 from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.tests.compare import Disagreement, compare, verdict_on
 from checkers.updates import lost_updates
 from checkers.view import View
 from checkers.wire import NONE, F, Outcome
 
 
-class Disagreement(AssertionError):
-    """The checker and exhaustive search differ; the text has the history."""
-
-
-def _compare(valid: bool | None, truth: bool, what: object) -> str:
-    if valid is not truth:
-        raise Disagreement(f"checker says {valid}, exhaustive search {truth}:\n{what}")
-    return "valid" if truth else "invalid"
-
-
-def _judge(book: Book, name: str) -> bool | None:
-    history = book.history()
-    (verdict,) = check(history, [name])
-    for violation in verdict.violations:
-        assert violation.story
-        assert all(0 <= row < len(history) for row in (*violation.rows, *violation.holders))
-    return verdict.valid
+def _valid(book: Book, name: str) -> bool | None:
+    return verdict_on(book, PROPERTIES[name]).valid
 
 
 def store(rng: Random, *, mode: str) -> str:
@@ -62,11 +48,11 @@ def store(rng: Random, *, mode: str) -> str:
     else:
         step = brute.fence(reads=mode == "fence-reads-and-writes", strict=mode.endswith("strict"))
         truth = brute.linearizable(ops, (-2, NONE), step)
-    word = _compare(_judge(generate.store_book(ops, mode), "fenced-store"), truth, ops)
+    word = compare(_valid(generate.store_book(ops, mode), "fenced-store"), truth, ops)
     if mode != "compare-owner":
         found = accesses(View(generate.store_book(ops, mode).history())).get(0, [])
         model = FencedStore(reads=mode == "fence-reads-and-writes", strict=mode.endswith("strict"))
-        _compare(search(found, model).order is not None, truth, ("search", ops))
+        compare(search(found, model).order is not None, truth, ("search", ops))
     return word
 
 
@@ -80,9 +66,9 @@ def reads_and_writes(rng: Random, *, strict: bool) -> str:
     )
     truth = brute.linearizable(ops, (-2, NONE), brute.fence(reads=True, strict=strict))
     found = accesses(View(generate.store_book(ops, mode).history())).get(0, [])
-    word = _compare(not fence_all.general(found, strict=strict), truth, ("general", ops))
+    word = compare(not fence_all.general(found, strict=strict), truth, ("general", ops))
     if fence_all.is_sequential(found):
-        _compare(not fence_all.sequential(found, strict=strict), truth, ("sequential", ops))
+        compare(not fence_all.sequential(found, strict=strict), truth, ("sequential", ops))
         return f"{word}, sequential"
     return word
 
@@ -94,7 +80,7 @@ def server(rng: Random, *, kind: str) -> str:
         truth = all(brute.told([replace(g, token=NONE) for g in pair]) for pair in combinations(grants, 2))
     else:
         truth = brute.told(grants, kind)
-    return _compare(_judge(generate.lease_book(grants, kind, rng), "server-exclusion"), truth, (kind, grants))
+    return compare(_valid(generate.lease_book(grants, kind, rng), "server-exclusion"), truth, (kind, grants))
 
 
 def shared_session(rng: Random, *, kind: str) -> str:
@@ -122,7 +108,7 @@ def shared_session(rng: Random, *, kind: str) -> str:
             grants.append((number, clock, ret, release))
             clock = (release[0] if release else ret) + rng.randint(1, 6)
     truth = brute.sessions_fit(sessions, grants, ttl, touch=kind == "touch")
-    valid = _judge(book, "server-exclusion")
+    valid = _valid(book, "server-exclusion")
     if truth and not valid:
         raise Disagreement(f"a false alarm:\n{sessions}\n{grants}, ttl {ttl}, {kind}")
     return f"{'valid' if truth else 'invalid'}, {'seen' if valid is truth else 'missed'}"
@@ -144,7 +130,7 @@ def schedule(rng: Random) -> str:
         if brute.schedulable(conflict):
             raise Disagreement(f"reported as a conflict, though these fit:\n{conflict}\namong {windows}")
     floats = sum(window.latest >= window.end(window.start) for window in windows)
-    word = _compare(not conflicts, brute.schedulable(windows), windows)
+    word = compare(not conflicts, brute.schedulable(windows), windows)
     return f"{word}, {'some' if floats else 'no'} floats"
 
 
@@ -176,7 +162,7 @@ def holder(rng: Random) -> str:
     pairs = brute.inside_together(holds)
     if len(verdict.violations) != pairs:
         raise Disagreement(f"{len(verdict.violations)} overlaps reported, {pairs} exist:\n{holds}")
-    return _compare(verdict.valid, not pairs, holds)
+    return compare(verdict.valid, not pairs, holds)
 
 
 def tokens(rng: Random) -> str:
@@ -189,7 +175,7 @@ def tokens(rng: Random) -> str:
     book = Book(keys=("a",))
     for owner, grant in enumerate(grants, 1):
         book.acquire(grant.start, grant.ret, owner, sent=grant.start, token=grant.token)
-    return _compare(_judge(book, "token-order"), brute.tokens_ordered(grants), grants)
+    return compare(_valid(book, "token-order"), brute.tokens_ordered(grants), grants)
 
 
 def unfenced(rng: Random) -> str:
@@ -215,7 +201,7 @@ def unfenced(rng: Random) -> str:
     (verdict,) = check(book.history(), ["fenced-store"])
     if len(verdict.violations) != stale:
         raise Disagreement(f"{len(verdict.violations)} stale writes reported, {stale} exist:\n{book.rows}")
-    return _compare(verdict.valid, not stale, book.rows)
+    return compare(verdict.valid, not stale, book.rows)
 
 
 def updates(rng: Random) -> str:
@@ -244,13 +230,21 @@ def updates(rng: Random) -> str:
         gone = elements.pop(place)  # the store itself lies
         book.final(clock, clock + 1, elements[-1] if elements else NONE, len(elements))
         unnoticed = last and acknowledged[gone] == "INFO" and not _lost(acknowledged, elements)
-        return _compare(_judge(book, "no-lost-update"), unnoticed, (elements, book.rows))
+        return compare(_valid(book, "no-lost-update"), unnoticed, (elements, book.rows))
     book.final(clock, clock + 1, elements[-1] if elements else NONE, len(elements))
     history = book.history()
     found = {int(history.columns["value"][row]) for row in lost_updates(View(history))}
     if found != _lost(acknowledged, elements):
         raise Disagreement(f"checker lost {found}, in truth {_lost(acknowledged, elements)}:\n{book.rows}")
-    return _compare(_judge(book, "no-lost-update"), not found, book.rows)
+    return compare(_valid(book, "no-lost-update"), not found, book.rows)
+
+
+def experienced(rng: Random, *, what: Callable[[Random], experience.Answer]) -> str:
+    """What clients experience, moment by moment; every violation must be reported, and nothing else."""
+    verdict, truth, shown = what(rng)
+    if len(verdict.violations) != truth:
+        raise Disagreement(f"{len(verdict.violations)} violations reported, {truth} exist:\n{shown}")
+    return compare(verdict.valid, not truth, shown)
 
 
 def _lost(acknowledged: dict[int, str], elements: list[int]) -> set[int]:
@@ -275,6 +269,12 @@ CHECKS: dict[str, Callable[[Random], str]] = {
     "holder-exclusion": holder,
     "token-order": tokens,
     "no-lost-update": updates,
+    "honest-belief": partial(experienced, what=experience.belief),
+    "owner-release": partial(experienced, what=experience.owner_release),
+    "honest-renewal": partial(experienced, what=experience.renewal),
+    "crash-release": partial(experienced, what=experience.crash_release),
+    "fail-fast": partial(experienced, what=experience.calls),
+    **shapes.CHECKS,
 }
 
 

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from checkers.tests import brute, generate
-from checkers.tests.fuzz import CHECKS, Disagreement, run
+from checkers.tests.compare import Disagreement
+from checkers.tests.fuzz import CHECKS, run
 
 COUNT = 1000
 

@@ -253,3 +253,16 @@ def test_counters() -> None:
     assert counted["contended acquires"] == 1
     assert counted["unknown outcomes"] == 1
     assert verdict(two((28, 30)).release(20, 21, 1)).counters["leases that expired while held"] == 1
+
+
+def test_gap_and_overlap_at_hand_over() -> None:
+    """Nobody inside for 7, 3 and 2 ms while somebody waited; two inside for 4 ms; and once nobody waited."""
+    ms = 1_000_000
+    book = Book(keys=("a",), ttl=10**12)
+    for owner, (inv, ret, left) in enumerate(
+        ((1, 2, 10), (5, 17, 20), (6, 23, 30), (7, 32, 40), (8, 36, 50), (60, 70, 80)), 1
+    ):
+        book.acquire(inv * ms, ret * ms, owner).release(left * ms, left * ms + 1, owner)
+    counted = verdict(book, "holder-exclusion").counters
+    assert counted["gap at hand-over (ms, median)"] == 3
+    assert counted["longest overlap (ms)"] == 4

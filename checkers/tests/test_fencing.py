@@ -168,9 +168,21 @@ def test_a_search_that_is_too_long_is_unknown(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_unknown_store_mode_is_unknown() -> None:
-    assert verdict(stale("guarded")).valid is None
+    assert verdict(stale("of-tomorrow")).valid is None
 
 
 def test_every_stale_write_is_reported() -> None:
     book = stale("unfenced", outcome=1).write(15, 16, 1, 11).write(17, 18, 1, 12)
     assert len(verdict(book).violations) == 3
+
+
+def test_data_in_the_lock_service_are_guarded_by_it() -> None:
+    assert verdict(stale("guarded")).valid
+    assert verdict(stale("guarded")).unexercised is None
+    assert kinds(stale("guarded", outcome=1)) == ["stale-write-accepted"]
+
+
+@pytest.mark.parametrize("store", ["compare-and-set", "idempotency-key"])
+def test_a_store_that_looks_at_the_state_alone_knows_no_stale_holder(store: str) -> None:
+    assert verdict(stale(store, outcome=1)).valid
+    assert verdict(stale(store)).unexercised == f"the store mode {store} knows no holders"

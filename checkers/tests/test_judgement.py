@@ -57,6 +57,13 @@ def test_a_hazard_excuses_nothing_else(applied: int, healed: int, more: dict[str
     assert word(freeze(overlap(), applied, healed, **more)) is Word.VIOLATED
 
 
+@pytest.mark.parametrize(("owner", "expected"), [(1, Word.BROKEN_AS_DOCUMENTED), (3, Word.VIOLATED)])
+def test_a_frozen_holder_of_a_permit_is_one_too_many_when_it_wakes_up(owner: int, expected: Word) -> None:
+    """Of the three that are inside the last to come is nobody's excuse."""
+    crowd = overlap(permits=2).acquire(1, 22, 3, sent=21, ttl=50).release(30, 31, 3)
+    assert word(freeze(crowd, 5, 40, owner)) is expected
+
+
 def test_a_fault_that_never_came_explains_nothing() -> None:
     book = overlap().fault("freeze-holder", 5, 40, applied=0, kind="freeze", owner=1)
     assert word(book) is Word.VIOLATED

@@ -15,7 +15,7 @@ from checkers.mechanisms import MECHANISMS, nodes_of
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.verdict import Violation
 from checkers.view import View
-from checkers.wire import F, Outcome, Reason
+from checkers.wire import NESTED, F, Outcome, Reason
 
 SERVER, HOLDER, TOKENS, UPDATES = "server-exclusion", "holder-exclusion", "token-order", "no-lost-update"
 
@@ -234,6 +234,13 @@ class TestRevokedEarly:
         book = self.revoked().fault("f", begun, healing + 1, healing=healing, kind=kind, target="etcd1 (leader)")
         assert word(book) is expected
 
+    def test_a_holder_alone_is_told_so_too(self) -> None:
+        view = View(self.revoked().fault("f", 5, 26, healing=25, kind="pause", target="etcd1 (leader)").history())
+        first, second = (view.by_owner[owner].row for owner in (1, 2))
+        for row, expected in ((first, True), (second, False)):
+            violation = Violation("nested-refused", 41, (row,), (row,), ())
+            assert MECHANISMS["revoked-early"](violation, view, view.history.faults) is expected
+
     def test_the_service_must_have_said_so(self) -> None:
         book = kept_alive().acquire(9, 10, 1, sent=9, ttl=50, session=1).release(40, 41, 1, session=1)
         book.acquire(11, 30, 2, sent=29, ttl=50, session=2).release(60, 61, 2, session=2)
@@ -282,3 +289,11 @@ def test_a_violation_without_holders_is_never_excused() -> None:
     for kind in ("granted-while-held", "overlap", "lost-update", "token-repeated", "not-recovered"):
         for mechanism in MECHANISMS.values():
             assert not mechanism(Violation(kind, 60, (), (), ()), View(history), history.faults)
+
+
+@pytest.mark.parametrize(("wiped", "expected"), [(5, Word.BROKEN_AS_DOCUMENTED), (9, Word.VIOLATED)])
+def test_a_lost_lease_explains_what_a_reentrant_holder_is_told(wiped: int, expected: Word) -> None:
+    """Worker 1 holds until 20; at 8 it is refused a nested acquire."""
+    book = Book(**facts("state-lost", "reentrancy")).acquire(1, 2, 1, ttl=50).release(20, 21, 1)
+    book.acquire(7, 8, 1, outcome=FAIL, flags=NESTED, reason=Reason.NOT_OWNER)
+    assert word(book.fault("f", wiped, wiped + 1, kind="wipe", target="redis1"), "reentrancy") == expected

@@ -175,7 +175,7 @@ def jump_forward() -> Fault:
     return _fault(
         "clock-jump-forward",
         "{} jumps forward by more than any TTL",
-        lambda options: {"offset": _number(options, "seconds", 1.0, clocks.FAR)},
+        lambda options: {"offset": _number(options, "seconds", 0.15, clocks.FAR)},
         lambda rng: {"seconds": rng.randint(*FORWARD)},
         ("seconds",),
         how="preloaded shim: its wall clock is ahead",
@@ -189,7 +189,7 @@ def jump_back() -> Fault:
     return _fault(
         "clock-jump-back",
         "{} jumps back",
-        lambda options: {"offset": -_number(options, "seconds", 1.0, clocks.FAR)},
+        lambda options: {"offset": -_number(options, "seconds", 0.15, clocks.FAR)},
         lambda rng: {"seconds": rng.randint(*BACK)},
         ("seconds",),
         how="preloaded shim: its wall clock is behind",

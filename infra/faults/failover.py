@@ -19,6 +19,7 @@ from infra.faults import fault
 from infra.faults.fault import EFFECT_WITHIN, HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, PROVEN_WITHIN, Fault, Nobody
 from infra.faults.probe import PATIENCE
 from infra.faults.target import Hit
+from infra.libpq import DATABASE
 from infra.links import Cut
 from infra.machine import Failed
 from infra.star import MEMBERS, PRIMARY, REPLICA
@@ -286,7 +287,7 @@ def _administer(target: Target, node: Node) -> psycopg.Connection[tuple[Any, ...
         port=port,
         user="postgres",
         password=target.environment.password,
-        dbname="fencepost",
+        dbname=DATABASE,
         connect_timeout=2,
         options="-c statement_timeout=3000",
         autocommit=True,

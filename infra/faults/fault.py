@@ -77,12 +77,19 @@ class World:
 
     missing: Mapping[Need, str] = field(default_factory=dict)
 
+    def without(self, need: Need, reason: str) -> World:
+        """The same, but this is not possible either."""
+        return World({**self.missing, need: reason})
+
 
 OURS: Final = World()
 """Clusters of ours, reached over their bridges: everything is possible."""
 
 PUBLISHED: Final = World({"refusal": "through a published port a refused connection is accepted first"})
 """Where clients come through published ports, Docker accepts them first."""
+
+NO_CLOCK: Final = "these servers run an image of your own, whose clock cannot be moved"
+"""Why `clock` is not possible where `infra.clocks.in_image` says no."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +123,11 @@ class Fault:
     how: str = ""
     sees: str = ""
     planned: str = ""
+
+    @property
+    def passes(self) -> bool:
+        """Whether all of it happens while it is applied, so that nothing is left that could go on for a while."""
+        return not (self.seconds or self.ttls or self.planned)
 
     def applies(self, backend: str, world: World = OURS) -> str | None:
         """None, or the reason why it cannot be done to this backend in this world."""

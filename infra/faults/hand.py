@@ -7,94 +7,42 @@
     python -m infra heal
 
 What is left to chance is drawn from `--seed`, unless `--set` says it. Without `--for` a fault stays until `heal`.
-Faults on workers need a process: the gates are in the suite's own workers, so one of yours is hit wherever it is.
+Faults on workers need a process: the gates are in the suite's own workers, so one of yours is hit wherever it is, and
+nothing can be done to it but what a signal does.
 """
 
 from __future__ import annotations
 
-import contextlib
+import argparse
 import json
-import os
-import signal
+import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from infra.commands import arguments, attached
-from infra.faults.fault import OURS
+from infra import lifetime
+from infra.commands import arguments, attached, print_faults
+from infra.faults import process
+from infra.faults.fault import NO_CLOCK, OURS
+from infra.faults.holders import HitHolder
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse
+from infra.faults.process import SIGNALS, OneProcess
 from infra.faults.register import FAULTS
 from infra.faults.runner import Runner
-from infra.faults.target import MonotonicClock, Target, Victim
-from infra.machine import Failed, Unknown
+from infra.faults.target import MonotonicClock, Target
+from infra.machine import Unknown
+from infra.spelling import instead
 from infra.star import BACKENDS
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
     from infra.environment import Environment
-    from infra.faults.target import Aim
+    from infra.faults.fault import Injury
 
-SIGNALS: Final = {"freeze": signal.SIGSTOP, "kill": signal.SIGKILL}
-
-
-class OneProcess:
-    """A process of the user's own in the place of the workers (`infra.faults.target.Actors`); None: there is nobody.
-
-    It is hit at once, since it has no gates.
-    """
-
-    def __init__(self, pid: int | None, ttl: float) -> None:
-        """ttl: seconds."""
-        self.ttl = ttl
-        self._pid = pid
-        self._victim: Victim | None = None
-
-    def lanes(self) -> Sequence[str]:
-        """One, if there is a process."""
-        return () if self._pid is None else ("by hand",)
-
-    def arm(self, lane: str, aim: Aim) -> None:
-        """Signals it at once. Raises Failed where a signal cannot do it."""
-        if self._pid is None:
-            return
-        if aim.action not in SIGNALS:
-            why = "needs a gate inside the worker: pytest suites/ --faults does it to the suite's own"
-            raise Failed(f"{aim.action} {why}")
-        try:
-            os.kill(self._pid, SIGNALS[aim.action])
-        except OSError as error:
-            raise Failed(f"process {self._pid}: {error.strerror}") from error
-        self._victim = Victim(lane, self._pid, 0, MonotonicClock().now(), f"process {self._pid}")
-
-    def caught(self, lane: str) -> Sequence[Victim]:
-        """It, once it was hit."""
-        del lane
-        return () if self._victim is None else (self._victim,)
-
-    def disarm(self, lane: str) -> None:
-        """Nothing is armed for longer than a moment."""
-
-    def thaw(self, victim: Victim) -> None:
-        """Let it go on, if it lives."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(victim.process, signal.SIGCONT)
-
-    def settled(self, victim: Victim) -> bool:
-        """Nobody can know."""
-        del victim
-        return False
-
-    def let_go(self, by: str) -> None:
-        """Let it go on."""
-        del by
-        self.release_all()
-
-    def release_all(self) -> None:
-        """Let it go on."""
-        if self._victim:
-            self.thaw(self._victim)
+LISTS: Final = ("nodes", "order", "groups")
+"""Options that take several names, and so may be told as `a,b`."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -105,26 +53,75 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--set", metavar="OPTION=VALUE", action="append", default=[], help="instead of chance; JSON")
     parser.add_argument("--for", metavar="SECONDS", type=float, dest="seconds", help="heal it after so long")
     parser.add_argument("--seed", type=int, default=1, help="what chance starts from (1)")
-    parser.add_argument("--pid", type=int, help="your client's process, for faults on workers")
-    parser.add_argument(
-        "--ttl", type=float, default=2.0, help="seconds that your lock lives (2), for faults on workers"
-    )
+    parser.add_argument("--pid", type=process.pid, help="your client's process, for faults on workers")
+    parser.add_argument("--ttl", type=_ttl, default=2.0, help="seconds that your lock lives (2), for faults on workers")
     parser.add_argument("--plan", metavar="FILE", help="a plan, instead of NAME and BACKEND; it heals what it does")
-    with attached(parser, argv) as (environment, options):
+    plans: list[Plan] = []
+
+    def check(options: argparse.Namespace) -> None:
         if bool(options.plan) == bool(options.name and options.backend):
             parser.error("say NAME and BACKEND, or --plan FILE")
-        plan = _of_file(options.plan) if options.plan else _of_words(options)
-        if plan.backend not in environment.clusters:
-            raise Unknown(f"{plan.backend} does not run in {environment.name}; python -m infra up {plan.backend}")
-        actors = OneProcess(options.pid, options.ttl)
+        plans.append(_of_file(options.plan) if options.plan else _of_words(options))
+        _check_workers(parser, plans[0], options.pid)
+
+    with lifetime.asked_once(), attached(parser, argv, check) as (environment, options):
+        [plan] = plans
+        _check_possible(plan, environment)
+        actors = OneProcess(options.pid, options.ttl, environment.name)
         target = Target.of(environment, plan.backend, actors, MonotonicClock())
-        if not options.pid and (blind := [step.fault for step in plan.steps if "workers" in FAULTS[step.fault].needs]):
-            parser.error(f"{blind[0]} is done to a worker: --pid says which process is yours")
+        words = partial(_words, pid=options.pid)
         if options.plan or options.seconds is not None:
-            _run(plan, target)
+            print("\n".join(plan.describe(words)), flush=True)
+            Runner(plan, target, partial(print, flush=True)).cycle()
+            if left := environment.unclean():
+                print_faults(left)
         else:
-            _leave(plan.steps[0], target, environment, options)
+            print(f"{replace(plan.steps[0], for_=0.0).describe(plan.backend, words)} ...", flush=True)
+            _leave(plan.steps[0], target)
     return 0
+
+
+def _ttl(text: str) -> float:
+    """Seconds. Raises argparse.ArgumentTypeError."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"must be seconds, more than 0, not {text}")
+    return seconds
+
+
+def _check_workers(parser: argparse.ArgumentParser, plan: Plan, pid: int | None) -> None:
+    """Whether what is done to workers can be done to a process without gates, and there is one."""
+    for step in plan.steps:
+        if "workers" not in FAULTS[step.fault].needs:
+            continue
+        injury = step.injury(plan.backend)
+        if not (isinstance(injury, HitHolder) and injury.action in SIGNALS):
+            why = "needs a gate inside the worker: pytest suites/ --faults does it to the suite's own"
+            raise Unknown(f"{step.fault} {why}")
+        if pid is None:
+            parser.error(f"{step.fault} is done to a worker: --pid says which process is yours")
+
+
+def _check_possible(plan: Plan, environment: Environment) -> None:
+    """Whether all of it can be done here."""
+    if plan.backend not in environment.clusters:
+        up = f"python -m infra up {plan.backend} --env {environment.name}"
+        raise Unknown(f"{plan.backend} does not run in {environment.name}; {up}")
+    movable = all(node.has_clock() for node in environment.cluster(plan.backend).nodes)
+    world = OURS if movable else OURS.without("clock", NO_CLOCK)
+    for step in plan.steps:
+        if reason := FAULTS[step.fault].applies(plan.backend, world):
+            raise Unknown(f"{step.fault} does not apply to {plan.backend}: {reason}")
+
+
+def _words(injury: Injury, pid: int | None) -> str:
+    """What is done, by hand: it is not a worker at a gate that is hit."""
+    if isinstance(injury, HitHolder):
+        return f"{injury.action} process {pid}, wherever it is,"
+    return injury.describe()
 
 
 def _of_file(name: str) -> Plan:
@@ -139,9 +136,9 @@ def _of_file(name: str) -> Plan:
 def _of_words(options: argparse.Namespace) -> Plan:
     """The plan of one step that the command line tells."""
     if options.name not in FAULTS:
-        raise Unknown(f"no fault {options.name!r}; there are {', '.join(FAULTS)}")
+        raise Unknown(f"no fault {options.name!r}; {instead(options.name, FAULTS)}")
     if options.backend not in BACKENDS:
-        raise Unknown(f"no backend {options.backend!r}; there are {', '.join(BACKENDS)}")
+        raise Unknown(f"no backend {options.backend!r}; {instead(options.backend, BACKENDS)}")
     fault, told = FAULTS[options.name], dict(_option(text) for text in options.set)
     try:
         if fault.planned and fault.applies(options.backend, OURS) is None:
@@ -153,7 +150,8 @@ def _of_words(options: argparse.Namespace) -> Plan:
         step = replace(step, after=0.0, for_=for_, options={**step.options, **told})
         return Plan.from_json(replace(drawn, steps=(step,)).to_json())
     except BadPlan as error:
-        raise Unknown(str(error).removeprefix("steps[0].")) from error
+        needed = f"; {fault.name} {fault.planned}" if fault.planned else ""
+        raise Unknown(str(error).removeprefix("steps[0].") + needed) from error
 
 
 def _option(text: str) -> tuple[str, Any]:
@@ -162,33 +160,20 @@ def _option(text: str) -> tuple[str, Any]:
         return name, value  # 3.10 is no number
     try:
         return name, json.loads(value)
-    except ValueError:
-        return name, value  # a text without its quotes
+    except ValueError:  # a text without its quotes
+        return name, value.split(",") if name in LISTS else value
 
 
-def _run(plan: Plan, target: Target) -> None:
-    """All of it, healed at the end."""
-    print("\n".join(plan.describe()), flush=True)
-    runner = Runner(plan, target)
-    runner.cycle()
-    for record in runner.records:
-        times = ((record.applied - record.begun) / 1e9, (record.healed - record.healing) / 1e9)
-        print(f"{record.name}: {record.target} (applied in {times[0]:.2f} s, healed in {times[1]:.2f} s)")
-
-
-def _leave(step: Step, target: Target, environment: Environment, options: argparse.Namespace) -> None:
+def _leave(step: Step, target: Target) -> None:
     """Do it and go; what was half done is healed."""
     injury = step.injury(target.backend)
-    print(f"{injury.describe()} ...", flush=True)
     try:
         hits = injury.apply(target)
     except BaseException:
         injury.heal(target)
         raise
     for hit in hits:
-        print(f"{step.fault}: {hit.target} (applied in {(hit.applied - hit.begun) / 1e9:.2f} s)")
-    env = f" --env {options.env}" if options.env else ""
-    left = [f"kill -CONT {options.pid}"] if options.pid else []
-    if environment.unclean():
-        left.append(f"python -m infra heal{env}")
-    print(f"it stays; {' and '.join(left)} undoes it" if left else "nothing is left to heal")
+        print(f"{step.fault}: applied after {(hit.applied - hit.begun) / 1e9:.1f} s: {hit.target}")
+    environment = target.environment
+    heal = f"it stays; python -m infra heal --env {environment.name} undoes it"
+    print(heal if environment.unclean() else "nothing is left to heal")

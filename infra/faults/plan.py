@@ -16,12 +16,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from infra.faults.register import FAULTS, NO_FAULT
+from infra.spelling import instead
 from infra.star import BACKENDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from infra.faults.fault import Injury
+
+    Words = Callable[[Injury], str]
+    """What is said of an injury: `Injury.describe`, as a rule."""
 
 MOST_SECONDS: Final = 3600.0
 """Longest `after` and `for`."""
@@ -60,6 +64,14 @@ class Step:
         """The fault with its choices made. Raises ValueError("option: what is wrong")."""
         return FAULTS[self.fault].make(backend, self.options)
 
+    def describe(self, backend: str, words: Words = lambda injury: injury.describe()) -> str:
+        """For people: "pause redis1 for 1.5 s"; of what passes by itself: "change the leader, then wait 1.5 s"."""
+        said = words(self.injury(backend))
+        if self.for_ and not FAULTS[self.fault].passes:
+            return f"{said} for {self.for_:.1f} s"
+        said = said.removesuffix(" and").removesuffix(",")
+        return f"{said}, then wait {self.for_:.1f} s" if self.for_ else said
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -75,13 +87,12 @@ class Plan:
         """What the trial is under, each once; `NO_FAULT` where nothing is done."""
         return tuple(dict.fromkeys(step.fault for step in self.steps)) or (NO_FAULT,)
 
-    def describe(self) -> list[str]:
+    def describe(self, words: Words = lambda injury: injury.describe()) -> list[str]:
         """For people, a line a step: "after 0.9 s: cut clients c2 from all nodes (drop) for 2.0 s"."""
         lines = []
         for number, step in enumerate(self.steps):
             when = "after" if number == 0 else "meanwhile, after" if step.beside else "then, after"
-            long = f" for {step.for_:.1f} s" if step.for_ else ""
-            lines.append(f"{when} {step.after:.1f} s: {step.injury(self.backend).describe()}{long}")
+            lines.append(f"{when} {step.after:.1f} s: {step.describe(self.backend, words)}")
         return lines or ["no fault"]
 
     def to_json(self) -> dict[str, Any]:
@@ -117,12 +128,15 @@ class Plan:
 
 
 def parse(text: str) -> Plan:
-    """A plan from the text of its file. Raises BadPlan."""
+    """A plan from the text of its file. Raises BadPlan, also when it does nothing."""
     try:
         data = json.loads(text)
     except ValueError as error:
         raise BadPlan(f"not JSON: {error}") from error
-    return Plan.from_json(data)
+    plan = Plan.from_json(data)
+    if not plan.steps:
+        raise BadPlan("steps: must not be empty, or nothing would be done")
+    return plan
 
 
 def fault_names(column: str) -> tuple[str, ...]:
@@ -183,7 +197,7 @@ def _step(data: object, where: str, backend: str) -> Step:
 
 def _check_applies(name: object, backend: str, where: str) -> None:
     if not isinstance(name, str) or name not in FAULTS:
-        raise BadPlan(f"{where}: there is no {name!r}; there are {', '.join((NO_FAULT, *FAULTS))}")
+        raise BadPlan(f"{where}: there is no {name!r}; {instead(name, (NO_FAULT, *FAULTS))}")
     if reason := FAULTS[name].applies(backend):
         raise BadPlan(f"{where}: {name} does not apply to {backend}: {reason}")
 

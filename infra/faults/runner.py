@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from infra.faults import fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from infra.faults.fault import Injury
     from infra.faults.plan import Plan, Step
@@ -40,9 +40,10 @@ class Record:
 class Runner:
     """One plan on one target, for one trial. Not for two threads at once; `records` may be read at any time."""
 
-    def __init__(self, plan: Plan, target: Target) -> None:
-        """Does nothing yet."""
+    def __init__(self, plan: Plan, target: Target, say: Callable[[str], None] = lambda _: None) -> None:
+        """Does nothing yet. say: called with a line for whatever has just happened, or begins."""
         self._plan = plan
+        self._say = say
         self._target = target
         self._records: list[Record] = []
         self._keys = itertools.count(1)
@@ -60,8 +61,10 @@ class Runner:
                 self._overlapping(group, on)
         except BaseException:
             healing = self._target.clock.now()
+            self._say("broken off, healing everything")
             try:
                 self.final_heal()
+                self._say(f"healed in {self._since(healing):.1f} s")
             finally:
                 for one in on:
                     self._note(one, healing)
@@ -98,18 +101,24 @@ class Runner:
         except fault.Nobody:
             if target.alone:
                 raise
+        for hit in one.hits:
+            self._say(f"{step.fault}: applied after {(hit.applied - hit.begun) / 1e9:.1f} s: {hit.target}")
+        if not one.hits:
+            self._say(f"{step.fault}: there is nobody to be hit")
         # Counted from the last victim: a lane whose worker was caught late is frozen as long as any.
         since = max((hit.applied for hit in one.hits), default=0)
         one.until = since + _ns(step.for_) if one.hits else target.clock.now()
 
     def _end(self, one: _On, on: list[_On]) -> None:
         healing = self._target.clock.now()
+        self._say(f"{one.step.fault}: healing")
         last = len(on) == 1
         one.injury.heal(replace(one.target, alone=last))
         if last:
             fault.await_whole(self._target)
         on.remove(one)
         self._note(one, healing)
+        self._say(f"{one.step.fault}: healed in {self._since(healing):.1f} s")
 
     def _note(self, one: _On, healing: int) -> None:
         healed = self._target.clock.now()
@@ -127,6 +136,10 @@ class Runner:
             )
             for hit in one.hits
         ]
+
+    def _since(self, when: int) -> float:
+        """Seconds."""
+        return (self._target.clock.now() - when) / 1e9
 
     def _wait_until(self, when: int) -> None:
         self._target.clock.wait(max((when - self._target.clock.now()) / 1e9, 0.0))

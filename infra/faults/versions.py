@@ -6,17 +6,16 @@ the way back too: a server that cannot return stays what it is, and the environm
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from infra import images
 from infra.faults import fault
-from infra.faults.fault import LEADERS, LOOK_EVERY, Fault
+from infra.faults.fault import LEADERS, Fault
 from infra.faults.servers import LEADER
 from infra.faults.target import Hit
 from infra.machine import Failed
-from infra.nodes import READY_WITHIN
+from infra.recovery import Refused, remake
 from infra.star import MEMBERS, PRIMARY
 
 if TYPE_CHECKING:
@@ -24,19 +23,6 @@ if TYPE_CHECKING:
 
     from infra.faults.fault import Options
     from infra.faults.target import Target
-    from infra.nodes import Node
-
-BURIED_WITHIN: Final = 40.0
-"""Seconds until the links of a node that ended by itself refuse."""
-
-_FATAL: Final = re.compile(
-    rb'"level":"(?:fatal|panic)".*?"msg":"(?P<json>[^"]*)"|.*(?:FATAL: |ERROR |panic: | [CFE] \| | # )(?P<text>.*)'
-)
-"""A line in which a server says why it ends: etcd's, PostgreSQL's, ZooKeeper's, Redis'."""
-
-
-class Refused(Failed):
-    """A version does not start on the data that is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +55,7 @@ class Replace:
         for one in concerned:
             self._former.append((one.name, one.image()))
             try:
-                _replace(target, one, image.name)
+                remake(one, image.name, target.links, target.clock)
             except Refused:
                 self.heal(target)
                 raise
@@ -84,9 +70,9 @@ class Replace:
             now = node.image()
             if now != former:
                 try:
-                    _replace(target, node, former)
+                    remake(node, former, target.links, target.clock)
                 except Refused:
-                    _replace(target, node, now)
+                    remake(node, now, target.links, target.clock)
             self._former.pop()
 
 
@@ -108,50 +94,8 @@ def replace_version() -> Fault:
         "version",
         "a member is replaced by another version on the same data",
         make,
-        planned="needs a version: name it in a plan",
+        planned="needs a version: name it in a plan, or by hand with --set node=NODE --set version=VERSION",
         needs=frozenset({"version"}),
         how="an orderly end, then a container of another image on the same volume",
         sees="as when a server is restarted",
     )
-
-
-def _replace(target: Target, node: Node, image: str) -> None:
-    """Returns when it serves. Raises Refused with its last words when it ends, Failed when it does not get ready."""
-    node.replace(image)
-
-    def decided() -> bool:
-        return node.ready() or node.state() == "stopped"
-
-    target.clock.wait(READY_WITHIN, decided, LOOK_EVERY)
-    if node.state() == "stopped":
-        _bury(target, node)
-        raise Refused(f"{node.name} does not start as {image} on its data: {_last_words(node.logs())}")
-    if not node.ready():
-        raise Failed(f"{node.name} does not serve as {image} within {READY_WITHIN:.0f} s")
-
-
-def _bury(target: Target, node: Node) -> None:
-    """Refuse connections to a node that ended by itself, which takes as long as Toxiproxy dials its address: 3-30 s."""
-
-    def buried() -> bool:
-        try:
-            target.links.bury(node.name)
-        except Failed:
-            return False
-        return True
-
-    if not target.clock.wait(BURIED_WITHIN, buried, LOOK_EVERY):
-        raise Failed(f"links to {node.name}, which ended, cannot be closed within {BURIED_WITHIN:.0f} s")
-
-
-def _last_words(said: bytes) -> str:
-    """Why it ended: the first of the last lines that sound like it, else the last line. said: with times."""
-    lines = [line.partition(b" ")[2] for line in said.splitlines() if line.strip()]
-    words = lines[-1] if lines else b"it said nothing"
-    told = False
-    for line in reversed(lines):
-        if found := _FATAL.search(line):
-            words, told = found["json"] or found["text"], True
-        elif told:
-            break
-    return words.decode(errors="replace").strip()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings
 
 from infra.environment import Environment
-from infra.faults.hand import OneProcess
+from infra.faults.process import OneProcess
 from infra.faults.target import MonotonicClock, Target
 
 settings.register_profile("shared-machine", deadline=None)  # how long an example takes says nothing on a busy one

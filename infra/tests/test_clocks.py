@@ -16,8 +16,8 @@ import redis as redis_client
 from infra import clocks, compose
 from infra.clocks import Skew
 from infra.environment import Environment
-from infra.faults.hand import OneProcess
 from infra.faults.plan import Step, compile_plan
+from infra.faults.process import OneProcess
 from infra.faults.register import FAULTS
 from infra.faults.target import MonotonicClock, Target
 from infra.machine import Failed

@@ -17,11 +17,12 @@ from redis.retry import Retry
 
 from infra import star
 from infra.environment import Environment
-from infra.faults.hand import OneProcess
 from infra.faults.plan import Plan, Step, compile_plan
+from infra.faults.process import OneProcess
 from infra.faults.register import FAULTS
 from infra.faults.runner import Runner
 from infra.faults.target import MonotonicClock, Target
+from infra.libpq import DATABASE
 from infra.links import Cut
 from infra.machine import Failed
 
@@ -338,7 +339,7 @@ def connect(target: Target, group: str, node: str = "postgres") -> psycopg.Conne
         port=int(port),
         user="postgres",
         password=target.environment.password,
-        dbname="fencepost",
+        dbname=DATABASE,
         connect_timeout=2,
         autocommit=True,
         prepare_threshold=None,

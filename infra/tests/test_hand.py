@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -64,9 +65,9 @@ def state(process: subprocess.Popen[bytes]) -> str:
 
 
 def test_a_fault_stays_until_heal(shell: Shell) -> None:
-    said = shell("fault", "pause-server", "redis", "--set", 'nodes=["redis2"]')
-    assert "pause redis2" in said
-    assert "it stays; python -m infra heal" in said
+    said = shell("fault", "pause-server", "redis", "--set", "nodes=redis2")
+    assert said.startswith("pause redis2 ...\npause-server: applied after ")
+    assert f"it stays; python -m infra heal --env {shell.environment.name} undoes it" in said
     assert shell.environment.node("redis2").state() == "paused"
     shell("fault", "cut-client-drop", "redis", "--set", "group=c2")
     assert len(shell.environment.unclean()) > 1
@@ -75,8 +76,37 @@ def test_a_fault_stays_until_heal(shell: Shell) -> None:
 
 def test_a_fault_for_a_while_heals_itself(shell: Shell) -> None:
     said = shell("fault", "kill-server", "redis", "--set", 'nodes=["redis3"]', "--for", "0.2")
-    assert "redis3 (applied in" in said
-    assert "healed in" in said
+    first, applied, healing, healed = said.splitlines()
+    assert first == "after 0.0 s: kill redis3 for 0.2 s"
+    assert applied.startswith("kill-server: applied after ")
+    assert applied.endswith(" s: redis3")
+    assert healing == "kill-server: healing"
+    assert healed.startswith("kill-server: healed in ")
+
+
+@pytest.mark.parametrize(
+    "numbers", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGHUP], [signal.SIGINT, signal.SIGINT]]
+)
+def test_a_fault_that_is_broken_off_heals_itself(shell: Shell, numbers: list[signal.Signals]) -> None:
+    command = ["-m", "infra", "fault", "pause-server", "redis", "--set", "nodes=redis2,redis3", "--for", "600", "--env"]
+    with subprocess.Popen(
+        [sys.executable, *command, shell.environment.name],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        while "applied after" not in (line := process.stdout.readline()) or "redis3" not in line:
+            assert line
+        for number in numbers:
+            process.send_signal(number)
+        said, complaint = process.communicate(timeout=120)
+    assert process.returncode == 128 + numbers[0]
+    broken_off, healed = said.splitlines()
+    assert broken_off == "broken off, healing everything"
+    assert healed.startswith("healed in ")
+    assert "Traceback" not in complaint
 
 
 def test_a_plan_heals_what_it_does(shell: Shell, tmp_path: Path) -> None:
@@ -84,11 +114,15 @@ def test_a_plan_heals_what_it_does(shell: Shell, tmp_path: Path) -> None:
     file.write_text(json.dumps(compile_plan(["cut-client-drop", "pause-server"], 1, "redis", 1.0).to_json()))
     said = shell("fault", "--plan", str(file))
     assert "meanwhile, after" in said
-    assert "cut-client-drop: clients" in said
-    assert "pause-server: redis1" in said
+    assert "cut-client-drop: applied after " in said
+    assert " s: redis1\n" in said
 
 
 def test_a_process_is_frozen_and_goes_on(shell: Shell, sleeper: subprocess.Popen[bytes]) -> None:
+    shell("fault", "freeze-holder", "redis", "--pid", str(sleeper.pid))
+    assert shell.environment.unclean() == [f"process {sleeper.pid} is frozen"]
+    shell("heal")
+    assert state(sleeper) == "S"
     seen: set[str] = set()
     over = threading.Event()
 
@@ -106,11 +140,16 @@ def test_a_process_is_frozen_and_goes_on(shell: Shell, sleeper: subprocess.Popen
 
 
 def test_what_cannot_be_done_says_why(shell: Shell, sleeper: subprocess.Popen[bytes]) -> None:
+    name = shell.environment.name
     assert "no fault 'nope'; there are cut-client-refuse" in shell("fault", "nope", "redis", status=2)
+    assert "did you mean pause-server" in shell("fault", "pause-sever", "redis", status=2)
+    assert f"python -m infra up etcd --env {name}" in shell("fault", "kill-server", "etcd", status=2)
+    assert "must be seconds, more than 0, not -1" in shell("fault", "kill-server", "redis", "--ttl", "-1", status=2)
+    assert "by hand with --set node=NODE" in shell("fault", "replace-version", "redis", status=2)
     assert "no backend 'nope'" in shell("fault", "kill-server", "nope", status=2)
     assert "say NAME and BACKEND, or --plan FILE" in shell("fault", "kill-server", status=2)
     assert "--pid says which process is yours" in shell("fault", "freeze-holder", "redis", status=2)
     assert "isolate-leader-drop does not apply to redis" in shell("fault", "isolate-leader-drop", "redis", status=2)
     assert "options.nodes: must be" in shell("fault", "kill-server", "redis", "--set", "nodes=1", status=2)
-    said = shell("fault", "stall-holder", "redis", "--pid", str(sleeper.pid), status=1)
-    assert "stall needs a gate inside the worker" in said
+    said = shell("fault", "stall-holder", "redis", "--pid", str(sleeper.pid), status=2)
+    assert "stall-holder needs a gate inside the worker" in said

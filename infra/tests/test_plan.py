@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.faults.plan import BadPlan, Plan, compile_plan, parse, random_plan
+from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse, random_plan
 from infra.faults.register import FAULTS
 from infra.star import BACKENDS
 
@@ -163,6 +163,7 @@ BAD: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda plan: plan.update(backend="etc"), "backend: must be one of redis, zookeeper"),
     (lambda plan: plan.update(backend="etcd"), r"steps\[0\].options.nodes: must be a list of leader, etcd1"),
     (lambda plan: plan.update(steps={}), "steps: must be a list"),
+    (_at("fault", "kill-sever"), r"steps\[0\].fault: there is no 'kill-sever'; did you mean kill-server.*\? there are"),
     (lambda plan: plan.update(steps=[1]), r"steps\[0\]: must be an object"),
     (_at("fault", "kill"), r"steps\[0\].fault: there is no 'kill'; there are none, cut-client-refuse"),
     (_at("fault", "isolate-leader-drop"), "five independent servers have no leader"),
@@ -186,6 +187,30 @@ def test_a_bad_plan_names_its_field(spoil: Callable[[dict[str, Any]], object], m
     with pytest.raises(BadPlan, match=message) as caught:
         Plan.from_json(data)
     assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_does_nothing() -> None:
+    with pytest.raises(BadPlan, match="steps: must not be empty"):
+        parse(json.dumps(compile_plan(["none"], 7, "etcd", 2.0).to_json()))
+
+
+@pytest.mark.parametrize(
+    ("name", "backend", "for_", "said"),
+    [
+        ("flap-links", "redis", 12.0, "let all links of redis1 flap (drop), 4 times, then wait 12.0 s"),
+        ("flap-links", "redis", 0.0, "let all links of redis1 flap (drop), 4 times"),
+        ("restart-rolling", "etcd", 1.0, "restart etcd1, etcd3, etcd2 one after another, then wait 1.0 s"),
+        ("pause-server", "etcd", 1.0, "pause the leader until another leads, and for 1.0 s"),
+        ("pause-server", "etcd", 0.0, "pause the leader until another leads"),
+    ],
+)
+def test_words_are_true_of_the_time(name: str, backend: str, for_: float, said: str) -> None:
+    chosen: dict[str, dict[str, Any]] = {
+        "flap-links": {"node": "redis1", "how": "drop", "times": 4},
+        "restart-rolling": {"nodes": ["etcd1", "etcd3", "etcd2"]},
+        "pause-server": {"nodes": ["leader"]},
+    }
+    assert Step(name, 0.0, for_, chosen[name]).describe(backend) == said
 
 
 def test_a_file_that_is_not_json() -> None:

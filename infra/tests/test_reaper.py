@@ -28,7 +28,7 @@ HURTS = """
 import sys
 from dataclasses import replace
 from infra.environment import Environment
-from infra.faults.hand import OneProcess
+from infra.faults.process import OneProcess
 from infra.faults.plan import compile_plan
 from infra.faults.register import FAULTS
 from infra.faults.target import MonotonicClock, Target

@@ -64,6 +64,25 @@ def test_a_fault_that_fails_heals_everything() -> None:
     assert [record.name for record in runner.records] == ["freeze-holder"]
 
 
+def test_it_says_what_happens_while_it_happens() -> None:
+    world = World([a_lane("a", 0, 0)])
+    said: list[tuple[str, bool]] = []
+    Runner(_freezing(1.0), world.target(), lambda line: said.append((line, world.at_rest()))).cycle()
+    (applied, first), (healing, second), (healed, third) = said
+    assert applied.startswith("freeze-holder: applied after 0.0 s: worker 9")
+    assert healing == "freeze-holder: healing"
+    assert healed.startswith("freeze-holder: healed in 0.")
+    assert (first, second, third) == (False, False, True)
+
+
+def test_it_says_so_when_it_is_broken_off() -> None:
+    world = World([a_lane("a", 0, 0)], stop_at=2000 * MS)
+    said: list[str] = []
+    with pytest.raises(Stopped):
+        Runner(_freezing(60.0), world.target(), said.append).cycle()
+    assert said[1:] == ["broken off, healing everything", "healed in 0.0 s"]
+
+
 def test_a_stop_while_somebody_is_frozen_lets_him_go_on_and_tells() -> None:
     world = World([a_lane("a", 0, 0)], stop_at=2000 * MS)
     runner = Runner(_freezing(60.0), world.target())

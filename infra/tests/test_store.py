@@ -48,7 +48,8 @@ def cut(environment: Environment) -> Iterator[Callable[[Cut], None]]:
     environment.links.heal("c1", "store")
 
 
-# Modes. Each step: (operation, token, owner, expected). Written values are the number of the step.
+# Modes. Each step: (operation, token, owner, expected), where a write is made from what its owner read last. Written
+# values are the number of the step.
 SCRIPTS: dict[Mode, list[tuple[str, int, int, Any]]] = {
     Mode.UNFENCED: [("r", 2, 1, -1), ("w", 2, 1, True), ("w", 1, 9, True), ("r", 1, 9, 2)],
     Mode.FENCE_WRITES: [
@@ -86,18 +87,39 @@ SCRIPTS: dict[Mode, list[tuple[str, int, int, Any]]] = {
         ("w", 0, 12, False),
         ("r", 0, 13, 6),
     ],
+    Mode.COMPARE_AND_SET: [
+        ("w", 0, 9, False),  # made from a value that nobody has written
+        ("r", 0, 11, -1),
+        ("r", 0, 12, -1),
+        ("w", 0, 11, True),
+        ("w", 0, 12, False),
+        ("w", 0, 11, False),  # made from the initial value as well
+        ("r", 0, 12, 3),
+        ("w", 0, 12, True),
+        ("r", 0, 11, 7),
+    ],
+    Mode.IDEMPOTENCY_KEY: [("r", 2, 1, -1), ("w", 2, 1, True), ("w", 1, 9, True), ("r", 1, 9, 2)],
 }
 
 
 @pytest.mark.parametrize("mode", Mode)
 def test_mode(dsn: str, key: str, mode: Mode) -> None:
     client = Store.open(dsn, mode)
+    seen: dict[int, int] = {}
     for step, (operation, token, owner, expected) in enumerate(SCRIPTS[mode]):
         if operation == "w":
-            assert client.write(key, step, token, owner) is expected, step
+            assert client.write(key, step, token, owner, base=seen.get(owner, 99)) is expected, step
         else:
             answer = client.read(key, token, owner)
             assert (answer and answer.value) == expected, step
+            seen[owner] = expected
+    client.close()
+
+
+def test_a_job_is_claimed_once(dsn: str, key: str) -> None:
+    client = Store.open(dsn, Mode.IDEMPOTENCY_KEY)
+    assert [client.claim(key, job) for job in (0, 0, 1, 0)] == [True, False, True, False]
+    assert client.claim(key + "'", 0), "of another key"
     client.close()
 
 
@@ -118,6 +140,12 @@ def test_bad_use_is_refused_before_anything_is_sent(dsn: str, key: str) -> None:
         Store.open(dsn, "fenced")
     client = Store.open(dsn, "fence-writes")
     with pytest.raises(ValueError, match="needs a token"):
+        client.write(key, 1, None, 1)
+    with pytest.raises(ValueError, match="no jobs"):
+        client.claim(key, 1)
+    client.close()
+    client = Store.open(dsn, "compare-and-set")
+    with pytest.raises(ValueError, match="made from"):
         client.write(key, 1, None, 1)
     assert store.final(dsn, key) == Read(-1)
     client.close()
@@ -146,14 +174,14 @@ def _hammer(dsn: str, mode: Mode, work: Callable[[Store, int], int | None]) -> l
         return [answer for kept in pool.map(loop, range(THREADS)) for answer in kept]
 
 
-@pytest.mark.parametrize("mode", [Mode.FENCE_READS_AND_WRITES, Mode.COMPARE_OWNER])
+@pytest.mark.parametrize("mode", [Mode.FENCE_READS_AND_WRITES, Mode.COMPARE_OWNER, Mode.COMPARE_AND_SET])
 def test_no_increment_is_lost_behind_a_full_fence(dsn: str, key: str, mode: Mode) -> None:
     """Each attempt reads and writes back under a token and owner of its own; accepted writes must all count."""
     refused: list[int] = []
 
     def increment(client: Store, number: int) -> int | None:
         seen = client.read(key, number, number)
-        if seen is not None and client.write(key, seen.value + 1, number, number):
+        if seen is not None and client.write(key, seen.value + 1, number, number, base=seen.value):
             return seen.value + 1
         refused.append(number)
         return None
@@ -202,6 +230,17 @@ def test_the_strict_fence_accepts_one_write_per_token(dsn: str, key: str) -> Non
 
     accepted = _hammer(dsn, Mode.FENCE_WRITES_STRICT, write)
     assert len(accepted) == len(set(accepted)) > THREADS
+
+
+def test_of_all_that_claim_a_job_one_gets_it(dsn: str, key: str) -> None:
+    """Each job is fought over by several."""
+
+    def claim(client: Store, number: int) -> int | None:
+        job = number // THREADS
+        return job if client.claim(key, job) else None
+
+    done = _hammer(dsn, Mode.IDEMPOTENCY_KEY, claim)
+    assert sorted(done) == list(range(len(done)))
 
 
 # Lost answers

@@ -15,12 +15,11 @@ from redis import Redis
 
 from infra import commands, star
 from infra.environment import Environment
-from infra.faults import versions
-from infra.faults.hand import OneProcess
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan
+from infra.faults.process import OneProcess
 from infra.faults.register import FAULTS
 from infra.faults.target import MonotonicClock, Target
-from infra.faults.versions import Refused
+from infra.recovery import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -220,30 +219,6 @@ def test_it_needs_a_plan_that_names_a_version() -> None:
         read(node="zk1", version="3.5")
     with pytest.raises(BadPlan, match=r"steps\[0\].options.version: must be a text"):
         read(node="etcd1", version=3.5)
-
-
-@pytest.mark.parametrize(
-    ("said", "words"),
-    [
-        (
-            b"T 1:M # WARNING\nT 1:M * loading\nT 1:M # Can't handle RDB format version 12\nT 1:M # Error, aborted\n",
-            "Can't handle RDB format version 12",
-        ),
-        (b"T 2026 C | membership: cluster cannot be downgraded\n", "membership: cluster cannot be downgraded"),
-        (
-            b'T {"level":"info","msg":"hello"}\nT {"level":"fatal","ts":"1","msg":"no downgrade","v":"3"}\n',
-            "no downgrade",
-        ),
-        (
-            b"T 2026 UTC [1] FATAL:  database files are incompatible with server\nT 2026 UTC [1] DETAIL:  By 17.\n",
-            "database files are incompatible with server",
-        ),
-        (b"T one\nT the end\n", "the end"),
-        (b"", "it said nothing"),
-    ],
-)
-def test_last_words(said: bytes, words: str) -> None:
-    assert versions._last_words(said) == words
 
 
 def _cluster_version(address: tuple[str, int]) -> str:

@@ -11,28 +11,36 @@ once the lease of a dead holder has expired. Jepsen, "etcd 3.4.3" (2020): etcd l
 fencing token. Their leases can also end early: a leader that was frozen revokes on its return what its successor had
 prolonged meanwhile (etcd #12528 and #15247; less often since 3.5.11, but seen here on 3.5.16).
 
-An answer that is lost ends the whole session: its lease is kept alive no more, so whatever the request did is undone
-with the lease, even where it arrives late.
+Data can be kept beside the queue: one transaction compares the create_revision of the holder's own key and writes. So
+does Jepsen's ``lock-etcd-set``: of a holder whose lease is over nothing is accepted, however late it comes.
 """
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Self
-from urllib.parse import quote
+from typing import Any, ClassVar, Final
 
-from etcd3.transactions import Create, Delete, Get, Put
+from etcd3.transactions import Create, Get, Put
 
 from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
-from infra.access import OPEN, Access
-from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, new_owner, now
+from infra.access import Access
+from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.etcd_endpoints import Endpoints
-from suites.locks.etcd_lease import DRIFT, Leases
-from suites.locks.promises import CLAIMS, CONSENSUS_CLAIMS, HAZARDS, TOKEN_CLAIMS, TOKEN_HAZARDS
+from suites.locks.etcd_lease import Leases
+from suites.locks.etcd_session import EtcdSession, data_of, prefix_of
+from suites.locks.guarded import decoded, encoded
+from suites.locks.promises import (
+    CLAIMS,
+    CONSENSUS_CLAIMS,
+    GUARDED_CLAIMS,
+    HAZARDS,
+    QUEUE_CLAIMS,
+    TOKEN_CLAIMS,
+    TOKEN_HAZARDS,
+)
 
 LOOK: Final = 1.0
 """Seconds; a waiter looks at the queue at least this often, whatever its watch says."""
@@ -46,64 +54,103 @@ OLD_LEADER: Final = (
     # is the disk that does it: the leader waits for its log to be written, and is deposed meanwhile (etcd #15247).
     Hazard("server-exclusion", STOOD_STILL, "revoked-early", certain=False),
     Hazard("holder-exclusion", STOOD_STILL, "revoked-early", certain=False),
+    Hazard("honest-belief", STOOD_STILL, "revoked-early", certain=False),
+    Hazard("honest-renewal", STOOD_STILL, "revoked-early", certain=False),
 )
+
+
+EXCLUSIVE: Final = "x"
+SHARED: Final = "s"
+
+Range = tuple[bytes, bytes]
+"""A key and nothing, or the first key of a range and the one after its last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What stood under a lock's prefix at a revision. keys: create_revision → key."""
+    """What stood under a lock's prefix at a revision. keys: create_revision → key, in the order of arrival."""
 
+    whole: Range
     revision: int
     keys: Mapping[int, bytes]
 
-    def next_lower(self, token: int) -> bytes | None:
-        """The key right before ours. Raises Refused(NOT_OWNER) when ours is not there."""
+    def before(self, token: int) -> list[bytes]:
+        """The keys before ours. Raises Refused(NOT_OWNER) when ours is not there."""
         if token not in self.keys:
             raise Refused(Reason.NOT_OWNER, "the key is gone")
-        lower = max((revision for revision in self.keys if revision < token), default=None)
-        return None if lower is None else self.keys[lower]
+        return [key for revision, key in self.keys.items() if revision < token]
 
 
-class EtcdLock(Declarations):
+class EtcdLock(EtcdSession):
     """See the module. A call returns within its timeout plus three requests (1.8 s) and maybe a login (2 s)."""
 
     name: ClassVar[str] = "etcd"
-    backend: ClassVar[str] = "etcd"
-    lease: ClassVar[str] = "session"
     tokens: ClassVar[bool] = True
     fair: ClassVar[bool] = True
-    drift: ClassVar[float] = DRIFT
-    grain: ClassVar[float] = 0.0
-    min_ttl: ClassVar[float] = 2.0
-    bounds: ClassVar[Mapping[str, float]] = {"recovery": 10.0}
-    claims: ClassVar[tuple[Claim, ...]] = CLAIMS + TOKEN_CLAIMS + CONSENSUS_CLAIMS
+    bounds: ClassVar[Mapping[str, float]] = {
+        "recovery": 10.0,
+        "crash-release": 2.0,  # the leader looks twice a second for leases that have ended, and agrees on it then
+        "honest-belief": 0.1,
+        "fail-fast": 4.0,
+    }
+    claims: ClassVar[tuple[Claim, ...]] = (
+        *CLAIMS,
+        *TOKEN_CLAIMS,
+        *QUEUE_CLAIMS,
+        *GUARDED_CLAIMS,
+        *CONSENSUS_CLAIMS,
+    )
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS + OLD_LEADER
 
     def __init__(self, etcd: Endpoints, leases: Leases) -> None:
-        self._etcd = etcd
-        self._leases = leases
-
-    @classmethod
-    def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
-        """Asks every endpoint once for a lease."""
-        etcd = Endpoints(endpoints, access)
-        client = cls(etcd, Leases(etcd, ttl))
-        for last in range(len(endpoints) - 1, -1, -1):
-            try:
-                client._leases.open()
-                break
-            except Refused:
-                if not last:
-                    etcd.close()
-                    raise
-        return client
+        super().__init__(etcd, leases)
+        self._wakes = 0
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """Queue up and wait."""
+        return self._take(name, timeout, EXCLUSIVE)
+
+    @property
+    def wakes(self) -> int:
+        """How often a watch told a waiter of a deletion."""
+        return self._wakes
+
+    def read(self, grant: Grant, key: str) -> tuple[int, Sequence[int]] | None:
+        """In the transaction that compares."""
+        found = self._guarded(grant, Get(data_of(key)))
+        return None if found is None else decoded(found[0][0][0] if found[0] else b"")
+
+    def write(self, grant: Grant, key: str, value: int, elements: Sequence[int]) -> bool:
+        """In the transaction that compares."""
+        return self._guarded(grant, Put(data_of(key), encoded(value, elements))) is not None
+
+    @classmethod
+    def final(cls, endpoints: Sequence[str], key: str, access: Access) -> tuple[int, Sequence[int]]:
+        """A linearizable read."""
+        etcd = Endpoints(endpoints, access)
+        try:
+            data, _ = etcd.call(lambda client: client.get(data_of(key)))
+        finally:
+            etcd.close()
+        return decoded(data or b"")
+
+    @classmethod
+    def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
+        """What was kept beside the queues; those go with their leases."""
+        etcd = Endpoints(endpoints, access)
+        try:
+            for key in map(data_of, names):
+                etcd.call(lambda client, key=key: client.delete(key))  # type: ignore[misc]
+        finally:
+            etcd.close()
+
+    def _take(self, name: str, timeout: float, kind: str) -> Grant | None:
+        """See `acquire`. kind: what the key says it is for."""
         deadline = now() + int(timeout * 1e9)
         lease = self._leases.open()
         owner = new_owner()
-        prefix, key = _prefix(name), _key(name, owner)
+        prefix = prefix_of(name)
+        key = self._keys[owner] = f"{prefix}{kind}{owner:016x}"
         sent = now()
         try:
             token, queue = self._enqueue(prefix, key, lease.id)
@@ -111,13 +158,16 @@ class EtcdLock(Declarations):
             if not (isinstance(error, Refused) and error.reason is Reason.UNAVAILABLE):
                 self._leases.give_up(lease.id)
             raise
+        queued = now()
         try:
-            while (ahead := queue.next_lower(token)) is not None and now() < deadline:
-                self._etcd.await_deletion(ahead, queue.revision + 1, min(LOOK, (deadline - now()) / 1e9))
-                queue = self._look(prefix) or queue
+            while (ahead := self._ahead(queue, token)) is not None and now() < deadline:
+                woken = self._etcd.await_deletion(*ahead, queue.revision + 1, min(LOOK, (deadline - now()) / 1e9))
+                if (seen := self._look(prefix)) is not None:
+                    queue = seen
+                    self._wakes += woken
             if ahead is None:
                 lease = self._leases.proven(lease.id)
-                return Grant(name, owner, token, sent, lease.ttl, lease.expires, lease.id)
+                return Grant(name, owner, token, sent, lease.ttl, lease.expires, lease.id, queued)
             self._delete(key, token)
         except LockError as error:
             self._leases.give_up(lease.id)
@@ -128,66 +178,32 @@ class EtcdLock(Declarations):
             raise Refused(Reason.HELD)
         return None
 
-    def renew(self, grant: Grant) -> None:
-        """The lease is what can be renewed."""
-        if grant.session != self.session:
-            raise Refused(Reason.NOT_OWNER)
-        self._leases.keep_alive(grant.session)
+    def _ahead(self, queue: Queue, token: int) -> Range | None:
+        """What ours waits for the deletion of, None when its turn has come."""
+        before = queue.before(token)
+        return (before[-1], b"") if before else None
 
-    def release(self, grant: Grant) -> None:
-        """Delete the key if it is still the one of this grant; where that fails it goes with the lease."""
-        try:
-            deleted = self._delete(_key(grant.name, grant.owner), grant.token or 0)
-        except LockError:
-            self._leases.give_up(grant.session)
-            raise
-        if not deleted:
-            raise Refused(Reason.NOT_OWNER)
-
-    def close(self) -> None:
-        """Revoke the lease, and with it all grants, if one request can do it."""
-        session = self.session
-        if session:
-            with contextlib.suppress(LockError):
-                self._etcd.call(lambda client: client.revoke_lease(session))
-        self._etcd.close()
-
-    def belief(self, grant: Grant) -> bool:
-        """Whether the grant's lease is the present one and cannot have expired."""
-        lease = self._leases.present
-        return lease is not None and lease.id == grant.session and now() < lease.expires
-
-    @property
-    def session(self) -> int:
-        """The id of the lease; 0 from its end to the next call."""
-        lease = self._leases.present
-        return 0 if lease is None else lease.id
-
-    @property
-    def opened(self) -> int:
-        """When the present lease was asked for (ns), 0 without one."""
-        lease = self._leases.present
-        return 0 if lease is None else lease.opened
-
-    def keep_alive(self) -> None:
-        """One LeaseKeepAlive, or a new lease where there is none."""
-        session = self.session
-        if session:
-            self._leases.keep_alive(session)
-        else:
-            self._leases.open()
+    def _guarded(self, grant: Grant, deed: Get | Put) -> list[Any] | None:
+        """The answer to the deed, None if the grant's key was gone. Raises LockError."""
+        key, token = self._keys.get(grant.owner), grant.token or 0
+        if key is None:
+            return None
+        held, answers = self._etcd.call(
+            lambda client: client.transaction(compare=[Create(key) == token], success=[deed], failure=[])
+        )
+        return answers if held else None
 
     def _enqueue(self, prefix: str, key: str, lease_id: int) -> tuple[int, Queue]:
         """Put our key, and see in the same transaction who stands before it."""
         _, (put, found) = self._etcd.call(
             lambda client: client.transaction(
                 compare=[Create(key) == 0],
-                success=[Put(key, b"", lease_id), Get(prefix, prefix[:-1] + "0")],  # "0" comes right after "/"
+                success=[Put(key, b"", lease_id), Get(*_range(prefix))],
                 failure=[],
             )
         )
         token = int(put.response_put.header.revision)  # of the transaction, so the key's create_revision
-        return token, Queue(token, {about.create_revision: about.key for _, about in found})
+        return token, _queue(prefix, token, [about for _, about in found])
 
     def _look(self, prefix: str) -> Queue | None:
         """A linearizable read of the queue, or None where no answer came: reading again does no harm."""
@@ -196,19 +212,15 @@ class EtcdLock(Declarations):
         except LockError:
             time.sleep(PAUSE)
             return None
-        return Queue(answer.header.revision, {about.create_revision: about.key for about in answer.kvs})
-
-    def _delete(self, key: str, token: int) -> bool:
-        """Whether it was there."""
-        deleted, _ = self._etcd.call(
-            lambda client: client.transaction(compare=[Create(key) == token], success=[Delete(key)], failure=[])
-        )
-        return bool(deleted)
+        return _queue(prefix, answer.header.revision, answer.kvs)
 
 
-def _prefix(name: str) -> str:
-    return f"/fencepost/{quote(name, safe='')}/"
+def _range(prefix: str) -> Range:
+    """All keys of a lock: "0" comes right after "/"."""
+    return prefix.encode(), prefix[:-1].encode() + b"0"
 
 
-def _key(name: str, owner: int) -> str:
-    return f"{_prefix(name)}{owner:016x}"
+def _queue(prefix: str, revision: int, entries: Sequence[Any]) -> Queue:
+    """entries: each with its create_revision and its key."""
+    ordered = sorted(entries, key=lambda entry: int(entry.create_revision))
+    return Queue(_range(prefix), revision, {entry.create_revision: entry.key for entry in ordered})

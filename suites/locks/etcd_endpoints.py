@@ -81,19 +81,34 @@ class Endpoints:
                 self._leave(index)
             raise outcome from error
 
-    def await_deletion(self, key: bytes, revision: int, timeout: float) -> None:
-        """Return once the key is deleted at `revision` or later, after `timeout` seconds, or when the watch fails."""
+    def await_deletion(self, key: bytes, end: bytes, revision: int, timeout: float) -> bool:
+        """Whether the key, or one from there to before `end`, was deleted at `revision` or later.
+
+        False after `timeout` seconds, or when the watch fails.
+        """
         create = etcdrpc.WatchCreateRequest(
-            key=key, start_revision=revision, filters=[etcdrpc.WatchCreateRequest.NOPUT]
+            key=key, range_end=end, start_revision=revision, filters=[etcdrpc.WatchCreateRequest.NOPUT]
         )
+        deleted = False
         watch = etcdrpc.WatchStub(self._clients[self._index].channel).Watch(
             iter([etcdrpc.WatchRequest(create_request=create)]), timeout, metadata=self._token
         )
         with contextlib.suppress(grpc.RpcError):
             for answer in watch:
-                if answer.events or answer.canceled:
+                deleted = bool(answer.events)
+                if deleted or answer.canceled:
                     break
         watch.cancel()
+        return deleted
+
+    @property
+    def member(self) -> str:
+        """``host:port`` of the member that is preferred now."""
+        return self._names[self._index]
+
+    def leave(self, member: str) -> None:
+        """Prefer the next member, if this is the one preferred now."""
+        self._leave(self._names.index(member))
 
     def close(self) -> None:
         """Hang up."""

@@ -10,11 +10,14 @@ Every fault has its place in one of the groups below; of one that has none nothi
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar, cast
 
 from checkers.claims import Claim, Hazard
 from checkers.mechanisms import FROZEN
+
+Said = TypeVar("Said", Claim, Hazard)
 
 LINKS: Final = (
     "cut-*",
@@ -61,10 +64,21 @@ HOLDER_RUNS: Final = (*LINKS, *SERVERS, *STORE, *RUNNING)
 SOUND: Final = (*HOLDER_RUNS, *FROZEN_INSIDE)
 """Faults that no lock service need mind: its clocks run, and its data stay."""
 
+CRASHES: Final = ("kill-holder", "kill-before-release", "freeze-successor")
+"""Faults under which a holder dies, and its successor waits for its lease to end."""
+HANGS: Final = ("stall-holder", "long-call")
+"""Faults under which a holder hangs while its renewal goes on."""
+
 CLAIMS: Final = (
     Claim("server-exclusion", under=SOUND),
     Claim("holder-exclusion", under=HOLDER_RUNS),
     Claim("recovery", under=SOUND),
+    # Who was frozen believes nothing while it does not run, and looks at its clock before anything else.
+    Claim("honest-belief", under=SOUND),
+    Claim("owner-release", under=SOUND),
+    Claim("honest-renewal", under=SOUND),
+    Claim("crash-release", under=(*LINKS, *SERVERS, *STORE, *CRASHES, *FROZEN_INSIDE)),
+    Claim("fail-fast"),
 )
 
 TOKEN_CLAIMS: Final = (
@@ -72,6 +86,15 @@ TOKEN_CLAIMS: Final = (
     # The fence compares numbers, wherever they come from.
     Claim("fenced-store", stores=("fence-*",)),
     Claim("no-lost-update", under=SOUND, stores=("fence-reads-and-writes",)),
+)
+
+QUEUE_CLAIMS: Final = (Claim("fifo", under=SOUND), Claim("herd-free"))
+"""Of a queue in which each waits for the one before it alone."""
+
+GUARDED_CLAIMS: Final = (
+    # The service that gives the lock refuses the write, whatever its holder believes and however late it comes.
+    Claim("fenced-store", under=SOUND, stores=("guarded",)),
+    Claim("no-lost-update", under=SOUND, stores=("guarded",)),
 )
 
 CONSENSUS_CLAIMS: Final = tuple(replace(claim, under=("wipe-server",)) for claim in (*CLAIMS, *TOKEN_CLAIMS))
@@ -100,3 +123,28 @@ TOKEN_HAZARDS: Final = (
     # A fence on writes alone still accepts a stale write that lands between its successor's read and first write.
     Hazard("no-lost-update", ("late-write",), FROZEN, stores=("fence-writes*",)),
 )
+
+
+def besides(properties: Sequence[str], said: Sequence[Said]) -> tuple[Said, ...]:
+    """Of these claims or hazards, those that concern anything else."""
+    return tuple(one for one in said if one.property not in properties)
+
+
+def without(properties: Sequence[str], bounds: Mapping[str, float]) -> Mapping[str, float]:
+    """The bounds of anything else."""
+    return {name: bound for name, bound in bounds.items() if name not in properties}
+
+
+def as_semaphore(said: Sequence[Said]) -> tuple[Said, ...]:
+    """The same of a semaphore, which has no tokens, no store to protect, and more than one permit.
+
+    Whom ``late-write`` takes for the successor of the one that it froze may have held beside it all the while.
+    """
+    kept: list[Claim | Hazard] = []
+    for one in besides(("token-order", "fenced-store", "no-lost-update", "fifo", "herd-free"), said):
+        mine: Claim | Hazard = replace(one, property="permits") if one.property == "server-exclusion" else one
+        if isinstance(mine, Hazard) and "late-write" in mine.under:
+            kept.append(replace(mine, under=("late-write",), certain=False))
+            mine = replace(mine, under=tuple(fault for fault in mine.under if fault != "late-write"))
+        kept.append(mine)
+    return cast(tuple[Said, ...], tuple(kept))

@@ -21,7 +21,7 @@ from checkers.claims import ANY, Claim, Hazard
 from checkers.wire import Reason
 from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, Refused, new_owner, now
-from suites.locks.promises import CLAIMS, CLOCKS, HAZARDS, LOSSES, TOKEN_CLAIMS, TOKEN_HAZARDS
+from suites.locks.promises import CLAIMS, CLOCKS, HANGS, HAZARDS, LOSSES, TOKEN_CLAIMS, TOKEN_HAZARDS
 from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, validity
 
 REQUEST: Final = 0.3
@@ -53,6 +53,8 @@ BY_THE_CLOCK: Final = tuple(
         ("server-exclusion", (ANY,), sure),
         # Whoever holds the lock at that moment may leave before the next comes in.
         ("holder-exclusion", (ANY,), False),
+        ("honest-belief", (ANY,), False),
+        ("honest-renewal", (ANY,), False),
         ("fenced-store", ("unfenced",), False),
         ("no-lost-update", ("unfenced", "fence-writes*"), False),
     )
@@ -65,9 +67,17 @@ BY_LOSS: Final = tuple(
         ("token-order", (ANY,), True),  # the counter goes back
         ("server-exclusion", (ANY,), False),
         ("holder-exclusion", (ANY,), False),
+        ("honest-belief", (ANY,), False),
+        ("honest-renewal", (ANY,), False),
         ("fenced-store", ("unfenced",), False),
         ("no-lost-update", (ANY,), False),  # both may get the same token, which no fence can tell apart
     )
+)
+
+
+BY_RENEWAL: Final = (
+    # Whoever renews in the background keeps the lock of a job that hangs.
+    Hazard("crash-release", HANGS, "hung-but-renewed"),
 )
 
 
@@ -82,15 +92,29 @@ class RedisLock(Declarations):
     drift: ClassVar[float] = DRIFT
     grain: ClassVar[float] = GRAIN
     min_ttl: ClassVar[float] = 0.6
-    bounds: ClassVar[Mapping[str, float]] = {"recovery": 3.0}
+    bounds: ClassVar[Mapping[str, float]] = {
+        "recovery": 3.0,
+        "crash-release": 0.5,
+        "honest-belief": 0.0,
+        "fail-fast": 1.5,
+    }
     claims: ClassVar[tuple[Claim, ...]] = (
         *CLAIMS,
         *TOKEN_CLAIMS,
         Claim("token-order", under=CLOCKS),
         Claim("no-lost-update", under=CLOCKS, stores=("fence-reads-and-writes",)),
         Claim("recovery", under=LOSSES),
+        Claim("owner-release"),  # the owner is compared where the key is deleted
     )
-    hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS + BY_THE_CLOCK + BY_LOSS
+    hazards: ClassVar[tuple[Hazard, ...]] = (
+        *HAZARDS,
+        *TOKEN_HAZARDS,
+        *BY_THE_CLOCK,
+        *BY_LOSS,
+        *BY_RENEWAL,
+    )
+
+    ACQUIRE: ClassVar[str] = _ACQUIRE
 
     def __init__(self, node: Node, ttl: float) -> None:
         """ttl: seconds."""
@@ -110,7 +134,7 @@ class RedisLock(Declarations):
         deadline = now() + int(timeout * 1e9)
         while True:
             sent = now()
-            token = self._node.call(_ACQUIRE, _keys(name), owner, _ms(self._ttl))
+            token = self._node.call(self.ACQUIRE, _keys(name), owner, _ms(self._ttl))
             if token:
                 return Grant(name, owner, token, sent, int(self._ttl * 1e9), sent + validity(self._ttl))
             if timeout == 0:

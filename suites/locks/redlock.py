@@ -53,6 +53,8 @@ BY_ONE_NODE: Final = tuple(
     for name, stores in (
         ("server-exclusion", (ANY,)),
         ("holder-exclusion", (ANY,)),
+        ("honest-belief", (ANY,)),
+        ("honest-renewal", (ANY,)),
         ("fenced-store", ("unfenced",)),
         ("no-lost-update", ("unfenced",)),
     )
@@ -84,13 +86,22 @@ class Redlock(Declarations):
     drift: ClassVar[float] = DRIFT
     grain: ClassVar[float] = GRAIN
     min_ttl: ClassVar[float] = 0.8
-    bounds: ClassVar[Mapping[str, float]] = {"recovery": 4.0}
+    bounds: ClassVar[Mapping[str, float]] = {
+        "recovery": 4.0,
+        "crash-release": 0.8,
+        "honest-belief": 0.0,
+        "fail-fast": 3.0,  # two rounds, each with a connect to every node and one wait for all answers
+    }
     claims: ClassVar[tuple[Claim, ...]] = (
         *CLAIMS,
         Claim("recovery", under=LOSSES),
+        Claim("owner-release"),
         Claim("no-lost-update", stores=("compare-owner",)),
     )
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + BY_ONE_NODE
+
+    ACQUIRE: ClassVar[str] = _ACQUIRE
+    REQUEST: ClassVar[float] = REQUEST
 
     def __init__(self, nodes: Sequence[Node], ttl: float) -> None:
         """ttl: seconds."""
@@ -101,7 +112,7 @@ class Redlock(Declarations):
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
         """Raises Refused unless a majority answers."""
-        client = cls([Node(endpoint, REQUEST, access) for endpoint in endpoints], ttl)
+        client = cls([Node(endpoint, cls.REQUEST, access) for endpoint in endpoints], ttl)
         answered = client._ask("return 1", "", 0)
         if len(answered.yes) < client._quorum:
             raise Refused(Reason.UNAVAILABLE, f"{len(answered.yes)} of {len(endpoints)} nodes answer: {answered.why}")
@@ -114,8 +125,8 @@ class Redlock(Declarations):
         while True:
             owner = new_owner()  # one for each attempt: a late release of the last must not hit the next
             sent = now()
-            votes = self._ask(_ACQUIRE, name, owner, self._ms)
-            expires = sent + validity(self._ttl)
+            votes = self._ask(self.ACQUIRE, name, owner, self._ms)
+            expires = self._expires(sent)
             if len(votes.yes) >= self._quorum and now() < expires:
                 return Grant(name, owner, None, sent, int(self._ttl * 1e9), expires)
             clean &= self._withdraw(name, owner, votes)
@@ -153,6 +164,10 @@ class Redlock(Declarations):
         for node in self._nodes:
             node.close()
 
+    def _expires(self, sent: int) -> int:
+        """When the client must stop believing, by when it began to ask (ns both)."""
+        return sent + validity(self._ttl)
+
     @property
     def _ms(self) -> int:
         return int(self._ttl * 1000)
@@ -182,7 +197,7 @@ class Redlock(Declarations):
                 waiting[index] = node.send(script, (f"fencepost:redlock:{name}",), *arguments)
             except LockError as error:
                 answers[index] = error
-        deadline = now() + int(REQUEST * 1e9)
+        deadline = now() + int(self.REQUEST * 1e9)
         for index, reply in waiting.items():
             try:
                 answers[index] = reply.receive(max(deadline - now(), 0) / 1e9)

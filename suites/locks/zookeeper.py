@@ -8,6 +8,9 @@ the server that one reconnects to may lag. The fencing token is the node's czxid
 What its authors claim: exclusion among sessions that live, order of arrival, no herd, and freedom once the session of
 a dead holder has expired. From the first interruption of its connection (SUSPENDED) a client no longer believes in the
 grants that it has, for good: kazoo reports LOST only after it has reached a server again.
+
+Data can be kept beside the queue, in its parent node: one multi checks that the holder's own node is there and writes,
+so that of a holder whose session is over nothing is accepted, however late it comes.
 """
 
 from __future__ import annotations
@@ -16,98 +19,117 @@ import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Final
 from urllib.parse import quote
 
-from kazoo.exceptions import NoNodeError
-from kazoo.protocol.states import ZnodeStat
+from kazoo.client import TransactionRequest
+from kazoo.exceptions import NoNodeError, RolledBackError, RuntimeInconsistency
+from kazoo.protocol.serialization import SetData
+from kazoo.protocol.states import EventType, WatchedEvent, ZnodeStat
 
 from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
-from infra.access import OPEN, Access
-from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, new_owner, now
-from suites.locks.promises import CLAIMS, CONSENSUS_CLAIMS, HAZARDS, TOKEN_CLAIMS, TOKEN_HAZARDS
-from suites.locks.zookeeper_session import ROOT, ZooKeeperSession
+from infra.access import Access
+from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
+from suites.locks.guarded import decoded, encoded
+from suites.locks.promises import (
+    CLAIMS,
+    CONSENSUS_CLAIMS,
+    GUARDED_CLAIMS,
+    HAZARDS,
+    QUEUE_CLAIMS,
+    TOKEN_CLAIMS,
+    TOKEN_HAZARDS,
+)
+from suites.locks.zookeeper_session import ROOT, InSession, ZooKeeperSession
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node in the queue. epoch: the session's when it became the first."""
+    """A node in the queue. epoch: the session's when its turn came."""
 
     parent: str
     guid: str
     node: str = ""
     epoch: int = 0
 
+    @property
+    def path(self) -> str:
+        return f"{self.parent}/{self.node}"
 
-class ZooKeeperLock(Declarations):
+
+def number(node: str) -> int:
+    """The place in the queue that a node's name tells: 16 digits of GUID, a hyphen, what it is for, the number."""
+    return int(node[18:])
+
+
+def is_shared(node: str) -> bool:
+    """Whether it is a reader's."""
+    return node[17] == SHARED
+
+
+EXCLUSIVE: Final = "x"
+SHARED: Final = "s"
+
+
+class Wake:
+    """What a waiter waits for. up: set when it is to look again; by_the_service: whether a watch did that."""
+
+    def __init__(self) -> None:
+        self.up = threading.Event()
+        self.by_the_service = False
+
+    def ring(self, event: WatchedEvent) -> None:
+        """The callback of a watch. kazoo also calls it when the connection is interrupted."""
+        self.by_the_service = event.type != EventType.NONE
+        self.up.set()
+
+
+class ZooKeeperLock(InSession):
     """See the module. A call returns within its timeout plus three requests (3 s)."""
 
     name: ClassVar[str] = "zookeeper"
-    backend: ClassVar[str] = "zookeeper"
-    lease: ClassVar[str] = "touch"
     tokens: ClassVar[bool] = True
     fair: ClassVar[bool] = True
-    drift: ClassVar[float] = 0.001
-    grain: ClassVar[float] = 0.8  # a keep-alive every min_ttl/3, and some delay: see zookeeper_session
-    min_ttl: ClassVar[float] = 2.0
-    bounds: ClassVar[Mapping[str, float]] = {"recovery": 12.0}
-    claims: ClassVar[tuple[Claim, ...]] = CLAIMS + TOKEN_CLAIMS + CONSENSUS_CLAIMS
+    bounds: ClassVar[Mapping[str, float]] = {
+        "recovery": 12.0,
+        "crash-release": 2.0,  # sessions end at the next tick
+        "honest-belief": 1.0,  # what `grain` says, for a client that is frozen meanwhile
+        "fail-fast": 4.0,
+    }
+    claims: ClassVar[tuple[Claim, ...]] = (
+        *CLAIMS,
+        *TOKEN_CLAIMS,
+        *QUEUE_CLAIMS,
+        *GUARDED_CLAIMS,
+        *CONSENSUS_CLAIMS,
+    )
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS
+
+    watches_all: ClassVar[bool] = False
+    """Whether a waiter is woken by any change of the queue, and not only when the node right before it is gone."""
 
     def __init__(self, session: ZooKeeperSession, ttl: float) -> None:
         """ttl: seconds."""
-        self._session = session
+        super().__init__(session, ttl)
         self._zk = session.zk
-        self._ttl = int(ttl * 1e9)
         self._trusted = int((ttl * (1 - self.drift) - self.grain) * 1e9)
         self._held: dict[int, Place] = {}
         self._orphans: dict[str, Place] = {}
         """By GUID: nodes that may be there though nobody wants them."""
-
-    @classmethod
-    def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
-        """Waits for a session for as long as one lives."""
-        session = ZooKeeperSession(endpoints, ttl, access)
-        session.start()
-        return cls(session, ttl)
+        self._paths: dict[int, str] = {}
+        """By owner: the node of every grant so far: who refuses a write under one that is over is the server."""
+        self._wakes = 0
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """Queue up and wait. A node whose fate is unknown is sought and deleted by later calls."""
-        deadline = now() + int(timeout * 1e9)
-        session = self._session.adopt()
-        self._bury()
-        owner = new_owner()
-        place = Place(_parent(name), f"{owner:016x}")
-        try:
-            sent, path, stat = self._enqueue(place)
-        except NoNodeError:
-            self._make(place.parent)
-            sent, path, stat = self._enqueue(place)
-        self._session.proved(sent)
-        place = replace(place, node=path.rpartition("/")[2])
-        epoch = self._await_turn(place, deadline, session)
-        if epoch:
-            self._held[owner] = replace(place, epoch=epoch)
-            return Grant(name, owner, stat.czxid, sent, self._ttl, self._session.alive + self._trusted, session)
-        self._delete(place)
-        if timeout == 0:
-            raise Refused(Reason.HELD)
-        return None
-
-    def renew(self, grant: Grant) -> None:
-        """The session is what can be renewed."""
-        self._session.touch(grant.session)
+        return self._take(name, timeout, EXCLUSIVE)
 
     def release(self, grant: Grant) -> None:
         """Without a connection the node is deleted later, so that too is Indeterminate."""
         place = self._held.pop(grant.owner, None)
         if place is None or grant.session != self._session.id or not self._delete(place):
             raise Refused(Reason.NOT_OWNER)
-
-    def close(self) -> None:
-        """End the session, and with it all grants."""
-        self._session.close()
 
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
@@ -124,30 +146,78 @@ class ZooKeeperLock(Declarations):
         finally:
             session.close()
 
+    def read(self, grant: Grant, key: str) -> tuple[int, Sequence[int]] | None:
+        """What is acknowledged after the check shows whatever was written before it, on any server."""
+        if not self._checked(grant):
+            return None
+        try:
+            data, _ = self._session.ask(lambda: self._zk.get_async(_parent(key)))
+        except NoNodeError:
+            data = b""
+        return decoded(data)
+
+    def write(self, grant: Grant, key: str, value: int, elements: Sequence[int]) -> bool:
+        """One multi."""
+        return self._checked(grant, SetData(_parent(key), encoded(value, elements), -1))
+
+    @classmethod
+    def final(cls, endpoints: Sequence[str], key: str, access: Access) -> tuple[int, Sequence[int]]:
+        """From whatever server answers, after it has caught up."""
+        session = ZooKeeperSession(endpoints, cls.min_ttl, access)
+        session.start()
+        try:
+            session.ask(lambda: session.zk.sync_async(ROOT))
+            data, _ = session.ask(lambda: session.zk.get_async(_parent(key)))
+        except NoNodeError:
+            data = b""
+        finally:
+            session.close()
+        return decoded(data)
+
+    @property
+    def wakes(self) -> int:
+        """How often a watch went off for a waiter."""
+        return self._wakes
+
     def belief(self, grant: Grant) -> bool:
         """From the first interruption on, or without a sign of life, never again."""
         place = self._held.get(grant.owner)
         return place is not None and place.epoch == self._session.epoch and now() < self._session.alive + self._trusted
 
-    @property
-    def session(self) -> int:
-        """The id of the session; 0 from its end to the next call."""
-        return self._session.id
-
-    @property
-    def opened(self) -> int:
-        """When the session was asked for, or a little before (ns)."""
-        return self._session.opened
-
     def keep_alive(self) -> None:
         """Write, and clear away what is left over."""
-        self._session.touch(self._session.id or self._session.adopt())
+        super().keep_alive()
         with contextlib.suppress(LockError):
             self._bury()
 
-    def _enqueue(self, place: Place) -> tuple[int, str, ZnodeStat]:
+    def _take(self, name: str, timeout: float, kind: str) -> Grant | None:
+        """See `acquire`. kind: what the node says it is for."""
+        deadline = now() + int(timeout * 1e9)
+        session = self._session.adopt()
+        self._bury()
+        owner = new_owner()
+        place = Place(_parent(name), f"{owner:016x}")
+        try:
+            sent, path, stat = self._enqueue(place, kind)
+        except NoNodeError:
+            self._make(place.parent)
+            sent, path, stat = self._enqueue(place, kind)
+        queued = now()
+        self._session.proved(sent)
+        place = replace(place, node=path.rpartition("/")[2])
+        epoch = self._await_turn(place, deadline, session)
+        if epoch:
+            self._held[owner], self._paths[owner] = replace(place, epoch=epoch), place.path
+            expires = self._session.alive + self._trusted
+            return Grant(name, owner, stat.czxid, sent, self._ttl, expires, session, queued)
+        self._delete(place)
+        if timeout == 0:
+            raise Refused(Reason.HELD)
+        return None
+
+    def _enqueue(self, place: Place, kind: str) -> tuple[int, str, ZnodeStat]:
         """One request, so that once its time is over nothing is sent any more. Raises NoNodeError without a parent."""
-        path, sent = f"{place.parent}/{place.guid}-", now()
+        path, sent = f"{place.parent}/{place.guid}-{kind}", now()
         try:
             made, stat = self._session.ask(
                 lambda: self._zk.create_async(path, ephemeral=True, sequence=True, include_data=True)
@@ -157,6 +227,26 @@ class ZooKeeperLock(Declarations):
             raise
         return sent, made, stat
 
+    def _checked(self, grant: Grant, *deeds: SetData) -> bool:
+        """Whether the grant's node was there, and with it the deeds done. Raises LockError."""
+        path = self._paths.get(grant.owner)
+        if path is None:
+            return False
+        multi, sent = TransactionRequest(self._zk), now()
+        multi.check(path, -1)
+        multi.operations.extend(deeds)
+        try:
+            results = self._session.ask(multi.commit_async)
+        except Refused as refusal:
+            if refusal.reason is Reason.NOT_OWNER:
+                return False
+            raise
+        self._session.proved(sent)
+        failures = [result for result in results if isinstance(result, Exception)]
+        if any(not isinstance(failure, NoNodeError | RolledBackError | RuntimeInconsistency) for failure in failures):
+            raise ExceptionGroup("a multi failed for another reason", failures)
+        return not failures
+
     def _make(self, parent: str) -> None:
         """Raises Refused: without it nothing of ours is in the queue."""
         try:
@@ -165,13 +255,13 @@ class ZooKeeperLock(Declarations):
             raise Refused(Reason.UNAVAILABLE, str(error)) from error
 
     def _await_turn(self, place: Place, deadline: int, session: int) -> int:
-        """The epoch in which the node is the first, 0 when the time has passed. Raises Refused(NOT_OWNER).
+        """The epoch in which the node's turn has come, 0 when the time has passed. Raises Refused(NOT_OWNER).
 
         Only reads here, and a write that changes nothing: where one fails, the next look will tell.
         """
         while True:
             epoch = self._session.epoch
-            wake = threading.Event()
+            wake = Wake()
             try:
                 if not self._behind(place, wake):
                     if now() - self._session.alive > self._ttl // 3:
@@ -180,32 +270,38 @@ class ZooKeeperLock(Declarations):
             except LockError as error:
                 if isinstance(error, Refused) and error.reason is Reason.NOT_OWNER:
                     raise
-                wake = self._session.up
+                wake.up = self._session.up
             left = (deadline - now()) / 1e9
             if left <= 0:
                 return 0
-            wake.wait(left)
+            wake.up.wait(left)
+            self._wakes += wake.by_the_service
 
-    def _behind(self, place: Place, wake: threading.Event) -> bool:
-        """Whether a node comes before ours; `wake` is set once the next lower one may be gone."""
-        children = self._session.ask(lambda: self._zk.get_children_async(place.parent))
-        nodes = {int(node[17:]): node for node in children}  # 16 digits of GUID, a hyphen, the number
-        mine = int(place.node[17:])
-        if mine not in nodes:
+    def _behind(self, place: Place, wake: Wake) -> bool:
+        """Whether ours has to wait; `wake` goes off once that may be over."""
+        watch = wake.ring if self.watches_all else None
+        children = self._session.ask(lambda: self._zk.get_children_async(place.parent, watch=watch))
+        if place.node not in children:
             raise Refused(Reason.NOT_OWNER, "the node is gone")
-        lower = max((number for number in nodes if number < mine), default=None)
-        if lower is None:
+        before = self._before(place.node, sorted(children, key=number))
+        if before is None:
             return False
-        watched = f"{place.parent}/{nodes[lower]}"
-        if self._session.ask(lambda: self._zk.exists_async(watched, watch=lambda _: wake.set())) is None:
-            wake.set()
+        if not self.watches_all:
+            watched = f"{place.parent}/{before}"
+            if self._session.ask(lambda: self._zk.exists_async(watched, watch=wake.ring)) is None:
+                wake.up.set()
         return True
+
+    def _before(self, mine: str, queue: Sequence[str]) -> str | None:
+        """Of the nodes in the order of their numbers: the one that ours waits for, None when its turn has come."""
+        place = queue.index(mine)
+        return queue[place - 1] if place else None
 
     def _delete(self, place: Place) -> bool:
         """Whether it was there; Indeterminate where that is not certain, and then it is an orphan."""
         sent = now()
         try:
-            self._session.ask(lambda: self._zk.delete_async(f"{place.parent}/{place.node}"))
+            self._session.ask(lambda: self._zk.delete_async(place.path))
         except NoNodeError:
             return False
         except LockError as error:

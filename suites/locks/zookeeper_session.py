@@ -17,7 +17,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 
 from kazoo import exceptions
 from kazoo.client import KazooClient, KazooState
@@ -26,7 +26,7 @@ from kazoo.retry import KazooRetry
 
 from checkers.wire import Reason
 from infra.access import OPEN, Access
-from suites.lock import Indeterminate, LockError, Refused, now
+from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, now
 
 REQUEST: Final = 1.0
 """Seconds; bounds every request."""
@@ -166,3 +166,47 @@ class ZooKeeperSession:
         self.epoch += 1
         if state == KazooState.LOST:
             self._ends = (self._ends[0] + 1, now())
+
+
+class InSession(Declarations):
+    """What every lock whose nodes live in such a session has. A lock adds `acquire` and `release`."""
+
+    backend: ClassVar[str] = "zookeeper"
+    lease: ClassVar[str] = "touch"
+    drift: ClassVar[float] = 0.001
+    grain: ClassVar[float] = 0.8  # a keep-alive every min_ttl/3, and some delay: see the module
+    min_ttl: ClassVar[float] = 2.0
+
+    def __init__(self, session: ZooKeeperSession, ttl: float) -> None:
+        """ttl: seconds."""
+        self._session = session
+        self._ttl = int(ttl * 1e9)
+
+    @classmethod
+    def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
+        """Waits for a session for as long as one lives."""
+        session = ZooKeeperSession(endpoints, ttl, access)
+        session.start()
+        return cls(session, ttl)
+
+    def renew(self, grant: Grant) -> None:
+        """The session is what can be renewed."""
+        self._session.touch(grant.session)
+
+    def close(self) -> None:
+        """End the session, and with it all grants."""
+        self._session.close()
+
+    @property
+    def session(self) -> int:
+        """The id of the session; 0 from its end to the next call."""
+        return self._session.id
+
+    @property
+    def opened(self) -> int:
+        """When the session was asked for, or a little before (ns)."""
+        return self._session.opened
+
+    def keep_alive(self) -> None:
+        """One write."""
+        self._session.touch(self._session.id or self._session.adopt())

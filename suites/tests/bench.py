@@ -28,6 +28,8 @@ MS = 1_000_000
 class Fake:
     """A lock in memory: everybody gets it; what a renewal answers is told by `answer`."""
 
+    renewed = True
+
     def __init__(self) -> None:
         self.answer: Callable[[], None] = lambda: None
         self.owner = 0
@@ -100,10 +102,10 @@ class Bench:
         self.keeper = Keeper(self.spec, self.client, record, Gates(record.page))  # type: ignore[arg-type]
         self.main = Process(self.spec.first_process, self.spec.step)
 
-    def hold(self, ttl: float = TTL) -> Holding:
+    def hold(self, ttl: float = TTL, flags: int = 0) -> Holding:
         session = self.client.session if isinstance(self.client, FakeSession) else 0
         self.client.owner += 1
-        holding = Holding(grant("k", self.client.owner, session, ttl), 0)
+        holding = Holding(grant("k", self.client.owner, session, ttl), 0, flags)
         self.keeper.take(holding)
         return holding
 

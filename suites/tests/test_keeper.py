@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from checkers.wire import Action, F, Gate, Outcome, Reason
+from checkers.wire import SHARED, Action, F, Gate, Outcome, Reason
 from suites import gates, recorder
 from suites.lock import Grant, Indeterminate, Refused, now
 from suites.spec import Spec
-from suites.tests.bench import SOON, TTL, Bench, Fake, FakeSession, a_spec, await_, raising
+from suites.tests.bench import MS, SOON, TTL, Bench, Fake, FakeSession, a_spec, await_, raising
 
 
 @pytest.fixture
@@ -119,6 +120,19 @@ class TestRenewal:
         assert owners == sorted(owners)
         assert owners[-1] == second.grant.owner
 
+    def test_a_lock_that_is_not_renewed_sends_none_and_its_belief_ends(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(bench.client, "renewed", False)
+        holding = bench.hold()
+        (lost,) = bench.await_rows(F.LOST, 1)
+        assert lost["sent"] == holding.grant.expires
+        assert bench.rows(F.RENEW).size == 0
+
+    def test_one_of_a_shared_hold_says_so(self, bench: Bench) -> None:
+        bench.hold(flags=SHARED)
+        assert bench.await_rows(F.RENEW, 1)[0]["flags"] == SHARED
+
     def test_a_bug_of_the_adapter_is_kept_for_the_main_thread(self, spec: Spec) -> None:
         bench = Bench(spec, Fake())
         bench.client.answer = raising(ZeroDivisionError("a bug"))
@@ -127,6 +141,54 @@ class TestRenewal:
         await_(lambda: bench.keeper.broken is not None)
         assert isinstance(bench.keeper.broken, ZeroDivisionError)
         bench.keeper.close()
+
+
+class TestSeveralAtOnce:
+    def test_each_is_renewed(self, bench: Bench) -> None:
+        holdings = [bench.hold(ttl=1000 * TTL), bench.hold(ttl=1000 * TTL)]
+        rows = bench.await_rows(F.RENEW, 4, Outcome.OK)[:4]
+        assert rows["owner"].tolist() == [holding.grant.owner for holding in holdings] * 2
+        await_(lambda: all(holding.expires > holding.grant.expires for holding in holdings))
+
+    def test_the_loss_of_one_is_not_the_loss_of_the_other(self, bench: Bench) -> None:
+        first, second = bench.hold(ttl=1000 * TTL), bench.hold(ttl=1000 * TTL)
+
+        def answer() -> None:
+            if bench.rows(F.RENEW)["owner"].tolist()[-1] == first.grant.owner:
+                raise Refused(Reason.NOT_OWNER)
+
+        bench.client.answer = answer
+        (lost,) = bench.await_rows(F.LOST, 1)
+        assert lost["owner"] == first.grant.owner
+        before = len(bench.rows(F.RENEW))
+        later = bench.await_rows(F.RENEW, before + 2)[before + 1 :]
+        assert set(later["owner"]) == {second.grant.owner}
+        assert bench.keeper.believes(second)
+
+    def test_each_is_lost_when_it_is_due(self, spec: Spec) -> None:
+        bench = Bench(spec, Fake())
+        bench.client.renewed = False
+        bench.keeper.start()
+        long, short = bench.hold(ttl=2 * TTL), bench.hold()
+        rows = bench.await_rows(F.LOST, 2)
+        assert rows["owner"].tolist() == [short.grant.owner, long.grant.owner]
+        assert rows["sent"].tolist() == [short.grant.expires, long.grant.expires]
+        bench.keeper.close()
+
+    def test_what_was_released_while_another_was_renewed_is_not_renewed(self, bench: Bench) -> None:
+        first, second = bench.hold(ttl=1000 * TTL), bench.hold(ttl=1000 * TTL)
+        bench.client.answer = lambda: bench.keeper.let_go(second, bench.main)
+        rows = bench.await_rows(F.RENEW, 2)
+        assert set(rows["owner"]) == {first.grant.owner}
+
+    def test_a_session_is_kept_alive_once_for_all(self, in_session: Bench) -> None:
+        holdings = [in_session.hold(ttl=1000 * TTL), in_session.hold(ttl=1000 * TTL)]
+        row = in_session.await_rows(F.KEEP_ALIVE, 1, Outcome.OK)[0]
+        await_(lambda: all(one.expires >= row["inv"] + one.grant.ttl for one in holdings))
+        in_session.client.answer = raising(Refused(Reason.NOT_OWNER))
+        lost = in_session.await_rows(F.LOST, 2)
+        assert set(lost["owner"]) == {holding.grant.owner for holding in holdings}
+        assert (in_session.rows(F.KEEP_ALIVE)["outcome"] == Outcome.FAIL).sum() == 1
 
 
 class TestLoss:
@@ -162,7 +224,7 @@ class TestLoss:
         bench.keeper.let_go(holding, bench.main)
         (lost,) = bench.rows(F.LOST)
         assert (lost["process"], lost["sent"]) == (bench.main.number, holding.expires)
-        assert bench.keeper.held is None
+        assert bench.keeper.held == ()
 
     def test_a_client_that_learns_of_it_by_itself_is_believed(self, spec: Spec) -> None:
         class Told(Fake):
@@ -313,3 +375,30 @@ class TestTheGate:
         before = len(in_session.rows(F.KEEP_ALIVE))
         in_session.await_rows(F.KEEP_ALIVE, before + 2, Outcome.OK)
         assert gates.caught(in_session.page, Gate.IN_RENEWAL) is None
+
+
+class TestSentinel:
+    def test_it_tells_when_it_did_not_run(self, spec: Spec) -> None:
+        """Whatever keeps it from running is recorded from its last sign of life to the next."""
+
+        class Slow(Fake):
+            began = ended = 0
+
+            def belief(self, _: Grant) -> bool:
+                if not self.began:
+                    self.began = now()
+                    while now() < self.began + 300 * MS:
+                        pass
+                    self.ended = now()
+                return True
+
+        client = Slow()
+        bench = Bench(spec, client)
+        bench.keeper.start()
+        bench.hold(ttl=1000 * TTL)
+        await_(lambda: any(row["inv"] <= client.began and row["ret"] >= client.ended > 0 for row in stalls(bench)))
+        bench.keeper.close()
+
+
+def stalls(bench: Bench) -> Any:
+    return bench.rows(F.STALL)

@@ -18,9 +18,9 @@ from infra.environment import BACKENDS
 from infra.faults.plan import compile_plan
 from infra.faults.register import FAULTS, NO_FAULT
 from suites import registry
-from suites.lane import LOCK_GONE
-from suites.options import EVERY_FAULT, Asked, BadOption, Case, parse
-from suites.profiles import PROFILES
+from suites.lane import LOCK_GONE, Lane
+from suites.options import EVERY_FAULT, LANES, Asked, BadOption, Case, parse
+from suites.profiles import PLAINEST, PROFILES
 from suites.workers import ROOT
 
 USAGE = 4
@@ -33,6 +33,18 @@ class Mine:
     def release(*_): ...
     def close(*_): ...
 """
+
+
+FRAGILE = (
+    "from checkers.claims import Hazard\n"
+    + LOCK.format(backend="redis")
+    + """
+    hazards = (
+        Hazard("no-lost-update", ("late-write",), "frozen-past-ttl", stores=("unfenced",)),
+        Hazard("holder-exclusion", ("stall-disk",), "frozen-past-ttl", certain=False),
+    )
+"""
+)
 
 
 def asked(**given: object) -> Asked:
@@ -207,9 +219,12 @@ class TestCases:
 
     def test_every_case_that_can_be_asked_is_answered_by_a_lane_of_its_trial(self) -> None:
         run = asked()
+        runnable = {
+            (backend, fault): set(run.runnable(backend, fault)) for backend in run.backends for fault in run.faults
+        }
         for name in ("server-exclusion", "token-order", "fenced-store", "no-lost-update", "recovery"):
             for case in run.cases(name):
-                assert (case.because is None) == (case.lane in run.runnable(case.lane.backend, case.fault))
+                assert (case.because is None) == (case.lane in runnable[case.lane.backend, case.fault])
 
     def test_ids_are_unique(self) -> None:
         ids = [case.id for case in asked().cases("holder-exclusion")]
@@ -231,13 +246,61 @@ class TestCases:
         assert {case.fault for case in cases if case.lane.store == "fence-writes"} == set(EVERY_FAULT)
 
     def test_a_property_that_no_lane_has(self) -> None:
-        assert asked().cases("fifo") == []
+        assert asked(lock=["redis"]).cases("fifo") == []
         assert asked(lock=["redlock"]).cases("token-order") == []
 
     def test_a_case_names_its_lane_and_fault(self) -> None:
         case = asked(lock=["redis"], faults=["late-write"]).cases("fenced-store")[0]
         assert isinstance(case, Case)
         assert case.id == f"redis/register/{case.lane.store}-late-write"
+
+
+class TestWhatAProfileTries:
+    def test_the_plainest_locks_are_tried_under_all_faults_and_all_locks_under_one_of_each_kind(self) -> None:
+        run = asked()
+        assert run.profile.every is not None
+        for fault in run.faults:
+            tried = {lane for lane in run.lanes if run.tries(lane, fault)}
+            assert tried >= {lane for lane in run.lanes if lane.lock_name in PLAINEST}
+            assert fault not in run.profile.every or tried == set(run.lanes)
+
+    def test_of_the_others_those_that_must_break_are_tried_too(self, tmp_path: Path) -> None:
+        """With a hazard that is certain, of a property that is asked of the lane."""
+        run = replace(asked(lock=[lock_file(tmp_path, FRAGILE)]), named=False)
+        tried = {(lane.workload.name, fault) for lane in run.lanes for fault in run.faults if run.tries(lane, fault)}
+        assert {fault for _, fault in tried} - set(run.profile.every or ()) == {"late-write"}
+        assert ("register", "late-write") not in tried, "where nobody asks about lost updates"
+        smoke = replace(run, profile=PROFILES["smoke"])
+        assert {fault for fault in smoke.faults if any(smoke.tries(lane, fault) for lane in smoke.lanes)} == {"none"}
+
+    def test_what_is_left_out_is_no_case_and_not_told(self, tmp_path: Path) -> None:
+        run = replace(asked(lock=[lock_file(tmp_path)]), named=False)
+        under = {case.fault for case in run.cases("server-exclusion")}
+        assert under == set(run.profile.every or ()) & set(run.faults)
+        assert {one.fault for one in run.not_run()} <= under
+        assert run.runnable("redis", "late-write") == ()
+
+    @pytest.mark.parametrize("given", [{"lock": ["redis-fair"]}, {"faults": ["late-write"]}, {"profile": "nightly"}])
+    def test_nothing_is_left_out_of_what_was_named_or_of_the_whole_product(self, given: dict[str, object]) -> None:
+        run = asked(**given)
+        assert all(run.tries(lane, fault) for lane in run.lanes for fault in run.faults)
+
+
+class TestParts:
+    @pytest.mark.parametrize("profile", ["smoke", "default", "nightly"])
+    def test_each_lane_is_in_one_and_each_lock_whole(self, profile: str) -> None:
+        run = asked(profile=profile)
+        for backend in run.backends:
+            for fault in run.faults:
+                parts = run.parts(backend, fault)
+                lanes = [lane for part in parts for lane in part]
+                assert sorted(map(_name, lanes)) == sorted(map(_name, run.runnable(backend, fault)))
+                locks = [name for part in parts for name in {lane.lock_name for lane in part}]
+                assert len(locks) == len(set(locks))
+                assert all(len(part) <= LANES or len({lane.lock_name for lane in part}) == 1 for part in parts)
+
+    def test_nothing_to_run_is_no_part(self) -> None:
+        assert asked(lock=["redis"]).parts("etcd", "none") == ()
 
 
 class TestCollecting:
@@ -317,6 +380,11 @@ class TestTargets:
             "freeze-holder": None,
         }
 
+    def test_what_goes_through_a_node_that_a_target_lacks_is_not_asked(self) -> None:
+        run = asked(lock=["postgres-xact", "postgres-lease"], target=["postgres=a:2"], faults=["none"])
+        told = {one.lock: one.because for one in run.not_run()}
+        assert told == {"postgres-xact": "the target has no pgbouncer"}
+
     def test_hooks_give_what_they_can_undo(self) -> None:
         run = asked(target=["redis=a:2"], hook=["pause=x", "resume=y"], faults=["pause-server"])
         assert run.runnable("redis", "pause-server")
@@ -352,6 +420,10 @@ class TestTargets:
         run = asked(lock=["redis"], target=["redis=a:1"])
         assert "hidden" not in repr(run)
         assert run.masked("AUTH hidden") == "AUTH ***"
+
+
+def _name(lane: Lane) -> str:
+    return lane.name
 
 
 def _nodes_drawn(seed: int) -> list[str]:

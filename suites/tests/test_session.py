@@ -19,6 +19,7 @@ from checkers.verdict import Violation
 from infra.machine import Failed
 from results.record import Cell, LaneRecord, TrialRecord, settled
 from results.run import Run
+from suites import options
 from suites import session as session_module
 from suites.options import Asked, Case
 from suites.session import CONTROLS, Answer, Session, TrialFailed, decisive
@@ -169,6 +170,50 @@ class TestOneTrialForAllCases:
     def test_nothing_is_started_before_a_case_is_asked(self, world: World, fences: Asked) -> None:
         world.session(fences).close()
         assert world.environments == []
+
+
+class TestParts:
+    @pytest.fixture
+    def parts(self, monkeypatch: pytest.MonkeyPatch) -> Asked:
+        """Two locks whose lanes do not fit into one trial."""
+        monkeypatch.setattr(options, "LANES", 8)
+        run = asked(lock=["redis", "redlock"], faults=["none"], seed=SEED)
+        assert len(run.parts("redis", "none")) == 2
+        return run
+
+    def test_each_is_a_trial_of_its_own_on_one_environment(self, world: World, parts: Asked) -> None:
+        session = world.session(parts)
+        for case in every_case(parts, "none"):
+            if case.because is None:
+                session.answer(case)
+        assert [trial.name for trial in world.trials] == [f"redis-none-{SEED}", f"redis-none-{SEED}-part2"]
+        assert tuple(trial.lanes for trial in world.trials) == parts.parts("redis", "none")
+        assert len(world.environments) == 1
+
+    def test_one_that_breaks_takes_no_other_along(self, world: World, parts: Asked) -> None:
+        def broken(trial: Trial) -> Told:
+            if trial.part == 1:
+                raise TrialBroke("the first")
+            return {}
+
+        world.script = broken
+        session = world.session(parts)
+        first, second = (
+            next(case for case in parts.cases("server-exclusion") if case.lane == lanes[0])
+            for lanes in parts.parts("redis", "none")
+        )
+        with pytest.raises(TrialBroke, match="the first"):
+            session.answer(first)
+        assert session.answer(second).judgement.word is Word.UPHELD
+        with pytest.raises(TrialFailed, match="the first"):
+            session.answer(first)
+
+    def test_a_control_is_tried_again_in_its_part(self, world: World, parts: Asked) -> None:
+        lane = parts.parts("redis", "none")[1][0]
+        key = (lane.name, "server-exclusion")
+        world.script = lambda trial: {key: Word.HAZARD_NOT_SHOWN if trial.attempt == 1 else Word.BROKEN_AS_DOCUMENTED}
+        world.session(parts).answer(next(case for case in parts.cases(key[1]) if case.lane == lane))
+        assert [(trial.part, trial.seed) for trial in world.trials] == [(2, SEED), (2, SEED + 1)]
 
 
 class TestATrialThatBroke:

@@ -70,7 +70,7 @@ def at_work(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> Worker:
 def sections(at_work: Worker) -> tuple[FakeStore, Any]:
     """One round of the worker; the store and the rows of it."""
     at_work._round()
-    store: Any = at_work.store
+    store: Any = at_work.cells.store  # type: ignore[attr-defined]
     return store, read_recording(at_work.spec.recording)
 
 
@@ -90,7 +90,7 @@ class TestWriting:
     def test_nothing_under_that_grant_after_a_read_without_answer(
         self, at_work: Worker, error: fenced.StoreError, outcome: Outcome
     ) -> None:
-        store: Any = at_work.store
+        store: Any = at_work.cells.store  # type: ignore[attr-defined]
         store.read_error = error
         _, rows = sections(at_work)
         reads = [row for row in rows if row["f"] == F.READ]
@@ -99,7 +99,7 @@ class TestWriting:
             assert store.written == [], "not even late"
 
     def test_nothing_after_an_unknown_write_not_even_late(self, at_work: Worker) -> None:
-        store: Any = at_work.store
+        store: Any = at_work.cells.store  # type: ignore[attr-defined]
         store.write_error = fenced.Unknown("lost")
         _, rows = sections(at_work)
         assert [F(row["f"]) for row in rows] == [F.ACQUIRE, F.READ, F.WRITE, F.RELEASE]
@@ -108,7 +108,7 @@ class TestWriting:
         assert rows[3]["process"] == rows[2]["process"] + at_work.spec.step, "that number is never used again"
 
     def test_a_refused_write_ends_the_section(self, at_work: Worker) -> None:
-        store: Any = at_work.store
+        store: Any = at_work.cells.store  # type: ignore[attr-defined]
         store.refuses_writes = True
         _, rows = sections(at_work)
         assert [(F(row["f"]), Reason(row["reason"])) for row in rows[2:4]] == [

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from suites.workload import Hold
+from suites.workload import Hold, Workload
 
 
-class Register:
+class Register(Workload):
     name: ClassVar[str] = "register"
     properties: ClassVar[tuple[str, ...]] = ("fenced-store",)
     late: ClassVar[bool] = True
-    readers: ClassVar[float] = 0.0
-    nests: ClassVar[bool] = False
     keys: ClassVar[int] = 2
     workers: ClassVar[int] = 4
 

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from suites.workload import Hold
+from suites.workload import Hold, Workload
 
 
-class Set:
+class Set(Workload):
     name: ClassVar[str] = "set"
     properties: ClassVar[tuple[str, ...]] = ("no-lost-update",)
-    late: ClassVar[bool] = False
-    readers: ClassVar[float] = 0.0
-    nests: ClassVar[bool] = False
-    keys: ClassVar[int] = 1
-    workers: ClassVar[int] = 3
 
     def section(self, hold: Hold) -> None:
         base, elements = hold.read()

@@ -1,0 +1,58 @@
+"""`honest-belief`: no client thinks for long that it holds what the service has given to another.
+
+Whether a lease ran out is no question here: as long as nobody else has the lock, a belief does no harm.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from checkers.exercise import counters, lock_unexercised
+from checkers.finding import Finding
+from checkers.leases import Grant
+from checkers.narrate import Narrator
+from checkers.succession import superseded
+from checkers.verdict import Verdict
+from checkers.view import View
+
+BELIEF: Final = "honest-belief"
+NOTICED: Final = "losses noticed"
+LONGEST: Final = "longest false belief (ms)"
+
+_BROKEN: Final = {
+    "believed-too-long": "So a client believed that it held the lock for longer than the bound after another got it.",
+}
+
+
+def honest_belief(view: View) -> Verdict:
+    """Whether every belief ended within the bound after the return of a grant that certainly came later.
+
+    A belief ends when the client asks for the release, or when it was due to notice its loss: one that did not run
+    then is not blamed for noticing late, since whatever it does first is to look at its clock. A grant that was over
+    when its answer arrived was never believed.
+    """
+    bound = view.facts.bounds.get(BELIEF)
+    following = superseded(view)
+    findings: list[Finding] = []
+    longest = 0
+    for grant in view.grants:
+        given, later = following[grant.row]
+        ended = belief_end(grant)
+        if ended > grant.ret and ended > given:
+            longest = max(longest, ended - max(given, grant.ret))
+            if bound is not None and ended - bound > given:
+                at = max(given + bound, grant.ret)
+                findings.append(Finding("believed-too-long", at, (grant.row, later), (grant.row, later)))
+    counted = {
+        **counters(view),
+        NOTICED: sum(grant.lost >= 0 for grant in view.grants),
+        LONGEST: -(-longest // 1_000_000),
+    }
+    violations = Narrator(view).tell(findings, _BROKEN)
+    unexercised = "the lock declares no bound" if bound is None else lock_unexercised(view, counted)
+    return Verdict(BELIEF, not violations, violations, counted, unexercised=unexercised)
+
+
+def belief_end(grant: Grant) -> int:
+    """ns; up to when the client can have thought that it holds."""
+    return min(grant.left, grant.believed)

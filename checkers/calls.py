@@ -1,0 +1,77 @@
+"""`fail-fast`: a call ends in time, whatever the service does.
+
+A call may take as long as it was told to wait, and the margin that the lock declares. Time in which its process did
+not run is not counted: its own sentinel tells of that, which does nothing but sleep for short times, and so do the
+faults on the worker.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from checkers.exercise import counters, fault_missed, worker_of
+from checkers.finding import Finding
+from checkers.leases import INFINITY
+from checkers.narrate import Narrator
+from checkers.spans import Span, clipped, length, united
+from checkers.verdict import Verdict
+from checkers.view import View
+from checkers.wire import F
+
+FAIL_FAST: Final = "fail-fast"
+ANSWERED: Final = "calls that ended"
+SLOWEST: Final = "longest call beyond its timeout (ms)"
+
+_ACQUIRES: Final = (F.ACQUIRE, F.TRY_ACQUIRE)
+_OTHERS: Final = (F.RENEW, F.RELEASE, F.KEEP_ALIVE)
+
+_LAPSES: Final = ("freeze", "stall", "call")
+"""Kinds of faults under which a worker, or a thread of it, does not run and goes on later."""
+
+_BROKEN: Final = {"hung-call": "So a call took longer than its timeout and the margin that the lock declares."}
+
+
+def fail_fast(view: View) -> Verdict:
+    """Whether every acquire returned within its patience and the margin, and every other call within the margin.
+
+    However it ended. A call that never did, since its worker was killed or the trial was over, is not judged.
+    """
+    margin = view.facts.bounds.get(FAIL_FAST)
+    patience = view.facts.patience
+    inv, process, kind = view.column("inv"), view.column("process"), view.column("f")
+    ended = view.array("ret").tolist()
+    lapses = _lapses(view)
+    findings: list[Finding] = []
+    judged = slowest = 0
+    for row in view.rows(*(_ACQUIRES if patience else ()), *_OTHERS):
+        if not ended[row]:
+            continue
+        judged += 1
+        told = patience if kind[row] in _ACQUIRES else 0
+        beyond = ended[row] - inv[row] - told
+        if beyond <= min(slowest, slowest if margin is None else margin):
+            continue
+        beyond -= length(clipped(lapses.get(worker_of(process[row], view), ()), inv[row], ended[row]))
+        slowest = max(slowest, beyond)
+        if margin is not None and beyond > margin:
+            findings.append(Finding("hung-call", inv[row] + told + margin, (row,)))
+    counted = {**counters(view), ANSWERED: judged, SLOWEST: slowest // 1_000_000}
+    violations = Narrator(view).tell(findings, _BROKEN)
+    unexercised = fault_missed(view, counted) if judged else "no call ended"
+    if margin is None:
+        unexercised = "the lock declares no bound"
+    return Verdict(FAIL_FAST, not violations, violations, counted, unexercised=unexercised)
+
+
+def _lapses(view: View) -> dict[int, list[Span]]:
+    """Worker → when its process, or one of its threads, did not run."""
+    inv, process = view.column("inv"), view.column("process")
+    ended = view.array("ret").tolist()
+    spans: dict[int, list[Span]] = {}
+    for row in view.rows(F.STALL):
+        spans.setdefault(worker_of(process[row], view), []).append((inv[row], ended[row]))
+    for fault in view.history.faults:
+        if fault.applied and fault.kind in _LAPSES:
+            span = (fault.applied, fault.healed or INFINITY)
+            spans.setdefault(worker_of(fault.process, view), []).append(span)
+    return {worker: united(its) for worker, its in spans.items()}

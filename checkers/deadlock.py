@@ -1,0 +1,123 @@
+"""`deadlock-free`: no circle of holders, each of whom waits for what the next one holds, lasts longer than a TTL.
+
+The waits-for graph, from the history alone: a worker waits for a key from the invocation of an acquire to its end, and
+holds one from its grant to its leaving. Leases, and timeouts, break every circle in the end; what lasts longer than a
+lease was not broken by the lock.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from checkers.exercise import counters, lock_unexercised, worker_of
+from checkers.finding import Finding
+from checkers.leases import Grant
+from checkers.narrate import Narrator, earliest
+from checkers.spans import length, moment, united, without
+from checkers.verdict import Verdict
+from checkers.view import View
+from checkers.wire import NESTED, SHARED, F
+
+DEADLOCK_FREE: Final = "deadlock-free"
+BOTH: Final = "acquires by a holder of another key"
+CYCLES: Final = "circles of waiting holders"
+LONGEST: Final = "longest circle (ms)"
+
+_BROKEN: Final = {"deadlock": "So each of them waited for what another held, for longer than a lease lasts."}
+
+
+class Wait(NamedTuple):
+    """A worker that holds one key and waits for another, from `begin` to `end` (ns)."""
+
+    begin: int
+    end: int
+    worker: int
+    row: int
+    wanted: int
+    shared: bool
+    held: Grant
+
+    def blocked_by(self, other: Wait) -> bool:
+        """Whether the other holds what this one waits for, and does not share it."""
+        return self.worker != other.worker and self.wanted == other.held.key and not (self.shared and other.held.shared)
+
+
+def deadlock_free(view: View) -> Verdict:
+    """Exact, of locks with one permit. Each circle counts; those that last longer than the TTL are told.
+
+    Time in which the machine stalled a worker of the lane does not count: it may have stalled the service as well.
+    """
+    waits = _waits(view)
+    inv, ret = view.column("inv"), view.column("ret")
+    stalls = united((inv[row], ret[row]) for row in view.rows(F.STALL))
+    findings = []
+    cycles = longest = 0
+    for circle in _circles(waits) if view.facts.permits == 1 else ():
+        begin, end = max(wait.begin for wait in circle), min(wait.end for wait in circle)
+        lasted = without([(begin, end)], stalls)
+        cycles += 1
+        longest = max(longest, length(lasted))
+        if length(lasted) > view.facts.ttl:
+            findings.append(_finding(circle, moment(lasted, view.facts.ttl)))
+    counted = {**counters(view), BOTH: len(waits), CYCLES: cycles, LONGEST: longest // 1_000_000}
+    violations = Narrator(view).tell(findings, _BROKEN)
+    return Verdict(DEADLOCK_FREE, not violations, violations, counted, unexercised=_unexercised(view, counted))
+
+
+def _unexercised(view: View, counted: Mapping[str, int]) -> str | None:
+    if view.facts.permits > 1:
+        return "several may hold at once"
+    return lock_unexercised(view, counted) if counted[BOTH] else "no holder asked for another lock"
+
+
+def _waits(view: View) -> list[Wait]:
+    """In order of their beginnings. An acquire without an answer waits until it was given up."""
+    by_worker: defaultdict[int, list[Grant]] = defaultdict(list)
+    for grant in view.grants:
+        by_worker[worker_of(grant.process, view)].append(grant)
+    inv, key, flags, process = (view.column(name) for name in ("inv", "key", "flags", "process"))
+    moments = view.array("ret").tolist()
+    waits = []
+    current: dict[int, int] = {}
+    for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE):
+        worker = worker_of(process[row], view)
+        grants = by_worker[worker]
+        # Grants of a worker come in order, and few are held at once: those that are over are never looked at again.
+        first = current.get(worker, 0)
+        while first < len(grants) and grants[first].left <= inv[row]:
+            first += 1
+        current[worker] = first
+        for held in grants[first:]:
+            if held.ret > inv[row]:
+                break
+            end = min(moments[row], held.left)
+            if held.key != key[row] and end > inv[row] and not flags[row] & NESTED:
+                waits.append(Wait(inv[row], end, worker, row, key[row], bool(flags[row] & SHARED), held))
+    return waits
+
+
+def _circles(waits: Sequence[Wait]) -> Iterator[tuple[Wait, ...]]:
+    """Every circle of waits that have some time in common, once: from the one of them that began last."""
+    going: list[Wait] = []
+    for last in waits:
+        going = [wait for wait in going if wait.end > last.begin]
+        yield from _back_to(last, (last,), going)
+        going.append(last)
+
+
+def _back_to(last: Wait, path: tuple[Wait, ...], going: Sequence[Wait]) -> Iterator[tuple[Wait, ...]]:
+    if len(path) > 1 and path[-1].blocked_by(last):
+        yield path
+    workers = {wait.worker for wait in path}
+    for wait in going:
+        if wait.worker not in workers and path[-1].blocked_by(wait):
+            yield from _back_to(last, (*path, wait), going)
+
+
+def _finding(circle: Sequence[Wait], at: int) -> Finding:
+    """Each holder's grant, and what it waits for."""
+    holders = tuple(grant.row for grant in sorted((wait.held for wait in circle), key=earliest))
+    rows = (*(wait.held.row for wait in circle), *(wait.row for wait in circle))
+    return Finding("deadlock", at, rows, holders)

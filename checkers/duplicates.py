@@ -1,0 +1,68 @@
+"""`no-duplicate`: each job is done once, each item is sold once: what a lock for efficiency is for.
+
+Of a job that cannot be undone and that no fence can refuse (`F.EFFECT`), two are a duplicate. Items are sold one after
+another, each sale written under the list that it was made from: two acknowledged sales from one list sold one item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from checkers.exercise import counters, lock_unexercised, write_missed
+from checkers.finding import Finding
+from checkers.narrate import Narrator
+from checkers.verdict import Verdict
+from checkers.view import View
+from checkers.wire import LATE, F, Outcome
+
+NO_DUPLICATE: Final = "no-duplicate"
+SALES: Final = "inventory"
+"""The workload in which the jobs are the sales."""
+JOBS: Final = "jobs"
+DUPLICATES: Final = "duplicates"
+PER_JOBS: Final = "duplicates per 1000 jobs"
+MIN_JOBS: Final = 2
+
+_BROKEN: Final = {
+    "done-twice": "So one job was done twice.",
+    "sold-twice": "So both sold the same item: both sales were made from the same list, and acknowledged.",
+}
+
+
+def no_duplicate(view: View) -> Verdict:
+    """Exact. Each repetition is told, with the first time; what has no answer may never have been done."""
+    sales = view.facts.workload == SALES
+    if sales:
+        flags = view.column("flags")
+        done = [row for row in view.rows(F.WRITE, outcomes=(Outcome.OK,)) if not flags[row] & LATE]
+    else:
+        done = view.rows(F.EFFECT, outcomes=(Outcome.OK,))
+    jobs = _by_job(view, done, "base" if sales else "value")
+    findings = [
+        Finding("sold-twice" if sales else "done-twice", view.column("inv")[again], (first, again))
+        for first, *repetitions in jobs
+        for again in repetitions
+    ]
+    counted = {
+        **counters(view),
+        JOBS: len(jobs),
+        DUPLICATES: len(findings),
+        PER_JOBS: 1000 * len(findings) // max(len(jobs), 1),
+    }
+    violations = Narrator(view).tell(findings, _BROKEN)
+    unexercised = _few(len(jobs)) or lock_unexercised(view, counted) or write_missed(view)
+    return Verdict(NO_DUPLICATE, not violations, violations, counted, unexercised=unexercised)
+
+
+def _few(jobs: int) -> str | None:
+    return None if jobs >= MIN_JOBS else f"{jobs or 'no'} job{'s' * (jobs != 1)} done, {MIN_JOBS} needed"
+
+
+def _by_job(view: View, rows: Iterable[int], column: str) -> list[list[int]]:
+    """Rows of one key and one job, in order of invocation, job by job."""
+    key, job = view.column("key"), view.column(column)
+    result: dict[tuple[int, int], list[int]] = {}
+    for row in rows:
+        result.setdefault((key[row], job[row]), []).append(row)
+    return list(result.values())

@@ -1,0 +1,81 @@
+"""What mechanisms have in common: whom they look at, and the kinds of violations that each sort of breakage brings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from checkers.history import FaultInterval
+from checkers.leases import INFINITY, Grant, Window
+from checkers.verdict import Violation
+from checkers.view import View
+from checkers.wire import NONE, F
+
+Hits = Sequence[FaultInterval]
+Mechanism = Callable[[Violation, View, Hits], bool]
+"""Whether the hits of a hazard's faults explain a violation."""
+
+TWICE: Final = frozenset({"done-twice", "sold-twice"})
+REFUSED: Final = "refused-though-held"
+"""A lease that its holder is told to be over before its time."""
+ALONE: Final = frozenset({REFUSED, "nested-refused", "token-changed"})
+"""What a holder is told before its lease is over. The witness names nobody who came later."""
+BY_A_STALE_HOLDER: Final = (
+    frozenset({"overlap", "stale-write-accepted", "lost-update", "believed-too-long", "too-many-inside"}) | TWICE
+)
+"""What a holder can do that does not know that its lease is over; a service or a store that lies is none of it."""
+BY_A_LOST_LEASE: Final = BY_A_STALE_HOLDER | {
+    "granted-while-held",
+    "no-room",
+    "too-many-granted",
+    "freed-by-inner-release",
+}
+"""What follows when the service has forgotten a lease that its holder still counts on."""
+BY_A_LOST_COUNTER: Final = frozenset({"token-not-larger", "token-repeated"})
+
+
+def in_order(violation: Violation, view: View) -> list[Window]:
+    """The grants of a witness, the earliest first: by tokens, unless those contradict the answers to the acquires."""
+    windows = [view.windows[row] for row in violation.holders]
+    contradicted = any(
+        one.grant.ret < other.start and one.grant.token > other.grant.token != NONE
+        for one in windows
+        for other in windows
+    )
+    return by_answer(windows) if contradicted else windows
+
+
+def by_answer(windows: Sequence[Window]) -> list[Window]:
+    """In the order in which their acquires returned: where data were lost, tokens do not tell."""
+    return sorted(windows, key=lambda window: window.grant.ret)
+
+
+def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int]]) -> bool:
+    """Whether one of these moments met the lease of an earlier holder, before the violation.
+
+    A holder that did something after the acknowledged end of its lease has nobody else to blame for it.
+    """
+    if violation.kind not in BY_A_LOST_LEASE | ALONE:
+        return False
+    windows = by_answer([view.windows[row] for row in violation.holders])
+    for window in windows if violation.kind in ALONE else windows[:-1]:
+        end = window.expiry(window.start)
+        stale = violation.kind in BY_A_STALE_HOLDER and last_deed(violation, window.grant, view) > end
+        if not stale and any(first <= min(end, violation.at) and window.start <= last for first, last in moments):
+            return True
+    return False
+
+
+def last_deed(violation: Violation, grant: Grant, view: View) -> int:
+    """ns; when the witness saw the holder write for the last time, or that it was inside."""
+    return max((view.column("inv")[row] for row in _writes(violation, view, grant.owner)), default=violation.at)
+
+
+def lasted(hit: FaultInterval) -> tuple[int, int]:
+    """ns; from the first moment at which a fault may have been in force to the last."""
+    return hit.begun, hit.healed or INFINITY
+
+
+def _writes(violation: Violation, view: View, owner: int) -> Iterator[int]:
+    kind, owners = view.column("f"), view.column("owner")
+    return (row for row in violation.rows if kind[row] in (F.WRITE, F.EFFECT) and owners[row] == owner)

@@ -1,0 +1,81 @@
+"""`permits`: of a semaphore with N permits, never more than N grants are in force at once.
+
+Source: checkers.md, section 2b: the cores of the grants obey the capacity. A core is the time in which a grant is in
+force at the service whenever it began within its window, so that too many cores are certain to be too many grants;
+grants without a core are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from checkers.exercise import counters, lock_unexercised
+from checkers.finding import Finding
+from checkers.leases import Grant
+from checkers.narrate import Narrator, earliest
+from checkers.verdict import Verdict
+from checkers.view import View
+
+PERMITS: Final = "permits"
+MOST_INSIDE: Final = "most inside at once"
+
+_BROKEN: Final = {"too-many-granted": "So the service had more grants in force than it has permits."}
+
+Span = tuple[int, int, Grant]
+"""From when to when (ns), and whose."""
+
+
+def permits(view: View) -> Verdict:
+    """Sound: every time that somebody was granted a permit while all of them were certainly taken."""
+    findings = []
+    for grants in view.by_key.values():
+        windows = sorted((view.windows[grant.row] for grant in grants), key=lambda window: window.latest)
+        spans = [(window.latest, window.end(window.start), window.grant) for window in windows]
+        findings += [crowd_finding("too-many-granted", at, crowd) for at, crowd in crowds(spans, view.facts.permits)]
+    counted = {**counters(view), MOST_INSIDE: most_inside(view)}
+    violations = Narrator(view).tell(findings, _BROKEN)
+    unexercised = not_full(view) or lock_unexercised(view, counted)
+    return Verdict(PERMITS, not violations, violations, counted, unexercised=unexercised)
+
+
+def crowds(spans: Iterable[Span], room: int) -> Iterator[tuple[int, tuple[Grant, ...]]]:
+    """Whenever somebody comes for whom there is no room: when, and who is there, the one that came last in the end.
+
+    spans must be in the order in which they begin; one without length does not count.
+    """
+    there: list[tuple[int, Grant]] = []
+    for begin, end, grant in spans:
+        there = [(until, other) for until, other in there if until > begin]
+        if end > begin:
+            there.append((end, grant))
+            if len(there) > room:
+                yield begin, tuple(other for _, other in there)
+
+
+def crowd_finding(kind: str, at: int, crowd: tuple[Grant, ...]) -> Finding:
+    """All of them are the witness."""
+    return Finding(kind, at, tuple(g.row for g in crowd), tuple(g.row for g in sorted(crowd, key=earliest)))
+
+
+def inside(grants: Iterable[Grant]) -> list[Span]:
+    """When the clients of grants, in the order in which their acquires returned, were inside."""
+    return [(grant.ret, grant.left, grant) for grant in grants]
+
+
+def most_inside(view: View, *, shared: bool = False) -> int:
+    """How many clients were inside one key at once, at most. shared: of the readers alone."""
+    return max(
+        (
+            len(crowd)
+            for grants in view.by_key.values()
+            for _, crowd in crowds(inside(grant for grant in grants if grant.shared or not shared), 0)
+        ),
+        default=0,
+    )
+
+
+def not_full(view: View) -> str | None:
+    """Why a semaphore's capacity was not put to the test, or None."""
+    most, room = most_inside(view), view.facts.permits
+    return None if most >= room else f"no more than {most} inside at once, {room} needed"

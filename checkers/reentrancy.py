@@ -1,0 +1,129 @@
+"""`reentrancy`: who holds may acquire again, gets the same grant, and frees nothing with the inner release."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from checkers.exercise import counters, lock_unexercised, undisturbed, worker_of
+from checkers.finding import Finding
+from checkers.leases import Grant, exclude
+from checkers.narrate import Narrator
+from checkers.verdict import Verdict
+from checkers.view import View
+from checkers.wire import NESTED, F, Outcome, Reason
+
+REENTRANCY: Final = "reentrancy"
+NESTED_ACQUIRES: Final = "nested acquires"
+AWAITED: Final = "inner releases that somebody waited for"
+
+_BROKEN: Final = {
+    "nested-refused": "So the lock was refused to the one that held it.",
+    "token-changed": "So the holder was given another grant, though its first was still in force.",
+    "freed-by-inner-release": "So the inner release freed the lock, and another got it before the outer one.",
+}
+
+
+def reentrancy(view: View) -> Verdict:
+    """Sound: judged is what happened while the outer grant was certainly in force (its lease, renewals believed).
+
+    That another was granted the lock after an inner release says that it should not have been; that it was for that
+    release is likely and no more.
+    """
+    findings: list[Finding] = []
+    nested = 0
+    for row, outer in _nested(view, F.ACQUIRE, F.TRY_ACQUIRE):
+        nested += view.column("outcome")[row] == Outcome.OK
+        findings += _inner_acquire(view, row, outer)
+    inner = [row for row, _ in _nested(view, F.RELEASE)]
+    for row, outer in _nested(view, F.RELEASE):
+        findings += _inner_release(view, row, outer)
+    awaited = sum(_awaited(view, inner))
+    counted = {**counters(view), NESTED_ACQUIRES: nested, AWAITED: awaited}
+    violations = Narrator(view).tell(_first_of_each(findings), _BROKEN)
+    unexercised = _unexercised(nested, awaited) or lock_unexercised(view, counted)
+    return Verdict(REENTRANCY, not violations, violations, counted, unexercised=unexercised)
+
+
+def _unexercised(nested: int, awaited: int) -> str | None:
+    if not nested:
+        return "nobody acquired again what it held"
+    return None if awaited else "nobody waited at an inner release"
+
+
+def _nested(view: View, *kinds: F) -> Iterator[tuple[int, Grant]]:
+    """Rows of nested operations, each with the grant that its worker held then."""
+    grants: defaultdict[tuple[int, int], list[Grant]] = defaultdict(list)
+    for grant in view.grants:
+        grants[worker_of(grant.process, view), grant.key].append(grant)
+    inv, key, flags, process = (view.column(name) for name in ("inv", "key", "flags", "process"))
+    for row in view.rows(*kinds):
+        if flags[row] & NESTED:
+            own = grants[worker_of(process[row], view), key[row]]
+            place = bisect_right(own, inv[row], key=_returned)
+            if place:
+                yield row, own[place - 1]
+
+
+def _in_force(view: View, grant: Grant) -> int:
+    """ns; until when it was certainly in force."""
+    window = view.windows[grant.row]
+    return window.end(window.start)
+
+
+def _inner_acquire(view: View, row: int, outer: Grant) -> Iterator[Finding]:
+    outcome, reason, ret = view.column("outcome")[row], view.column("reason")[row], view.column("ret")[row]
+    if ret >= _in_force(view, outer):
+        return
+    if outcome == Outcome.OK:
+        if (view.column("token")[row], view.column("owner")[row]) != (outer.token, outer.owner):
+            yield Finding("token-changed", ret, (outer.row, row), (outer.row,))
+    elif reason in (Reason.HELD, Reason.NOT_OWNER) or (reason == Reason.TIMEOUT and undisturbed(row, view)):
+        yield Finding("nested-refused", ret, (outer.row, row), (outer.row,))
+
+
+def _inner_release(view: View, row: int, outer: Grant) -> Iterator[Finding]:
+    """Others that were granted the key after it was sent, while the outer grant was in force."""
+    if view.column("outcome")[row] == Outcome.FAIL:
+        return
+    sent, until = view.column("inv")[row], _in_force(view, outer)
+    grants = view.by_key[outer.key]
+    for other in grants[bisect_right(grants, sent, key=_returned) :]:
+        if other.ret >= until:
+            return
+        if other.row != outer.row and exclude(outer, other):
+            yield Finding("freed-by-inner-release", other.ret, (outer.row, row, other.row), (outer.row, other.row))
+
+
+def _returned(grant: Grant) -> int:
+    return grant.ret
+
+
+def _first_of_each(findings: Sequence[Finding]) -> list[Finding]:
+    """One for each pair of grants: the latest of several inner releases is to blame."""
+    latest: dict[tuple[str, int, int], Finding] = {}
+    for finding in findings:
+        inner = finding.rows[-1]
+        latest[finding.kind, finding.rows[0], inner] = finding
+    return list(latest.values())
+
+
+def _awaited(view: View, releases: Sequence[int]) -> Iterator[bool]:
+    """For each inner release, whether another worker's acquire of the key had no answer yet."""
+    inv, key, flags, process = (view.column(name) for name in ("inv", "key", "flags", "process"))
+    ends = view.array("ret").tolist()
+    acquires = [row for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE) if not flags[row] & NESTED]
+    waiting: list[int] = []
+    coming = iter(acquires)
+    following = next(coming, None)
+    for release in releases:
+        while following is not None and inv[following] < inv[release]:
+            waiting.append(following)
+            following = next(coming, None)
+        waiting = [row for row in waiting if max(ends[row], inv[row]) > inv[release]]
+        yield any(
+            key[row] == key[release] and worker_of(process[row], view) != worker_of(process[release], view)
+            for row in waiting
+        )

@@ -1,0 +1,168 @@
+"""`honest-renewal`: what the service says about a lease when it is asked to prolong it is true.
+
+Source: checkers-2, section 3. An unanswered renewal proves nothing, and expiry may come late, never early: so an
+acknowledged renewal of an expired lease is no lie as long as nobody else was granted the lock. Where locks live in a
+session its keep-alives are their renewals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from checkers.exercise import counters, fault_missed
+from checkers.finding import Finding
+from checkers.leases import INFINITY, Grant, effective
+from checkers.narrate import Narrator
+from checkers.succession import superseded
+from checkers.verdict import Verdict
+from checkers.view import View
+from checkers.wire import F, Outcome, Reason
+
+HONEST_RENEWAL: Final = "honest-renewal"
+RENEWED: Final = "renewals acknowledged"
+REFUSED: Final = "renewals refused"
+
+_BROKEN: Final = {
+    "renewed-though-lost": "So a renewal was acknowledged although the lock was another's by then.",
+    "refused-though-held": "So a renewal was refused although the lease was still in force.",
+}
+
+
+class Lease(NamedTuple):
+    """What is renewed: one grant, or a session with all its grants. Times in ns.
+
+    begun    earliest instant of the lease; ttl: the shortest that it can last.
+    renewed  rows of acknowledged renewals; refused: rows of those to which the service said that the lease is over.
+    closed   from here on its client may have ended it; `INFINITY` for never.
+    touched  what prolonged it besides, as (earliest instant, known since).
+    session  whether it outlives its grants.
+    """
+
+    begun: int
+    ttl: int
+    grants: tuple[Grant, ...]
+    renewed: tuple[int, ...]
+    refused: tuple[int, ...]
+    closed: int
+    touched: tuple[tuple[int, int], ...] = ()
+    session: bool = False
+
+
+def honest_renewal(view: View) -> Verdict:
+    """Whether no renewal was acknowledged that was sent after a certainly later grant had returned, and none refused
+    that returned while the lease was certainly in force. Both definite.
+    """
+    inv, ret = view.column("inv"), view.column("ret")
+    following = superseded(view)
+    findings: list[Finding] = []
+    renewed = refused = 0
+    for lease in _leases(view):
+        renewed += len(lease.renewed)
+        refused += len(lease.refused)
+        for grant in lease.grants:
+            given, later = following[grant.row]
+            over = grant.released if lease.session else INFINITY  # a session goes on without what was released
+            if given < over:
+                rows = (grant.row, later)
+                findings += (
+                    Finding("renewed-though-lost", inv[row], (*rows, row), rows)
+                    for row in lease.renewed
+                    if given < inv[row] < over
+                )
+        for row in lease.refused:
+            # What was answered before this was sent had prolonged it by then.
+            known = [inv[other] for other in lease.renewed if ret[other] <= inv[row]]
+            known += [moment for moment, since in lease.touched if since <= inv[row]]
+            if ret[row] < min(_worth(lease, known, view.facts.grain) + lease.ttl, lease.closed):
+                holders = tuple(grant.row for grant in lease.grants if grant.ret <= inv[row] < grant.released)
+                proof = max((other for other in lease.renewed if ret[other] <= inv[row]), default=None)
+                rows = (*holders, *(() if proof is None else (proof,)), row)
+                findings.append(Finding("refused-though-held", ret[row], rows, holders))
+    counted = {**counters(view), RENEWED: renewed, REFUSED: refused}
+    violations = Narrator(view).tell(findings, _BROKEN)
+    unexercised = None if renewed or refused else "no renewal was answered"
+    return Verdict(
+        HONEST_RENEWAL,
+        not violations,
+        violations,
+        counted,
+        unexercised=unexercised or fault_missed(view, counted),
+    )
+
+
+def _worth(lease: Lease, known: list[int], grain: int) -> int:
+    """ns; from when on the lease certainly lasts its TTL once more.
+
+    Where servers pass on now and then who is alive, and so declare a grain, the last sign of life may not be known: it
+    is worth no more than the one before it and the grain. What follows within half of that tells no more.
+    """
+    if not (lease.session and grain):
+        return max([lease.begun, *known])
+    signs = sorted([lease.begun, *known])
+    before = [max([lease.begun, *(other for other in signs if other <= sign - grain // 2)]) for sign in signs]
+    return max(map(min, signs, (sign + grain for sign in before)))
+
+
+def _leases(view: View) -> Iterator[Lease]:
+    """All leases that somebody tried to renew. One without a TTL is never refused too early."""
+    owner, session = view.column("owner"), view.column("session")
+    in_sessions = view.facts.lease in ("touch", "session")
+    by_grant: dict[int, list[int]] = {}
+    by_session: dict[int, list[int]] = {}
+    for row in view.rows(F.RENEW, F.KEEP_ALIVE):
+        if session[row] and (in_sessions or not owner[row]):
+            by_session.setdefault(session[row], []).append(row)
+        else:
+            by_grant.setdefault(owner[row], []).append(row)
+    for who, rows in by_grant.items():
+        grant = view.by_owner.get(who)
+        if grant is not None:
+            window = view.windows[grant.row]
+            ttl = 0 if view.facts.lease == "none" else window.length
+            renewed, refused = _answered(view, rows)
+            yield Lease(grant.start, ttl, (grant,), renewed, refused, window.released)
+    if by_session:
+        yield from _sessions(view, by_session)
+
+
+def _sessions(view: View, by_session: dict[int, list[int]]) -> Iterator[Lease]:
+    facts, inv, ttl, session = view.facts, view.column("inv"), view.column("ttl"), view.column("session")
+    grants: dict[int, list[Grant]] = {}
+    for grant in view.grants:
+        grants.setdefault(grant.session, []).append(grant)
+    opened = {session[row]: row for row in reversed(view.rows(F.SESSION_OPEN, outcomes=(Outcome.OK,)))}
+    closed = {
+        session[row]: inv[row] for row in reversed(view.rows(F.SESSION_CLOSE, outcomes=(Outcome.OK, Outcome.INFO)))
+    }
+    for one, rows in by_session.items():
+        held = grants.get(one, [])
+        begun = inv[opened[one]] if one in opened else 0
+        shortest = min([(ttl[opened[one]] if one in opened else 0) or facts.ttl, *(grant.ttl for grant in held)])
+        renewed, refused = _answered(view, rows)
+        yield Lease(
+            begun=begun,
+            ttl=0 if facts.lease == "none" else effective(shortest, facts),
+            grants=tuple(held),
+            renewed=renewed,
+            refused=refused,
+            closed=closed.get(one, INFINITY),
+            touched=tuple(_touched(held)) if facts.lease == "touch" else (),
+            session=True,
+        )
+
+
+def _touched(held: list[Grant]) -> Iterator[tuple[int, int]]:
+    """In a session that any request prolongs: what its grants and their releases prove."""
+    for grant in held:
+        yield grant.start, grant.ret
+        if grant.freed[1] < INFINITY:
+            yield grant.freed
+
+
+def _answered(view: View, rows: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Those that were acknowledged, and those that were told that the lease is over."""
+    outcome, reason = view.column("outcome"), view.column("reason")
+    renewed = tuple(row for row in rows if outcome[row] == Outcome.OK)
+    refused = tuple(row for row in rows if outcome[row] == Outcome.FAIL and reason[row] == Reason.NOT_OWNER)
+    return renewed, refused

@@ -1,0 +1,91 @@
+"""`sharing`: the readers of a read/write lock exclude no reader.
+
+A reader may be made to wait by a writer that holds, by one that waits (which keeps writers from starving), and by one
+whose fate is unknown. Where there was none of these for as long as it asked, only readers can have kept it out.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from checkers.exercise import counters, fault_missed, undisturbed
+from checkers.finding import Finding
+from checkers.leases import INFINITY, Grant
+from checkers.narrate import Narrator
+from checkers.permits import most_inside
+from checkers.verdict import Verdict
+from checkers.view import View
+from checkers.wire import NESTED, SHARED, F, Outcome, Reason
+
+SHARING: Final = "sharing"
+READERS: Final = "most readers inside at once"
+REFUSED: Final = "readers that were refused"
+MIN_READERS: Final = 2
+
+_BROKEN: Final = {"reader-refused": "So a reader was kept out though nobody wrote or asked to write."}
+
+
+def sharing(view: View) -> Verdict:
+    """Sound. A reader whose time passed counts as refused, unless a fault or a stall can have made it late."""
+    inv, ret, key = view.column("inv"), view.column("ret"), view.column("key")
+    flags, reason = view.column("flags"), view.column("reason")
+    spans = _writers(view)
+    refused = [
+        row
+        for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.FAIL,))
+        if flags[row] & SHARED and not flags[row] & NESTED and reason[row] in (Reason.HELD, Reason.TIMEOUT)
+    ]
+    findings = [
+        Finding("reader-refused", ret[row], (*_readers(view, row), row))
+        for row in refused
+        if not _met(spans.get(key[row], ([], [])), inv[row], ret[row])
+        and (reason[row] == Reason.HELD or undisturbed(row, view))
+    ]
+    readers = most_inside(view, shared=True)
+    counted = {**counters(view), READERS: readers, REFUSED: len(refused)}
+    violations = Narrator(view).tell(findings, _BROKEN)
+    few = None if readers >= MIN_READERS else f"no more than {readers} readers inside at once, {MIN_READERS} needed"
+    return Verdict(SHARING, not violations, violations, counted, unexercised=few or fault_missed(view, counted))
+
+
+def _writers(view: View) -> dict[int, tuple[list[int], list[int]]]:
+    """Key → the times in which a writer may have held or waited: all beginnings, and all ends, each in order.
+
+    One without an answer may come late, and is counted to the end.
+    """
+    inv, ret, key, flags = (view.column(name) for name in ("inv", "ret", "key", "flags"))
+    over = {row: last for grants in view.by_key.values() for row, last in _over(grants).items()}
+    spans: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE):
+        if not flags[row] & (SHARED | NESTED):
+            begins, ends = spans[key[row]]
+            begins.append(inv[row])
+            ends.append(over.get(row, ret[row]))
+    return {name: (begins, sorted(ends)) for name, (begins, ends) in spans.items()}
+
+
+def _over(grants: Sequence[Grant]) -> dict[int, int]:
+    """Acquire row of each writer's grant → ns at which it was over: released for certain, or given to another."""
+    by_start = sorted(grants, key=lambda grant: grant.start)
+    starts = [grant.start for grant in by_start]
+    first = [INFINITY] * (len(grants) + 1)
+    for n in range(len(grants) - 1, -1, -1):
+        first[n] = min(first[n + 1], by_start[n].ret)
+    return {
+        grant.row: min(grant.freed[1], first[bisect_right(starts, grant.ret)]) for grant in grants if not grant.shared
+    }
+
+
+def _met(spans: tuple[list[int], list[int]], begin: int, end: int) -> bool:
+    """Whether one of the spans shares an instant with this time."""
+    begins, ends = spans
+    return bisect_right(begins, end) > bisect_left(ends, begin)
+
+
+def _readers(view: View, row: int) -> tuple[int, ...]:
+    """Acquire rows of the readers that were inside when this one was refused."""
+    moment = view.column("ret")[row]
+    return tuple(g.row for g in view.by_key.get(view.column("key")[row], ()) if g.shared and g.ret <= moment < g.left)

@@ -1,0 +1,53 @@
+"""Spans of time [begin, end] in ns: their union, and what is left of them when others are taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+Span = tuple[int, int]
+
+
+def united(spans: Iterable[Span]) -> list[Span]:
+    """The same moments in spans that do not touch, in order. Spans without length are left out."""
+    result: list[Span] = []
+    for begin, end in sorted(span for span in spans if span[0] < span[1]):
+        if result and begin <= result[-1][1]:
+            result[-1] = (result[-1][0], max(result[-1][1], end))
+        else:
+            result.append((begin, end))
+    return result
+
+
+def clipped(spans: Iterable[Span], begin: int, end: int) -> list[Span]:
+    """Of each span what lies between two moments."""
+    return [(max(one, begin), min(other, end)) for one, other in spans if one < end and other > begin]
+
+
+def without(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
+    """What of `spans` lies in none of `others`; both as `united` makes them."""
+    result: list[Span] = []
+    for span in spans:
+        begin, end = span
+        for taken, given in others:
+            if given <= begin or taken >= end:
+                continue
+            if taken > begin:
+                result.append((begin, taken))
+            begin = given
+        if begin < end:
+            result.append((begin, end))
+    return result
+
+
+def length(spans: Iterable[Span]) -> int:
+    """ns; of spans that do not overlap."""
+    return sum(end - begin for begin, end in spans)
+
+
+def moment(spans: Sequence[Span], after: int) -> int:
+    """ns; when so much of the spans has passed, which are longer than that."""
+    for begin, end in spans:
+        if after < end - begin:
+            return begin + after
+        after -= end - begin
+    raise ValueError("the spans are shorter than that")

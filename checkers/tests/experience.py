@@ -1,0 +1,222 @@
+"""What clients experience, judged moment by moment on random tiny histories: for comparison with the checkers.
+
+Nothing is shared with them but the notion of who certainly came later (`brute.comes_after`). Each function makes one
+history and returns (what the checker says, the truth, what to show).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from random import Random
+
+from checkers.check import check
+from checkers.tests import brute, generate
+from checkers.tests.brute import FOREVER, Lease
+from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.verdict import Verdict
+from checkers.wire import SHARED, F, Outcome, Reason
+
+Answer = tuple[Verdict, int, object]
+"""The verdict, how many violations there are in truth, and the history."""
+
+
+def belief(rng: Random) -> Answer:
+    """At every moment at which a client thinks that it holds: had somebody else got it, and the bound passed since?"""
+    bound = rng.randint(0, 3)
+    grants, book = _grants(rng, {"honest-belief": bound})
+    ends = []
+    for owner, grant in enumerate(grants, 1):
+        left = [grant.release[0]] if grant.release else []
+        due = FOREVER
+        if rng.random() < 0.5:
+            at = grant.ret + rng.randint(0, 8)
+            due = at - rng.randint(0, 5)
+            book.add(F.LOST, at, at, owner=owner, sent=max(due, 1), process=owner)
+            left.append(at)
+        last = max(grant.ret, *(ret for _, ret in grant.renewals), 0)
+        over = max(due, 1) <= grant.ret
+        ends.append(grant.ret if over else min(max(min(left, default=last), grant.ret), max(due, 1)))
+    truth = sum(
+        any(
+            moment - bound > later.ret
+            for moment in range(grant.ret + 1, end + 1)
+            for later in grants
+            if brute.comes_after(later, grant, grants)
+        )
+        for grant, end in zip(grants, ends, strict=True)
+    )
+    return _judged(book, "honest-belief"), truth, book.rows
+
+
+def owner_release(rng: Random) -> Answer:
+    """Every release that was acknowledged, against everybody who came later."""
+    grants, book = _grants(rng, {})
+    for place, grant in enumerate(grants):
+        if not grant.release:
+            at = max([grant.ret, *(ret for _, ret in grant.renewals)]) + rng.randint(0, 9)
+            outcome = rng.choice((OK, OK, FAIL, INFO))
+            book.release(at, at + 1, place + 1, outcome)
+            if outcome != FAIL:
+                grants[place] = replace(grant, release=(at, at + 1 if outcome == OK else FOREVER))
+    truth = sum(
+        any(grant.release[0] > later.ret for later in grants if brute.comes_after(later, grant, grants))
+        for grant in grants
+        if grant.release and grant.release[1] < FOREVER
+    )
+    return _judged(book, "owner-release"), truth, book.rows
+
+
+def renewal(rng: Random) -> Answer:
+    """Every renewal of grants that nobody released: acknowledged against who came later, refused against all instants.
+
+    A refusal is true if some instant of it, of the grant and of the renewals that it certainly followed explains it.
+    """
+    made = [replace(lease, release=None) for lease in generate.leases(rng, "grant")]
+    book = generate.lease_book(made, "grant", Random(0.0))
+    truth = sum(
+        any(inv > later.ret for later in made if brute.comes_after(later, grant, made))
+        for grant in made
+        for inv, _ in grant.renewals
+    )
+    for owner, grant in enumerate(made, 1):
+        for _ in range(rng.choice((0, 1, 1, 2))):
+            inv = grant.ret + rng.randint(0, 9)
+            ret = inv + rng.randint(0, 2)
+            if any(span[0] < ret and inv < span[1] for span in grant.renewals):
+                continue  # of what overlaps nobody can say which came first
+            book.renew(inv, ret, owner, FAIL, reason=Reason.NOT_OWNER)
+            truth += not _can_be_over(grant, inv, ret)
+    return _judged(book, "honest-renewal"), truth, book.rows
+
+
+def _can_be_over(grant: Lease, inv: int, ret: int) -> bool:
+    """Whether the lease may be over at some instant of a refusal, tried for all instants of what came before it."""
+    before = [span for span in grant.renewals if span[1] <= inv]
+    instants = [range(grant.start, grant.ret + 1), *(range(span[0], span[1] + 1) for span in before)]
+    return any(moment >= max(chosen) + grant.ttl for chosen in product(*instants) for moment in range(inv, ret + 1))
+
+
+def crash_release(rng: Random) -> Answer:
+    """Every tick from when the lock should be free: did anybody wait, hold beside the dead, and did the machine run?"""
+    bound, ttl = rng.randint(1, 6), rng.randint(1, 6)
+    book = Book(
+        keys=("a",),
+        bounds={"crash-release": bound, "recovery": 2},
+        fault_names=("kill-holder",),
+        ttl=ttl,
+        lease="grant",
+    )
+    hung = rng.random() < 0.3
+    struck = rng.randint(4, 8)
+    resumed = struck + rng.randint(1, 25) if hung else FOREVER
+    reader = rng.random() < 0.4
+    book.acquire(2, 3, 1, ttl=ttl, flags=SHARED * reader)
+    book.fault("f", struck, resumed if hung else 60, kind="stall" if hung else "kill", owner=1, process=1)
+    last = struck
+    secured = 0
+    if rng.random() < 0.5:
+        at, outcome = struck + rng.randint(-1, 4), rng.choice((OK, OK, INFO))
+        book.renew(at, at + 1, 1, outcome)
+        if not hung:
+            last = max(last, at if outcome == INFO else at + 1)
+        elif outcome == OK and struck < at < resumed:
+            secured = at + ttl
+    free = last + ttl
+    waits, beside, doubt, granted, finish = [], [], FOREVER, FOREVER, 0
+    for owner in range(2, 2 + rng.randint(0, 4)):
+        inv = rng.randint(4, 30)
+        ret = inv + rng.randint(0, 15)
+        outcome = rng.choice((OK, FAIL, FAIL, FAIL, INFO))
+        refused = outcome == FAIL and rng.random() < 0.2
+        reason = Reason.UNAVAILABLE if refused else Reason.TIMEOUT if outcome == FAIL else Reason.NONE
+        shared = rng.random() < 0.4
+        who = owner if outcome == OK else 0
+        book.acquire(inv, ret, who, outcome=outcome, reason=reason, process=owner, flags=SHARED * shared)
+        finish = max(finish, inv if outcome == INFO else ret)
+        if outcome == INFO:
+            doubt = min(doubt, inv)
+        elif shared and reader:
+            if outcome == OK:
+                beside.append((inv, _left(book, rng, owner, ret, ttl)))
+            continue
+        elif not refused:
+            waits.append((inv, ret))
+        if outcome == OK:
+            granted = min(granted, ret)
+    exempt = []
+    for _ in range(rng.choice((0, 0, 1, 2))):
+        inv = rng.randint(4, 30)
+        ret = inv + rng.randint(0, 5)
+        if rng.random() < 0.7:
+            book.add(F.STALL, inv, ret, process=9)
+            finish = max(finish, ret)
+            exempt.append((inv, ret))
+        else:
+            book.fault("pause-server", inv, ret)
+            exempt.append((inv, ret + 2))
+    stop = min(granted, doubt, resumed, max([finish, *(max(row[0], row[1]) for row in book.rows)]))
+    waited = sum(
+        any(inv <= tick < ret for inv, ret in waits) and not any(inv <= tick < ret for inv, ret in (*exempt, *beside))
+        for tick in range(free, stop)
+    )
+    counts = granted > struck and not (hung and resumed <= free)
+    kept = waited > bound or (waited > 0 and secured > free + bound)
+    return _judged(book, "crash-release"), int(counts and kept), (book.rows, book.faults)
+
+
+def _left(book: Book, rng: Random, owner: int, ret: int, ttl: int) -> int:
+    """A reader renews, or releases, or does nothing more; up to when it may have held."""
+    at = ret + rng.randint(0, 6)
+    deed, outcome = rng.choice((book.renew, book.release)), rng.choice((OK, FAIL, INFO))
+    if rng.random() < 0.3:
+        return ret + ttl
+    deed(at, at + 1, owner, outcome)
+    if deed == book.release and outcome == OK:
+        return at + 1
+    return (at if outcome == INFO else at + 1) + ttl
+
+
+def calls(rng: Random) -> Answer:
+    """Every tick of every call in which its worker ran."""
+    margin, patience, workers = rng.randint(0, 8), rng.randint(1, 8), 2
+    book = Book(keys=("a",), bounds={"fail-fast": margin}, patience=patience, workers=workers)
+    lapses: list[tuple[int, int, int]] = []
+    for _ in range(rng.randint(0, 3)):
+        inv, worker = rng.randint(1, 20), rng.randrange(workers)
+        ret = inv + rng.randint(0, 8)
+        lapses.append((worker, inv, ret))
+        if rng.random() < 0.5:
+            book.add(F.STALL, inv, ret, process=worker + workers * rng.randint(0, 3))
+        else:
+            kind = rng.choice(("freeze", "stall", "call"))
+            book.fault("f", inv, ret, kind=kind, owner=99, process=worker + workers * rng.randint(0, 3))
+    truth = 0
+    for owner in range(1, 1 + rng.randint(1, 4)):
+        f = rng.choice((F.ACQUIRE, F.RENEW, F.RELEASE, F.KEEP_ALIVE))
+        inv, worker = rng.randint(1, 20), rng.randrange(workers)
+        ret = inv + rng.randint(0, 20)
+        book.add(f, inv, ret, rng.choice((OK, FAIL)), owner=owner, process=worker + workers * rng.randint(0, 3))
+        told = patience if f == F.ACQUIRE else 0
+        ran = sum(
+            not any(who == worker and begin <= tick < end for who, begin, end in lapses) for tick in range(inv, ret)
+        )
+        truth += ran - told > margin
+    return _judged(book, "fail-fast"), truth, (book.rows, book.faults)
+
+
+def _grants(rng: Random, bounds: dict[str, int]) -> tuple[list[Lease], Book]:
+    grants = generate.leases(rng, "grant")
+    book = generate.lease_book(grants, "grant", Random(0.0))  # without renewals strewn in
+    book.facts = replace(book.facts, bounds=bounds)
+    book.rows = [row for row in book.rows if row[12] != F.RENEW or row[13] == Outcome.OK]
+    return grants, book
+
+
+def _judged(book: Book, name: str) -> Verdict:
+    history = book.history()
+    (verdict,) = check(history, [name])
+    for violation in verdict.violations:
+        assert violation.story
+        assert all(0 <= row < len(history) for row in (*violation.rows, *violation.holders))
+    return verdict

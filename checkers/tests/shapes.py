@@ -1,0 +1,364 @@
+"""Random tiny histories of readers, permits, queues, circles and jobs, judged by the plain definition as well.
+
+Nothing here is shared with the engines: what is possible is tried out, instant by instant.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import permutations, product
+from random import Random
+
+from checkers.deadlock import deadlock_free
+from checkers.duplicates import no_duplicate
+from checkers.exclusion import holder_exclusion, server_exclusion
+from checkers.permits import permits
+from checkers.queueing import fifo, herd_free
+from checkers.reentrancy import reentrancy
+from checkers.sharing import sharing
+from checkers.tests import generate
+from checkers.tests.brute import FOREVER, Lease, earliest_end, tokens_ordered
+from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.tests.compare import Disagreement, compare, sound, verdict_on
+from checkers.wire import NESTED, NONE, SHARED, F, Reason
+
+
+def readers(rng: Random) -> str:
+    """Readers and writers at the service. Exact with tokens and where no grant is a float, else sound."""
+    leases = [lease for _ in range(rng.randint(1, 2)) for lease in generate.leases(rng, "grant")][:4]
+    shared = [rng.random() < 0.6 for _ in leases]
+    distinct = len({lease.token for lease in leases}) == len(leases)
+    if not distinct:
+        leases = [replace(lease, token=NONE) for lease in leases]
+    book = generate.lease_book(leases, "grant", rng)
+    for n, reads in enumerate(shared, 1):
+        book.rows = [(*row[:-1], SHARED) if reads and row[5] == n else row for row in book.rows]
+    known = all(lease.token >= 0 for lease in leases) and tokens_ordered(leases)
+    truth = _room(leases, shared, ordered=known)
+    valid = verdict_on(book, server_exclusion).valid
+    floats = any(_end(lease, lease.start) <= min([lease.ret, *(r for _, r in lease.renewals)]) for lease in leases)
+    if known or not floats:
+        return compare(valid, truth, (leases, shared))
+    return sound(valid, truth, (leases, shared))
+
+
+def _end(lease: Lease, a: int) -> int:
+    end = earliest_end(lease, a, "grant", 60)
+    return FOREVER if end is None else end
+
+
+def _room(leases: list[Lease], shared: list[bool], *, ordered: bool) -> bool:
+    """Whether some choice of instants keeps all but readers apart."""
+    latest = [min([lease.ret, *(ret for _, ret in lease.renewals)]) for lease in leases]
+    pairs = [(i, j) for i in range(len(leases)) for j in range(i) if not (shared[i] and shared[j])]
+    starts = [range(lease.start, last + 1) for lease, last in zip(leases, latest, strict=True)]
+    ends = [{a: _end(lease, a) for a in span} for lease, span in zip(leases, starts, strict=True)]
+    for moments in product(*starts):
+        holds = [(a, ends[n][a], leases[n].token) for n, a in enumerate(moments)]
+        if all(
+            (holds[i][1] <= holds[j][0] and (not ordered or holds[i][2] < holds[j][2]))
+            or (holds[j][1] <= holds[i][0] and (not ordered or holds[j][2] < holds[i][2]))
+            for i, j in pairs
+        ):
+            return True
+    return False
+
+
+def reading_holders(rng: Random) -> str:
+    """Who was inside together, readers left out."""
+    book = Book(keys=("a",))
+    holds = []
+    for owner in range(1, rng.randint(2, 6)):
+        inv, flags = rng.randint(1, 12), SHARED * (rng.random() < 0.6)
+        ret = inv + rng.randint(0, 3)
+        left = ret + rng.randint(0, 6)
+        book.acquire(inv, ret, owner, flags=flags).release(left, left + 1, owner, flags=flags)
+        holds.append((ret, left, flags))
+    pairs = sum(
+        min(one[1], other[1]) > max(one[0], other[0]) and not (one[2] and other[2])
+        for n, one in enumerate(holds)
+        for other in holds[n + 1 :]
+    )
+    verdict = verdict_on(book, holder_exclusion)
+    if len(verdict.violations) != pairs:
+        raise Disagreement(f"{len(verdict.violations)} overlaps reported, {pairs} exist:\n{holds}")
+    return compare(verdict.valid, not pairs, holds)
+
+
+def capacity(rng: Random) -> str:
+    """Permits, at the service and inside; exact where each grant has one instant."""
+    room = rng.randint(1, 3)
+    leases = [lease for _ in range(3) for lease in generate.leases(rng, "grant")][:5]
+    if rng.random() < 0.5:
+        leases = [replace(lease, start=lease.ret, renewals=()) for lease in leases]
+    book = generate.lease_book([replace(lease, token=NONE) for lease in leases], "grant", rng)
+    book.facts = replace(book.facts, permits=room)
+    truth = any(all(sum(a <= t < end for a, end in holds) <= room for t in range(60)) for holds in _choices(leases))
+    valid = verdict_on(book, permits).valid
+    points = all(lease.start == lease.ret for lease in leases)
+    return compare(valid, truth, (room, leases)) if points else sound(valid, truth, (room, leases))
+
+
+def _choices(leases: list[Lease]) -> list[list[tuple[int, int]]]:
+    spans = []
+    for lease in leases:
+        latest = min([lease.ret, *(ret for _, ret in lease.renewals)])
+        spans.append([(a, _end(lease, a)) for a in range(lease.start, latest + 1)])
+    return [list(choice) for choice in product(*spans)]
+
+
+def crowd(rng: Random) -> str:
+    """More inside than there are permits: every arrival that made it so, once."""
+    room = rng.randint(2, 3)
+    book = Book(keys=("a",), permits=room)
+    holds = []
+    moments = rng.sample(range(1, 30), rng.randint(2, 7))
+    for owner, ret in enumerate(moments, 1):
+        left = ret + rng.randint(0, 12)
+        book.acquire(max(ret - 2, 1), ret, owner).release(left, left + 1, owner)
+        holds.append((ret, left))
+    late = sum(left > ret and sum(one <= ret < other for one, other in holds) > room for ret, left in holds)
+    verdict = verdict_on(book, holder_exclusion)
+    if len(verdict.violations) != late:
+        raise Disagreement(f"{len(verdict.violations)} reported, {late} exist:\n{room}, {holds}")
+    return compare(verdict.valid, not late, (room, holds))
+
+
+def queue(rng: Random) -> str:
+    """A queue whose order may be disturbed: who certainly asked later, and was certainly granted earlier."""
+    ttl = rng.randint(3, 30)
+    book = Book(keys=("a",), ttl=ttl)
+    entered, clock = [], 1
+    grants: list[tuple[int, int, int, int, int, int]] = []
+    for owner in range(1, rng.randint(3, 6)):
+        clock += rng.randint(0, 3)
+        entered.append((clock, owner))
+    if rng.random() < 0.6:
+        rng.shuffle(entered)
+    free = 0
+    for at, owner in entered:
+        a = max(at, free) + rng.randint(0, 2)
+        ret = a + rng.choice((0, 0, 1, 4))
+        release = ret + rng.randint(1, 4)
+        inv, queued = max(1, at - rng.randint(0, 1)), at + rng.randint(0, 1)
+        start = rng.choice((inv, max(inv, a - 1)))
+        told = rng.random() < 0.9
+        grants.append((inv, queued if told else NONE, start, ret, min(release, FOREVER), owner))
+        book.acquire(inv, ret, owner, sent=start, base=queued if told else NONE).release(release, release, owner)
+        free = release if rng.random() < 0.9 else a + ttl
+    passed = sum(_overtaken(early, late, ttl) for early, late in permutations(grants, 2))
+    verdict = verdict_on(book, fifo)
+    if len(verdict.violations) != passed:
+        raise Disagreement(f"{len(verdict.violations)} reported, {passed} exist:\n{grants}, ttl {ttl}")
+    return compare(verdict.valid, not passed, grants)
+
+
+def _overtaken(early: tuple[int, int, int, int, int, int], late: tuple[int, int, int, int, int, int], ttl: int) -> bool:
+    """In every course of events the one was queued first and the other granted first, and answered first."""
+    inv, queued, start, ret, release, _ = early
+    if queued == NONE or late[3] >= ret:
+        return False
+    courses = [
+        (joins, other, a, b)
+        for joins in range(inv, queued + 1)
+        for other in range(late[0], max(late[0], late[3]) + 1)
+        for a in range(max(start, joins), ret + 1)
+        for b in range(max(late[2], other), late[3] + 1)
+        if min(release, a + ttl) <= b or b < a
+    ]
+    return all(joins < other and b < a for joins, other, a, b in courses)
+
+
+def herd(rng: Random) -> str:
+    """A queue played through: each watches the one before, or all watch all, and who gave up may still be woken."""
+    all_at_once = rng.random() < 0.4
+    book, clock = Book(keys=("a",)), 1
+    wakes: Counter[int] = Counter()
+    waiting: list[int] = []
+    stale: list[tuple[int, int]] = []
+    outcome: dict[int, str] = {}
+    count = rng.randint(2, 9)
+    coming = list(range(1, count + 1))
+    while coming or waiting:
+        clock += 1
+        if coming and (not waiting or rng.random() < 0.6):
+            waiting.append(coming.pop(0))
+            continue
+        place = 0 if len(waiting) == 1 or rng.random() < 0.7 else rng.randrange(1, len(waiting))
+        gone = waiting.pop(place)
+        outcome[gone] = "ok" if place == 0 else "gave up"
+        woken = waiting if all_at_once else waiting[place : place + 1]
+        wakes.update(woken)
+        if place:
+            before = waiting[place - 1]
+            stale.append((before, gone))
+        for watched, client in stale:
+            if watched == gone and rng.random() < 0.9:
+                wakes[client] += 1
+    for owner in range(1, count + 1):
+        ok = outcome[owner] == "ok"
+        book.acquire(owner, 100 + owner, owner, outcome=OK if ok else FAIL, value=wakes[owner])
+    truth = sum(wakes.values()) <= count + sum(word != "ok" for word in outcome.values())
+    if not all_at_once and not truth:
+        raise Disagreement(f"a queue that wakes one at a time looks like a herd: {wakes}, {outcome}")
+    return compare(verdict_on(book, herd_free).valid, truth, (wakes, outcome))
+
+
+def circles(rng: Random) -> str:
+    """Who waits for whom, at every instant, whoever they are."""
+    ttl, workers = rng.randint(2, 6), rng.randint(2, 4)
+    keys = tuple("abc"[: rng.randint(2, 3)])
+    book = Book(keys=keys, ttl=ttl, workers=workers)
+    waits = []
+    for worker in range(workers):
+        clock, owner = rng.randint(1, 8), worker + 1
+        for turn in range(rng.randint(1, 2)):
+            mine, wanted = rng.sample(range(len(keys)), 2)
+            ret = clock + rng.randint(0, 2)
+            asked = ret + rng.randint(0, 2)
+            answered = asked + rng.randint(0, 12)
+            left = answered + rng.randint(-1, 2)
+            reads = rng.random() < 0.2
+            who, who_also = owner + 10 * turn, owner + 10 * turn + 100
+            flags = SHARED * reads
+            book.acquire(clock, ret, who, process=worker, key=mine, flags=flags)
+            got = rng.random() < 0.3
+            outcome = OK if got else FAIL
+            book.acquire(asked, answered, who_also, process=worker, key=wanted, outcome=outcome, flags=flags)
+            if got:
+                book.release(answered, answered, who_also, process=worker, key=wanted)
+            left = max(left, asked)
+            book.release(left, left + 1, who, process=worker, key=mine, flags=flags)
+            waits.append((asked, min(answered, left), worker, wanted, mine, reads, ret))
+            clock = left + rng.randint(1, 3)
+    expected = []
+    for length in range(2, len(waits) + 1):
+        for circle in permutations(waits, length):
+            if circle[0] != min(circle) or len({wait[2] for wait in circle}) < length:
+                continue
+            if all(
+                wait[3] == after[4] and not (wait[5] and after[5])
+                for wait, after in zip(circle, (*circle[1:], circle[0]), strict=True)
+            ):
+                expected.append(min(wait[1] for wait in circle) - max(wait[0] for wait in circle))
+    verdict = verdict_on(book, deadlock_free)
+    found = (len(verdict.violations), verdict.counters["circles of waiting holders"])
+    truth = (sum(time > ttl for time in expected), sum(time > 0 for time in expected))
+    if found != truth:
+        raise Disagreement(f"(deadlocks, circles) are {found}, in truth {truth}:\n{waits}, ttl {ttl}")
+    return compare(verdict.valid, not truth[0], waits)
+
+
+def refused_readers(rng: Random) -> str:
+    """Readers that are refused, at instants at which somebody may write, or not."""
+    book = Book(keys=("a",), ttl=5)
+    writers: list[tuple[int, int]] = []
+    reads: list[tuple[int, int, Reason]] = []
+    seen: list[tuple[int, int, int]] = []
+    for owner in range(1, rng.randint(2, 7)):
+        inv = rng.randint(1, 30)
+        ret = inv + rng.randint(0, 4)
+        outcome = rng.choice((OK, OK, FAIL, FAIL, INFO))
+        if rng.random() < 0.4:
+            released = ret + rng.randint(0, 6)
+            book.acquire(inv, ret, owner, outcome=outcome)
+            if outcome == OK:
+                writers.append((inv, released + 1))
+                seen.append((inv, ret, len(writers) - 1))
+                if rng.random() < 0.7:
+                    book.release(released, released + 1, owner)
+                else:
+                    writers[-1] = (inv, FOREVER)
+            else:
+                writers.append((inv, FOREVER if outcome == INFO else ret))
+        else:
+            reason = rng.choice((Reason.HELD, Reason.TIMEOUT, Reason.UNAVAILABLE)) if outcome == FAIL else Reason.NONE
+            book.acquire(inv, ret, owner, outcome=outcome, flags=SHARED, reason=reason)
+            if outcome == OK:
+                seen.append((inv, ret, -1))
+            reads.append((inv, ret, reason))
+    for _, ret, number in seen:
+        if number >= 0:  # whoever was granted the key afterwards has ended this writer's hold
+            later = min((other for start, other, _ in seen if start > ret), default=FOREVER)
+            writers[number] = (writers[number][0], min(writers[number][1], later))
+    refused = sum(
+        reason in (Reason.HELD, Reason.TIMEOUT)
+        and not any(first <= t <= last for first, last in writers for t in range(inv, ret + 1))
+        for inv, ret, reason in reads
+    )
+    verdict = verdict_on(book, sharing)
+    if len(verdict.violations) != refused:
+        raise Disagreement(f"{len(verdict.violations)} reported, {refused} exist:\n{writers}, {reads}")
+    return compare(verdict.valid, not refused, (writers, reads))
+
+
+def nested(rng: Random) -> str:
+    """One holder that acquires again and releases, and others that may be let in."""
+    ttl = rng.randint(4, 20)
+    book = Book(keys=("a",), ttl=ttl, workers=9)
+    ret, left = 2, rng.randint(8, 20)
+    book.acquire(1, ret, 1, token=5).release(left, left + 1, 1)
+    until = min(left, 1 + ttl)
+    wrong = set()
+    clock = ret
+    releases = []
+    for _ in range(rng.randint(0, 3)):
+        asked = clock + rng.randint(0, 2)
+        answered = asked + rng.randint(0, 1)
+        outcome = rng.choice((OK, OK, OK, FAIL, INFO))
+        token, reason = rng.choice((5, 5, 6)), rng.choice((Reason.HELD, Reason.UNAVAILABLE))
+        held = {"token": token} if outcome == OK else {"reason": reason}
+        book.acquire(asked, answered, 1, outcome=outcome, flags=NESTED, **held)
+        if answered < until and ((outcome == OK and token == 6) or (outcome == FAIL and reason == Reason.HELD)):
+            wrong.add(("acquire", asked, answered, len(book.rows)))
+        clock = answered + rng.randint(0, 2)
+        if outcome == OK:
+            book.release(clock, clock + 1, 1, flags=NESTED)
+            releases.append(clock)
+            clock += 1
+    for other in range(2, rng.randint(2, 4)):
+        start = rng.randint(1, 24)
+        granted = start + rng.randint(0, 3)
+        book.acquire(start, granted, other, token=5 + other)
+        if any(sent < granted for sent in releases) and granted < until:
+            wrong.add(("freed", start, granted, other))
+    verdict = verdict_on(book, reentrancy)
+    if len(verdict.violations) != len(wrong):
+        raise Disagreement(f"{len(verdict.violations)} reported, {len(wrong)} exist:\n{wrong}\n{book.rows}")
+    return compare(verdict.valid, not wrong, book.rows)
+
+
+def jobs(rng: Random, *, sales: bool) -> str:
+    """Jobs done, or items sold, counted."""
+    book = Book(keys=("a", "b"), workload="inventory" if sales else "once")
+    done: Counter[tuple[int, int]] = Counter()
+    for clock in range(1, rng.randint(2, 8)):
+        key, job, outcome = rng.randrange(2), rng.randint(0, 6), rng.choice((OK, OK, OK, FAIL, INFO))
+        if sales:
+            book.write(clock, clock, clock, 100 + clock, outcome, base=job, key=key)
+        else:
+            book.add(F.EFFECT, clock, clock, outcome, owner=clock, process=clock, value=job, key=key)
+        done[key, job] += outcome == OK
+    twice = sum(times - 1 for times in done.values() if times)
+    verdict = verdict_on(book, no_duplicate)
+    if len(verdict.violations) != twice:
+        raise Disagreement(f"{len(verdict.violations)} reported, {twice} exist:\n{book.rows}")
+    return compare(verdict.valid, not twice, book.rows)
+
+
+CHECKS: dict[str, Callable[[Random], str]] = {
+    "server-readers": readers,
+    "holder-readers": reading_holders,
+    "permits": capacity,
+    "holder-permits": crowd,
+    "fifo": queue,
+    "herd-free": herd,
+    "deadlock-free": circles,
+    "sharing": refused_readers,
+    "reentrancy": nested,
+    "no-duplicate": partial(jobs, sales=False),
+    "no-duplicate-sales": partial(jobs, sales=True),
+}

@@ -1,0 +1,86 @@
+"""Known histories of jobs and sales."""
+
+from __future__ import annotations
+
+from checkers.check import applicable, check
+from checkers.tests.build import FAIL, INFO, Book
+from checkers.verdict import Verdict
+from checkers.view import View
+from checkers.wire import NONE, F
+
+
+def verdict(book: Book, name: str = "no-duplicate") -> Verdict:
+    return check(book.history(), [name])[0]
+
+
+def jobs(*done: int) -> Book:
+    """Two workers in turn, the second waiting for the first, one job each."""
+    book = Book(workload="once", keys=("a",))
+    for owner, job in enumerate(done, 1):
+        at = 10 * owner
+        book.acquire(at - 8, at + 1, owner).add(F.EFFECT, at + 2, at + 2, owner=owner, process=owner, value=job)
+        book.release(at + 4, at + 5, owner)
+    return book
+
+
+def test_each_job_once() -> None:
+    found = verdict(jobs(0, 1, 2))
+    assert found.valid
+    assert found.unexercised is None
+    assert found.counters["jobs"] == 3
+
+
+def test_a_job_done_again_names_both_that_did_it() -> None:
+    found = verdict(jobs(0, 1, 1, 1))
+    assert [violation.kind for violation in found.violations] == ["done-twice", "done-twice"]
+    assert found.counters["duplicates"] == 2
+    assert found.counters["duplicates per 1000 jobs"] == 1000
+    first = found.violations[0]
+    history = jobs(0, 1, 1, 1).history()
+    assert history.columns["owner"][list(first.holders)].tolist() == [2, 3]
+    assert "worker 2 did job 1 at 0.000 s" in first.story
+
+
+def test_keys_have_jobs_of_their_own_and_what_was_refused_was_not_done() -> None:
+    book = jobs(0, 1)
+    book.facts = Book(workload="once").facts
+    book.add(F.EFFECT, 50, 50, owner=2, value=1, key=1).add(F.EFFECT, 51, 51, FAIL, owner=2, value=1)
+    assert verdict(book).valid
+
+
+def sales(*bases: int, outcome: object = None) -> Book:
+    book = Book(workload="inventory", keys=("a",))
+    for owner, base in enumerate(bases, 1):
+        at = 10 * owner
+        book.acquire(at - 8, at + 1, owner).read(at + 2, at + 2, owner, base)
+        book.write(at + 3, at + 4, owner, 100 * owner, base=base).release(at + 5, at + 6, owner)
+    return book
+
+
+def test_two_sales_from_one_list_sold_one_item() -> None:
+    assert verdict(sales(NONE, 100, 200)).valid
+    (violation,) = verdict(sales(NONE, 100, 100)).violations
+    assert (violation.kind, violation.at) == ("sold-twice", 33)
+    assert "worker 3's write of 300" in " ".join(violation.story)
+
+
+def test_a_sale_that_was_refused_or_got_no_answer_sold_nothing_for_certain() -> None:
+    assert verdict(sales(NONE, 100).write(50, 51, 2, 300, FAIL, base=NONE)).valid
+    assert verdict(sales(NONE, 100).write(50, 0, 2, 300, INFO, base=NONE)).valid
+
+
+def test_sales_are_a_list_of_updates_too() -> None:
+    found = verdict(sales(NONE, 100).final(60, 61, 200, 2), "no-lost-update")
+    assert found.valid
+    assert found.unexercised is None
+    assert verdict(sales(NONE, NONE).final(60, 61, 200, 1), "no-lost-update").valid is False
+
+
+def test_what_a_history_shows_is_asked() -> None:
+    assert "no-duplicate" in applicable(View(jobs(0).history()))
+    assert "no-duplicate" in applicable(View(sales(NONE).history()))
+
+
+def test_unexercised() -> None:
+    assert verdict(jobs()).unexercised == "no jobs done, 2 needed"
+    assert verdict(jobs(3)).unexercised == "1 job done, 2 needed"

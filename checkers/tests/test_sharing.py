@@ -1,0 +1,132 @@
+"""Known histories of readers and writers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.check import check
+from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.verdict import Verdict
+from checkers.wire import SHARED, F, Reason
+
+
+def verdict(book: Book, name: str = "sharing") -> Verdict:
+    return check(book.history(), [name])[0]
+
+
+def kinds(book: Book, name: str) -> list[str]:
+    return [violation.kind for violation in verdict(book, name).violations]
+
+
+def reading() -> Book:
+    """Workers 1 and 2 read, both inside from 4 to 20."""
+    book = Book(keys=("a",), workload="share", ttl=100)
+    book.acquire(1, 2, 1, flags=SHARED).acquire(3, 4, 2, flags=SHARED)
+    return book.release(20, 21, 1, flags=SHARED).release(20, 22, 2, flags=SHARED)
+
+
+def refused(inv: int, ret: int, reason: Reason = Reason.TIMEOUT, book: Book | None = None) -> Book:
+    return (book or reading()).acquire(inv, ret, 0, process=3, outcome=FAIL, flags=SHARED, reason=reason)
+
+
+def test_readers_inside_together() -> None:
+    found = verdict(reading())
+    assert found.valid
+    assert found.unexercised is None
+    assert found.counters["most readers inside at once"] == 2
+    alone = Book(keys=("a",)).acquire(1, 2, 1, flags=SHARED).release(3, 4, 1, flags=SHARED)
+    assert verdict(alone).unexercised == "no more than 1 readers inside at once, 2 needed"
+
+
+@pytest.mark.parametrize("reason", [Reason.HELD, Reason.TIMEOUT])
+def test_a_reader_that_only_readers_can_have_kept_out(reason: Reason) -> None:
+    (violation,) = verdict(refused(6, 9, reason)).violations
+    assert (violation.kind, violation.at, violation.holders) == ("reader-refused", 9, (0, 1))
+    assert "worker 1 was granted the lock for reading at" in violation.story[0]
+    assert violation.story[-2].startswith("worker 3's shared acquire")
+
+
+def test_no_connection_is_no_refusal() -> None:
+    assert verdict(refused(6, 9, Reason.UNAVAILABLE)).valid
+
+
+@pytest.mark.parametrize("outcome", [OK, FAIL, INFO])
+def test_a_writer_that_waits_or_holds_may_keep_a_reader_out(outcome: Any) -> None:
+    assert verdict(refused(6, 9, book=reading().acquire(9, 30, 4, outcome=outcome))).valid
+    assert verdict(refused(6, 8, book=reading().acquire(9, 30, 4, outcome=outcome))).valid is False
+
+
+def test_a_writer_keeps_readers_out_until_it_has_certainly_released() -> None:
+    book = reading().acquire(30, 31, 4).release(40, 42, 4)
+    assert verdict(refused(42, 45, book=book)).valid
+    book = reading().acquire(30, 31, 4).release(40, 42, 4)
+    assert verdict(refused(43, 45, book=book)).valid is False
+
+
+def test_a_writer_that_never_released_until_somebody_else_was_granted_the_key() -> None:
+    def book() -> Book:
+        return reading().acquire(30, 31, 4).acquire(140, 142, 1 + 4, flags=SHARED)
+
+    assert verdict(refused(142, 150, book=book())).valid
+    assert verdict(refused(143, 150, book=book())).valid is False
+
+
+def test_an_unanswered_writer_may_come_at_any_time() -> None:
+    assert verdict(refused(90, 95, book=reading().acquire(30, 31, 4, outcome=INFO))).valid
+
+
+def test_a_timeout_under_a_fault_or_a_stall_is_nobodys_refusal() -> None:
+    def under(reason: Reason) -> Book:
+        return refused(10, 20, reason).fault("cut-client-drop", 2, 9)
+
+    assert verdict(under(Reason.TIMEOUT)).valid is False
+    book = under(Reason.TIMEOUT)
+    book.facts = Book(bounds={"recovery": 3}).facts
+    assert verdict(book).valid
+    assert verdict(refused(6, 9).add(F.STALL, 5, 6, process=3)).valid
+    assert verdict(refused(6, 9).add(F.STALL, 5, 6, process=2)).valid is False
+    assert verdict(refused(10, 20, Reason.HELD).fault("cut-client-drop", 2, 11)).valid is False
+
+
+# Exclusion among readers and writers
+
+
+def test_readers_exclude_writers_but_no_readers() -> None:
+    assert verdict(reading(), "server-exclusion").valid
+    assert verdict(reading(), "holder-exclusion").valid
+    book = reading().acquire(18, 19, 4).release(30, 31, 4)
+    assert kinds(book, "server-exclusion") == ["granted-while-held", "granted-while-held"]
+    assert kinds(book, "holder-exclusion") == ["overlap", "overlap"]
+    book = reading().acquire(18, 23, 4).release(30, 31, 4).acquire(25, 26, 1 + 4, flags=SHARED)
+    assert kinds(book, "server-exclusion") == ["granted-while-held"]
+
+
+def test_a_writer_waits_for_all_readers_before_it_by_token() -> None:
+    """The second reader's lease is over early; the first one's is not."""
+
+    def book(written: int) -> Book:
+        result = Book(keys=("a",)).acquire(1, 2, 1, ttl=50, token=1, flags=SHARED)
+        result.acquire(3, 4, 2, ttl=5, token=2, flags=SHARED)
+        return result.acquire(5, written, 3, ttl=5, token=3)
+
+    assert kinds(book(50), "server-exclusion") == ["granted-while-held"]
+    assert verdict(book(51), "server-exclusion").valid
+
+
+def test_readers_may_share_a_token_and_nobody_else() -> None:
+    def book(first: int, second: int) -> Book:
+        result = Book(keys=("a",)).acquire(1, 2, 1, token=5, flags=first)
+        return result.acquire(3, 4, 2, token=5, flags=second)
+
+    assert verdict(book(SHARED, SHARED), "token-order").valid
+    assert kinds(book(SHARED, 0), "token-order") == ["token-repeated"]
+    assert kinds(book(0, SHARED), "token-order") == ["token-repeated"]
+    larger = Book(keys=("a",)).acquire(1, 2, 1, token=5, flags=SHARED).acquire(3, 4, 2, token=4, flags=SHARED)
+    assert kinds(larger, "token-order") == ["token-not-larger"]
+
+
+def test_a_reader_among_readers_contends_with_nobody() -> None:
+    assert verdict(reading(), "server-exclusion").counters["contended acquires"] == 0
+    assert verdict(reading().acquire(10, 23, 4), "server-exclusion").counters["contended acquires"] == 1

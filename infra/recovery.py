@@ -1,0 +1,96 @@
+"""Ways back that a start alone is not: a node of another version, an etcd that lost its place in its cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from infra import members, star
+from infra.lastwords import last_words
+from infra.machine import Failed
+from infra.nodes import READY_WITHIN
+from infra.star import PRIMARY, REPLICA
+
+if TYPE_CHECKING:
+    from infra.faults.target import Clock
+    from infra.links import Links
+    from infra.nodes import Cluster, Node
+
+BURIED_WITHIN: Final = 40.0
+"""Seconds until the links of a node that ended by itself refuse."""
+
+_LOOK_EVERY: Final = 0.05
+
+
+class Refused(Failed):
+    """A version does not start on the data that is there."""
+
+
+def remake(node: Node, image: str, links: Links, clock: Clock) -> None:
+    """Another image on a node's data. Returns when it serves.
+
+    Raises Refused with its last words when it ends, Failed when it does not get ready.
+    """
+    node.replace(image)
+
+    def decided() -> bool:
+        return node.ready() or node.state() == "stopped"
+
+    clock.wait(READY_WITHIN, decided, _LOOK_EVERY)
+    if node.state() == "stopped":
+        _bury(node, links, clock)
+        raise Refused(f"{node.name} does not start as {image} on its data: {last_words(node.logs())}")
+    if not node.ready():
+        raise Failed(f"{node.name} does not serve as {image} within {READY_WITHIN:.0f} s")
+
+
+def give_back(nodes: Sequence[Node], booted: Mapping[str, str], links: Links, clock: Clock) -> list[str]:
+    """Start the nodes (name -> image) as what they were booted with, on the data that they have.
+
+    An etcd whose data refuse that gets them from its peers anew, if those are as they were booted. Whoever else
+    refuses goes on as what it was: a line for each, why. nodes: of one backend, members first. Raises Failed.
+    """
+    refused: dict[str, str] = {}
+    for node in nodes:
+        if node.name not in booted or (node.name == REPLICA and PRIMARY in refused):  # it could not follow
+            continue
+        was = node.image()
+        try:
+            remake(node, booted[node.name], links, clock)
+        except Refused as why:
+            others = {other.image() for other in nodes if other is not node}
+            if node.backend == "etcd" and others == {booted[node.name]}:
+                node.wipe()
+                node.revive()
+            else:
+                refused[node.name] = str(why)
+                remake(node, was, links, clock)
+    return list(refused.values())
+
+
+def mend(node: Node, cluster: Cluster, links: Links, clock: Clock) -> None:
+    """Start a node that ended by itself; an etcd whose place was given away before it was wiped, as a new member.
+
+    It would end again on its old data. Such a half is left by who is killed in the middle of `Node.wipe`.
+    """
+    if node.backend == "etcd" and node.wanted() == "running" and node.state() == "stopped":
+        others = [other.address for other in cluster.nodes if other is not node and other.ready()]
+        majority = 2 * len(others) > len(cluster.nodes)
+        if majority and members.lost_place(others, star.peer_url(node.name)):
+            _bury(node, links, clock)
+            node.wipe()
+    node.revive()
+
+
+def _bury(node: Node, links: Links, clock: Clock) -> None:
+    """Refuse connections to a node that ended by itself, which takes as long as Toxiproxy dials its address: 3-30 s."""
+
+    def buried() -> bool:
+        try:
+            links.bury(node.name)
+        except Failed:
+            return False
+        return True
+
+    if not clock.wait(BURIED_WITHIN, buried, _LOOK_EVERY):
+        raise Failed(f"links to {node.name}, which ended, cannot be closed within {BURIED_WITHIN:.0f} s")

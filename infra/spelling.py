@@ -1,0 +1,13 @@
+"""What to answer to a name that does not exist."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def instead(name: object, known: Iterable[str]) -> str:
+    """`did you mean pause-server? there are ...`: all that there is, after what is most like it."""
+    names = list(known)
+    close = difflib.get_close_matches(str(name), names)
+    return (f"did you mean {' or '.join(close)}? " if close else "") + f"there are {', '.join(names)}"

@@ -1,0 +1,29 @@
+"""The picture of one judgement as a file of its own: what a README can show, without a page around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from markupsafe import Markup
+
+from checkers.history import History
+from checkers.judgement import Judgement
+from results import focus, picture
+from results.holds import holds
+from results.record import decisive
+from results.svg import tag
+
+_STYLE: Final = Path(__file__).parent / "templates" / "style.css"
+
+
+def draw(history: History, judgement: Judgement) -> str:
+    """The SVG file: around the violation that the judgement rests on, or at the liveliest moment of one that held."""
+    violation = decisive(judgement)
+    held = holds(history)
+    window = focus.on_violation(history, held, violation) if violation else focus.on_liveliest(history, held)
+    drawn = picture.draw(history, held, window, int(history.columns["inv"][0]), "lane")
+    told = violation.story if violation else (f"{judgement.property} held: {window.why}",)
+    inside = tag("desc", "\n".join(told)) + tag("style", Markup(_STYLE.read_text("utf-8").replace(":root", "svg")))
+    head, _, rest = drawn.partition(">")
+    return f'{head} xmlns="http://www.w3.org/2000/svg">{inside}{rest}\n'

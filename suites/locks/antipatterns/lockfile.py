@@ -1,0 +1,94 @@
+"""``lockfile``: a file that only one can create (O_CREAT with O_EXCL), in a folder that all share.
+
+Exact where all are on one machine, or on a file system whose exclusive creation is; and as long as every holder lives
+to remove its file. One that is killed leaves it behind, and nobody can tell it from one that works. (The usual remedy,
+the holder's process id in it, does not reach across machines, nor is to look and to remove one step.)
+
+It rests on no server: it runs beside those of Redis, and no fault of theirs touches it. What is left behind is removed
+once it is an hour old.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import random
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, Final, Self
+
+from checkers.claims import ANY, Claim, Hazard
+from checkers.wire import Reason
+from suites.lock import NEVER, Declarations, Grant, Refused, new_owner, now
+from suites.locks.antipatterns.promises import CRASHED, EXCLUSION, UNFENCED
+from suites.locks.redis_single import POLL
+
+FOLDER: Final = Path(tempfile.gettempdir()) / f"fencepost-lockfiles-{os.getuid()}"
+FORGOTTEN: Final = 3600.0
+"""Seconds after which a file is certainly nobody's."""
+
+
+class LockFile(Declarations):
+    """See the module."""
+
+    name: ClassVar[str] = "lockfile"
+    backend: ClassVar[str] = "redis"
+    lease: ClassVar[str] = "none"
+    renewed: ClassVar[bool] = False
+    min_ttl: ClassVar[float] = 0.6
+    lanes: ClassVar[tuple[str, ...]] = UNFENCED
+    bounds: ClassVar[Mapping[str, float]] = {"crash-release": 1.0}
+    claims: ClassVar[tuple[Claim, ...]] = tuple(Claim(name, under=(ANY,)) for name in EXCLUSION)
+    hazards: ClassVar[tuple[Hazard, ...]] = CRASHED
+
+    def __init__(self, ttl: float) -> None:
+        """ttl: seconds; told and not kept."""
+        self._ttl = int(ttl * 1e9)
+
+    @classmethod
+    def open(cls, endpoints: Sequence[str], ttl: float) -> Self:  # noqa: ARG003 - it asks no server
+        """Make the folder, and clear it of what others left behind long ago."""
+        FOLDER.mkdir(mode=0o700, exist_ok=True)
+        for file in FOLDER.iterdir():
+            with contextlib.suppress(FileNotFoundError):  # somebody else was faster
+                if time.time() - file.stat().st_mtime > FORGOTTEN:
+                    file.unlink()
+        return cls(ttl)
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """Try until it can be created."""
+        deadline = now() + int(timeout * 1e9)
+        while True:
+            sent = now()
+            try:
+                os.close(os.open(_file(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            except FileExistsError:
+                pass
+            else:
+                return Grant(name, new_owner(), None, sent, self._ttl, NEVER)
+            if timeout == 0:
+                raise Refused(Reason.HELD)
+            pause = random.uniform(*POLL)
+            if now() + pause * 1e9 >= deadline:
+                return None
+            time.sleep(pause)
+
+    def renew(self, grant: Grant) -> None:
+        """There is nothing to renew."""
+
+    def release(self, grant: Grant) -> None:
+        """Remove it."""
+        try:
+            _file(grant.name).unlink()
+        except FileNotFoundError as error:
+            raise Refused(Reason.NOT_OWNER) from error
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def _file(name: str) -> Path:
+    return FOLDER / hashlib.sha256(name.encode()).hexdigest()[:32]

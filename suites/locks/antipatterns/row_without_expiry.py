@@ -1,0 +1,104 @@
+"""``row-without-expiry``: a row in a table of PostgreSQL, whose primary key lets only one in. Nothing ends it.
+
+INSERT ... ON CONFLICT DO NOTHING takes the lock, DELETE gives it back. It survives the session that made it, and the
+server's restart: that is its strength, and why a holder that dies leaves a lock that somebody must remove by hand.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final, Self
+
+from psycopg import errors
+
+from checkers.claims import ANY, Claim, Hazard
+from checkers.wire import Reason
+from infra.access import OPEN, Access
+from suites.lock import NEVER, Declarations, Grant, Refused, new_owner, now
+from suites.locks.antipatterns.promises import ASKED, CRASHED, EXCLUSION, HAZARDS, UNFENCED, broken
+from suites.locks.postgres_promises import MIN_TTL
+from suites.locks.postgres_session import POLL, PostgresSession
+from suites.locks.promises import LOSSES
+
+_TABLE: Final = "rows_without_expiry (name text PRIMARY KEY, owner bigint NOT NULL)"
+_TAKE: Final = "INSERT INTO fencepost.rows_without_expiry VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING name"
+_FREE: Final = "DELETE FROM fencepost.rows_without_expiry WHERE name = $1 AND owner = $2 RETURNING name"
+_SWEEP: Final = "DELETE FROM fencepost.rows_without_expiry WHERE name = $1"
+
+
+class RowWithoutExpiry(Declarations):
+    """See the module."""
+
+    name: ClassVar[str] = "row-without-expiry"
+    backend: ClassVar[str] = "postgres"
+    lease: ClassVar[str] = "none"
+    renewed: ClassVar[bool] = False
+    min_ttl: ClassVar[float] = MIN_TTL
+    lanes: ClassVar[tuple[str, ...]] = UNFENCED
+    bounds: ClassVar[Mapping[str, float]] = {"crash-release": 1.0}
+    claims: ClassVar[tuple[Claim, ...]] = tuple(Claim(name, under=(ANY,)) for name in EXCLUSION)
+    hazards: ClassVar[tuple[Hazard, ...]] = (
+        *CRASHED,
+        *broken("state-lost", *ASKED, under=LOSSES, certain=False),
+        *(hazard for hazard in HAZARDS if hazard.mechanism == "late-delivery"),
+    )
+
+    def __init__(self, session: PostgresSession, ttl: float) -> None:
+        """ttl: seconds; told and not kept."""
+        self._session = session
+        self._ttl = int(ttl * 1e9)
+
+    @classmethod
+    def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
+        """There is one server. Makes the table, where there is none yet."""
+        session = PostgresSession(endpoints[0], access)
+        session.make(session.begin(), _TABLE)
+        return cls(session, ttl)
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """Polled. After a lost answer it may be held for ever, by nobody."""
+        owner = new_owner()
+        deadline = now() + int(timeout * 1e9)
+        while True:
+            sent = now()
+            if self._asked(_TAKE, name, owner):
+                return Grant(name, owner, None, sent, self._ttl, NEVER)
+            if timeout == 0:
+                raise Refused(Reason.HELD)
+            pause = random.uniform(*POLL)
+            if now() + pause * 1e9 >= deadline:
+                return None
+            time.sleep(pause)
+
+    def renew(self, grant: Grant) -> None:
+        """There is nothing to renew."""
+
+    def release(self, grant: Grant) -> None:
+        """Delete the row if it is still this grant's."""
+        if not self._asked(_FREE, grant.name, grant.owner):
+            raise Refused(Reason.NOT_OWNER)
+
+    def close(self) -> None:
+        """Hang up; a row that is still there stays."""
+        self._session.close()
+
+    def _asked(self, statement: str, name: str, owner: int) -> bool:
+        """Whether there was such a row. A server that lost its data gets the table again."""
+        session = self._session.begin()
+        try:
+            return bool(self._session.ask(session, statement, name, owner))
+        except errors.UndefinedTable as error:
+            self._session.make(session, _TABLE)
+            raise Refused(Reason.UNAVAILABLE, str(error)) from error
+
+    @classmethod
+    def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
+        """Nothing else removes a dead client's row."""
+        session = PostgresSession(endpoints[0], access)
+        try:
+            for name in names:
+                session.ask(session.begin(), _SWEEP, name)
+        finally:
+            session.close()

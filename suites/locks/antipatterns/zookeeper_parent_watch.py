@@ -1,0 +1,32 @@
+"""``zookeeper-parent-watch``: whoever waits watches the whole queue, and is woken by everybody who comes or goes.
+
+It excludes as well as ``zookeeper``, but N waiters are woken where one can get in, and each of them reads the queue
+again: the herd effect, which the recipe (https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks) avoids
+by watching only the next lower node.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from checkers.claims import NO_FAULT, Claim, Hazard
+from suites.locks.antipatterns.promises import UNFENCED
+from suites.locks.promises import besides
+from suites.locks.zookeeper import ZooKeeperLock
+
+_OTHERS = ("token-order", "fenced-store", "herd-free")
+
+
+class ZooKeeperParentWatch(ZooKeeperLock):
+    """See the module."""
+
+    name: ClassVar[str] = "zookeeper-parent-watch"
+    tokens: ClassVar[bool] = False
+    lanes: ClassVar[tuple[str, ...]] = UNFENCED
+    claims: ClassVar[tuple[Claim, ...]] = besides(_OTHERS, ZooKeeperLock.claims)
+    hazards: ClassVar[tuple[Hazard, ...]] = (
+        *besides(_OTHERS, ZooKeeperLock.hazards),
+        Hazard("herd-free", (NO_FAULT,), "woken-all"),
+    )
+
+    watches_all: ClassVar[bool] = True

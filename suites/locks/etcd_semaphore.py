@@ -1,0 +1,34 @@
+"""``etcd-semaphore``: two may hold at once, those with the lowest two create_revisions of a queue of keys.
+
+Any holder's end may be the turn of the next, so a waiter watches the whole queue, and all of them are woken by whoever
+goes.
+
+What its authors claim: never more than two as long as a client stops when its lease may have ended, and the permits of
+the dead come back. It has no fencing token: two may hold at once, and no order of numbers would tell who is late.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from checkers.claims import NO_FAULT, Claim, Hazard
+from suites.locks.etcd import EtcdLock, Queue, Range
+from suites.locks.promises import as_semaphore
+
+
+class EtcdSemaphore(EtcdLock):
+    """See the module."""
+
+    name: ClassVar[str] = "etcd-semaphore"
+    tokens: ClassVar[bool] = False
+    fair: ClassVar[bool] = False  # two are granted the lock in whatever order their answers arrive
+    permits: ClassVar[int] = 2
+    lanes: ClassVar[tuple[str, ...]] = ("work/unfenced",)
+    claims: ClassVar[tuple[Claim, ...]] = as_semaphore(EtcdLock.claims)
+    hazards: ClassVar[tuple[Hazard, ...]] = (
+        *as_semaphore(EtcdLock.hazards),
+        Hazard("herd-free", (NO_FAULT,), "woken-all", certain=False),
+    )
+
+    def _ahead(self, queue: Queue, token: int) -> Range | None:
+        return queue.whole if len(queue.before(token)) >= self.permits else None

@@ -1,0 +1,202 @@
+"""``etcd-v3lock``: the lock service that etcd's servers offer, through their JSON gateway.
+
+``POST /v3/lock/lock`` with a name and a lease waits at the server until the lock is granted, and answers with a key;
+``POST /v3/lock/unlock`` deletes it. The lease is the client's to keep alive. It is what Jepsen took ("etcd 3.4.3",
+2020, section 3.2: "Locks Aren't Real"), used as there: no token, and the holder does not look at the clock; it goes on
+until a keep-alive is answered that the lease is gone.
+
+What its authors claim: "a lock on a given name held until Unlock is called or until the lease expires"
+(https://etcd.io/docs/v3.5/dev-guide/api_concurrency_reference_v3/). Before 3.5 the server granted a waiter whose lease
+had died while it waited (#11456); since then it answers "session is expired". An unlock is acknowledged whether or not
+the key was there.
+
+A wait that takes too long ends with the lease: only its revocation makes certain that the server's entry in the queue
+goes, and never comes late.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Final, Self
+
+from checkers.claims import NO_FAULT, Claim, Hazard
+from checkers.wire import Reason
+from infra.access import OPEN, Access
+from suites.lock import NEVER, Grant, Indeterminate, LockError, Refused, new_owner, now
+from suites.locks import etcd
+from suites.locks.etcd_endpoints import REQUEST
+from suites.locks.etcd_session import EtcdSession, data_of
+from suites.locks.promises import HOLDER_RUNS, STORE, besides, without
+
+TRY: Final = 0.2
+"""Seconds that a try waits: the service knows only waiting."""
+
+_NOT_FOUND: Final = 5
+_EXPIRED: Final = "session is expired"
+_LATE: Final = tuple(fault for fault in (*HOLDER_RUNS, "wipe-server") if fault not in STORE)
+_STALE: Final = ("outlived-ttl", "answer-past-ttl")
+_OTHERS: Final = ("honest-belief", "token-order", "fenced-store", "fifo", "herd-free")
+_INSIDE: Final = ("holder-exclusion", "no-lost-update")
+
+
+class TookTooLong(Indeterminate):
+    """No answer in time."""
+
+
+def post(member: str, path: str, body: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
+    """One request to the JSON gateway of a member (``host:port``). Raises Refused, TookTooLong or Indeterminate."""
+    host, _, port = member.rpartition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=REQUEST)
+    try:
+        try:
+            connection.connect()
+        except OSError as error:
+            raise Refused(Reason.UNAVAILABLE, f"{member}: {error}") from error
+        connection.sock.settimeout(timeout)
+        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        told = answer.read()
+    except TimeoutError as error:
+        raise TookTooLong(f"{member}: no answer within {timeout:.1f} s") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise Indeterminate(f"{member}: {error!r}") from error
+    finally:
+        connection.close()
+    try:
+        content: Mapping[str, Any] = json.loads(told)
+    except ValueError as error:
+        raise Indeterminate(f"{member}: {answer.status}: {told[:100]!r}") from error
+    if answer.status == http.HTTPStatus.OK:
+        return content
+    text = f"{member}: {content.get('error') or content.get('message')}"
+    if content.get("code") == _NOT_FOUND or _EXPIRED in text:
+        raise Refused(Reason.NOT_OWNER, text)
+    raise Indeterminate(text)
+
+
+class EtcdV3Lock(EtcdSession):
+    """See the module. A call returns within its timeout plus three requests (1.8 s)."""
+
+    name: ClassVar[str] = "etcd-v3lock"
+    bounds: ClassVar[Mapping[str, float]] = without(("honest-belief",), etcd.EtcdLock.bounds)
+    lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/unfenced")
+    claims: ClassVar[tuple[Claim, ...]] = (
+        *besides((*_OTHERS, *_INSIDE, "owner-release"), etcd.EtcdLock.claims),
+        Claim("holder-exclusion", under=STORE),
+        Claim("no-lost-update", under=(NO_FAULT,)),
+    )
+    hazards: ClassVar[tuple[Hazard, ...]] = (
+        *besides(("honest-belief", "token-order"), etcd.EtcdLock.hazards),
+        *(Hazard(name, _LATE, mechanism, certain=False) for name in _INSIDE for mechanism in _STALE),
+        # It acknowledges whatever it is told to unlock.
+        Hazard("owner-release", ("*",), "released-by-another", certain=False),
+    )
+
+    @classmethod
+    def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
+        """Asks every endpoint once for a lease. Neither passwords nor TLS: the gateway is asked in the clear."""
+        if not access.open:
+            raise Refused(Reason.DENIED, f"{cls.name} speaks to open clusters only")
+        return super().open(endpoints, ttl)
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """One request, which waits at the server."""
+        lease = self._leases.open()
+        owner, sent = new_owner(), now()
+        try:
+            told = self._post("lock", {"name": _encoded(data_of(name)), "lease": lease.id}, timeout or TRY)
+        except TookTooLong as late:
+            self._give_up(lease.id, late)
+            if timeout == 0:
+                raise Refused(Reason.HELD, str(late)) from late
+            return None
+        except LockError:
+            self._leases.give_up(lease.id)
+            raise
+        self._keys[owner] = base64.b64decode(told["key"]).decode()
+        return self._granted(Grant(name, owner, None, sent, lease.ttl, NEVER, lease.id))
+
+    def release(self, grant: Grant) -> None:
+        """Unlock; where that fails the key goes with the lease."""
+        key = self._keys.pop(grant.owner, None)
+        if key is None:
+            raise Refused(Reason.NOT_OWNER)
+        try:
+            self._post("unlock", {"key": _encoded(key)}, REQUEST)
+        except LockError:
+            self._leases.give_up(grant.session)
+            raise
+
+    def belief(self, grant: Grant) -> bool:
+        """Until a keep-alive is answered that the lease is gone."""
+        return grant.session == self.session
+
+    def _granted(self, grant: Grant) -> Grant:
+        """What the client makes of the service's word: nothing."""
+        return grant
+
+    def _give_up(self, lease_id: int, late: TookTooLong) -> None:
+        """Leave the queue for certain. Raises Indeterminate."""
+        self._leases.give_up(lease_id)
+        try:
+            self._etcd.call(lambda client: client.revoke_lease(lease_id))
+        except Refused as refusal:
+            if refusal.reason is not Reason.NOT_OWNER:  # it is gone: so much the better
+                raise Indeterminate(f"{late}; {refusal}") from refusal
+
+    def _post(self, verb: str, body: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
+        """Ask the member that is preferred, and prefer the next one if it fails. Raises as `post` does."""
+        member = self._etcd.member
+        try:
+            return post(member, f"/v3/lock/{verb}", body, timeout)
+        except TookTooLong:
+            raise
+        except LockError as error:
+            if not (isinstance(error, Refused) and error.reason is Reason.NOT_OWNER):
+                self._etcd.leave(member)
+            raise
+
+
+class EtcdV3LockChecked(EtcdV3Lock):
+    """``etcd-v3lock-checked``: the same service, asked by a client that reads the key after the grant.
+
+    Its create_revision is the fencing token. No key means that the grant was void, as those of #11456 are. This client
+    stops when its lease may have ended.
+    """
+
+    name: ClassVar[str] = "etcd-v3lock-checked"
+    tokens: ClassVar[bool] = True
+    bounds: ClassVar[Mapping[str, float]] = etcd.EtcdLock.bounds
+    lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/fence-reads-and-writes")
+    claims: ClassVar[tuple[Claim, ...]] = besides(("fifo", "herd-free", "owner-release"), etcd.EtcdLock.claims)
+    hazards: ClassVar[tuple[Hazard, ...]] = (
+        *etcd.EtcdLock.hazards,
+        Hazard("owner-release", ("*",), "released-by-another", certain=False),
+    )
+
+    def belief(self, grant: Grant) -> bool:
+        """Whether the grant's lease is the present one and cannot have expired."""
+        return EtcdSession.belief(self, grant)
+
+    def _granted(self, grant: Grant) -> Grant:
+        """Read the token, and make sure of the lease. Raises Refused(NOT_OWNER) for a void grant, or Indeterminate."""
+        key = self._keys[grant.owner]
+        try:
+            _, found = self._etcd.call(lambda client: client.get(key))
+            if found is None:
+                raise Refused(Reason.NOT_OWNER, "the grant was void: its key is gone")
+            lease = self._leases.proven(grant.session)
+        except LockError as error:
+            self._leases.give_up(grant.session)
+            if isinstance(error, Refused) and error.reason is Reason.NOT_OWNER:
+                raise
+            raise Indeterminate(str(error)) from error
+        return replace(grant, token=int(found.create_revision), expires=lease.expires)
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -1,0 +1,18 @@
+"""What a lock service keeps for store mode `guarded`: a value and a list, as one line of JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+
+def encoded(value: int, elements: Sequence[int]) -> bytes:
+    return json.dumps([value, *elements], separators=(",", ":")).encode()
+
+
+def decoded(data: bytes) -> tuple[int, Sequence[int]]:
+    """(value, elements); of nothing at all -1 and no elements."""
+    if not data:
+        return -1, ()
+    value, *elements = json.loads(data)
+    return value, elements

@@ -1,0 +1,99 @@
+"""``kazoo-lock``: kazoo's own Lock, as its users use it: acquire with a timeout, work, release.
+
+https://kazoo.readthedocs.io/en/latest/api/recipe/lock.html: a queue of ephemeral sequential nodes with a UUID in their
+names, as in ``zookeeper``. What is judged here is the library: what it calls acquired is acquired, what it calls
+released is released, and whoever holds believes so for as long as `is_acquired` says it.
+
+What its authors claim: exclusion, and that a lock whose creation was not answered is found again by its UUID. They ask
+their users to stop at SUSPENDED; nothing in the lock does that: `is_acquired` stays true when the session is lost, and
+`release` swallows that the node is gone. A wait that took too long withdraws "best effort" (kazoo #732): where that
+fails, an entry of a living session stays in the queue, and nobody says so; nor does anybody delete the node of a
+release that failed. Nobody gets the lock then for as long as that session lives. There is no token; one would have to
+read the czxid of `lock.node` by hand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+from urllib.parse import quote
+
+from kazoo import exceptions
+from kazoo.handlers.threading import KazooTimeoutError
+
+from checkers.claims import NO_FAULT, Claim, Hazard
+from checkers.wire import Reason
+from suites.lock import NEVER, Grant, Indeterminate, Refused, new_owner, now
+from suites.locks.promises import FROZEN_INSIDE, HOLDER_RUNS, STORE, besides, without
+from suites.locks.zookeeper import ZooKeeperLock
+from suites.locks.zookeeper_session import ROOT, InSession, ZooKeeperSession
+
+_UNBOUNDED: Final = ("honest-belief", "fail-fast")
+_OTHERS: Final = (*_UNBOUNDED, "token-order", "fenced-store", "fifo", "herd-free", "owner-release")
+_INSIDE: Final = ("holder-exclusion", "no-lost-update")
+_LATE: Final = tuple(fault for fault in (*HOLDER_RUNS, *FROZEN_INSIDE, "wipe-server") if fault not in STORE)
+
+
+class KazooLock(InSession):
+    """See the module. How long a call may take is kazoo's affair, and so are the pings that keep the session alive: the
+    worker's writes are the sign of it that the history sees.
+    """
+
+    name: ClassVar[str] = "kazoo-lock"
+    lease: ClassVar[str] = "session"  # what it calls released proves nothing about the session
+    bounds: ClassVar[Mapping[str, float]] = without(_UNBOUNDED, ZooKeeperLock.bounds)
+    lanes: ClassVar[tuple[str, ...]] = ("set/unfenced",)
+    claims: ClassVar[tuple[Claim, ...]] = (
+        *besides((*_OTHERS, *_INSIDE), ZooKeeperLock.claims),
+        Claim("holder-exclusion", under=STORE),
+        Claim("no-lost-update", under=(NO_FAULT,)),
+    )
+    hazards: ClassVar[tuple[Hazard, ...]] = (
+        *besides(_OTHERS, ZooKeeperLock.hazards),
+        *(Hazard(name, _LATE, "outlived-ttl", certain=False) for name in _INSIDE),
+        Hazard("owner-release", ("*",), "released-by-another", certain=False),
+        Hazard("recovery", _LATE, "left-behind", certain=False),
+    )
+
+    def __init__(self, session: ZooKeeperSession, ttl: float) -> None:
+        """ttl: seconds."""
+        super().__init__(session, ttl)
+        self._locks: dict[int, Any] = {}
+        """By owner: kazoo's locks."""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """kazoo waits, tries again, and cleans up as it sees fit; where it calls it a timeout, so do we."""
+        session = self._session.adopt()
+        lock = self._session.zk.Lock(f"{ROOT}/{quote(name, safe='')}")
+        owner, sent = new_owner(), now()
+        try:
+            acquired = lock.acquire(blocking=timeout > 0, timeout=timeout or None)
+        except exceptions.LockTimeout:
+            acquired = False
+        except (exceptions.KazooException, KazooTimeoutError) as error:
+            raise Indeterminate(repr(error)) from error
+        if acquired:
+            with contextlib.suppress(Refused):  # not connected any more; kazoo does not mind, nor do we
+                session = self._session.adopt()
+            self._locks[owner] = lock
+            return Grant(name, owner, None, sent, self._ttl, NEVER, session)
+        if timeout == 0:
+            raise Refused(Reason.HELD)
+        return None
+
+    def release(self, grant: Grant) -> None:
+        """What kazoo says of it."""
+        lock = self._locks.pop(grant.owner, None)
+        try:
+            if lock is None or not lock.release():
+                raise Refused(Reason.NOT_OWNER)
+        except exceptions.SessionExpiredError as error:
+            raise Refused(Reason.NOT_OWNER, repr(error)) from error
+        except (exceptions.KazooException, KazooTimeoutError) as error:
+            raise Indeterminate(repr(error)) from error
+
+    def belief(self, grant: Grant) -> bool:
+        """kazoo's answer."""
+        lock = self._locks.get(grant.owner)
+        return lock is not None and bool(lock.is_acquired)

@@ -1,0 +1,179 @@
+"""Locks with one bug each, planted in a correct one: does the suite find what it is there to find?
+
+Each changes the one thing that its docstring names, and promises what the correct lock promises. `suites.mutants` lists
+the property that must name each bug, and the fault under which it comes out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
+
+from kazoo.exceptions import NoNodeError
+from kazoo.protocol.states import ZnodeStat
+
+from checkers.wire import Reason
+from suites.lock import NEVER, Grant, Refused, now
+from suites.locks.etcd import EtcdLock, Queue, Range
+from suites.locks.redis_node import RELEASE, RENEW, Node
+from suites.locks.redis_single import RedisLock
+from suites.locks.redlock import Redlock
+from suites.locks.zookeeper import Place, ZooKeeperLock, number
+
+_STEAL: Final = """
+if redis.call('PTTL', KEYS[1]) < ARGV[2] / 2 then
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+    return redis.call('INCR', KEYS[2])
+end
+return 0"""
+_COUNT: Final = "return redis.call('INCR', KEYS[1])"
+_STRANGER: Final = 1
+"""No owner: they are random."""
+
+
+def _keys(name: str) -> tuple[str, str]:
+    """As `RedisLock` has them: the lock and its counter."""
+    return f"fencepost:{{{name}}}", f"fencepost:{{{name}}}:fence"
+
+
+class RenewsNothing(RedisLock):
+    """Says that it has renewed, and sends nothing."""
+
+    def renew(self, grant: Grant) -> None:
+        """Acknowledged."""
+
+
+class RenewsBriefly(RedisLock):
+    """Renews for a tenth of the TTL: seconds taken for something else."""
+
+    def renew(self, grant: Grant) -> None:
+        """Acknowledged, and told as if it were for the whole TTL."""
+        if not self._node.call(RENEW, _keys(grant.name)[:1], grant.owner, int(self._ttl * 100)):
+            raise Refused(Reason.NOT_OWNER)
+
+
+class RenewsUnderAnotherName(RedisLock):
+    """Asks to renew with a wrong owner, so that it is told that the lock is gone."""
+
+    def renew(self, grant: Grant) -> None:
+        """Refused, always."""
+        super().renew(replace(grant, owner=_STRANGER))
+
+
+class BelievesForEver(RedisLock):
+    """The client does not look at the clock: when renewals do not get through it goes on."""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """With a belief that nothing ends."""
+        grant = super().acquire(name, timeout)
+        return grant and replace(grant, expires=NEVER)
+
+
+class CountsBeforeItHolds(RedisLock):
+    """The token is counted up when it begins to ask, and not with the lock."""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """Whoever waits longest comes with the lowest token."""
+        token = self._node.call(_COUNT, (_keys(name)[1] + ":asked",))
+        grant = super().acquire(name, timeout)
+        return grant and replace(grant, token=token)
+
+
+class StealsEarly(RedisLock):
+    """Takes a lock whose lease is more than half over."""
+
+    ACQUIRE: ClassVar[str] = _STEAL
+
+
+class ReleasesAlways(RedisLock):
+    """Says that it has released, whatever it was told."""
+
+    def release(self, grant: Grant) -> None:
+        """Never refused."""
+        self._node.call(RELEASE, _keys(grant.name)[:1], grant.owner)
+
+
+class WaitsForAnswers(RedisLock):
+    """Waits for an answer for as long as it takes."""
+
+    def __init__(self, node: Node, ttl: float) -> None:
+        super().__init__(node, ttl)
+        node.timeout = 60.0
+
+
+class TwoOfFive(Redlock):
+    """Two votes are enough for it."""
+
+    def __init__(self, nodes: Sequence[Node], ttl: float) -> None:
+        super().__init__(nodes, ttl)
+        self._quorum = 2
+
+
+class NewestFirst(ZooKeeperLock):
+    """The highest number holds, and not the lowest."""
+
+    def _before(self, mine: str, queue: Sequence[str]) -> str | None:
+        return super()._before(mine, queue[::-1])
+
+
+class ByName(ZooKeeperLock):
+    """Puts the queue in the order of the nodes' names, which begin with a random GUID."""
+
+    def _before(self, mine: str, queue: Sequence[str]) -> str | None:
+        return super()._before(mine, sorted(queue))
+
+
+class FreesTwo(ZooKeeperLock):
+    """Releases the next of the queue as well, who has just been granted the lock."""
+
+    def release(self, grant: Grant) -> None:
+        """Its own node, and then the lowest, whosever that is."""
+        place = self._held.get(grant.owner)
+        super().release(grant)
+        if place is None:
+            return
+        parent = place.parent
+        nodes = self._session.ask(lambda: self._zk.get_children_async(parent))
+        if nodes:
+            first = min(nodes, key=number)
+            with contextlib.suppress(NoNodeError):
+                self._session.ask(lambda: self._zk.delete_async(f"{parent}/{first}"))
+
+
+class Persistent(ZooKeeperLock):
+    """Its nodes are not ephemeral: they outlive their session."""
+
+    def _enqueue(self, place: Place, kind: str) -> tuple[int, str, ZnodeStat]:
+        path, sent = f"{place.parent}/{place.guid}-{kind}", now()
+        made, stat = self._session.ask(lambda: self._zk.create_async(path, sequence=True, include_data=True))
+        return sent, made, stat
+
+
+class LeaseForToken(EtcdLock):
+    """The token is the lease's identity, and not the revision of its key."""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """The same for all grants of one client."""
+        grant = super().acquire(name, timeout)
+        return grant and replace(grant, token=grant.session)
+
+    def release(self, grant: Grant) -> None:
+        """Whatever revision it has."""
+        self._etcd.call(lambda client: client.delete(self._keys[grant.owner]))
+
+
+class WatchesTheHolder(EtcdLock):
+    """Everybody who waits watches the first of the queue, and not the one before it."""
+
+    def _ahead(self, queue: Queue, token: int) -> Range | None:
+        before = queue.before(token)
+        return (before[0], b"") if before else None
+
+
+class WithoutLease(EtcdLock):
+    """Its keys have no lease: nothing ends them."""
+
+    def _enqueue(self, prefix: str, key: str, lease_id: int) -> tuple[int, Queue]:  # noqa: ARG002 - that is the bug
+        return super()._enqueue(prefix, key, 0)

@@ -1,0 +1,67 @@
+"""``postgres-bouncer``: a session-level advisory lock through PgBouncer in transaction mode, a known mistake.
+
+https://www.pgbouncer.org/features.html lists session-level advisory locks among what transaction pooling breaks. Each
+statement outside a transaction goes to whichever server session is idle. So a lock that one client has got is held by a
+session that the next client gets too, and an advisory lock may be taken again by the session that has it: both hold it.
+The release may run in another session, which does not hold it: the lock then stays until the pool closes the session.
+
+Its authors claim nothing. It needs no fault to break, and no error tells of it but the release's "false".
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
+
+from checkers.claims import NO_FAULT, Claim, Hazard
+from checkers.wire import Reason
+from infra.access import OPEN, Access
+from suites.lock import Grant, Refused, now
+from suites.locks.postgres_advisory import SessionLock
+from suites.locks.postgres_promises import EXCLUSION
+from suites.locks.postgres_session import POLL, PostgresSession, advisory_key
+
+
+class BouncerLock(SessionLock):
+    """See the module."""
+
+    name: ClassVar[str] = "postgres-bouncer"
+    via: ClassVar[str] = "pgbouncer"
+    bounds: ClassVar[Mapping[str, float]] = {}
+    claims: ClassVar[tuple[Claim, ...]] = ()
+    hazards: ClassVar[tuple[Hazard, ...]] = (
+        *(Hazard(name, (NO_FAULT,), "not-the-session") for name in EXCLUSION),
+        Hazard("no-lost-update", (NO_FAULT,), "not-the-session", stores=("unfenced",), certain=False),
+        Hazard("fenced-store", (NO_FAULT,), "not-the-session", stores=("unfenced",), certain=False),
+        Hazard("no-lost-update", ("delayed-write",), "late-delivery", stores=("unfenced",), certain=False),
+    )
+
+    @classmethod
+    def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
+        """PgBouncer takes no parameters of sessions."""
+        session = PostgresSession(endpoints[0], access, {})
+        session.begin()
+        return cls(session, ttl)
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """By looking again and again: lock_timeout would stay behind in the session of somebody else."""
+        session = self._session.begin()
+        deadline = now() + int(timeout * 1e9)
+        while True:
+            sent = now()
+            ((got,),) = self._session.ask(session, "SELECT pg_try_advisory_lock($1)", advisory_key(name))
+            if got == "t":
+                return self._granted(name, sent, session)
+            if timeout == 0:
+                raise Refused(Reason.HELD)
+            pause = random.uniform(*POLL)
+            if now() + pause * 1e9 >= deadline:
+                return None
+            time.sleep(pause)
+
+    def _free(self, grant: Grant) -> None:
+        ((freed,),) = self._ask(grant, "SELECT pg_advisory_unlock($1)", advisory_key(grant.name))
+        if freed != "t":
+            raise Refused(Reason.NOT_OWNER, "the session does not hold it")

@@ -1,0 +1,43 @@
+"""``postgres-hashtext``: an advisory lock whose number the server makes of the name, by hashtext().
+
+SELECT pg_advisory_lock(hashtext('order-4711')): what is found in applications and libraries everywhere. hashtext gives
+32 bits, is not documented, and may give others in the next major version. Among 9,300 names two meet in one number with
+a probability of one in a hundred, among 77,000 with one in two. The few names of a trial do not meet by chance: each
+stands for one of two that do.
+
+What its users claim: what is claimed of `postgres-session`, and no collision takes the exclusion away: those who want
+two different things merely wait for each other. They pay in throughput, and wait for longer after a crash or a fault; a
+try says "held" of what nobody holds; and who takes two locks that are one has to give it back twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from checkers.claims import NO_FAULT, Claim, Hazard
+from suites.locks.postgres_advisory import AdvisoryLock
+from suites.locks.postgres_promises import BOUNDS, CLAIMS, WITHOUT_LISTS
+
+
+class HashtextLock(AdvisoryLock):
+    """See the module. It holds for longer than a wait for a free lock may take by chance."""
+
+    name: ClassVar[str] = "postgres-hashtext"
+    pace: ClassVar[float] = 0.5
+    lanes: ClassVar[tuple[str, ...]] = ("register/unfenced",)
+    bounds: ClassVar[Mapping[str, float]] = {**BOUNDS, "independence": 0.15}
+    claims: ClassVar[tuple[Claim, ...]] = CLAIMS
+    hazards: ClassVar[tuple[Hazard, ...]] = (
+        *WITHOUT_LISTS,
+        Hazard("independence", (NO_FAULT,), "hash-collision"),
+        *(Hazard(name, (NO_FAULT,), "hash-collision", certain=False) for name in ("recovery", "crash-release")),
+    )
+
+    NUMBER: ClassVar[str] = "hashtext($1)"
+    NAMES: ClassVar[tuple[str, str]] = ("order-86530", "order-73199")
+    """Two of one number."""
+
+    def told(self, name: str) -> object:
+        """The names of a lane end with a number."""
+        return self.NAMES[ord(name[-1]) % 2]

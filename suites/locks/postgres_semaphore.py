@@ -1,0 +1,95 @@
+"""``postgres-semaphore``: as many rows as there are permits, each locked by who has one.
+
+SELECT ... FOR UPDATE SKIP LOCKED LIMIT 1 in a transaction that stays open while the holder works, as job queues take
+their jobs: https://www.postgresql.org/docs/current/sql-select.html#SQL-FOR-UPDATE-SHARE. Rows that others have locked
+are skipped, so nobody waits in the server, and whoever finds none looks again: there is no order.
+
+What its authors claim: a row is locked by one transaction at a time, until that ends; which is also the end of a
+session's. So what is true of `postgres-session` is true of each permit.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from psycopg import errors
+
+from checkers.claims import Claim, Hazard
+from checkers.wire import Reason
+from infra.access import Access
+from suites.lock import Grant, LockError, Refused, now
+from suites.locks.postgres_advisory import SessionLock
+from suites.locks.postgres_promises import CLAIMS, HAZARDS_OF_SESSIONS
+from suites.locks.postgres_session import POLL, PostgresSession
+from suites.locks.promises import as_semaphore
+
+_TABLE: Final = "permits (name text, number int, PRIMARY KEY (name, number))"
+_FILL: Final = "INSERT INTO fencepost.permits SELECT $1, generate_series(1, $2::int) ON CONFLICT DO NOTHING"
+_TAKE: Final = "SELECT number FROM fencepost.permits WHERE name = $1 LIMIT 1 FOR UPDATE SKIP LOCKED"
+_SWEEP: Final = "DELETE FROM fencepost.permits WHERE name = $1"
+
+
+class SemaphoreLock(SessionLock):
+    """See the module."""
+
+    name: ClassVar[str] = "postgres-semaphore"
+    permits: ClassVar[int] = 2
+    lanes: ClassVar[tuple[str, ...]] = ("work/unfenced",)
+    claims: ClassVar[tuple[Claim, ...]] = as_semaphore(CLAIMS)
+    hazards: ClassVar[tuple[Hazard, ...]] = as_semaphore(HAZARDS_OF_SESSIONS)
+
+    def __init__(self, session: PostgresSession, ttl: float) -> None:
+        super().__init__(session, ttl)
+        self._filled: set[tuple[int, str]] = set()
+        """Sessions and names for which the rows were made: a server that comes back empty has no session of before."""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """A transaction for each look."""
+        deadline = now() + int(timeout * 1e9)
+        session = self._session.begin()
+        self._fill(name, session)
+        while True:
+            sent = now()
+            self._session.ask(session, "BEGIN")
+            try:
+                found = self._session.ask(session, _TAKE, name)
+            except LockError:
+                self._session.close()  # rather than go on in a transaction of which nobody knows how it stands
+                raise
+            if found:
+                return self._granted(name, sent, session)
+            self._session.ask(session, "ROLLBACK")
+            if timeout == 0:
+                raise Refused(Reason.HELD)
+            pause = random.uniform(*POLL)
+            if now() + pause * 1e9 >= deadline:
+                return None
+            time.sleep(pause)
+
+    def _fill(self, name: str, session: int) -> None:
+        if (session, name) in self._filled:
+            return
+        try:
+            self._session.ask(session, _FILL, name, self.permits)
+        except errors.UndefinedTable:
+            self._session.make(session, _TABLE)
+            self._session.ask(session, _FILL, name, self.permits)
+        self._filled.add((session, name))
+
+    def _free(self, grant: Grant) -> None:
+        self._ask(grant, "COMMIT")
+
+    @classmethod
+    def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
+        """The rows."""
+        session = PostgresSession(endpoints[0], access, {})
+        try:
+            for name in names:
+                session.ask(session.begin(), _SWEEP, name)
+        except errors.UndefinedTable:
+            pass  # nobody ever took one
+        finally:
+            session.close()

@@ -1,0 +1,130 @@
+"""One session of PostgreSQL, shared by the threads of a worker, and what its locks have in common.
+
+A session lives as long as its connection, at both ends by itself: the server ends it, and frees all that it holds, when
+it is told that the connection is over or when the server itself ends. Nobody tells the client of that. A client gives
+a connection up when an answer is missing, and never takes it up again: whatever was held in it is lost to it.
+
+In between lies a connection that only one side knows to be dead. The server keeps its locks until its kernel misses an
+answer of the other's, which takes two hours by default; the `SETTINGS` make it three seconds. A proxy between them (a
+load balancer, PgBouncer, the Toxiproxy of our own star) answers in the client's place: then it is the proxy's end of
+the connection that counts, and there may be no bound. Toxiproxy passes on that a client hung up, even where it swallows
+every byte, so that in the star the server knows when the client does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from psycopg import conninfo, errors
+
+from checkers.wire import Reason
+from infra.access import Access
+from infra.libpq import Connection, Unavailable, Unknown, login
+from suites.lock import Indeterminate, Refused, new_owner
+
+LOGIN: Final = 2.0
+"""Seconds; bounds a connect. The server starts a process for it, and both sides hash the password 4,096 times."""
+REQUEST: Final = 0.5
+"""Seconds; bounds an answer. A call returns within its timeout plus `LOGIN` and four times this."""
+POLL: Final = (0.010, 0.030)
+"""Seconds between two looks at a lock that is held, at random, where the server has no queue for it."""
+
+SETTINGS: Final[Mapping[str, object]] = {
+    "tcp_keepalives_idle": 1,
+    "tcp_keepalives_interval": 1,
+    "tcp_keepalives_count": 2,
+    "tcp_user_timeout": 3000,
+}
+"""After how long the server takes a silent client for dead: see the module."""
+
+_MAKING: Final = 7240014
+"""Advisory lock under which tables are made: CREATE ... IF NOT EXISTS by two at once fails for one of them."""
+
+Rows = list[tuple[str, ...]]
+
+
+class PostgresSession:
+    """For several threads: one statement at a time. After a lost answer the next `begin` makes another session.
+
+    id  of the present session, 0 for none; a new one each time.
+    """
+
+    def __init__(self, endpoint: str, access: Access, settings: Mapping[str, object] = SETTINGS) -> None:
+        """endpoint: ``host:port``. settings: parameters of the session; PgBouncer takes none."""
+        self.id = 0
+        self._endpoint = endpoint
+        self._access = access
+        self._settings = settings
+        self._connection: Connection | None = None
+        self._turn = threading.Lock()
+
+    def begin(self) -> int:
+        """The id of the present session, or of a new one. Raises Refused: UNAVAILABLE, or DENIED."""
+        with self._turn:
+            if self.id:
+                return self.id
+            try:
+                dsn = conninfo.make_conninfo(**login(self._endpoint, self._access))
+                self._connection = Connection(dsn, LOGIN, settings=self._settings)
+            except Unavailable as error:
+                raise Refused(Reason.DENIED if error.refused else Reason.UNAVAILABLE, str(error)) from error
+            except OSError as error:
+                raise Refused(Reason.UNAVAILABLE, str(error)) from error
+            self.id = new_owner()
+            return self.id
+
+    def ask(self, session: int, statement: str, *params: object, wait: float = 0.0) -> Rows:
+        """The rows of one statement, in this session or not at all.
+
+        wait: seconds that the server may take beyond what is usual. Raises Refused(NOT_OWNER) when the session is over,
+        or Indeterminate, which ends it. Waits for its turn no longer than for an answer: Refused(UNAVAILABLE). An error
+        that is the statement's own is psycopg's.
+        """
+        with self._asking(session) as connection:
+            return connection.query(statement, [str(one) for one in params], REQUEST + wait)
+
+    def make(self, session: int, table: str) -> None:
+        """Make a table of ours: its name and columns. All of it or nothing. Raises as `ask`."""
+        with self._asking(session) as connection:
+            connection.script(
+                f"SELECT pg_advisory_xact_lock({_MAKING}); CREATE SCHEMA IF NOT EXISTS fencepost;"
+                f"CREATE TABLE IF NOT EXISTS fencepost.{table}"
+            )
+
+    @contextlib.contextmanager
+    def _asking(self, session: int) -> Iterator[Connection]:
+        if not self._turn.acquire(timeout=REQUEST):
+            raise Refused(Reason.UNAVAILABLE, "another statement has not been answered yet")
+        try:
+            if session != self.id or self._connection is None:
+                raise Refused(Reason.NOT_OWNER, "the session is over")
+            yield self._connection
+        except Unknown as error:
+            self._over()
+            raise Indeterminate(str(error)) from error
+        except errors.InsufficientPrivilege as error:
+            raise Refused(Reason.DENIED, str(error)) from error
+        except (errors.DiskFull, errors.OutOfMemory, errors.ReadOnlySqlTransaction) as error:
+            raise Refused(Reason.UNAVAILABLE, str(error)) from error
+        finally:
+            self._turn.release()
+
+    def close(self) -> None:
+        """End the session, and with it all that it holds."""
+        with self._turn:
+            self._over()
+
+    def _over(self) -> None:
+        self.id = 0
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def advisory_key(name: str) -> int:
+    """A lock's number, of 64 bits: names that meet in one are as good as impossible."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)

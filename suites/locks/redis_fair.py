@@ -1,0 +1,117 @@
+"""``redis-fair``: a lock on one Redis node that is given in the order in which it was asked for.
+
+The idea of Redisson's RFairLock: a queue in Redis, and for each waiter the moment at which it last gave a sign of life.
+A waiter gives one with every look, and the script that looks drops all who gave none for `PATIENCE`: otherwise one that
+died would keep the others out for ever. As with ``redis``, the script that takes the lock counts a fencing token up.
+
+What its authors claim: besides exclusion, that who waits is not overtaken, as long as it goes on asking. Who is dropped
+is put at the end when it comes back, so its turn counts from then. Signs of life follow the node's wall clock, but are
+only ever compared with it: one from the future is as good as none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar, Final
+
+from checkers.claims import Claim, Hazard
+from checkers.wire import Reason
+from suites.lock import Grant, Indeterminate, Refused, new_owner, now
+from suites.locks.promises import HAZARDS, TOKEN_HAZARDS
+from suites.locks.redis_scripts import NOW, ScriptedLock, pause_until
+from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, RedisLock
+
+PATIENCE: Final = 0.5
+"""Seconds after which a waiter that has not asked again loses its place. Redisson gives it five."""
+
+_HELD: Final = -3
+_WAITED_FOR: Final = -2
+_WAITING: Final = -1
+_QUEUED: Final = 0
+"""Answers to an acquire that is not granted: a try, since it is held, or since others wait; a waiter is in the queue
+already, or only now. One that is granted is answered with twice its token, and 1 more if it was not in the queue."""
+
+_DROP: Final = """
+local gone = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now - ARGV[3])
+for _, one in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. now, '+inf')) do gone[#gone + 1] = one end
+for _, one in ipairs(gone) do
+  redis.call('ZREM', KEYS[2], one)
+  redis.call('ZREM', KEYS[3], one)
+end
+"""
+_LEAVE: Final = """
+redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call('ZREM', KEYS[3], ARGV[1])
+return 1"""
+
+
+class RedisFair(ScriptedLock):
+    """See the module."""
+
+    name: ClassVar[str] = "redis-fair"
+    tokens: ClassVar[bool] = True
+    fair: ClassVar[bool] = True
+    bounds: ClassVar[Mapping[str, float]] = {
+        "recovery": 4.0,
+        "crash-release": 0.5 + PATIENCE,  # whoever was killed may have waited at the head of the queue
+        "honest-belief": 0.0,
+        "fail-fast": 2.2,  # who gives up asks once more, to leave the queue
+    }
+    lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/fence-reads-and-writes")
+    claims: ClassVar[tuple[Claim, ...]] = (*RedisLock.claims, Claim("fifo"))
+    hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS + BY_THE_CLOCK + BY_LOSS
+
+    PARTS: ClassVar[tuple[str, ...]] = ("queue", "signs", "places", "fence")
+    ACQUIRE: ClassVar[str] = f"""{NOW}{_DROP}
+local joined = false
+if ARGV[4] == '1' then
+  if not redis.call('ZSCORE', KEYS[2], ARGV[1]) then
+    redis.call('ZADD', KEYS[2], redis.call('INCR', KEYS[4]), ARGV[1])
+    joined = true
+  end
+  redis.call('ZADD', KEYS[3], now, ARGV[1])
+end
+local first = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
+local held = redis.call('EXISTS', KEYS[1]) == 1
+if not held and (first == ARGV[1] or not first) then
+  redis.call('ZREM', KEYS[2], ARGV[1])
+  redis.call('ZREM', KEYS[3], ARGV[1])
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  return redis.call('INCR', KEYS[5]) * 2 + (joined and 1 or 0)
+end
+if ARGV[4] == '0' then return held and {_HELD} or {_WAITED_FOR} end
+return joined and {_QUEUED} or {_WAITING}"""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """As of every lock; what an unanswered request leaves in the queue is dropped after `PATIENCE`."""
+        owner, queued = new_owner(), 0
+        deadline = now() + int(timeout * 1e9)
+        while True:
+            sent = now()
+            try:
+                answer = self._call(self.ACQUIRE, name, owner, int(PATIENCE * 1000), int(timeout > 0))
+            except Refused as refusal:
+                if queued:
+                    raise _in_doubt(refusal) from refusal
+                raise
+            if answer > 0:
+                token, joined = divmod(answer, 2)
+                return replace(self._granted(name, owner, token, sent), queued=now() if joined else queued or now())
+            if answer == _QUEUED:
+                queued = now()
+            if timeout == 0:
+                raise Refused(Reason.HELD if answer == _HELD else Reason.DENIED)
+            if not pause_until(deadline):
+                self._leave(name, owner)
+                return None
+
+    def _leave(self, name: str, owner: int) -> None:
+        try:
+            self._call(_LEAVE, name, owner)
+        except Refused as refusal:
+            raise _in_doubt(refusal) from refusal
+
+
+def _in_doubt(refusal: Refused) -> Indeterminate:
+    return Indeterminate(f"still in the queue: {refusal}")

@@ -1,0 +1,106 @@
+"""``redis-reentrant``: a lock on one Redis node that its holder may acquire again.
+
+A hash of the owner and how often it holds, as of Redisson's RLock, and its fencing token besides. An acquire by the
+owner counts up and sets the whole TTL again; a release counts down, and deletes the lock when nothing is left. The
+client says who it is, as there: here with the owner of the grant that it holds, which all its inner acquires share.
+
+What its authors claim: exclusion as of ``redis``; an inner acquire succeeds at once and an inner release frees nothing.
+An inner acquire that finds the lock gone is refused: it must not take what may have been somebody else's meanwhile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from checkers.claims import Claim, Hazard
+from checkers.wire import Reason
+from suites.lock import Grant, Refused, now
+from suites.locks.depths import LANES
+from suites.locks.promises import HAZARDS, SOUND, TOKEN_HAZARDS
+from suites.locks.redis_node import Node
+from suites.locks.redis_scripts import ScriptedLock
+from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, RedisLock
+
+_AGAIN = """
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
+redis.call('HINCRBY', KEYS[1], 'depth', 1)
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return tonumber(redis.call('HGET', KEYS[1], 'token'))"""
+
+
+@dataclass
+class _Held:
+    """What this client holds, and how often."""
+
+    owner: int
+    depth: int = 1
+
+
+class RedisReentrant(ScriptedLock):
+    """See the module."""
+
+    name: ClassVar[str] = "redis-reentrant"
+    tokens: ClassVar[bool] = True
+    reentrant: ClassVar[bool] = True
+    lanes: ClassVar[tuple[str, ...]] = LANES
+    claims: ClassVar[tuple[Claim, ...]] = (*RedisLock.claims, Claim("reentrancy", under=SOUND))
+    hazards: ClassVar[tuple[Hazard, ...]] = (
+        *HAZARDS,
+        *TOKEN_HAZARDS,
+        *BY_THE_CLOCK,
+        *BY_LOSS,
+        # What the node has forgotten nobody can hold again, nor still hold after an inner release.
+        *(
+            replace(hazard, property="reentrancy", certain=False)
+            for hazard in (*BY_THE_CLOCK, *BY_LOSS)
+            if hazard.property == "server-exclusion"
+        ),
+    )
+
+    PARTS: ClassVar[tuple[str, ...]] = ("fence",)
+    ACQUIRE: ClassVar[str] = """
+if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+local token = redis.call('INCR', KEYS[2])
+redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'depth', 1, 'token', token)
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return token"""
+    RENEW: ClassVar[str] = """
+if redis.call('HGET', KEYS[1], 'owner') == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+return 0"""
+    RELEASE: ClassVar[str] = """
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
+if redis.call('HINCRBY', KEYS[1], 'depth', -1) <= 0 then redis.call('DEL', KEYS[1]) end
+return 1"""
+
+    def __init__(self, node: Node, ttl: float) -> None:
+        """ttl: seconds."""
+        super().__init__(node, ttl)
+        self._held: dict[str, _Held] = {}
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """At once, whatever the timeout, where this client holds it: with the same owner and token.
+
+        Raises Refused(NOT_OWNER) where it only thought so.
+        """
+        held = self._held.get(name)
+        if held is None:
+            grant = super().acquire(name, timeout)
+            if grant is not None:
+                self._held[name] = _Held(grant.owner)
+            return grant
+        sent = now()
+        token = self._call(_AGAIN, name, held.owner)
+        if not token:
+            raise Refused(Reason.NOT_OWNER)
+        held.depth += 1
+        return self._granted(name, held.owner, token, sent)
+
+    def release(self, grant: Grant) -> None:
+        """Once for every acquire; with the last one the client holds it no longer, however that ends."""
+        held = self._held.get(grant.name)
+        if held is not None and held.owner == grant.owner:
+            held.depth -= 1
+            if not held.depth:
+                del self._held[grant.name]
+        super().release(grant)

@@ -1,0 +1,122 @@
+"""``redis-wait``: the lock on one Redis node, granted when its replica has it as well.
+
+``redis`` with WAIT 1 (https://redis.io/docs/latest/commands/wait/) after the SET and on the same connection. When the
+replica does not confirm within `CONFIRM` seconds the lock is given back, and the acquire was refused: so nobody gets it
+while the replica is away, or after it was promoted and has none of its own.
+
+What its authors claim of WAIT: it makes it much less likely that a failover loses the write, but Redis is no strongly
+consistent store for it. A failover to this one replica keeps every grant and its token; what nobody waits for it still
+loses, renewals above all, so that a lease may be over before the end that was acknowledged. And a primary that comes
+back empty takes its replica's data with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from redis import exceptions
+
+from checkers.claims import Claim, Hazard
+from checkers.wire import Reason
+from suites.lock import Grant, Indeterminate, Refused, new_owner, now
+from suites.locks.promises import HAZARDS, LOSSES, besides
+from suites.locks.redis_node import Node
+from suites.locks.redis_scripts import ScriptedLock, pause_until
+from suites.locks.redis_single import BY_THE_CLOCK, NODE, RedisLock
+
+CONFIRM: Final = 0.15
+"""Seconds that the replica has to confirm; an acquire may take as much longer."""
+
+_UNASKED: Final = ("fenced-store", "no-lost-update")
+
+_BY_LOSS: Final = (
+    # The counter goes back only where the primary lost its data: the replica has every token that was given out.
+    Hazard("token-order", ("wipe-server",), "state-lost", nodes=NODE),
+    *(
+        Hazard(name, LOSSES, "state-lost", certain=False, nodes=NODE)
+        for name in ("server-exclusion", "holder-exclusion", "honest-belief", "honest-renewal")
+    ),
+)
+
+
+class _Primary(Node):
+    """A node of which only one thread asks for confirmations: `written` keeps its connection for as long."""
+
+    _kept: Any = None
+
+    def written(self, script: str, keys: Sequence[str], *arguments: int) -> tuple[int, int]:
+        """(the script's answer, how many replicas have what it wrote). An answer of 0 wrote nothing: (0, 0).
+
+        Raises Refused where nothing was written, else Indeterminate.
+        """
+        reply = self.send(script, keys, *arguments)
+        self._kept = reply.connection
+        try:
+            answer = reply.receive(self.timeout)
+            if not answer:
+                return 0, 0
+            try:
+                self._kept.send_command("WAIT", 1, int(CONFIRM * 1000), check_health=False)
+            except (exceptions.ConnectionError, exceptions.TimeoutError) as error:
+                raise Indeterminate(f"{self.endpoint}: {error}") from error
+            return answer, reply.receive(CONFIRM + self.timeout)
+        finally:
+            kept, self._kept = self._kept, None
+            self.done(kept)
+
+    def done(self, connection: Any) -> None:
+        """Not yet, while it is kept."""
+        if connection is not self._kept:
+            super().done(connection)
+
+
+class RedisWait(ScriptedLock):
+    """See the module."""
+
+    name: ClassVar[str] = "redis-wait"
+    tokens: ClassVar[bool] = True
+    bounds: ClassVar[Mapping[str, float]] = {
+        "recovery": 5.0,  # the replica has to come back as well
+        "crash-release": 0.5,
+        "honest-belief": 0.0,
+        "fail-fast": 2.5,
+    }
+    # Only who holds for long still holds when the replica, to which nobody has talked for a while, is promoted.
+    lanes: ClassVar[tuple[str, ...]] = ("leader/unfenced",)
+    claims: ClassVar[tuple[Claim, ...]] = (
+        *besides(_UNASKED, RedisLock.claims),
+        Claim("token-order", under=("promote-replica",)),
+    )
+    hazards: ClassVar[tuple[Hazard, ...]] = (*besides(_UNASKED, (*HAZARDS, *BY_THE_CLOCK)), *_BY_LOSS)
+
+    NODE: ClassVar[type[Node]] = _Primary
+    PARTS: ClassVar[tuple[str, ...]] = ("fence",)
+    ACQUIRE: ClassVar[str] = """
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('INCR', KEYS[2]) end
+return 0"""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """Raises Refused(UNAVAILABLE) where the replica did not confirm in time and the lock was given back."""
+        assert isinstance(self._node, _Primary)
+        owner, deadline = new_owner(), now() + int(timeout * 1e9)
+        while True:
+            sent = now()
+            token, confirmed = self._node.written(self.ACQUIRE, self._keys(name), owner, self._ms)
+            if token:
+                grant = self._granted(name, owner, token, sent)
+                if not confirmed or now() >= grant.expires:
+                    self._give_back(grant)
+                return grant
+            if timeout == 0:
+                raise Refused(Reason.HELD)
+            if not pause_until(deadline):
+                return None
+
+    def _give_back(self, grant: Grant) -> None:
+        """Raises Refused, or Indeterminate where the lock may be left behind."""
+        try:
+            self._call(self.RELEASE, grant.name, grant.owner)
+        except Refused as refusal:
+            raise Indeterminate(f"not confirmed, and not given back: {refusal}") from refusal
+        raise Refused(Reason.UNAVAILABLE, f"no replica confirmed it within {CONFIRM} s")

@@ -1,0 +1,57 @@
+"""``redis-watchdog``: a lock that its library renews for as long as the process lives.
+
+As Redisson's RLock (https://github.com/redisson/redisson/wiki/8.-distributed-locks-and-synchronizers, "Lock"): who
+asks for no lease time gets one of 30 s, and a watchdog "prolongs lock expiration while lock holder Redisson instance is
+alive", every third of that. Here the worker's own renewals are the watchdog: they know nothing of the work either.
+
+What its authors claim: the lock of an instance that crashes does not stay held for ever. They do not claim it of a
+thread that hangs: its lock is renewed all the while. Nor does the client look at the clock: nothing but the answer to a
+renewal ends its belief, so that it goes on for longer than its lease when its renewals do not arrive, be it cut off
+(redisson/redisson#3636 asks about just that) or on a machine too busy to send them: that no two are inside at once is
+nothing it can promise. There is no fencing token; Redisson has those in another lock, RFencedLock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar, Final
+
+from checkers.claims import NO_FAULT, Claim, Hazard
+from checkers.mechanisms import FROZEN
+from suites.lock import NEVER, Grant
+from suites.locks.promises import CLAIMS, HAZARDS, LOSSES, besides
+from suites.locks.redis_scripts import ScriptedLock
+from suites.locks.redis_single import BY_LOSS, BY_RENEWAL, BY_THE_CLOCK
+
+_UNASKED: Final = ("honest-belief", "fenced-store", "token-order")
+
+
+class RedisWatchdog(ScriptedLock):
+    """See the module."""
+
+    name: ClassVar[str] = "redis-watchdog"
+    min_ttl: ClassVar[float] = 1.2
+    bounds: ClassVar[Mapping[str, float]] = {"recovery": 3.0, "crash-release": 0.5, "fail-fast": 1.5}
+    lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "leader/unfenced")
+    claims: ClassVar[tuple[Claim, ...]] = (
+        *besides((*_UNASKED, "holder-exclusion"), CLAIMS),
+        Claim("recovery", under=LOSSES),
+        Claim("owner-release"),
+    )
+    hazards: ClassVar[tuple[Hazard, ...]] = (
+        *besides(_UNASKED, (*HAZARDS, *BY_THE_CLOCK, *BY_LOSS)),
+        *BY_RENEWAL,
+        # It wakes up and goes on where one that looks at the clock stops.
+        Hazard("no-lost-update", ("freeze-after-acquire", "freeze-before-release"), FROZEN, certain=False),
+        # Only who holds for longer than a lease lasts can outlive it.
+        Hazard("holder-exclusion", (NO_FAULT,), "outlived-ttl", certain=False),
+        Hazard("no-lost-update", (NO_FAULT,), "outlived-ttl", certain=False),
+    )
+
+    ACQUIRE: ClassVar[str] = """
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
+return 0"""
+
+    def _granted(self, name: str, owner: int, answer: int, sent: int) -> Grant:
+        return replace(super()._granted(name, owner, answer, sent), expires=NEVER)

@@ -1,0 +1,62 @@
+"""``no-lock``: everybody goes in at once, and the store has to cope. It runs beside Redis, and asks it for nothing.
+
+Where the store takes any write, this is what a lock is for, and what the suite must see: the negative control. Where it
+takes a write only if nothing has changed since the read (``compare-and-set``: optimistic locking, with the last element
+for a version number), or a job only once (``idempotency-key``), no lock is needed for a right result; a lock then only
+saves work in vain. Beside those, the figures of a lock say what it costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+from checkers.claims import NO_FAULT, Claim, Hazard
+from suites.lock import NEVER, Declarations, Grant, new_owner, now
+
+
+class NoLock(Declarations):
+    """See the module."""
+
+    name: ClassVar[str] = "no-lock"
+    backend: ClassVar[str] = "redis"
+    lease: ClassVar[str] = "none"
+    excludes: ClassVar[bool] = False
+    renewed: ClassVar[bool] = False
+    min_ttl: ClassVar[float] = 0.6
+    lanes: ClassVar[tuple[str, ...]] = (
+        "set/unfenced",
+        "set/compare-and-set",
+        "once/unfenced",
+        "once/idempotency-key",
+        "inventory/compare-and-set",
+    )
+    claims: ClassVar[tuple[Claim, ...]] = (
+        Claim("no-lost-update", stores=("compare-and-set",)),
+        Claim("no-duplicate", stores=("compare-and-set", "idempotency-key")),
+    )
+    hazards: ClassVar[tuple[Hazard, ...]] = tuple(
+        Hazard(name, (NO_FAULT,), "no-exclusion", stores=("unfenced",)) for name in ("no-lost-update", "no-duplicate")
+    )
+
+    def __init__(self, ttl: float) -> None:
+        """ttl: seconds; told and not kept."""
+        self._ttl = int(ttl * 1e9)
+
+    @classmethod
+    def open(cls, endpoints: Sequence[str], ttl: float) -> Self:  # noqa: ARG003 - it asks no server
+        """There is nothing to open."""
+        return cls(ttl)
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:  # noqa: ARG002 - nobody waits
+        """At once, and everybody."""
+        return Grant(name, new_owner(), None, now(), self._ttl, NEVER)
+
+    def renew(self, grant: Grant) -> None:
+        """There is nothing to renew."""
+
+    def release(self, grant: Grant) -> None:
+        """There is nothing to release."""
+
+    def close(self) -> None:
+        """There is nothing to close."""

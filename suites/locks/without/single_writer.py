@@ -1,0 +1,95 @@
+"""``single-writer``: one queue for each resource. Whoever asks first for a resource becomes its writer, for good.
+
+No two workers ever write the same resource, so there is nothing to exclude and no lease that could end: what actor
+frameworks, partitioned logs and sharded workers rely on. The others would hand their work to the writer's queue; here
+they have nothing to do, and their acquires end with their timeouts. The directory of writers is a key in Redis that is
+set once.
+
+What it costs is that somebody must move the queue of a dead writer, with a lock, or by hand: nothing here does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import ClassVar, Final, Self
+
+from checkers.claims import Claim, Hazard
+from infra.access import OPEN, Access
+from suites.lock import NEVER, Declarations, Grant, new_owner, now
+from suites.locks.promises import CLOCKS, FROZEN_INSIDE, LINKS, RUNNING, SERVERS
+from suites.locks.redis_node import Node
+from suites.locks.redis_single import REQUEST, SWEEP
+
+POLL: Final = 0.1
+"""Seconds between two looks into the directory."""
+
+_WRITER: Final = """
+redis.call('SET', KEYS[1], ARGV[1], 'NX')
+if redis.call('GET', KEYS[1]) == ARGV[1] then return 1 end
+return 0"""
+
+
+class SingleWriter(Declarations):
+    """See the module."""
+
+    name: ClassVar[str] = "single-writer"
+    backend: ClassVar[str] = "redis"
+    lease: ClassVar[str] = "none"
+    excludes: ClassVar[bool] = False
+    renewed: ClassVar[bool] = False
+    min_ttl: ClassVar[float] = 0.6
+    lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "once/unfenced")
+    claims: ClassVar[tuple[Claim, ...]] = tuple(
+        Claim(name, under=(*LINKS, *SERVERS, *RUNNING, *FROZEN_INSIDE, *CLOCKS))
+        for name in ("no-lost-update", "no-duplicate")
+    )
+    hazards: ClassVar[tuple[Hazard, ...]] = (
+        # Its own write, without an answer, may come after its next one.
+        Hazard("no-lost-update", ("delayed-write",), "late-delivery", certain=False),
+    )
+
+    def __init__(self, node: Node, ttl: float) -> None:
+        """ttl: seconds; told and not kept."""
+        self._node = node
+        self._ttl = int(ttl * 1e9)
+        self._me = new_owner()
+
+    @classmethod
+    def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
+        """The directory is on the first node."""
+        node = Node(endpoints[0], REQUEST, access)
+        node.ping()
+        return cls(node, ttl)
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """Granted to the resource's writer, always; to nobody else, ever."""
+        deadline = time.monotonic() + timeout
+        while not self._node.call(_WRITER, (_key(name),), self._me):
+            if time.monotonic() + POLL > deadline:
+                return None
+            time.sleep(POLL)
+        return Grant(name, new_owner(), None, now(), self._ttl, NEVER)
+
+    def renew(self, grant: Grant) -> None:
+        """There is nothing to renew."""
+
+    def release(self, grant: Grant) -> None:
+        """There is nothing to release: it stays the writer."""
+
+    def close(self) -> None:
+        """Hang up."""
+        self._node.close()
+
+    @classmethod
+    def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
+        """The directory's entries stay for ever otherwise."""
+        node = Node(endpoints[0], SWEEP, access)
+        try:
+            node.delete([_key(name) for name in names])
+        finally:
+            node.close()
+
+
+def _key(name: str) -> str:
+    return f"fencepost:writer:{{{name}}}"

@@ -1,0 +1,132 @@
+"""`python -m suites mutants`: correct locks with one bug each; --run tries whether the suite finds them.
+
+A bug is caught when the property that names it is violated, with a witness that nothing excuses, in the first trial
+under the fault that brings it out. Those with one backend and one fault share a trial: that is what lanes are for.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from checkers.claims import NO_FAULT, Word
+from infra.faults.plan import compile_plan
+from suites import registry
+from suites.cycles import Cycles
+from suites.lane import Lane, lane_named, longest_ttl
+from suites.lock import LockClient
+
+DEADLINE: Final = 20.0
+"""Seconds; a lock that is never freed exercises nothing more, so its trial goes on until then."""
+SEED: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """name: a class of `suites.locks.mutants`. found_by: the property that names the bug. fault: what brings it out."""
+
+    name: str
+    found_by: str
+    fault: str = NO_FAULT
+    where: str = "set/unfenced"
+
+    @property
+    def lock(self) -> type[LockClient]:
+        return registry.lock(f"suites.locks.mutants:{self.name}")
+
+    @property
+    def lane(self) -> Lane:
+        return lane_named(f"suites.locks.mutants:{self.name}/{self.where}")
+
+    @property
+    def bug(self) -> str:
+        """In the words of its docstring."""
+        return (self.lock.__doc__ or "").partition("\n")[0]
+
+
+CATALOGUE: Final = tuple(
+    Mutant(*told)
+    for told in (
+        ("CountsBeforeItHolds", "token-order"),
+        ("TwoOfFive", "server-exclusion", "cut-client-majority"),
+        ("NewestFirst", "server-exclusion"),
+        ("ByName", "server-exclusion"),
+        ("FreesTwo", "server-exclusion"),
+        ("LeaseForToken", "token-order"),
+        ("WatchesTheHolder", "herd-free"),
+        ("RenewsNothing", "server-exclusion", "stall-holder"),
+        ("RenewsBriefly", "server-exclusion", "stall-holder"),
+        ("RenewsUnderAnotherName", "honest-renewal", "stall-holder"),
+        ("BelievesForEver", "holder-exclusion", "kill-renewal", "leader/unfenced"),
+        ("StealsEarly", "server-exclusion", "freeze-holder"),
+        ("ReleasesAlways", "owner-release", "freeze-holder"),
+        ("WaitsForAnswers", "fail-fast", "pause-server"),
+        ("Persistent", "crash-release", "kill-holder"),
+        ("WithoutLease", "crash-release", "kill-holder"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a mutant. by: the properties that were violated; trouble: why there was no verdict, or ""."""
+
+    mutant: Mutant
+    by: tuple[str, ...]
+    trouble: str = ""
+
+    @property
+    def caught(self) -> bool:
+        return self.mutant.found_by in self.by
+
+    def __str__(self) -> str:
+        if self.caught:
+            return f"{self.mutant.name}: caught by {', '.join(self.by)}"
+        instead = self.trouble or (f"only {', '.join(self.by)}" if self.by else "nothing was violated")
+        return f"{self.mutant.name}: MISSED by {self.mutant.found_by}; {instead}"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 0 all were caught, or nothing was run; 1 one was missed."""
+    parser = argparse.ArgumentParser(prog="python -m suites mutants", description=main.__doc__, allow_abbrev=False)
+    names = [mutant.name for mutant in CATALOGUE]
+    parser.add_argument(
+        "--run", nargs="*", choices=names, metavar="NAME", help="try them, or only these, for one trial each"
+    )
+    options = parser.parse_args(argv)
+    if options.run is None:
+        for mutant in CATALOGUE:
+            print(f"{mutant.name:<23} {mutant.bug} {mutant.found_by}, {mutant.fault} ({mutant.lock.name})")
+        return 0
+    results: list[Result] = []
+    for result in run([mutant for mutant in CATALOGUE if mutant.name in (options.run or names)]):
+        print(result, flush=True)
+        results.append(result)
+    missed = sum(not result.caught for result in results)
+    print(f"{len(results)} mutants, {missed} missed")
+    return 1 if missed else 0
+
+
+def run(mutants: Iterable[Mutant]) -> Iterator[Result]:
+    """Tries them, those of one backend and one fault side by side."""
+    cycles = Cycles()
+    try:
+        for (backend, fault), group in groupby(sorted(mutants, key=_trial_of), key=_trial_of):
+            tried = {mutant.lane.name: mutant for mutant in group}
+            lanes = [mutant.lane for mutant in tried.values()]
+            cycle = cycles.run(compile_plan([fault], SEED, backend, longest_ttl(lanes)), lanes, DEADLINE)
+            if cycle.record is None:
+                yield from (Result(mutant, (), cycle.wrong) for mutant in tried.values())
+                continue
+            for lane in cycle.record.lanes:
+                by = [judgement.property for judgement in lane.judgements if judgement.word is Word.VIOLATED]
+                yield Result(tried[lane.history.facts.lane], tuple(by))
+    finally:
+        cycles.close()
+
+
+def _trial_of(mutant: Mutant) -> tuple[str, str]:
+    return mutant.lock.backend, mutant.fault

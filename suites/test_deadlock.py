@@ -1,0 +1,13 @@
+"""Do two locks, taken together, wait for each other?"""
+
+from __future__ import annotations
+
+import pytest
+
+from suites.session import Answer
+
+
+@pytest.mark.property("deadlock-free")
+def test_deadlock_free(answer: Answer) -> None:
+    """No cycle of holders that wait for each other lasts longer than a TTL."""
+    answer.must_hold()

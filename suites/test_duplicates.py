@@ -1,0 +1,13 @@
+"""Is a job done twice, is an item sold twice?"""
+
+from __future__ import annotations
+
+import pytest
+
+from suites.session import Answer
+
+
+@pytest.mark.property("no-duplicate")
+def test_no_duplicate(answer: Answer) -> None:
+    """What an efficiency lock is for: each job is done once."""
+    answer.must_hold()

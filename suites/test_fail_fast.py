@@ -1,0 +1,13 @@
+"""Does a call end in time, whatever the service does?"""
+
+from __future__ import annotations
+
+import pytest
+
+from suites.session import Answer
+
+
+@pytest.mark.property("fail-fast")
+def test_fail_fast(answer: Answer) -> None:
+    """No call takes longer than its timeout and the margin that the lock states, however dead the backend is."""
+    answer.must_hold()

@@ -1,0 +1,19 @@
+"""Does a client know when its lease is over, and is what the service says of it true?"""
+
+from __future__ import annotations
+
+import pytest
+
+from suites.session import Answer
+
+
+@pytest.mark.property("honest-belief")
+def test_honest_belief(answer: Answer) -> None:
+    """No client thinks, beyond a bound that the lock declares, that it holds what the service has given to another."""
+    answer.must_hold()
+
+
+@pytest.mark.property("honest-renewal")
+def test_honest_renewal(answer: Answer) -> None:
+    """A renewal is acknowledged only to who still holds, and refused only to who does not."""
+    answer.must_hold()

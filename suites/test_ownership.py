@@ -1,0 +1,13 @@
+"""Can a release hit somebody else's lock?"""
+
+from __future__ import annotations
+
+import pytest
+
+from suites.session import Answer
+
+
+@pytest.mark.property("owner-release")
+def test_owner_release(answer: Answer) -> None:
+    """Who no longer holds is not told that it has released: a late release takes nothing from a later holder."""
+    answer.must_hold()

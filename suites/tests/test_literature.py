@@ -1,0 +1,64 @@
+"""What the literature says is asked of lanes that exist, and what came of it is told as it was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from checkers.claims import Word
+from checkers.judgement import Judgement
+from checkers.tests.build import Book
+from infra.faults.register import FAULTS, NO_FAULT
+from results.record import LaneRecord
+from suites import readme, reproduce
+from suites.lane import lane_named
+from suites.literature import STATEMENTS, Probe, Statement
+
+PROBES = sorted({(probe.lane, probe.fault, probe.property) for one in STATEMENTS for probe in one.probes})
+
+
+@pytest.mark.parametrize(("name", "fault", "property_id"), PROBES)
+def test_every_probe_can_be_asked(name: str, fault: str, property_id: str) -> None:
+    lane = lane_named(name)
+    assert lane.not_applicable is None
+    assert fault == NO_FAULT or FAULTS[fault].applies(lane.backend) is None
+    assert lane.asks(property_id, (fault,))
+
+
+def test_no_statement_stands_twice_or_without_a_probe() -> None:
+    assert len({one.says for one in STATEMENTS}) == len(STATEMENTS)
+    assert all(one.probes for one in STATEMENTS)
+
+
+def measured(word: Word) -> reproduce.Measured:
+    history = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).history()
+    return reproduce.Measured(Judgement("holder-exclusion", word, "because"), LaneRecord(history, ()))
+
+
+ONE, OTHER = Probe("a/register/unfenced", "none", "p"), Probe("b/register/unfenced", "none", "p", holds=False)
+
+
+@pytest.mark.parametrize(
+    ("words", "outcome"),
+    [
+        ({"a": Word.UPHELD, "b": Word.BROKEN_AS_DOCUMENTED}, "upheld"),
+        ({"a": Word.NOT_CLAIMED_HELD, "b": Word.VIOLATED}, "upheld"),
+        ({"a": Word.UPHELD, "b": Word.HAZARD_NOT_SHOWN}, "refuted"),
+        ({"a": Word.VIOLATED, "b": Word.UNEXERCISED}, "refuted"),
+        ({"a": Word.UPHELD, "b": Word.UNEXERCISED}, "open"),
+        ({"a": Word.UPHELD}, "open"),
+    ],
+)
+def test_one_wrong_prediction_refutes_and_no_answer_leaves_it_open(
+    words: Mapping[str, Word], outcome: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reproduce, "FOLDER", tmp_path)
+    statement = Statement("says", ("who", ""), (ONE, OTHER))
+    monkeypatch.setattr(reproduce, "STATEMENTS", (statement,))
+    found = {(f"{lock}/register/unfenced", "none", "p"): measured(word) for lock, word in words.items()}
+    assert reproduce._entry(statement, found)["outcome"] == outcome
+
+
+def test_the_readme_is_up_to_date() -> None:
+    assert readme.main(["--check"]) == 0

@@ -1,0 +1,426 @@
+"""What each workload does under one grant, on a lock and a store in memory that do as they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.history import read_recording
+from checkers.wire import NESTED, NONE, SHARED, Action, F, Gate, Outcome, Reason
+from infra import store as fenced
+from suites import gates, recorder, registry
+from suites.lane import STORES, WORKLOADS, Lane, lanes_of
+from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, now
+from suites.section import Section
+from suites.tests.bench import Fake, a_spec, grant
+from suites.worker import Worker
+from suites.workload import Stopped, Workload
+from suites.workloads.transfer import SOON, Backoff, Opposite, Transfer
+
+
+class Rich(Fake):
+    """A lock that can do everything; `fails` tells what the acquire of a key raises, or None for a timeout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[str, float]] = []
+        self.fails: dict[str, LockError | None] = {}
+        self.refuses: set[int] = set()
+        self.held: dict[str, Grant] = {}
+        self.cells: dict[str, tuple[int, Sequence[int]]] = {}
+        self.wakes = 40
+
+    @classmethod
+    def open(cls, *_: object) -> Rich:
+        return cls()
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        self.asked.append((name, timeout))
+        self.wakes += 3
+        if name in self.fails:
+            failure = self.fails[name]
+            if failure is not None:
+                raise failure
+            return None
+        if name not in self.held:
+            self.owner += 1
+            self.held[name] = replace(grant(name, self.owner), queued=now())
+        return self.held[name]
+
+    def acquire_shared(self, name: str, timeout: float) -> Grant | None:
+        return self.acquire(name, timeout)
+
+    def release(self, grant: Grant) -> None:
+        if grant.owner in self.refuses:
+            raise Refused(Reason.NOT_OWNER)
+
+    def read(self, _: Grant, key: str) -> tuple[int, Sequence[int]] | None:
+        return self.cells.get(key, (-1, ()))
+
+    def write(self, grant: Grant, key: str, value: int, elements: Sequence[int]) -> bool:
+        self.cells[key] = (value, elements)
+        return grant.owner not in self.refuses
+
+
+class FakeStore:
+    """Keeps one list per key; jobs in `claimed` have been claimed by others."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, tuple[int, ...]] = {}
+        self.bases: list[int | None] = []
+        self.claimed: set[int] = set()
+        self.claim_error: fenced.StoreError | None = None
+
+    def read(self, key: str, *_: object) -> fenced.Read:
+        elements = self.lists.get(key, ())
+        return fenced.Read(elements[-1] if elements else -1, elements)
+
+    def write(self, key: str, value: int, _: object, __: object, elements: Sequence[int] | None, base: object) -> bool:
+        self.lists[key] = tuple(elements or (value,))
+        self.bases.append(base if isinstance(base, int) else None)
+        return True
+
+    def claim(self, _: str, job: int) -> bool:
+        if self.claim_error:
+            raise self.claim_error
+        return job not in self.claimed
+
+    def close(self) -> None:
+        pass
+
+
+MakeWorker = Callable[..., Worker]
+
+
+@pytest.fixture
+def a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeWorker:
+    """(workload, what to change in its spec) -> a worker; nothing of it runs by itself."""
+
+    def make(workload: type[Workload], **changes: Any) -> Worker:
+        spec = replace(
+            a_spec(tmp_path),
+            workload=f"{workload.__module__}:{workload.__qualname__}",
+            store_mode="unfenced",
+            keys=tuple("ab"[: workload.keys]),
+            ttl=0.06,
+        )
+        spec = replace(spec, **changes)
+        monkeypatch.setattr(registry, "lock", lambda _: Rich)
+        monkeypatch.setattr(fenced.Store, "open", lambda *_, **__: FakeStore())
+        recorder.create(spec.recording, 2000)
+        return Worker(spec)
+
+    return make
+
+
+def of(name: str) -> type[Workload]:
+    return next(workload for workload in WORKLOADS if workload.name == name)
+
+
+def lanes_for(lock: Any) -> list[Lane]:
+    return list(lanes_of("all", lock))
+
+
+def rows(worker: Worker) -> Any:
+    return read_recording(worker.spec.recording)
+
+
+def kinds(worker: Worker) -> list[str]:
+    return [F(row["f"]).name for row in rows(worker)]
+
+
+def lock(worker: Worker) -> Rich:
+    client: Any = worker.client
+    assert isinstance(client, Rich)
+    return client
+
+
+def store(worker: Worker) -> FakeStore:
+    kept: Any = worker.cells
+    assert isinstance(kept.store, FakeStore)
+    return kept.store
+
+
+LEADS = ["READ", "WRITE"] * 12
+SECTIONS = {
+    "set": ["READ", "WRITE"],
+    "inventory": ["READ", "WRITE"],
+    "once": ["READ", "EFFECT", "WRITE"],
+    "work": [],
+    "leader": LEADS,
+    "transfer": ["ACQUIRE", "READ", "READ", "WRITE", "WRITE", "RELEASE"],
+    "transfer-opposite": ["ACQUIRE", "READ", "READ", "WRITE", "WRITE", "RELEASE"],
+    "transfer-backoff": ["ACQUIRE", "READ", "READ", "WRITE", "WRITE", "RELEASE"],
+}
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_round_is_recorded_in_order(a_worker: MakeWorker, name: str) -> None:
+    worker = a_worker(of(name))
+    worker._round()
+    assert kinds(worker) == ["ACQUIRE", *SECTIONS[name], "RELEASE"]
+    assert set(rows(worker)["outcome"]) == {Outcome.OK}
+    assert worker.keeper.held == ()
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_every_workload_comes_by_the_gate_before_it_acts(a_worker: MakeWorker, workload: type[Workload]) -> None:
+    """Else faults on holders would hit nobody."""
+    worker = a_worker(workload)
+    page = worker.recorder.page
+    gates.arm(page, Gate.BETWEEN_READ_AND_WRITE, Action.CALL, lambda: True, seconds=0.0)
+    for _ in range(30):  # who only reads does not act
+        worker._round()
+    caught = gates.caught(page, Gate.BETWEEN_READ_AND_WRITE)
+    assert caught is not None
+    assert caught.owner in set(rows(worker)["owner"].tolist())
+
+
+class TestAcquiring:
+    def test_wake_ups_and_the_place_in_the_queue_stand_in_its_row(self, a_worker: MakeWorker) -> None:
+        worker = a_worker(of("work"))
+        worker._round()
+        (row, _) = rows(worker)
+        assert row["value"] == 3
+        assert row["inv"] <= row["base"] == lock(worker).held["a"].queued <= row["ret"]
+
+    def test_one_that_is_not_granted_tells_how_often_it_was_woken(self, a_worker: MakeWorker) -> None:
+        worker = a_worker(of("work"))
+        lock(worker).fails["a"] = None
+        worker._round()
+        (row,) = rows(worker)
+        assert (row["reason"], row["value"], row["base"]) == (Reason.TIMEOUT, 3, NONE)
+
+    def test_a_client_that_does_not_tell_leaves_both_open(
+        self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        worker = a_worker(of("work"))
+        monkeypatch.setattr(worker, "client", Fake())
+        worker._round()
+        assert (rows(worker)[0]["value"], rows(worker)[0]["base"]) == (NONE, NONE)
+
+
+class TestShare:
+    def test_readers_only_read_and_all_that_they_do_says_so(self, a_worker: MakeWorker) -> None:
+        worker = a_worker(of("share"))
+        for _ in range(40):
+            worker._round()
+        seen: dict[bool, set[str]] = {True: set(), False: set()}
+        for row in rows(worker):
+            seen[bool(row["flags"] & SHARED)].add(F(row["f"]).name)
+        assert seen == {True: {"ACQUIRE", "READ", "RELEASE"}, False: {"ACQUIRE", "READ", "WRITE", "RELEASE"}}
+
+    def test_a_lock_that_cannot_share_is_not_asked_to(self) -> None:
+        assert "share" not in {lane.workload.name for lane in lanes_for(Plain)}
+
+
+class TestNested:
+    def test_an_inner_acquire_is_a_try_that_names_the_grant(self, a_worker: MakeWorker) -> None:
+        worker = a_worker(of("nested"))
+        worker._round()
+        inner = [row for row in rows(worker) if row["flags"] & NESTED]
+        assert [F(row["f"]).name for row in inner if row["f"] != F.READ] in (
+            ["ACQUIRE", "RELEASE"],
+            ["ACQUIRE", "ACQUIRE", "RELEASE", "RELEASE"],
+        )
+        assert {timeout for _, timeout in lock(worker).asked[1:]} == {0}
+        assert len({(row["owner"], row["token"]) for row in rows(worker)}) == 1
+
+    @pytest.mark.parametrize("failure", [Refused(Reason.HELD), Indeterminate("lost"), None])
+    def test_one_that_fails_names_it_too_and_ends_the_section(
+        self, a_worker: MakeWorker, failure: LockError | None
+    ) -> None:
+        worker = a_worker(of("nested"))
+        holding = worker.acquire(0, 1.0)
+        assert holding is not None
+        lock(worker).fails["a"] = failure
+        with pytest.raises(Stopped), Section(worker, holding).again():
+            raise AssertionError("inside without a grant")
+        inner = rows(worker)[1]
+        assert inner["flags"] == NESTED
+        assert (inner["owner"], inner["token"]) == (holding.grant.owner, holding.grant.token)
+        assert inner["outcome"] != Outcome.OK
+
+    def test_an_inner_release_that_is_refused_ends_the_belief(self, a_worker: MakeWorker) -> None:
+        worker = a_worker(of("nested"))
+        lock(worker).refuses.add(1)
+        worker._round()
+        assert kinds(worker).count("LOST") == 1
+        assert kinds(worker)[-1] == "RELEASE"
+        assert "WRITE" not in kinds(worker)
+
+    def test_a_lock_that_is_not_reentrant_is_not_asked_to(self) -> None:
+        assert "nested" not in {lane.workload.name for lane in lanes_for(Plain)}
+
+
+class TestOnce:
+    def test_the_job_is_the_length_of_the_list(self, a_worker: MakeWorker) -> None:
+        worker = a_worker(of("once"))
+        for _ in range(4):
+            worker._round()
+        assert [row["value"] for row in rows(worker) if row["f"] == F.EFFECT] == [0, 1, 2, 3]
+        assert len(store(worker).lists["a"]) == 4
+
+    def test_one_that_was_claimed_is_noted_and_not_done_again(self, a_worker: MakeWorker) -> None:
+        worker = a_worker(of("once"), store_mode="idempotency-key")
+        store(worker).claimed = {0, 2}
+        for _ in range(4):
+            worker._round()
+        assert [row["value"] for row in rows(worker) if row["f"] == F.EFFECT] == [1, 3]
+        assert len(store(worker).lists["a"]) == 4
+
+    def test_a_claim_counts_in_no_other_mode(self, a_worker: MakeWorker) -> None:
+        worker = a_worker(of("once"))
+        store(worker).claimed = {0}
+        worker._round()
+        assert "EFFECT" in kinds(worker)
+
+    @pytest.mark.parametrize("error", [fenced.Unknown("lost"), fenced.Unavailable("refused")])
+    def test_nothing_is_done_without_an_answer_to_the_claim(
+        self, a_worker: MakeWorker, error: fenced.StoreError
+    ) -> None:
+        worker = a_worker(of("once"), store_mode="idempotency-key")
+        store(worker).claim_error = error
+        worker._round()
+        assert kinds(worker) == ["ACQUIRE", "READ", "RELEASE"]
+
+
+class TestTransfer:
+    def test_both_lists_get_an_entry_made_from_what_was_read(self, a_worker: MakeWorker) -> None:
+        worker = a_worker(Transfer)
+        for _ in range(3):
+            worker._round()
+        assert {key: len(found) for key, found in store(worker).lists.items()} == {"a": 3, "b": 3}
+        written = rows(worker)[rows(worker)["f"] == F.WRITE]
+        assert len(set(written["value"].tolist())) == 6
+        assert sorted(written["key"].tolist()) == [0, 0, 0, 1, 1, 1]
+
+    @pytest.mark.parametrize(("workload", "first"), [(Transfer, "aaaa"), (Opposite, "abab"), (Backoff, "abab")])
+    def test_who_begins_where(self, a_worker: MakeWorker, workload: type[Workload], first: str) -> None:
+        begun = ""
+        for number in range(4):
+            worker = a_worker(workload, number=number)
+            worker._round()
+            (one, patience), (other, _) = lock(worker).asked
+            assert {one, other} == {"a", "b"}
+            assert patience == worker.spec.acquire_timeout
+            begun += one
+        assert begun == first
+
+    @pytest.mark.parametrize(("workload", "waits"), [(Opposite, None), (Backoff, SOON)])
+    def test_how_long_it_waits_for_the_second(
+        self, a_worker: MakeWorker, workload: type[Workload], waits: float | None
+    ) -> None:
+        worker = a_worker(workload)
+        worker._round()
+        assert lock(worker).asked[1][1] == (waits or worker.spec.acquire_timeout)
+
+    def test_who_does_not_get_the_second_lets_go_of_the_first(self, a_worker: MakeWorker) -> None:
+        worker = a_worker(Opposite)
+        lock(worker).fails["a"] = None
+        worker._round()
+        assert kinds(worker) == ["ACQUIRE", "ACQUIRE", "RELEASE"]
+        assert rows(worker)["key"].tolist() == [1, 0, 1]
+
+    def test_both_are_kept_while_both_are_held(self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+        worker = a_worker(Transfer)
+        kept: list[list[int]] = []
+
+        def read(_: Section) -> tuple[int, Sequence[int]]:
+            kept.append([holding.key for holding in worker.keeper.held])
+            return -1, ()
+
+        monkeypatch.setattr(Section, "read", read)
+        worker._round()
+        assert kept == [[0, 1], [0, 1]]
+
+    def test_pauses_double_until_it_gets_both(self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+        worker = a_worker(Backoff)
+        slept: list[float] = []
+        monkeypatch.setattr(Section, "work", lambda _, seconds: slept.append(seconds / worker.spec.pace))
+        for misses in (1, 2, 3, 4):
+            lock(worker).fails["a"] = None
+            worker._round()
+            assert 0.5 * 2**misses <= slept[-1] <= 1.5 * 2**misses
+        lock(worker).fails.clear()
+        worker._round()
+        assert slept[-1] <= 1.5
+
+
+class TestGuarded:
+    def test_the_lock_service_keeps_what_is_written(self, a_worker: MakeWorker) -> None:
+        worker = a_worker(of("set"), store_mode="guarded")
+        for _ in range(2):
+            worker._round()
+        values = rows(worker)[rows(worker)["f"] == F.WRITE]["value"].tolist()
+        assert lock(worker).cells == {"a": (values[-1], values)}
+
+    def test_a_grant_that_is_no_longer_valid_is_refused(self, a_worker: MakeWorker) -> None:
+        worker = a_worker(of("set"), store_mode="guarded")
+        lock(worker).refuses.add(1)
+        worker._round()
+        write = rows(worker)[2]
+        assert (write["f"], write["outcome"], write["reason"]) == (F.WRITE, Outcome.FAIL, Reason.STALE_TOKEN)
+
+    @pytest.mark.parametrize(
+        ("error", "outcome", "reason"),
+        [
+            (Refused(Reason.NOT_OWNER), Outcome.FAIL, Reason.STALE_TOKEN),
+            (Refused(Reason.UNAVAILABLE), Outcome.FAIL, Reason.UNAVAILABLE),
+            (Indeterminate("lost"), Outcome.INFO, Reason.NONE),
+        ],
+    )
+    def test_no_answer_is_told_from_a_refusal(
+        self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, error: LockError, outcome: Outcome, reason: Reason
+    ) -> None:
+        worker = a_worker(of("set"), store_mode="guarded")
+
+        def read(*_: object) -> None:
+            raise error
+
+        monkeypatch.setattr(lock(worker), "read", read)
+        worker._round()
+        row = rows(worker)[1]
+        assert (row["f"], row["outcome"], row["reason"]) == (F.READ, outcome, reason)
+        assert kinds(worker) == ["ACQUIRE", "READ", "RELEASE"]
+
+    def test_a_lock_that_keeps_no_data_has_no_such_lane(self) -> None:
+        assert "guarded" not in {lane.store for lane in lanes_for(Plain)}
+
+
+class Plain(Declarations, Fake):
+    """Wants to be tried in every lane."""
+
+    backend = "redis"
+    lanes = ("*",)
+
+    @classmethod
+    def open(cls, *_: object) -> Plain:
+        return cls()
+
+
+class All(Plain, Rich):  # type: ignore[misc]
+    reentrant = True
+    tokens = True
+
+    @classmethod
+    def final(cls, *_: object) -> tuple[int, Sequence[int]]:
+        return -1, ()
+
+
+def test_a_lock_that_can_do_everything_is_tried_in_every_lane_but_the_substitute_for_tokens() -> None:
+    lanes = {(lane.workload.name, lane.store) for lane in lanes_for(All)}
+    assert lanes == {(name, mode) for name, modes in STORES.items() for mode in modes if mode != "compare-owner"}
+    assert set(STORES) == {workload.name for workload in WORKLOADS}
+
+
+def test_compare_and_set_is_told_what_a_write_was_made_from(a_worker: MakeWorker) -> None:
+    worker = a_worker(of("set"), store_mode="compare-and-set")
+    for _ in range(3):
+        worker._round()
+    values = rows(worker)[rows(worker)["f"] == F.WRITE]["value"].tolist()
+    assert store(worker).bases == [-1, *values[:-1]]

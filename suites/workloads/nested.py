@@ -1,0 +1,22 @@
+"""Nested: who holds acquires again, at times twice, and goes on working after: an inner release must free nothing."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from suites.workload import Hold, Workload
+
+
+class Nested(Workload):
+    name: ClassVar[str] = "nested"
+    nests: ClassVar[bool] = True
+
+    def section(self, hold: Hold) -> None:
+        hold.read()
+        with hold.again():
+            hold.work(hold.pace * hold.rng.uniform(0.2, 0.5))
+            if hold.rng.random() < 0.5:
+                with hold.again():
+                    hold.read()
+        hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
+        hold.write()

@@ -1,0 +1,61 @@
+"""Transfer: two locks at once, and the same entry in both lists. In one order nobody can wait in a circle.
+
+Three disciplines. In order: all take the first lock first. Opposite: half of them take the second first and wait for
+as long as they can, each for what the other holds. With backoff: likewise, but who does not get its second lock soon
+lets go of the first, and waits longer each time before it tries again, at random so that the two do not keep step
+(Metcalfe and Boggs, "Ethernet", 1976, section 4).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from suites.workload import Hold, Workload
+
+SOON: Final = 0.1
+"""Seconds that one with backoff waits for its second lock."""
+MOST: Final = 6
+"""How often its pause doubles."""
+
+
+class Transfer(Workload):
+    name: ClassVar[str] = "transfer"
+    properties: ClassVar[tuple[str, ...]] = ("no-lost-update", "deadlock-free")
+    order: ClassVar[tuple[int, ...]] = (0,)
+    keys: ClassVar[int] = 2
+    workers: ClassVar[int] = 4
+
+    def section(self, hold: Hold) -> None:
+        hold.work(hold.pace * hold.rng.uniform(0.2, 0.5))
+        with hold.also(hold.patience) as other:
+            self.move(hold, other)
+
+    def move(self, one: Hold, other: Hold) -> None:
+        """Read both lists, think, and write both back."""
+        found = [(account, *account.read()) for account in (one, other)]
+        one.work(one.pace * one.rng.uniform(0.5, 1.0))
+        for account, base, elements in found:
+            account.write(base=base, elements=elements)
+
+
+class Opposite(Transfer):
+    name: ClassVar[str] = "transfer-opposite"
+    order: ClassVar[tuple[int, ...]] = (0, 1)
+
+
+class Backoff(Opposite):
+    name: ClassVar[str] = "transfer-backoff"
+
+    def __init__(self) -> None:
+        self._missed = 0
+        """How often in a row the second lock was not got."""
+
+    def section(self, hold: Hold) -> None:
+        hold.work(hold.pace * hold.rng.uniform(0.2, 0.5))
+        self._missed += 1
+        with hold.also(SOON) as other:
+            self._missed = 0
+            self.move(hold, other)
+
+    def rest(self, hold: Hold) -> None:
+        hold.work(hold.pace * hold.rng.uniform(0.5, 1.5) * 2 ** min(self._missed, MOST))
