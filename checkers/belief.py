@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from checkers.exercise import counters, lock_unexercised
+from checkers.exercise import counters, lock_unexercised, worker_of
 from checkers.finding import Finding
 from checkers.leases import Grant
 from checkers.narrate import Narrator
+from checkers.spans import Span, length, moment, united, without
 from checkers.succession import superseded
 from checkers.verdict import Verdict
 from checkers.view import View
+from checkers.wire import F
 
 BELIEF: Final = "honest-belief"
 NOTICED: Final = "losses noticed"
@@ -29,7 +31,8 @@ def honest_belief(view: View) -> Verdict:
 
     A belief ends when the client asks for the release, or when it was due to notice its loss: one that did not run
     then is not blamed for noticing late, since whatever it does first is to look at its clock. A grant that was over
-    when its answer arrived was never believed.
+    when its answer arrived was never believed. Where there is no lease a client learns of its loss by asking, and the
+    time in which the machine stalled it does not count.
     """
     bound = view.facts.bounds.get(BELIEF)
     following = superseded(view)
@@ -40,8 +43,9 @@ def honest_belief(view: View) -> Verdict:
         ended = belief_end(grant)
         if ended > grant.ret and ended > given:
             longest = max(longest, ended - max(given, grant.ret))
-            if bound is not None and ended - bound > given:
-                at = max(given + bound, grant.ret)
+            lasted = without([(given, ended)], _stalls(view, grant))
+            if bound is not None and length(lasted) > bound:
+                at = max(moment(lasted, bound), grant.ret)
                 findings.append(Finding("believed-too-long", at, (grant.row, later), (grant.row, later)))
     counted = {
         **counters(view),
@@ -51,6 +55,14 @@ def honest_belief(view: View) -> Verdict:
     violations = Narrator(view).tell(findings, _BROKEN)
     unexercised = "the lock declares no bound" if bound is None else lock_unexercised(view, counted)
     return Verdict(BELIEF, not violations, violations, counted, unexercised=unexercised)
+
+
+def _stalls(view: View, grant: Grant) -> list[Span]:
+    if view.facts.lease != "none":
+        return []
+    inv, ret, process = view.column("inv"), view.column("ret"), view.column("process")
+    who = worker_of(grant.process, view)
+    return united((inv[row], ret[row]) for row in view.rows(F.STALL) if worker_of(process[row], view) == who)
 
 
 def belief_end(grant: Grant) -> int:

@@ -291,10 +291,10 @@ def hash_collision(violation: Violation, view: View, _hits: Hits) -> bool:
     """Somebody held a lock of another name while this one was kept from who asked for it."""
     if violation.kind == "kept-by-another-name":
         return bool(violation.holders)
-    key, since = (view.column(name)[violation.rows[-1]] if violation.rows else 0 for name in ("key", "inv"))
-    return violation.kind in NEVER_FREED | {"not-recovered"} and any(
-        grant.key != key and grant.ret <= violation.at and since < grant.left for grant in view.grants
-    )
+    if violation.kind not in NEVER_FREED | {"not-recovered"} or not violation.rows:
+        return False
+    key, since = (view.column(name)[violation.rows[-1]] for name in ("key", "inv"))
+    return any(grant.key != key and grant.ret <= violation.at and since < grant.left for grant in view.grants)
 
 
 DESIGNS: Final[dict[str, Mechanism]] = {

@@ -113,14 +113,16 @@ class Lane:
         """Whether the property can be stressed under these faults.
 
         Without a fence nobody writes late on purpose: only a holder that does not know that its lock is gone makes a
-        stale write (`LOCK_GONE`). What the lock service itself guards does not go to the store.
+        stale write (`LOCK_GONE`). What the lock service itself guards does not go to the store, and the one writer of
+        what nobody locks may not be among those who are cut off from it.
         """
         if property not in self.properties or (self.lock.permits > 1 and property in OF_ONE_PERMIT):
             return False
         done = [fault for fault in faults if fault != NO_FAULT]
         if property == "fenced-store" and self.store == "unfenced":
             return any(fault in FAULTS and FAULTS[fault].kind in LOCK_GONE for fault in done)
-        if self.store == GUARDED and property in self.workload.properties and any(map(_hits_the_store, done)):
+        elsewhere = self.store == GUARDED or not self.lock.excludes
+        if elsewhere and property in self.workload.properties and any(map(_hits_the_store, done)):
             return False
         if property == "crash-release" and any(matches(fault, HANGS) for fault in done):
             return self._covers(property, faults)

@@ -112,6 +112,17 @@ def _probe(probe: Probe, word: str) -> str:
     return f"`{probe.property}` of `{probe.lane}` {under}" + (f": {word}" if word else "")
 
 
+def _curves() -> str:
+    """The pictures, once they have been measured."""
+    shown = (("pause", "pause ÷ TTL"), ("skew", "clock jump ÷ TTL"))
+    found = [
+        f"![P(two inside) against {over}](results/literature/{name}.svg)\n"
+        for name, over in shown
+        if (reproduce.FOLDER / f"{name}.svg").exists()
+    ]
+    return "".join(found) or "Not measured yet: `make literature`.\n"
+
+
 def _table(rows: Iterable[Sequence[str]]) -> str:
     head, *body = rows
     lines = [head, ["---"] * len(head), *body]
@@ -122,4 +133,4 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-_PARTS: Final[Mapping[str, Callable[[], str]]] = {"locks": _locks, "literature": _literature}
+_PARTS: Final[Mapping[str, Callable[[], str]]] = {"locks": _locks, "literature": _literature, "curves": _curves}

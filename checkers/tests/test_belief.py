@@ -123,3 +123,11 @@ class TestExcuses:
 
     def test_revoked_early_takes_a_refusal(self) -> None:
         assert self.word(12, "revoked-early", "pause") is Word.VIOLATED
+
+
+@pytest.mark.parametrize(("lease", "stalled", "valid"), [("none", 1, True), ("none", 2, False), ("grant", 1, False)])
+def test_without_a_lease_a_client_that_is_stalled_cannot_ask(lease: str, stalled: int, valid: bool) -> None:
+    book = two(lease=lease).release(37, 38, 1).add(F.STALL, 31, 33, process=stalled)
+    found = verdict(book)
+    assert found.valid is valid
+    assert [violation.at for violation in found.violations] == ([] if valid else [35])

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Final, Self
 from kazoo import exceptions
 from kazoo.client import KazooClient, KazooState
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
 from checkers.wire import Reason
@@ -108,7 +109,14 @@ class ZooKeeperSession:
             self.zk.close()
 
     def adopt(self) -> int:
-        """Work under the session that the connection has now, and return its id. Raises Refused(UNAVAILABLE)."""
+        """Work under the session that the connection has now, and return its id. Raises Refused(UNAVAILABLE).
+
+        kazoo's thread ends for good when answers come in another order than it asked (kazoo #254): then it gets a new
+        one, and with it a new session.
+        """
+        with self._adopting:
+            if self.zk.client_state == KeeperState.CLOSED:
+                self.zk.start_async()
         number, ended = self._ends
         identity: tuple[int, bytes] | None = self.zk.client_id
         if identity is None:
@@ -156,6 +164,10 @@ class ZooKeeperSession:
             exceptions.RequestTimeoutError,
         ) as error:
             raise Indeterminate(repr(error)) from error
+        except RuntimeError as error:
+            if "xids do not match" not in str(error):
+                raise
+            raise Indeterminate(repr(error)) from error  # the answer to another request
 
     def _listen(self, state: str) -> None:
         """Runs in kazoo's connection thread, before anything happens on the next connection."""

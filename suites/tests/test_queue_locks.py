@@ -380,3 +380,25 @@ def test_kazoo_believes_in_what_is_lost_and_says_that_it_released_it(bench: Benc
     assert mine.belief(grant)
     mine.release(grant)  # what is gone is called released
     other.release(granted(other.acquire(bench.name, 5)))
+
+
+def test_answers_in_another_order_end_a_session_and_not_the_client(bench: Bench) -> None:
+    """kazoo #254: its thread ends with them."""
+    mine = bench.client("zookeeper")
+    session = cast(Any, mine)._session
+    out_of_order = session.zk.handler.async_result()
+    session.zk._pending.append((None, out_of_order, -99))
+    with pytest.raises(Indeterminate):
+        cast(Session, mine).keep_alive()
+    assert isinstance(out_of_order.exception, RuntimeError)
+    deadline = time.monotonic() + SOON
+    while True:
+        try:
+            mine.release(granted(mine.acquire(bench.name, 5)))
+        except LockError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        else:
+            break
+    with pytest.raises(Indeterminate, match="xids"):
+        session.ask(lambda: out_of_order)

@@ -40,7 +40,7 @@ class LockFile(Declarations):
     renewed: ClassVar[bool] = False
     min_ttl: ClassVar[float] = 0.6
     lanes: ClassVar[tuple[str, ...]] = UNFENCED
-    bounds: ClassVar[Mapping[str, float]] = {"crash-release": 1.0}
+    bounds: ClassVar[Mapping[str, float]] = {"crash-release": 0.3}
     claims: ClassVar[tuple[Claim, ...]] = tuple(Claim(name, under=(ANY,)) for name in EXCLUSION)
     hazards: ClassVar[tuple[Hazard, ...]] = CRASHED
 

@@ -26,7 +26,7 @@ class SetnxNoTtl(TutorialLock):
     name: ClassVar[str] = "setnx-no-ttl"
     lease: ClassVar[str] = "none"
     renewed: ClassVar[bool] = False
-    bounds: ClassVar[Mapping[str, float]] = {"crash-release": 1.0}
+    bounds: ClassVar[Mapping[str, float]] = {"crash-release": 0.3}
     claims: ClassVar[tuple[Claim, ...]] = ENDLESS
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *CRASHED,
