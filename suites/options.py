@@ -94,7 +94,9 @@ class Asked:
     def tries(self, lane: Lane, column: str) -> bool:
         """Whether the lane is tried under it: the profile leaves out what says little."""
         every = self.profile.every
-        if self.named or every is None or column in every or lane.lock_name in PLAINEST:
+        if self.named or every is None or lane.lock_name in PLAINEST:
+            return True
+        if column in every and (column == NO_FAULT or lane.lock_name not in registry.CONTROLS):
             return True
         return self.profile.controls and lane.must_show(self.fault_names(column))
 

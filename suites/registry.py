@@ -78,6 +78,9 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
 BY_DESIGN: Final = ("Anti-patterns", "Without a lock")
 """Families whose members do not exclude, or worse, whatever the fault."""
 
+CONTROLS: Final = frozenset(name for family in BY_DESIGN for name in FAMILIES[family])
+"""Their members."""
+
 LOCKS: Final[Mapping[str, str]] = {name: where for locks in FAMILIES.values() for name, where in locks.items()}
 
 _VERBS: Final = ("open", "acquire", "renew", "release", "close")

@@ -38,7 +38,7 @@ TRY: Final = 0.2
 _NOT_FOUND: Final = 5
 _EXPIRED: Final = "session is expired"
 _LATE: Final = tuple(fault for fault in (*HOLDER_RUNS, "wipe-server") if fault not in STORE)
-_STALE: Final = ("outlived-ttl", "answer-past-ttl")
+_STALE: Final = ("answer-past-ttl", "outlived-ttl")
 _OTHERS: Final = ("honest-belief", "token-order", "fenced-store", "fifo", "herd-free")
 _INSIDE: Final = ("holder-exclusion", "no-lost-update")
 

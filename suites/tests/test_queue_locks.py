@@ -382,6 +382,7 @@ def test_kazoo_believes_in_what_is_lost_and_says_that_it_released_it(bench: Benc
     other.release(granted(other.acquire(bench.name, 5)))
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_answers_in_another_order_end_a_session_and_not_the_client(bench: Bench) -> None:
     """kazoo #254: its thread ends with them."""
     mine = bench.client("zookeeper")
