@@ -99,11 +99,11 @@ def _freed_by_another(earlier: Window, later: Window, view: View, seen: frozense
 
 
 def renewed_anothers(violation: Violation, view: View, _hits: Hits) -> bool:
-    """A renewal of the earlier holder was acknowledged after its lease could have ended, as if it were still its own.
+    """A renewal of the earlier holder was acknowledged after its lease could have ended, or had been released.
 
     So a client that lost the lock is told that it has it, and whoever has it keeps it for longer than it asked for.
     """
-    if violation.kind == "renewed-though-lost":
+    if violation.kind in ("renewed-though-lost", "renewed-after-release"):
         return True
     if violation.kind == "refused-though-held":  # as it was told by the one before
         return any(_renewed_late(view.windows[row]) for row in violation.holders)
@@ -114,7 +114,7 @@ def _renewed_late(window: Window) -> bool:
     length = window.length or window.grant.ttl
     end = window.start + length
     for asked, answered in sorted(window.grant.renewals):
-        if answered > end:
+        if answered > min(end, window.grant.freed[1]):
             return True
         end = max(end, asked + length)
     return False

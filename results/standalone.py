@@ -16,6 +16,9 @@ from results.svg import tag
 
 _STYLE: Final = Path(__file__).parent / "templates" / "style.css"
 
+_ALONE: Final = "svg { font-family: system-ui, sans-serif; background: var(--paper); }"
+"""What the page around it says otherwise."""
+
 
 def draw(history: History, judgement: Judgement) -> str:
     """The SVG file: around the violation that the judgement rests on, or at the liveliest moment of one that held."""
@@ -24,6 +27,7 @@ def draw(history: History, judgement: Judgement) -> str:
     window = focus.on_violation(history, held, violation) if violation else focus.on_liveliest(history, held)
     drawn = picture.draw(history, held, window, int(history.columns["inv"][0]), "lane")
     told = violation.story if violation else (f"{judgement.property} held: {window.why}",)
-    inside = tag("desc", "\n".join(told)) + tag("style", Markup(_STYLE.read_text("utf-8").replace(":root", "svg")))
+    style = _STYLE.read_text("utf-8").replace(":root", "svg") + _ALONE
+    inside = tag("desc", "\n".join(told)) + tag("style", Markup(style))
     head, _, rest = drawn.partition(">")
     return f'{head} xmlns="http://www.w3.org/2000/svg">{inside}{rest}\n'

@@ -136,11 +136,15 @@ class Asked:
         ]
 
     def runnable(self, backend: str, fault: str) -> tuple[Lane, ...]:
-        """The lanes that are tried together, as far as they fit into one trial."""
+        """The lanes that are tried together, as far as they fit into one trial; not those of which nothing is asked."""
+        names = self.fault_names(fault)
         return tuple(
             lane
             for lane in self.lanes
-            if lane.backend == backend and self.tries(lane, fault) and self.not_applicable(lane, fault) is None
+            if lane.backend == backend
+            and self.tries(lane, fault)
+            and self.not_applicable(lane, fault) is None
+            and any(lane.asks(name, names) for name in lane.properties)
         )
 
     def parts(self, backend: str, fault: str) -> tuple[tuple[Lane, ...], ...]:

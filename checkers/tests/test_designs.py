@@ -114,6 +114,13 @@ class TestRenewedAnothers:
         told = book().acquire(9, 10, 1, sent=10).acquire(11, 60, 2, sent=15).renew(61, 62, 2)
         assert not explains("renewed-anothers", told, "overlap", 1, 2)
 
+    def test_nor_is_what_has_been_released_its_own(self) -> None:
+        told = two().release(20, 21, 1).renew(19, 23, 1)
+        assert explains("renewed-anothers", told, "granted-while-held", 1, 2)
+        assert explains("renewed-anothers", told, "renewed-after-release", 1)
+        in_time = two().release(20, 24, 1).renew(19, 23, 1)
+        assert not explains("renewed-anothers", in_time, "granted-while-held", 1, 2)
+
     def test_a_lie_is_what_its_kind_says(self) -> None:
         assert explains("renewed-anothers", two().renew(61, 62, 1), "renewed-though-lost", 1, 2)
 

@@ -62,6 +62,13 @@ class TestClocks:
     def test_not_what_its_heal_came_upon(self) -> None:
         assert word(clock(given_away("expired-by-jump"), 5, 6, 20, 21)) is Word.VIOLATED
 
+    def test_the_earlier_holder_may_be_the_one_whose_answer_came_later(self) -> None:
+        """Its token says that it was: worker 1's grant is the one that the jump ended."""
+        book = Book(**facts("expired-by-jump")).acquire(9, 35, 1, sent=9, ttl=51, token=4)
+        book.release(40, 41, 1, FAIL, reason=Reason.NOT_OWNER)
+        book.acquire(11, 30, 2, sent=29, ttl=50, token=5).release(60, 61, 2)
+        assert word(clock(book, 20, 21)) is Word.BROKEN_AS_DOCUMENTED
+
     @pytest.mark.parametrize(
         ("healing", "healed", "expected"),
         [
