@@ -231,11 +231,17 @@ def parse(option: Any) -> Asked:
         there_is = ", ".join(f"{lane.lock_name} on {lane.backend}" for lane in _one_each(_lanes(option.lock)))
         where = " that is a target" if targets else ""
         raise BadOption(f"no lock runs on {', '.join(backends or targets)}{where}; there is {there_is}")
-    for lane in _one_each(lanes):
-        if lane.backend in targets and not (targets[lane.backend].access.open or admitted(lane.lock)):
+    outside = {
+        lane.lock_name: lane.backend
+        for lane in _one_each(lanes)
+        if lane.backend in targets and not (targets[lane.backend].access.open or admitted(lane.lock))
+    }
+    for name in option.lock:
+        if name in outside:
             raise BadOption(
-                f"{lane.lock_name}: its open() takes no `access`, which --target {lane.backend} needs (suites/lock.py)"
+                f"{name}: its open() takes no `access`, which --target {outside[name]} needs (suites/lock.py)"
             )
+    lanes = tuple(lane for lane in lanes if lane.lock_name not in outside)
     results = Path(option.results)
     for folder in (results, *results.parents):
         if folder.exists() and not folder.is_dir():

@@ -130,6 +130,49 @@ def run_trial(
     crew = Crew(server, {lane.lane.name: lane.handles for lane in lanes}, ttl)
     runner = Runner(plan, Target.of(environment, trial.backend, crew, MonotonicClock()))
     try:
+        stuck = _run(trial, plan, runner, crew, server, lanes, deadline, clock, environment)
+        _must_be_clean(environment, "after")
+        histories = [_complete(_facts(trial, lane, environment), lane, environment, runner) for lane in lanes]
+    finally:
+        if not environment.ours:
+            guest.await_ends([handle.pid for handle in _all(lanes)])
+            guest.sweep(environment, trial.backend, ((lane.lane.lock, lane.keys) for lane in lanes), say)
+    records = [
+        LaneRecord(history, tuple(judge(verdict, history) for verdict in check(history))) for history in histories
+    ]
+    return TrialRecord(
+        name=trial.name,
+        about={
+            **about(trial),
+            "plan": plan.to_json(),
+            "plan_lines": plan.describe(),
+            "versions": environment.cluster(trial.backend).versions(),
+            "started": started.isoformat(timespec="seconds"),
+            "seconds": round(time.monotonic() - clock, 2),
+            "killed_at_the_end": [handle.spec.name for handle in stuck],
+            "error": None,
+        },
+        lanes=tuple(records),
+        logs={node.name: logs for node in environment.cluster(trial.backend).nodes if (logs := node.logs())},
+    )
+
+
+def _run(
+    trial: Trial,
+    plan: Plan,
+    runner: Runner,
+    crew: Crew,
+    server: ForkServer,
+    lanes: Sequence[Running],
+    deadline: float,
+    clock: float,
+    environment: Environment,
+) -> list[Handle]:
+    """The plan, cycle by cycle, until all was exercised or `deadline` seconds after `clock`; then all is healed.
+
+    Returns the workers that had to be killed at the end.
+    """
+    try:
         server.await_state(_all(lanes), State.READY, START_WITHIN)
         for handle in _all(lanes):
             handle.ask(Run.GO)
@@ -146,33 +189,9 @@ def run_trial(
             server.kill(handle)
         raise
     finally:
-        try:
-            runner.final_heal()  # lets every worker go on as well
-            stuck = server.finish(_all(lanes), ttl + 2 * ACQUIRE_BEYOND_TTL)
-        finally:
-            if not environment.ours:
-                guest.await_ends([handle.pid for handle in _all(lanes)])
-                guest.sweep(environment, trial.backend, ((lane.lane.lock, lane.keys) for lane in lanes), say)
-    _must_be_clean(environment, "after")
-    records = []
-    for lane in lanes:
-        history = _complete(_facts(trial, lane, environment), lane, environment, runner)
-        records.append(LaneRecord(history, tuple(judge(verdict, history) for verdict in check(history))))
-    return TrialRecord(
-        name=trial.name,
-        about={
-            **about(trial),
-            "plan": plan.to_json(),
-            "plan_lines": plan.describe(),
-            "versions": environment.cluster(trial.backend).versions(),
-            "started": started.isoformat(timespec="seconds"),
-            "seconds": round(time.monotonic() - clock, 2),
-            "killed_at_the_end": [handle.spec.name for handle in stuck],
-            "error": None,
-        },
-        lanes=tuple(records),
-        logs={node.name: logs for node in environment.cluster(trial.backend).nodes if (logs := node.logs())},
-    )
+        runner.final_heal()  # lets every worker go on as well
+        stuck = server.finish(_all(lanes), longest_ttl(trial.lanes) + 2 * ACQUIRE_BEYOND_TTL)
+    return stuck
 
 
 def about(trial: Trial) -> dict[str, Any]:

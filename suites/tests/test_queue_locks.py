@@ -229,6 +229,7 @@ def test_how_many_are_woken(bench: Bench, lock: str, herd: bool) -> None:
 
     def turn(client: LockClient) -> Grant:
         got = granted(client.acquire(bench.name, SOON))
+        time.sleep(0.3)  # in which all who wait begin to watch again
         client.release(got)
         return got
 

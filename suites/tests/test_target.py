@@ -137,7 +137,9 @@ class TestRedis:
 class TestEtcdAndZooKeeper:
     def test_their_verdicts_are_those_of_ours_side_by_side(self, there: Staging, tmp_path: Path) -> None:
         targets = {"etcd": there.etcd(3), "zookeeper": there.zookeeper()}
-        done = Done(tmp_path, there, targets, "--faults", "cut-client-drop,pause-server,isolate-leader-drop", "-n", "2")
+        locks = ("--lock", "etcd", "--lock", "zookeeper")
+        faults = ("--faults", "cut-client-drop,pause-server,isolate-leader-drop")
+        done = Done(tmp_path, there, targets, *locks, *faults, "-n", "2")
         assert done.status == 0, done.said
         assert {(cell.backend, cell.fault) for cell in done.contents.cells if cell.page} == {
             ("etcd", "cut-client-drop"),

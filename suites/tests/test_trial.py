@@ -55,7 +55,7 @@ FOUND: Final = [
     ("none", "ClockToken", "token-order"),
     ("none", "ConstantToken", "token-order"),
     ("freeze-holder", "ShortTtl", "server-exclusion"),
-    ("freeze-holder", "RenewsAnyones", "server-exclusion"),
+    ("freeze-holder", "RenewsAnyones", "honest-renewal"),
     ("late-write", "DeletesAnyones", "server-exclusion"),
     ("stall-renewal", "RenewsAnyones", "server-exclusion"),
     ("kill-holder", "NeverExpires", "recovery"),
