@@ -107,11 +107,10 @@ def lanes_on(backend: str) -> tuple[Lane, ...]:
 
 
 def drawn_on(backend: str, seed: int) -> tuple[Lane, ...]:
-    """A lane each, at random, of some locks on the backend that promise anything (not `registry.BY_DESIGN`)."""
+    """A lane each, at random, of some locks on the backend that promise anything (not `registry.CONTROLS`)."""
     rng = random.Random(f"{backend}/{seed}")
-    names = [name for family, locks in registry.FAMILIES.items() if family not in registry.BY_DESIGN for name in locks]
     choices: list[list[Lane]] = []
-    for name in names:
+    for name in [name for name in registry.LOCKS if name not in registry.CONTROLS]:
         lock = registry.lock(name)
         lanes = [lane for lane in lanes_of(name, lock) if lane.not_applicable is None]
         if lock.backend == backend and lanes:

@@ -10,8 +10,6 @@ Its authors claim nothing. It needs no fault to break, and no error tells of it 
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
@@ -19,6 +17,7 @@ from checkers.claims import NO_FAULT, Claim, Hazard
 from checkers.wire import Reason
 from infra.access import OPEN, Access
 from suites.lock import Grant, Refused, now
+from suites.locks.polling import pause_until
 from suites.locks.postgres_advisory import SessionLock
 from suites.locks.postgres_promises import EXCLUSION
 from suites.locks.postgres_session import POLL, PostgresSession, advisory_key
@@ -56,10 +55,8 @@ class BouncerLock(SessionLock):
                 return self._granted(name, sent, session)
             if timeout == 0:
                 raise Refused(Reason.HELD)
-            pause = random.uniform(*POLL)
-            if now() + pause * 1e9 >= deadline:
+            if not pause_until(deadline, POLL):
                 return None
-            time.sleep(pause)
 
     def _free(self, grant: Grant) -> None:
         ((freed,),) = self._ask(grant, "SELECT pg_advisory_unlock($1)", advisory_key(grant.name))

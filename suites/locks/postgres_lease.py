@@ -13,8 +13,6 @@ failover to a replica that is behind, a restored backup) both go back.
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, Self
@@ -25,6 +23,7 @@ from checkers.claims import ANY, Claim, Hazard
 from checkers.wire import Reason
 from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, Refused, new_owner, now
+from suites.locks.polling import pause_until
 from suites.locks.postgres_session import POLL, PostgresSession, Rows
 from suites.locks.promises import CLAIMS, CLOCKS, HAZARDS, LOSSES, TOKEN_CLAIMS, TOKEN_HAZARDS
 from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK
@@ -112,10 +111,8 @@ class LeaseLock(Declarations):
                 return Grant(name, owner, int(rows[0][0]), sent, int(self._ttl * 1e9), sent + trusted)
             if timeout == 0:
                 raise Refused(Reason.HELD)
-            pause = random.uniform(*POLL)
-            if now() + pause * 1e9 >= deadline:
+            if not pause_until(deadline, POLL):
                 return None
-            time.sleep(pause)
 
     def renew(self, grant: Grant) -> None:
         """The whole TTL again."""

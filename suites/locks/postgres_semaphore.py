@@ -10,8 +10,6 @@ session's. So what is true of `postgres-session` is true of each permit.
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
@@ -21,6 +19,7 @@ from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
 from infra.access import Access
 from suites.lock import Grant, LockError, Refused, now
+from suites.locks.polling import pause_until
 from suites.locks.postgres_advisory import SessionLock
 from suites.locks.postgres_promises import CLAIMS, HAZARDS_OF_SESSIONS
 from suites.locks.postgres_session import POLL, PostgresSession
@@ -64,10 +63,8 @@ class SemaphoreLock(SessionLock):
             self._session.ask(session, "ROLLBACK")
             if timeout == 0:
                 raise Refused(Reason.HELD)
-            pause = random.uniform(*POLL)
-            if now() + pause * 1e9 >= deadline:
+            if not pause_until(deadline, POLL):
                 return None
-            time.sleep(pause)
 
     def _fill(self, name: str, session: int) -> None:
         if (session, name) in self._filled:

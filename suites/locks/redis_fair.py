@@ -18,9 +18,10 @@ from typing import ClassVar, Final
 from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
 from suites.lock import Grant, Indeterminate, Refused, new_owner, now
+from suites.locks.polling import pause_until
 from suites.locks.promises import HAZARDS, TOKEN_HAZARDS
-from suites.locks.redis_scripts import NOW, ScriptedLock, pause_until
-from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, RedisLock
+from suites.locks.redis_scripts import NOW, ScriptedLock
+from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, POLL, RedisLock
 
 PATIENCE: Final = 0.5
 """Seconds after which a waiter that has not asked again loses its place. Redisson gives it five."""
@@ -102,7 +103,7 @@ return joined and {_QUEUED} or {_WAITING}"""
                 queued = now()
             if timeout == 0:
                 raise Refused(Reason.HELD if answer == _HELD else Reason.DENIED)
-            if not pause_until(deadline):
+            if not pause_until(deadline, POLL):
                 self._leave(name, owner)
                 return None
 

@@ -7,14 +7,13 @@ there is one; renewals and releases answer 1, or 0 when the lock is no longer th
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Self
 
 from checkers.wire import Reason
 from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, Refused, new_owner, now
+from suites.locks.polling import pause_until
 from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, validity
 from suites.locks.redis_single import POLL, REQUEST, SWEEP, RedisLock
 
@@ -104,7 +103,7 @@ class ScriptedLock(Declarations):
                 return self._granted(name, owner, answer, sent)
             if timeout == 0:
                 raise Refused(Reason.HELD)
-            if not pause_until(deadline):
+            if not pause_until(deadline, POLL):
                 return None
 
     def _granted(self, name: str, owner: int, answer: int, sent: int) -> Grant:
@@ -115,12 +114,3 @@ class ScriptedLock(Declarations):
     def _if_owner(self, script: str, grant: Grant) -> None:
         if not self._call(script, grant.name, grant.owner):
             raise Refused(Reason.NOT_OWNER)
-
-
-def pause_until(deadline: int) -> bool:
-    """A pause before the next look; False, and none, where it would end beyond the deadline (ns)."""
-    pause = random.uniform(*POLL)
-    if now() + pause * 1e9 >= deadline:
-        return False
-    time.sleep(pause)
-    return True

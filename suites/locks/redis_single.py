@@ -12,8 +12,6 @@ the node's wall clock does. What the fence does not need is the clock: tokens ar
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Self
 
@@ -21,6 +19,7 @@ from checkers.claims import ANY, Claim, Hazard
 from checkers.wire import Reason
 from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, Refused, new_owner, now
+from suites.locks.polling import pause_until
 from suites.locks.promises import CLAIMS, CLOCKS, HANGS, HAZARDS, LOSSES, TOKEN_CLAIMS, TOKEN_HAZARDS
 from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, validity
 
@@ -139,10 +138,8 @@ class RedisLock(Declarations):
                 return Grant(name, owner, token, sent, int(self._ttl * 1e9), sent + validity(self._ttl))
             if timeout == 0:
                 raise Refused(Reason.HELD)
-            pause = random.uniform(*POLL)
-            if now() + pause * 1e9 >= deadline:
+            if not pause_until(deadline, POLL):
                 return None
-            time.sleep(pause)
 
     def renew(self, grant: Grant) -> None:
         """Set the whole TTL again."""

@@ -20,10 +20,11 @@ from redis import exceptions
 from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
 from suites.lock import Grant, Indeterminate, Refused, new_owner, now
+from suites.locks.polling import pause_until
 from suites.locks.promises import HAZARDS, LOSSES, besides
 from suites.locks.redis_node import Node
-from suites.locks.redis_scripts import ScriptedLock, pause_until
-from suites.locks.redis_single import BY_THE_CLOCK, NODE, RedisLock
+from suites.locks.redis_scripts import ScriptedLock
+from suites.locks.redis_single import BY_THE_CLOCK, NODE, POLL, RedisLock
 
 CONFIRM: Final = 0.15
 """Seconds that the replica has to confirm; an acquire may take as much longer."""
@@ -110,7 +111,7 @@ return 0"""
                 return grant
             if timeout == 0:
                 raise Refused(Reason.HELD)
-            if not pause_until(deadline):
+            if not pause_until(deadline, POLL):
                 return None
 
     def _give_back(self, grant: Grant) -> None:

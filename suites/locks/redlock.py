@@ -13,8 +13,6 @@ common order. A failed attempt is no evidence that anybody held the lock, since 
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Self
@@ -23,6 +21,7 @@ from checkers.claims import ANY, Claim, Hazard
 from checkers.wire import Reason
 from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, new_owner, now
+from suites.locks.polling import pause_until
 from suites.locks.promises import CLAIMS, HAZARDS, LOSSES
 from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, Reply, validity
 
@@ -132,11 +131,9 @@ class Redlock(Declarations):
             clean &= self._withdraw(name, owner, votes)
             if len(votes.yes) + len(votes.unknown) >= self._quorum and votes.unknown:
                 raise Indeterminate(f"{len(votes.unknown)} nodes did not answer")
-            pause = random.uniform(*POLL)
             hopeless = len(votes.unasked) > len(self._nodes) - self._quorum
-            if hopeless or timeout == 0 or now() + pause * 1e9 >= deadline:
+            if hopeless or timeout == 0 or not pause_until(deadline, POLL):
                 break
-            time.sleep(pause)
         if not clean:
             raise Indeterminate("keys of a failed attempt are left on some nodes until they expire")
         if hopeless:

@@ -228,7 +228,7 @@ def test_whoever_stood_still_waits_since_its_return(bench: Bench, monkeypatch: p
     grant = granted(holder.acquire(bench.name, 1))
     returned: list[int] = []
 
-    def stand_still(_deadline: int) -> bool:
+    def stand_still(_deadline: int, _poll: tuple[float, float]) -> bool:
         time.sleep(PATIENCE + 0.1)
         holder.release(grant)
         returned.append(now())

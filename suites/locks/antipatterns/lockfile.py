@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import random
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ from checkers.claims import ANY, Claim, Hazard
 from checkers.wire import Reason
 from suites.lock import NEVER, Declarations, Grant, Refused, new_owner, now
 from suites.locks.antipatterns.promises import CRASHED, EXCLUSION, UNFENCED
+from suites.locks.polling import pause_until
 from suites.locks.redis_single import POLL
 
 FOLDER: Final = Path(tempfile.gettempdir()) / f"fencepost-lockfiles-{os.getuid()}"
@@ -71,10 +71,8 @@ class LockFile(Declarations):
                 return Grant(name, new_owner(), None, sent, self._ttl, NEVER)
             if timeout == 0:
                 raise Refused(Reason.HELD)
-            pause = random.uniform(*POLL)
-            if now() + pause * 1e9 >= deadline:
+            if not pause_until(deadline, POLL):
                 return None
-            time.sleep(pause)
 
     def renew(self, grant: Grant) -> None:
         """There is nothing to renew."""

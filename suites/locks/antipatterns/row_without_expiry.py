@@ -6,8 +6,6 @@ server's restart: that is its strength, and why a holder that dies leaves a lock
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Self
 
@@ -18,6 +16,7 @@ from checkers.wire import Reason
 from infra.access import OPEN, Access
 from suites.lock import NEVER, Declarations, Grant, Refused, new_owner, now
 from suites.locks.antipatterns.promises import ASKED, CRASHED, EXCLUSION, HAZARDS, UNFENCED, broken
+from suites.locks.polling import pause_until
 from suites.locks.postgres_promises import MIN_TTL
 from suites.locks.postgres_session import POLL, PostgresSession
 from suites.locks.promises import LOSSES
@@ -67,10 +66,8 @@ class RowWithoutExpiry(Declarations):
                 return Grant(name, owner, None, sent, self._ttl, NEVER)
             if timeout == 0:
                 raise Refused(Reason.HELD)
-            pause = random.uniform(*POLL)
-            if now() + pause * 1e9 >= deadline:
+            if not pause_until(deadline, POLL):
                 return None
-            time.sleep(pause)
 
     def renew(self, grant: Grant) -> None:
         """There is nothing to renew."""

@@ -5,8 +5,6 @@ SET NX PX with the owner in the value, polled; owner-checked scripts extend and 
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
@@ -15,6 +13,7 @@ from checkers.wire import Reason
 from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, Refused, new_owner, now
 from suites.locks.antipatterns.promises import CLAIMS, HAZARDS, UNFENCED
+from suites.locks.polling import pause_until
 from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, validity
 from suites.locks.redis_single import POLL, REQUEST, SWEEP
 
@@ -54,10 +53,8 @@ class TutorialLock(Declarations):
                 return Grant(name, owner, None, sent, int(self.ttl * 1e9), sent + validity(self.ttl))
             if timeout == 0:
                 raise Refused(Reason.HELD)
-            pause = random.uniform(*POLL)
-            if now() + pause * 1e9 >= deadline:
+            if not pause_until(deadline, POLL):
                 return None
-            time.sleep(pause)
 
     def taken(self, name: str, owner: int) -> bool:
         """One attempt."""
