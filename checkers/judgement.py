@@ -96,16 +96,21 @@ def judge(verdict: Verdict, history: History) -> Judgement:
 
 
 def declared(name: str, facts: Facts) -> Standing:
-    """What the lock says about a property under the trial's faults.
+    """What the lock says about a property under the trial's faults."""
+    return standing(name, facts.claims, facts.hazards, facts.fault_names, facts.store, facts.workload)
+
+
+def standing(
+    name: str, claims: Sequence[Claim], hazards: Sequence[Hazard], faults: Sequence[str], store: str, workload: str
+) -> Standing:
+    """What declarations say about a property under these faults, in this store mode and workload.
 
     A hazard takes precedence over a wider claim: it is the exception that the documentation names. A lock
     without any declaration is treated as claiming server-exclusion where there is no fault.
     """
-    faults = facts.fault_names
-    claims = facts.claims
-    if not claims and not facts.hazards:
+    if not claims and not hazards:
         claims = (Claim("server-exclusion", under=()),)
-    hazards = tuple(hazard for hazard in facts.hazards if hazard.covers(name, faults, facts.store, facts.workload))
+    hazards = tuple(hazard for hazard in hazards if hazard.covers(name, faults, store, workload))
     several = sum(fault != NO_FAULT for fault in faults) > 1
     hazards = tuple(
         replace(hazard, certain=False)
@@ -113,9 +118,9 @@ def declared(name: str, facts: Facts) -> Standing:
         else hazard
         for hazard in hazards
     )
-    claimed = any(claim.covers(name, faults, facts.store, facts.workload) for claim in claims)
+    claimed = any(claim.covers(name, faults, store, workload) for claim in claims)
     promises: tuple[Claim | Hazard, ...] = (*claims, *hazards)
-    answered = all(any(one.covers(name, (fault,), facts.store, facts.workload) for one in promises) for fault in faults)
+    answered = all(any(one.covers(name, (fault,), store, workload) for one in promises) for fault in faults)
     return Standing(claimed and not hazards, hazards, answered)
 
 

@@ -28,6 +28,7 @@ from checkers.excuses import (
     REFUSED,
     Hits,
     Mechanism,
+    by_answer,
     cut_short,
     in_order,
     lasted,
@@ -74,8 +75,9 @@ def stalled_past_ttl(violation: Violation, view: View) -> bool:
             for fault in view.history.faults
         )
 
-    grants = [window.grant for window in in_order(violation, view)[:-1]]
-    return violation.kind in BY_A_STALE_HOLDER and any(map(stalled, grants))
+    by_token = in_order(violation, view)
+    earlier = (*by_token[:-1], *by_answer(by_token)[:-1])  # where the service lost its data, tokens do not tell
+    return violation.kind in BY_A_STALE_HOLDER and any(stalled(window.grant) for window in earlier)
 
 
 def _frozen_at_expiry(window: Window, at: int, hit: FaultInterval) -> bool:

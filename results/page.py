@@ -209,7 +209,8 @@ def _again(record: TrialRecord) -> str:
         words += ["--backend", str(about["backend"])]
     if about.get("version"):
         words += ["--version-of", f"{about['backend']}={about['version']}"]
-    words += ["--plan", "plan.json"] if about.get("own_plan") else ["--faults", "+".join(faults)]
+    column = str(about.get("column") or "+".join(faults))
+    words += ["--plan", "plan.json"] if about.get("own_plan") else ["--faults", column]
     if about.get("seed") is not None:
         words += ["--seed", str(about["seed"])]
     return shlex.join(words)

@@ -83,7 +83,8 @@ def _faults() -> Table:
 def _profiles() -> Table:
     table = Table("profile", "faults", title="Profiles", title_justify="left")
     for profile in PROFILES.values():
-        table.add_row(profile.name, ", ".join(profile.faults or ("all",)))
+        storms = [f"{profile.storms} random storms (storm-SEED)"] if profile.storms else []
+        table.add_row(profile.name, ", ".join([*(profile.faults or ("all",)), *storms]))
     return table
 
 

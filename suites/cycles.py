@@ -6,7 +6,6 @@ A cycle is a trial with a few lanes, so that faults on workers find their victim
 from __future__ import annotations
 
 import random
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from infra.environment import Environment
 from infra.faults.plan import Plan
 from infra.machine import Trouble
 from results.record import TrialRecord
-from suites import registry
+from suites import recorder, registry
 from suites.lane import Lane, lanes_of, longest_ttl
 from suites.profiles import PLAINEST
 from suites.trial import Trial, run_trial
@@ -43,7 +42,7 @@ class Cycles:
     """Not for two threads at once. `close` leaves nothing behind."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="fencepost-")
+        self._folder = recorder.folder()
         self._environment: Environment | None = None
         self._servers: dict[str, ForkServer] = {}
 

@@ -10,6 +10,7 @@ Run as ``python -m suites.forkserver LOCK...``, the locks being those to load be
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import json
@@ -18,6 +19,7 @@ import selectors
 import signal
 import sys
 import traceback
+from pathlib import Path
 from typing import Any, Final
 
 from checkers import wire
@@ -27,6 +29,8 @@ from suites.spec import Spec
 from suites.worker import Worker
 
 _PR_SET_PDEATHSIG: Final = 1
+NICE: Final = 10
+"""By which workers stand back behind servers, links and harness: where there is not enough, the load becomes less."""
 
 
 def serve(locks: list[str]) -> None:
@@ -34,6 +38,8 @@ def serve(locks: list[str]) -> None:
     importlib.import_module("suites.section")
     for lock in locks:
         registry.lock(lock)
+    with contextlib.suppress(OSError):  # where the kernel has it, a session competes as a whole
+        Path("/proc/self/autogroup").write_text(str(NICE))
     children: set[int] = set()
     wake, wakened = os.pipe()
     os.set_blocking(wakened, False)
@@ -83,6 +89,7 @@ def _be_a_worker(spec: Spec, server: int) -> None:
     """Never returns. What the adapter may not raise is written down where the harness finds it."""
     status = 1
     try:
+        os.nice(NICE)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if sys.platform == "linux":

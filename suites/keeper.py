@@ -21,9 +21,9 @@ from suites.recorder import Recorder
 from suites.spec import Process, Spec
 
 _WATCH = 0.02
-"""Seconds between looks at the client's belief while it holds."""
+"""Seconds between looks at the belief of a client that has one of its own, while it holds."""
 _IDLE = 0.1
-"""Seconds between signs of life while it holds nothing."""
+"""Seconds between signs of life at other times."""
 _STALLED = 0.05
 """Seconds by which such a sign may be late without being recorded."""
 
@@ -57,6 +57,8 @@ class Keeper:
         self.held: tuple[Holding, ...] = ()
         """In the order in which they were taken. The main thread replaces it, the others read it."""
         self._client = client
+        self._believer = client if isinstance(client, Believes) else None  # asked once: it takes a while
+        self._session_of = client if isinstance(client, Session) else None
         self._recorder = recorder
         self._gates = gates
         self._interval = spec.ttl / 3
@@ -90,7 +92,7 @@ class Keeper:
         """Whether the client thinks, at this moment, that it holds."""
         if holding.over or now() >= holding.expires:
             return False
-        return self._client.belief(holding.grant) if isinstance(self._client, Believes) else True
+        return self._believer.belief(holding.grant) if self._believer else True
 
     def lose(self, holding: Holding, process: Process) -> None:
         """The client notices that it no longer holds; noted once per grant."""
@@ -102,8 +104,8 @@ class Keeper:
 
     def note_session(self, process: Process, ttl: float) -> None:
         """Record the creation of the client's session, once it is there."""
-        client = self._client
-        if isinstance(client, Session) and client.session not in (0, self._session):
+        client = self._session_of
+        if client is not None and client.session not in (0, self._session):
             self._session = client.session
             row = self._recorder.invoke(F.SESSION_OPEN, process.number, session=client.session, since=client.opened)
             self._recorder.opened(row, client.session, round(ttl * 1e9))
@@ -127,8 +129,8 @@ class Keeper:
         due = time.monotonic() + self._interval
         while not self._closing.wait(max(due - time.monotonic(), 0)):
             was_due, due = due, max(due, time.monotonic() - self._interval) + self._interval
-            if isinstance(self._client, Session):
-                self._keep_alive(self._client)
+            if self._session_of is not None:
+                self._keep_alive(self._session_of)
             elif self._client.renewed:
                 for holding in self.held:
                     # While one is renewed the next may be released.
@@ -144,7 +146,9 @@ class Keeper:
                 if not self.believes(holding):
                     self.lose(holding, self._process)
             due = min((holding.expires for holding in held if not holding.over), default=None)
-            pause = _IDLE if due is None else min(_WATCH, max(due - now(), 0) / 1e9)
+            pause = _WATCH if held and self._believer else _IDLE
+            if due is not None:
+                pause = min(pause, max(due - now(), 0) / 1e9)
             self._changed.wait(pause)
             self._changed.clear()
             before, woke = woke, now()

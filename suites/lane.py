@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from checkers.check import PROPERTIES
-from checkers.claims import ANY, NO_FAULT, Claim, Hazard, matches
+from checkers.claims import ANY, NO_FAULT, matches
+from checkers.judgement import Standing, standing
 from infra.faults.register import FAULTS
 from suites import registry
 from suites.lock import LockClient
 from suites.spec import GUARDED
 from suites.workload import Workload
+from suites.workloads.apart import Apart
 from suites.workloads.inventory import Inventory
 from suites.workloads.leader import Leader
 from suites.workloads.nested import Nested
@@ -27,6 +30,7 @@ WORKLOADS: Final[tuple[type[Workload], ...]] = (
     Register,
     Set,
     Work,
+    Apart,
     Once,
     Inventory,
     Leader,
@@ -42,6 +46,7 @@ STORES: Final[Mapping[str, tuple[str, ...]]] = {
     "register": ("unfenced", *FENCES, "compare-owner", GUARDED),
     "set": ("unfenced", "fence-writes", "fence-reads-and-writes", "compare-owner", "compare-and-set", GUARDED),
     "work": ("unfenced",),
+    "apart": ("unfenced",),
     "once": ("unfenced", "idempotency-key"),
     "inventory": ("unfenced", "fence-reads-and-writes", "compare-owner", "compare-and-set"),
     "leader": ("unfenced", "fence-writes"),
@@ -125,18 +130,18 @@ class Lane:
         if elsewhere and property in self.workload.properties and any(map(_hits_the_store, done)):
             return False
         if property == "crash-release" and any(matches(fault, HANGS) for fault in done):
-            return self._covers(property, faults)
+            said = self._standing(property, faults)
+            return said.claimed or bool(said.hazards)
         return property not in UNDER or any(matches(fault, UNDER[property]) for fault in done)
 
     def must_show(self, faults: Sequence[str]) -> bool:
         """Whether it is a positive control under these faults: a hazard that is certain, of a property that it asks."""
-        return any(
-            hazard.certain
-            and hazard.covers(hazard.property, faults, self.store, self.workload.name)
-            and any(matches(fault, hazard.under) for fault in faults)
-            and self.asks(hazard.property, faults)
-            for hazard in self.lock.hazards
-        )
+        return any(said.certain is not None for said in self.answers(faults).values())
+
+    def answers(self, faults: Sequence[str]) -> dict[str, Standing]:
+        """Property → what the lock says about it under these faults, of all that it is asked and says anything of."""
+        answers = {name: self._standing(name, faults) for name in self.properties if self.asks(name, faults)}
+        return {name: said for name, said in answers.items() if said.claimed or said.hazards}
 
     @property
     def not_applicable(self) -> str | None:
@@ -145,10 +150,8 @@ class Lane:
             return f"{self.lock_name} has no fencing token"
         return None
 
-    def _covers(self, property: str, faults: Sequence[str]) -> bool:
-        """Whether the lock says something about it under these faults."""
-        said: tuple[Claim | Hazard, ...] = (*self.lock.claims, *self.lock.hazards)
-        return any(one.covers(property, faults, self.store, self.workload.name) for one in said)
+    def _standing(self, property: str, faults: Sequence[str]) -> Standing:
+        return standing(property, self.lock.claims, self.lock.hazards, faults, self.store, self.workload.name)
 
     def _said(self, property: str) -> bool:
         """Whether the lock says anything about it, or nothing about anything."""
@@ -182,6 +185,20 @@ def lane_named(name: str) -> Lane:
     if store not in STORES[workload]:
         raise KeyError(store)
     return Lane(lock_name, registry.lock(lock_name), by_name[workload], store)
+
+
+@cache
+def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...]) -> tuple[Lane, ...]:
+    """As few of a lock's lanes as ask everything that it answers for under these faults, in each way it answers."""
+    answers = {
+        lane: {(name, said.claimed, said.certain) for name, said in lane.answers(faults).items()} for lane in lanes
+    }
+    chosen: list[Lane] = []
+    missing = set().union(*answers.values())
+    while missing:
+        chosen.append(max(lanes, key=lambda lane: len(answers[lane] & missing)))
+        missing -= answers[chosen[-1]]
+    return tuple(chosen)
 
 
 def longest_ttl(lanes: Sequence[Lane]) -> float:

@@ -13,19 +13,19 @@ from infra import external, hooks, images, star
 from infra.environment import BACKENDS
 from infra.external import External
 from infra.faults.fault import OURS, World
-from infra.faults.plan import BadPlan, Plan, fault_names
+from infra.faults.plan import STORM, BadPlan, Plan, fault_names, random_plan, storm_seed
 from infra.faults.plan import parse as parse_plan
 from infra.faults.register import FAULTS, NO_FAULT
 from infra.hooks import Hooks
 from infra.spelling import instead
 from results.record import NotRun
 from suites import registry
-from suites.lane import Lane, lanes_of
+from suites.lane import Lane, fewest, lanes_of, longest_ttl
 from suites.lock import admitted
-from suites.profiles import PLAINEST, PROFILES, Profile
+from suites.profiles import PROFILES, Profile
 
 EVERY_FAULT: Final = (NO_FAULT, *FAULTS)
-LANES: Final = 16
+LANES: Final = 22
 """In one trial, as a rule: more workers than theirs would wait for each other on two cores."""
 RESULTS: Final = Path(__file__).resolve().parent.parent / "results" / "runs"
 
@@ -88,21 +88,37 @@ class Asked:
             Case(lane, property, fault, self.not_applicable(lane, fault))
             for fault in self.faults
             for lane in self.lanes
-            if lane.asks(property, self.fault_names(fault)) and self.tries(lane, fault)
+            if lane.asks(property, self.fault_names(fault, lane.backend)) and self.tries(lane, fault)
         ]
 
     def tries(self, lane: Lane, column: str) -> bool:
         """Whether the lane is tried under it: the profile leaves out what says little."""
-        every = self.profile.every
-        if self.named or every is None or lane.lock_name in PLAINEST:
+        profile = self.profile
+        if self.named:
             return True
-        if column in every and (column == NO_FAULT or lane.lock_name not in registry.CONTROLS):
+        if profile.locks is not None and lane.lock_name not in profile.locks:
+            return False
+        storm = storm_seed(column) is not None
+        if profile.whole is None and not storm:
             return True
-        return self.profile.controls and lane.must_show(self.fault_names(column))
+        if lane.lock_name in registry.CONTROLS and column != NO_FAULT:
+            return lane.must_show(self.fault_names(column, lane.backend))
+        if column in (profile.whole or ()):
+            return True
+        lanes = tuple(one for one in self.lanes if one.lock is lane.lock and one.not_applicable is None)
+        return lane in fewest(lanes, self.fault_names(column, lane.backend))
 
-    def fault_names(self, column: str) -> tuple[str, ...]:
+    def fault_names(self, column: str, backend: str) -> tuple[str, ...]:
         """The faults of a column, each once."""
-        return self.plans[column].fault_names if column in self.plans else fault_names(column)
+        plan = self.plan(column, backend)
+        return plan.fault_names if plan is not None else fault_names(column)
+
+    def plan(self, column: str, backend: str) -> Plan | None:
+        """The user's own of this name, or a storm; None: one is to be drawn from the run's seed."""
+        seed = storm_seed(column)
+        if column in self.plans or seed is None:
+            return self.plans.get(column)
+        return random_plan(seed, backend, longest_ttl([lane for lane in self.lanes if lane.backend == backend]))
 
     def not_applicable(self, lane: Lane, fault: str) -> str | None:
         """Why the case cannot be asked, or None."""
@@ -110,10 +126,10 @@ class Asked:
             return lane.not_applicable
         if lane.lock.via and lane.backend in self.targets:
             return f"the target has no {lane.lock.via}"
-        plan = self.plans.get(fault)
+        plan = self.plan(fault, lane.backend)
         if plan is not None and plan.backend != lane.backend:
             return f"the plan is for {plan.backend}"
-        faults = [FAULTS[name] for name in self.fault_names(fault) if name != NO_FAULT]
+        faults = [FAULTS[name] for name in self.fault_names(fault, lane.backend) if name != NO_FAULT]
         world = self.worlds.get(lane.backend, OURS)
         reasons = [one.applies(lane.backend, world) or (one.planned if plan is None else "") for one in faults]
         return next(filter(None, reasons), None)
@@ -137,7 +153,7 @@ class Asked:
 
     def runnable(self, backend: str, fault: str) -> tuple[Lane, ...]:
         """The lanes that are tried together, as far as they fit into one trial; not those of which nothing is asked."""
-        names = self.fault_names(fault)
+        names = self.fault_names(fault, backend)
         return tuple(
             lane
             for lane in self.lanes
@@ -171,7 +187,8 @@ def add_options(parser: Any) -> None:
     group.addoption(
         "--faults",
         **many,
-        help="only these faults, comma-separated; a+b: both at once; repeatable (python -m infra faults)",
+        help=f"only these faults, comma-separated; a+b: both at once; {STORM}17: up to three at random, of that seed; "
+        "repeatable (python -m infra faults)",
     )
     group.addoption(
         "--plan",
@@ -221,7 +238,8 @@ def parse(option: Any) -> Asked:
     plans = _plans(option.plan)
     if plans and option.faults:
         raise BadOption("--plan and --faults: a run does one or the other")
-    faults = tuple(plans) or _faults(option.faults) or profile.faults or EVERY_FAULT
+    storms = tuple(f"{STORM}{option.seed + number}" for number in range(profile.storms))
+    faults = tuple(plans) or _faults(option.faults) or (*(profile.faults or EVERY_FAULT), *storms)
     lanes = tuple(
         lane
         for lane in _lanes(option.lock)
@@ -284,9 +302,9 @@ def _faults(lists: Sequence[str]) -> tuple[str, ...]:
     for column in columns:
         names = fault_names(column)
         if "" in names:
-            expected = f"expected NAME, NAME,NAME or NAME+NAME; there are {', '.join(EVERY_FAULT)}"
+            expected = f"expected NAME, NAME,NAME, NAME+NAME or {STORM}SEED; there are {', '.join(EVERY_FAULT)}"
             raise BadOption(f"--faults {column!r}: {expected}")
-        for name in names:
+        for name in names if storm_seed(column) is None else ():
             if name not in (known := EVERY_FAULT if len(names) == 1 else tuple(FAULTS)):
                 raise BadOption(f"unknown fault {name!r}; {instead(name, known)}")
         if len(set(names)) < len(names):

@@ -1,7 +1,7 @@
 """Profiles: how much is tried, from a smoke test to the whole product.
 
-Faults on links and servers hit what locks of one service have in common, so a profile need not try every lock under
-each of them: the plainest lock of each service stands for the others, which are tried where they must break.
+A lock has a lane for each store mode and workload that says something about it. Where stale holders write, each of them
+is needed; where a link or a server fails, a few lanes ask all that the lock answers for.
 """
 
 from __future__ import annotations
@@ -15,41 +15,35 @@ class Profile:
     """How much of the product is run.
 
     faults    names in the register of faults, None for all.
-    every     those under which every lock is tried, None for all; what is broken by design (`registry.CONTROLS`) only
-              without a fault. Under the others those of `PLAINEST`.
-    controls  whether lanes are tried under the others as well that a hazard must show in.
+    locks     which are tried, None for all.
+    whole     those faults under which a lock is tried in all its lanes, None for all; under the others in as few as ask
+              everything (`suites.lane.fewest`). What is broken by design (`registry.CONTROLS`) is tried without a
+              fault, and in the lanes where a hazard must show.
+    storms    random plans of several faults at once, beside those; their seeds follow that of the run.
     deadline  seconds after which a trial goes on no longer.
     """
 
     name: str
     faults: tuple[str, ...] | None
-    every: tuple[str, ...] | None
-    controls: bool
+    locks: tuple[str, ...] | None
+    whole: tuple[str, ...] | None
+    storms: int
     deadline: float
 
 
 PLAINEST: Final = ("redis", "redlock", "zookeeper", "etcd")
-"""Locks that are tried under all faults of a profile."""
-
+"""The locks that stand for the others."""
 
 SMOKE: Final = ("none", "freeze-holder", "late-write", "kill-server")
 
 DEFAULT: Final = (
     "none",
-    "cut-client-refuse",
     "cut-client-drop",
-    "cut-client-hold",
-    "cut-nodes-refuse",
     "cut-nodes-drop",
-    "cut-nodes-hold",
-    "isolate-leader-refuse",
     "isolate-leader-drop",
-    "isolate-leader-hold",
-    "deafen-leader",
-    "cut-minority-drop",
     "lose-replies",
-    "split-bridge",
     "slow-links",
+    "reset-connections",
     "delayed-write",
     "pause-server",
     "kill-server",
@@ -58,6 +52,7 @@ DEFAULT: Final = (
     "stall-disk",
     "clock-jump-forward",
     "clock-jump-back",
+    "clock-strobe",
     "freeze-holder",
     "late-write",
     "stall-holder",
@@ -68,25 +63,16 @@ DEFAULT: Final = (
     "change-leader",
     "terminate-backends",
 )
-"""Those that say most about a lock, in the order of the register."""
+"""Those that say most about a lock, at least one of each kind, in the order of the register."""
 
-OF_EACH_KIND: Final = (
-    "none",
-    "cut-client-drop",
-    "delayed-write",
-    "kill-server",
-    "freeze-holder",
-    "kill-holder",
-    "promote-replica",
-    "change-leader",
-    "terminate-backends",
-)
+STALE: Final = ("none", "delayed-write", "freeze-holder", "late-write")
+"""Faults that have stale holders write, and none, for comparison."""
 
 PROFILES: Final = {
     profile.name: profile
     for profile in (
-        Profile("smoke", SMOKE, every=(), controls=False, deadline=60),
-        Profile("default", DEFAULT, every=OF_EACH_KIND, controls=True, deadline=60),
-        Profile("nightly", None, every=None, controls=True, deadline=60),
+        Profile("smoke", SMOKE, PLAINEST, whole=(), storms=0, deadline=60),
+        Profile("default", DEFAULT, None, whole=STALE, storms=0, deadline=60),
+        Profile("nightly", None, None, whole=None, storms=20, deadline=60),
     )
 }

@@ -8,16 +8,20 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from checkers import wire
-from checkers.wire import LATE, NESTED, SHARED, F, Gate, Reason
+from checkers.wire import LATE, NESTED, SHARED, F, Gate, Reason, Run
 from infra.store import Mode, StoreError, Unavailable
 from suites.keeper import Holding
 from suites.workload import Stopped
 
 if TYPE_CHECKING:
     from suites.worker import Worker
+
+
+_SLICE: Final = 0.1
+"""Seconds of work between two looks at the control page."""
 
 
 class Section:
@@ -105,7 +109,10 @@ class Section:
             self._write(None, None, LATE)
 
     def work(self, seconds: float) -> None:
-        time.sleep(seconds)
+        """Once the trial is over it need not take long: others are waiting for the lock."""
+        page, end = self._recorder.page, time.monotonic() + seconds
+        while page[wire.RUN] != Run.FINISH and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, _SLICE))
 
     def _must_believe(self) -> None:
         keeper = self._worker.keeper

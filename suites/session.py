@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,10 +13,11 @@ from checkers.claims import Word
 from checkers.judgement import Judgement
 from infra.beside import ExternalEnvironment
 from infra.environment import Environment
+from infra.faults.plan import storm_seed
 from infra.machine import Trouble
 from results.record import TrialRecord
 from results.run import Run
-from suites import guest, registry
+from suites import guest, recorder, registry
 from suites.lane import Lane
 from suites.options import Asked, Case
 from suites.trial import Trial, about, run_trial
@@ -65,7 +65,7 @@ class Session:
         self._parts: dict[tuple[str, str], tuple[tuple[Lane, ...], ...]] = {}
         self._answers: dict[tuple[str, str, int], dict[tuple[str, str], list[Answer]]] = {}
         self._failures: dict[tuple[str, str, int], str] = {}
-        self._recordings = tempfile.TemporaryDirectory(prefix="fencepost-")
+        self._recordings = recorder.folder()
 
     def answer(self, case: Case) -> Answer:
         """Runs the trial behind the case, if it has not run yet. Raises what made the trial impossible."""
@@ -106,11 +106,11 @@ class Session:
         trial = Trial(
             backend,
             fault,
-            self._asked.seed,
+            self._asked.seed if (storm := storm_seed(fault)) is None else storm,
             lanes,
             part,
             version=self._asked.versions.get(backend),
-            plan=self._asked.plans.get(fault),
+            plan=self._asked.plan(fault, backend),
         )
         for attempt in range(1, CONTROLS + 1):
             page, judgements = self._run_one(

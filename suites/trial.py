@@ -27,7 +27,7 @@ from checkers.judgement import judge
 from checkers.wire import F, Outcome, Run, State
 from infra import store
 from infra.environment import Environment
-from infra.faults.plan import Plan, compile_plan, fault_names
+from infra.faults.plan import Plan, compile_plan, fault_names, storm_seed
 from infra.faults.runner import Record, Runner
 from infra.faults.target import MonotonicClock, Target
 from results.record import LaneRecord, TrialRecord
@@ -47,9 +47,9 @@ CALM: Final = 2.0
 ACQUIRE_BEYOND_TTL: Final = 1.0
 """Seconds that an acquire waits beyond the TTL: a crashed holder's lock is freed within one wait."""
 STORE_TIMEOUT: Final = 0.5
-PACE: Final = {"redis": 0.03, "zookeeper": 0.06, "etcd": 0.08, "postgres": 0.04}
+PACE: Final = {"redis": 0.03, "zookeeper": 0.06, "etcd": 0.12, "postgres": 0.04}
 """Seconds of a step of work, by backend: slower servers get fewer rounds, so that all lanes fit on two cores."""
-FIT: Final = 40
+FIT: Final = 16
 """Workers that do; where there are more each works more slowly."""
 
 
@@ -65,7 +65,7 @@ class Trial:
     part     of the lanes that are tried under it; each part is a trial of its own.
     attempt  counts the trials of one positive control.
     version  the one that was asked for.
-    plan     the user's own; None: one is drawn from the seed.
+    plan     the user's own, or a storm; None: one is drawn from the seed.
     """
 
     backend: str
@@ -130,7 +130,7 @@ def run_trial(
     crew = Crew(server, {lane.lane.name: lane.handles for lane in lanes}, ttl)
     runner = Runner(plan, Target.of(environment, trial.backend, crew, MonotonicClock()))
     try:
-        stuck = _run(trial, plan, runner, crew, server, lanes, deadline, clock, environment)
+        missing, stuck = _run(trial, plan, runner, crew, server, lanes, deadline, clock, environment)
         _must_be_clean(environment, "after")
         histories = [_complete(_facts(trial, lane, environment), lane, environment, runner) for lane in lanes]
     finally:
@@ -149,6 +149,7 @@ def run_trial(
             "versions": environment.cluster(trial.backend).versions(),
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.monotonic() - clock, 2),
+            "missing_after_each_cycle": missing,
             "killed_at_the_end": [handle.spec.name for handle in stuck],
             "error": None,
         },
@@ -167,11 +168,13 @@ def _run(
     deadline: float,
     clock: float,
     environment: Environment,
-) -> list[Handle]:
+) -> tuple[list[dict[str, dict[str, str]]], list[Handle]]:
     """The plan, cycle by cycle, until all was exercised or `deadline` seconds after `clock`; then all is healed.
 
-    Returns the workers that had to be killed at the end.
+    Returns what was not exercised yet after each cycle, lane → property → reason, and the workers that had to be killed
+    at the end.
     """
+    missing: list[dict[str, dict[str, str]]] = []
     try:
         server.await_state(_all(lanes), State.READY, START_WITHIN)
         for handle in _all(lanes):
@@ -179,9 +182,12 @@ def _run(
         server.await_condition(lambda: all(lane.granted_since(0) for lane in lanes), WARM_UP)
         while True:
             _cycle(plan, runner, crew, server, lanes)
-            if time.monotonic() - clock > deadline or not any(
-                unexercised(_history(_facts(trial, lane, environment), lane.rows(), runner.records)) for lane in lanes
-            ):
+            reasons = {
+                lane.lane.name: unexercised(_history(_facts(trial, lane, environment), lane.rows(), runner.records))
+                for lane in lanes
+            }
+            missing.append({name: told for name, told in reasons.items() if told})
+            if not missing[-1] or time.monotonic() - clock > deadline:
                 break
     except BaseException:
         # It comes to no verdict, so nobody need end in order; Ctrl-C leaves little time (xdist: ten seconds in all).
@@ -191,7 +197,7 @@ def _run(
     finally:
         runner.final_heal()  # lets every worker go on as well
         stuck = server.finish(_all(lanes), longest_ttl(trial.lanes) + 2 * ACQUIRE_BEYOND_TTL)
-    return stuck
+    return missing, stuck
 
 
 def about(trial: Trial) -> dict[str, Any]:
@@ -199,7 +205,7 @@ def about(trial: Trial) -> dict[str, Any]:
     return {
         "backend": trial.backend,
         "column": trial.column,
-        "own_plan": trial.plan is not None,
+        "own_plan": trial.plan is not None and storm_seed(trial.column) is None,
         "faults": list(trial.faults),
         "seed": trial.seed,
         "part": trial.part,

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 _AGAIN: Final = 0.1
 """Seconds between attempts to connect."""
-_WAIT: Final = 0.002
+_WAIT: Final = 0.02
 """Seconds between looks at the control page before the start."""
 LATE_SHARE: Final = 0.3
 """Share of the rounds that end with a deliberate late write, where the workload allows it."""
@@ -54,6 +54,8 @@ class Worker:
         # Both clients load late: this module imports where neither is installed.
         lock, cells = registry.lock(spec.lock), importlib.import_module("suites.cells")
         self.client = self._connected(lambda: opened(lock, spec.endpoints, spec.ttl, spec.access))
+        self._sharer = self.client if isinstance(self.client, Shares) else None  # asked once: it takes a while
+        self._woken = self.client if isinstance(self.client, Wakes) else None
         self.cells: Cells = self._connected(lambda: cells.connect(spec, self.client))
         self._section: type[Section] = importlib.import_module("suites.section").Section
         self.keeper = Keeper(spec, self.client, self.recorder, self.gates)
@@ -144,7 +146,7 @@ class Worker:
     def _round(self) -> None:
         order = self.workload.order
         key = order[self.spec.number % len(order)] if order else self.rng.randrange(len(self.spec.keys))
-        shares = self.rng.random() < self.workload.readers and isinstance(self.client, Shares)
+        shares = self.rng.random() < self.workload.readers and self._sharer is not None
         holding = self.acquire(key, self.spec.acquire_timeout, SHARED if shares else 0)
         if holding is None:
             return
@@ -158,15 +160,15 @@ class Worker:
 
     def _ask(self, row: int, key: int, timeout: float, flags: int) -> Grant | None:
         """What the client answers; how often it was woken meanwhile stands in the row."""
-        client, name = self.client, self.spec.keys[key]
-        take = client.acquire_shared if flags & SHARED and isinstance(client, Shares) else client.acquire
-        if not isinstance(client, Wakes):
+        sharer, woken, name = self._sharer, self._woken, self.spec.keys[key]
+        take = sharer.acquire_shared if sharer and flags & SHARED else self.client.acquire
+        if woken is None:
             return take(name, timeout)
-        before = client.wakes
+        before = woken.wakes
         try:
             return take(name, timeout)
         finally:
-            self.recorder.woken(row, client.wakes - before)
+            self.recorder.woken(row, woken.wakes - before)
 
     def _leave(self, holding: Holding) -> None:
         self.keeper.let_go(holding, self.process)

@@ -22,7 +22,7 @@ from checkers.wire import Run, State
 from suites import recorder
 from suites.spec import Spec
 
-_POLL = 0.003
+_POLL = 0.02
 """Seconds between looks at the control pages."""
 ROWS = 50_000
 """Operations that one recording holds; it is sparse until they are written."""
@@ -103,11 +103,13 @@ class ForkServer:
     def spawn(self, specs: Iterable[Spec]) -> list[Handle]:
         """Start workers; each connects and then waits for `Run.GO`. Returns without waiting for them."""
         server = self._started()
-        handles = []
+        specs = list(specs)
         for spec in specs:
             recorder.create(spec.recording, ROWS)
             with contextlib.suppress(BrokenPipeError):  # it has ended: reading says with which status
                 _stdin(server).write(json.dumps({"spawn": asdict(spec)}).encode() + b"\n")
+        handles = []
+        for spec in specs:
             pid = self._read_until("pid")
             handle = Handle(spec, pid, recorder.map_page(spec.recording))
             self.handles[pid] = handle

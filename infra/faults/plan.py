@@ -39,6 +39,9 @@ BESIDE: Final = (0.0, 1.5)
 TOGETHER: Final = "+"
 """Joins the names of faults that overlap."""
 
+STORM: Final = "storm-"
+"""Before the seed of a random plan: together they name it, whatever the backend."""
+
 
 class BadPlan(ValueError):
     """A plan that cannot be run. One line that names the field and what it may be."""
@@ -142,6 +145,12 @@ def parse(text: str) -> Plan:
 def fault_names(column: str) -> tuple[str, ...]:
     """The faults of `a+b`, which overlap."""
     return tuple(column.split(TOGETHER))
+
+
+def storm_seed(column: str) -> int | None:
+    """17 of `storm-17`; None for what is no storm."""
+    seed = column.removeprefix(STORM)
+    return int(seed) if seed != column and seed.isascii() and seed.isdigit() else None
 
 
 def compile_plan(fault_names: Sequence[str], seed: int, backend: str, ttl: float) -> Plan:

@@ -5,8 +5,7 @@ lease ends a TTL later, and so does every later lease of this process; the holde
 look at the clock either. Two mistakes, and each of them is enough together with a long hold: a client must notice that
 it keeps nothing alive, and stop before its lease can have ended. The rest is ``etcd-key``.
 
-What is claimed: the lock itself excludes. Among holders only what one that works for longer than its lease does not
-break.
+What is claimed: the lock itself excludes. Among holders nothing is, since one slow answer is an error already.
 """
 
 from __future__ import annotations
@@ -21,11 +20,10 @@ from suites.lock import NEVER, Grant, LockError, Refused
 from suites.locks.etcd_endpoints import Endpoints
 from suites.locks.etcd_key import EtcdKey
 from suites.locks.etcd_lease import Leases
-from suites.locks.promises import FROZEN_INSIDE, HOLDER_RUNS, STORE, besides, without
+from suites.locks.promises import besides, without
 
+_BROKEN = ("holder-exclusion", "no-lost-update")
 _OTHERS = ("honest-belief", "token-order", "fenced-store", "fifo", "herd-free")
-_SILENT = tuple(fault for fault in (*HOLDER_RUNS, *FROZEN_INSIDE, "wipe-server") if fault not in STORE)
-"""Whoever was frozen is told that its lease is gone, and that is an error too."""
 
 
 class EtcdKeepaliveDies(EtcdKey):
@@ -36,18 +34,13 @@ class EtcdKeepaliveDies(EtcdKey):
     pace: ClassVar[float] = 4.0  # work that lasts longer than the lease, which is what a keep-alive is for
     bounds: ClassVar[Mapping[str, float]] = without(("honest-belief",), EtcdKey.bounds)
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced",)
-    claims: ClassVar[tuple[Claim, ...]] = (
-        *besides((*_OTHERS, "holder-exclusion", "no-lost-update"), EtcdKey.claims),
-        Claim("holder-exclusion", under=STORE),
-        Claim("no-lost-update", under=(NO_FAULT,)),
-    )
+    claims: ClassVar[tuple[Claim, ...]] = besides((*_OTHERS, *_BROKEN), EtcdKey.claims)
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *besides((*_OTHERS, "no-lost-update"), EtcdKey.hazards),
         # Work takes so long that what comes late mostly comes before a successor's write.
         *(replace(hazard, certain=False) for hazard in EtcdKey.hazards if hazard.property == "no-lost-update"),
-        Hazard("holder-exclusion", ("cut-client-drop",), "outlived-ttl"),
-        Hazard("holder-exclusion", _SILENT, "outlived-ttl", certain=False),
-        Hazard("no-lost-update", _SILENT, "outlived-ttl", certain=False),
+        Hazard("holder-exclusion", ("restart-all",), "outlived-ttl"),  # every thread is dead after it
+        *(Hazard(name, (NO_FAULT,), "outlived-ttl", certain=False) for name in _BROKEN),
     )
 
     def __init__(self, etcd: Endpoints, leases: Leases) -> None:

@@ -62,8 +62,7 @@ class Leases:
         """One LeaseKeepAlive. Raises Refused or Indeterminate."""
         sent = now()
         try:
-            answers = self._etcd.call(lambda client: list(client.refresh_lease(lease_id)))
-            if not answers or answers[0].TTL <= 0:
+            if self._etcd.keep_alive(lease_id) <= 0:
                 raise Refused(Reason.NOT_OWNER, f"lease {lease_id:#x} is gone")
         except Refused as refusal:
             if refusal.reason is Reason.NOT_OWNER:

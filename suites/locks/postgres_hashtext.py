@@ -25,7 +25,7 @@ class HashtextLock(AdvisoryLock):
 
     name: ClassVar[str] = "postgres-hashtext"
     pace: ClassVar[float] = 0.5
-    lanes: ClassVar[tuple[str, ...]] = ("register/unfenced",)
+    lanes: ClassVar[tuple[str, ...]] = ("apart/unfenced",)
     bounds: ClassVar[Mapping[str, float]] = {**BOUNDS, "independence": 0.15}
     claims: ClassVar[tuple[Claim, ...]] = CLAIMS
     hazards: ClassVar[tuple[Hazard, ...]] = (

@@ -19,7 +19,7 @@ from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
 from suites.lock import Grant, Indeterminate, Refused, new_owner, now
 from suites.locks.polling import pause_until
-from suites.locks.promises import HAZARDS, TOKEN_HAZARDS
+from suites.locks.promises import HAZARDS, SOUND, TOKEN_HAZARDS
 from suites.locks.redis_scripts import NOW, ScriptedLock
 from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, POLL, RedisLock
 
@@ -60,7 +60,7 @@ class RedisFair(ScriptedLock):
         "fail-fast": 2.2,  # who gives up asks once more, to leave the queue
     }
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/fence-reads-and-writes")
-    claims: ClassVar[tuple[Claim, ...]] = (*RedisLock.claims, Claim("fifo"))
+    claims: ClassVar[tuple[Claim, ...]] = (*RedisLock.claims, Claim("fifo", under=SOUND))
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS + BY_THE_CLOCK + BY_LOSS
 
     PARTS: ClassVar[tuple[str, ...]] = ("queue", "signs", "places", "fence")

@@ -20,7 +20,7 @@ from infra.faults.register import FAULTS, NO_FAULT
 from suites import registry
 from suites.lane import LOCK_GONE, Lane
 from suites.options import EVERY_FAULT, LANES, Asked, BadOption, Case, parse
-from suites.profiles import PLAINEST, PROFILES
+from suites.profiles import PROFILES, STALE
 from suites.registry import CONTROLS
 from suites.workers import ROOT
 
@@ -188,7 +188,7 @@ class TestCases:
     def test_faults_that_overlap_are_one_column(self) -> None:
         run = asked(lock=["redis", "etcd"], faults=["isolate-leader-drop+freeze-holder", "none"])
         assert run.faults == ("isolate-leader-drop+freeze-holder", "none")
-        assert run.fault_names(run.faults[0]) == ("isolate-leader-drop", "freeze-holder")
+        assert run.fault_names(run.faults[0], "etcd") == ("isolate-leader-drop", "freeze-holder")
         because = {case.lane.lock_name: case.because for case in run.cases("fenced-store") if case.fault != "none"}
         assert because == {"redis": FAULTS["isolate-leader-drop"].applies("redis"), "etcd": None}
 
@@ -198,7 +198,7 @@ class TestCases:
         file.write_text(json.dumps(plan.to_json()))
         run = asked(lock=["redis", "etcd"], plan=[str(file), str(file)])
         assert (run.faults, run.plans) == (("mine",), {"mine": plan})
-        assert run.fault_names("mine") == ("kill-server", "freeze-holder")
+        assert run.fault_names("mine", "etcd") == ("kill-server", "freeze-holder")
         because = {case.lane.lock_name: case.because for case in run.cases("server-exclusion")}
         assert because == {"redis": "the plan is for etcd", "etcd": None}
         with pytest.raises(BadOption, match="--plan and --faults"):
@@ -257,30 +257,46 @@ class TestCases:
 
 
 class TestWhatAProfileTries:
-    def test_the_plainest_locks_are_tried_under_all_faults_and_all_locks_under_one_of_each_kind(self) -> None:
+    def test_all_that_a_lock_answers_for_is_asked_under_every_fault(self) -> None:
         run = asked()
-        assert run.profile.every is not None
         for fault in run.faults:
-            tried = {lane for lane in run.lanes if run.tries(lane, fault)}
-            assert tried >= {lane for lane in run.lanes if lane.lock_name in PLAINEST}
-            whole = {lane for lane in run.lanes if fault == NO_FAULT or lane.lock_name not in CONTROLS}
-            assert fault not in run.profile.every or tried >= whole
+            tried = [lane for lane in run.lanes if run.tries(lane, fault)]
+            for lane in run.lanes:
+                if run.not_applicable(lane, fault) is None and lane.lock_name not in CONTROLS:
+                    told = {(name, said.claimed, said.certain) for name, said in lane.answers((fault,)).items()}
+                    of_lock = [one.answers((fault,)) for one in tried if one.lock is lane.lock]
+                    asks = {(name, said.claimed, said.certain) for one in of_lock for name, said in one.items()}
+                    assert told <= asks, (lane.name, fault)
 
-    def test_of_the_others_those_that_must_break_are_tried_too(self, tmp_path: Path) -> None:
+    def test_with_stale_holders_every_lane_is_tried_and_under_other_faults_few(self) -> None:
+        run = asked()
+        correct = {lane for lane in run.lanes if lane.lock_name not in CONTROLS}
+        assert {lane for lane in correct if run.tries(lane, "freeze-holder")} == correct
+        assert len({lane for lane in correct if run.tries(lane, "kill-server")}) < len(correct) / 2
+
+    def test_of_what_is_broken_by_design_only_what_must_show(self, tmp_path: Path) -> None:
         """With a hazard that is certain, of a property that is asked of the lane."""
+        run = replace(asked(), named=False)
+        for lane in run.lanes:
+            if lane.lock_name in CONTROLS:
+                under = {fault for fault in run.faults if run.tries(lane, fault)}
+                assert under == {NO_FAULT} | {fault for fault in run.faults if lane.must_show((fault,))}
+
+    def test_a_lock_of_ones_own_is_tried_as_ours_are(self, tmp_path: Path) -> None:
         run = replace(asked(lock=[lock_file(tmp_path, FRAGILE)]), named=False)
         tried = {(lane.workload.name, fault) for lane in run.lanes for fault in run.faults if run.tries(lane, fault)}
-        assert {fault for _, fault in tried} - set(run.profile.every or ()) == {"late-write"}
-        assert ("register", "late-write") not in tried, "where nobody asks about lost updates"
+        assert ("set", "late-write") in tried
+        assert "stall-disk" in {fault for _, fault in tried}
+        assert "kill-server" not in {fault for _, fault in tried}, "nothing was said about it"
         smoke = replace(run, profile=PROFILES["smoke"])
         assert not any(smoke.tries(lane, fault) for lane in smoke.lanes for fault in smoke.faults)
 
     def test_what_is_left_out_is_no_case_and_not_told(self, tmp_path: Path) -> None:
         run = replace(asked(lock=[lock_file(tmp_path)]), named=False)
         under = {case.fault for case in run.cases("server-exclusion")}
-        assert under == set(run.profile.every or ()) & set(run.faults)
+        assert under == set(STALE)
         assert {one.fault for one in run.not_run()} <= under
-        assert run.runnable("redis", "late-write") == ()
+        assert run.runnable("redis", "kill-server") == ()
 
     @pytest.mark.parametrize("given", [{"lock": ["redis-fair"]}, {"faults": ["late-write"]}, {"profile": "nightly"}])
     def test_nothing_is_left_out_of_what_was_named_or_of_the_whole_product(self, given: dict[str, object]) -> None:

@@ -151,6 +151,7 @@ SECTIONS = {
     "inventory": ["READ", "WRITE"],
     "once": ["READ", "EFFECT", "WRITE"],
     "work": [],
+    "apart": [],
     "leader": LEADS,
     "transfer": ["ACQUIRE", "READ", "READ", "WRITE", "WRITE", "RELEASE"],
     "transfer-opposite": ["ACQUIRE", "READ", "READ", "WRITE", "WRITE", "RELEASE"],

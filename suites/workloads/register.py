@@ -11,8 +11,6 @@ class Register(Workload):
     name: ClassVar[str] = "register"
     properties: ClassVar[tuple[str, ...]] = ("fenced-store",)
     late: ClassVar[bool] = True
-    keys: ClassVar[int] = 2
-    workers: ClassVar[int] = 4
 
     def section(self, hold: Hold) -> None:
         hold.read()

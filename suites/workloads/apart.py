@@ -1,0 +1,18 @@
+"""Apart: two locks that have nothing to do with each other, each wanted by some: is one in the other's way?"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from suites.workload import Hold, Workload
+
+
+class Apart(Workload):
+    name: ClassVar[str] = "apart"
+    order: ClassVar[tuple[int, ...]] = (0, 1)
+    keys: ClassVar[int] = 2
+    workers: ClassVar[int] = 4
+
+    def section(self, hold: Hold) -> None:
+        hold.check()
+        hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
