@@ -2,7 +2,7 @@
 
 A try is a holder that was frozen, or that was inside when a clock jumped; a hit, that somebody else came in before it
 had left. Of those that are paused the section takes about a tenth of the TTL of the Redis locks (TTL = 10 × work).
-Those whose clock jumps hold for about two TTLs and renew (the workload leader). Draws pause.svg and skew.svg in
+Those whose clock jumps hold for longer than a TTL and renew (the workload leader). Draws pause.svg and skew.svg in
 results/literature; what was counted stands beside them as JSON.
 """
 

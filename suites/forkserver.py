@@ -29,7 +29,7 @@ from suites.spec import Spec
 from suites.worker import Worker
 
 _PR_SET_PDEATHSIG: Final = 1
-NICE: Final = 10
+NICE: Final = 5
 """By which workers stand back behind servers, links and harness: where there is not enough, the load becomes less."""
 
 

@@ -39,7 +39,6 @@ SMOKE: Final = ("none", "freeze-holder", "late-write", "kill-server")
 DEFAULT: Final = (
     "none",
     "cut-client-drop",
-    "cut-nodes-drop",
     "isolate-leader-drop",
     "lose-replies",
     "slow-links",

@@ -46,10 +46,12 @@ CALM: Final = 2.0
 """Seconds that a plan without faults runs between two looks at the counters."""
 ACQUIRE_BEYOND_TTL: Final = 1.0
 """Seconds that an acquire waits beyond the TTL: a crashed holder's lock is freed within one wait."""
+BEYOND_BOUND: Final = 0.5
+"""Seconds by which a lock must have missed its bound of recovery before nobody waits for it any more."""
 STORE_TIMEOUT: Final = 0.5
-PACE: Final = {"redis": 0.03, "zookeeper": 0.06, "etcd": 0.12, "postgres": 0.04}
+PACE: Final = {"redis": 0.12, "zookeeper": 0.10, "etcd": 0.12, "postgres": 0.08}
 """Seconds of a step of work, by backend: slower servers get fewer rounds, so that all lanes fit on two cores."""
-FIT: Final = 16
+FIT: Final = 20
 """Workers that do; where there are more each works more slowly."""
 
 
@@ -281,7 +283,7 @@ def _cycle(plan: Plan, runner: Runner, crew: Crew, server: ForkServer, lanes: Se
     healed = time.monotonic_ns()
     crew.fill_up()
     bound = max(lane.lane.lock.bounds.get("recovery", 0.0) for lane in lanes)
-    server.await_condition(lambda: all(lane.granted_since(healed) for lane in lanes), bound)
+    server.await_condition(lambda: all(lane.granted_since(healed) for lane in lanes), bound + BEYOND_BOUND)
 
 
 def _facts(trial: Trial, running: Running, environment: Environment) -> Facts:

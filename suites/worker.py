@@ -34,9 +34,9 @@ _AGAIN: Final = 0.1
 """Seconds between attempts to connect."""
 _WAIT: Final = 0.02
 """Seconds between looks at the control page before the start."""
-LATE_SHARE: Final = 0.3
+LATE_SHARE: Final = 0.4
 """Share of the rounds that end with a deliberate late write, where the workload allows it."""
-LATE_BY: Final = 2.0
+LATE_BY: Final = 0.9
 """Steps of work that it comes later than the release, so that somebody else has been granted the lock meanwhile."""
 
 
@@ -106,8 +106,8 @@ class Worker:
         self.recorder.granted(row, grant.sent, grant.ttl, grant.token, grant.owner, grant.session, grant.queued)
         return Holding(grant, key, flags)
 
-    def release(self, holding: Holding) -> Reason | None:
-        """Let go of it. The reason, if it was refused."""
+    def release(self, holding: Holding, since: int | None = None) -> Reason | None:
+        """Let go of it. since: ns, when it was left. The reason, if it was refused."""
         grant = holding.grant
         row = self.recorder.invoke(
             F.RELEASE,
@@ -117,6 +117,7 @@ class Worker:
             token=grant.token,
             session=grant.session,
             flags=holding.flags,
+            since=since,
         )
         try:
             self.client.release(grant)
@@ -171,8 +172,9 @@ class Worker:
             self.recorder.woken(row, woken.wakes - before)
 
     def _leave(self, holding: Holding) -> None:
+        left = time.monotonic_ns()  # before the look at the belief: the machine may stall between the two
         self.keeper.let_go(holding, self.process)
-        self.release(holding)
+        self.release(holding, None if holding.over else left)
 
     def _close_client(self) -> None:
         """The end of a session frees what it still holds, so it is recorded."""

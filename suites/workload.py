@@ -89,4 +89,4 @@ class Workload(ABC):
 
     def rest(self, hold: Hold) -> None:
         """After the release, before the next round: nothing but work."""
-        hold.work(hold.pace * hold.rng.uniform(0.2, 1.0))
+        hold.work(hold.pace * hold.rng.uniform(0.1, 0.6))

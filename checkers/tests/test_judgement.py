@@ -215,6 +215,13 @@ def test_a_stall_of_the_machine_is_told_by_a_late_notice() -> None:
     )
 
 
+def test_a_stall_of_the_machine_is_told_where_tokens_went_backwards() -> None:
+    """The counter was lost: worker 1, who was stalled, has the larger token although it came first."""
+    facts = {"fault_names": ("none",), "claims": (Claim("holder-exclusion"),), "hazards": (HAZARD,)}
+    book = Book(keys=("a",), **facts).acquire(1, 8, 1, sent=2, ttl=10, token=4).lost(25, 1, sent=12)
+    assert word(book.acquire(3, 20, 2, sent=5, ttl=50, token=3).release(30, 31, 2)) is Word.BROKEN_AS_DOCUMENTED
+
+
 def test_a_stall_by_a_fault_is_not_the_machine() -> None:
     """The late notice comes from a fault that no hazard names: nothing is excused by it."""
     book = overlap(fault_names=("late-write",)).lost(25, 1, sent=12)

@@ -86,6 +86,12 @@ def test_reading_order() -> None:
     assert places == sorted(places)
 
 
+def test_a_storm_is_run_again_by_its_name() -> None:
+    record = samples.trial()
+    text = read(replace(record, about={**record.about, "column": "storm-17", "seed": 17})).text
+    assert "pytest suites/ --backend redis --faults storm-17 --seed 17" in text
+
+
 def test_the_heaviest_lane_comes_first() -> None:
     fenced, unfenced = samples.stale_write("fence-writes", lane="z"), samples.stale_write(lane="a")
     broken = Verdict("server-exclusion", False, samples.stale_verdict(unfenced).violations)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from infra.environment import BACKENDS
-from infra.faults.plan import compile_plan
+from infra.faults.plan import STORM, compile_plan
 from infra.faults.register import FAULTS, NO_FAULT
 from suites import registry
 from suites.lane import LOCK_GONE, Lane
@@ -103,6 +103,8 @@ class TestBadInput:
         [
             ({"faults": [""]}, EVERY_FAULT),
             ({"faults": ["kill-server+nope"]}, FAULTS),
+            ({"faults": ["storm-"]}, ["unknown fault 'storm-'"]),
+            ({"faults": ["storm-x"]}, ["unknown fault 'storm-x'"]),
             ({"faults": ["kill-server+kill-server"]}, ["cannot overlap itself"]),
             ({"plan": ["/nonexistent"]}, ["/nonexistent", "No such file"]),
             ({"plan": ["pyproject.toml"]}, ["pyproject.toml: not JSON"]),
@@ -146,7 +148,7 @@ class TestCases:
         assert {lane.lock_name for lane in run.lanes} == set(registry.LOCKS)
         for name in ("smoke", "default"):
             assert asked(profile=name).faults == PROFILES[name].faults
-        assert asked(profile="nightly").faults == EVERY_FAULT
+        assert asked(profile="nightly").faults[: len(EVERY_FAULT)] == EVERY_FAULT
 
     def test_a_profile_names_faults_in_the_order_of_the_register_and_a_larger_one_has_them_all(self) -> None:
         smoke, default, nightly = (set(asked(profile=name).faults) for name in ("smoke", "default", "nightly"))
@@ -192,6 +194,25 @@ class TestCases:
         because = {case.lane.lock_name: case.because for case in run.cases("fenced-store") if case.fault != "none"}
         assert because == {"redis": FAULTS["isolate-leader-drop"].applies("redis"), "etcd": None}
 
+    def test_a_storm_is_a_random_plan_of_its_own_seed_on_every_backend(self) -> None:
+        run = asked(lock=["redis", "etcd"], faults=["storm-17"], seed=3)
+        assert run.faults == ("storm-17",)
+        for backend in ("redis", "etcd"):
+            plan = run.plan("storm-17", backend)
+            assert plan is not None
+            assert (plan.backend, plan.seed) == (backend, 17)
+            assert plan == asked(lock=[backend], faults=["storm-17"], seed=4).plan("storm-17", backend)
+            assert run.fault_names("storm-17", backend) == plan.fault_names
+            assert run.parts(backend, "storm-17")
+        assert run.plan("none", "redis") is None
+
+    def test_the_nightly_run_has_storms_of_seeds_that_follow_its_own(self) -> None:
+        run = asked(profile="nightly", seed=40)
+        storms = [column for column in run.faults if column.startswith(STORM)]
+        assert storms == [f"storm-{seed}" for seed in range(40, 40 + PROFILES["nightly"].storms)]
+        assert not any(run.tries(lane, storms[0]) for lane in run.lanes if lane.lock_name in CONTROLS)
+        assert all(run.parts(backend, storms[0]) for backend in run.backends)
+
     def test_a_plan_is_the_column_of_its_backend(self, tmp_path: Path) -> None:
         plan = replace(compile_plan(["kill-server", "freeze-holder"], 1, "etcd", 1.0), name="mine")
         file = tmp_path / "plan.json"
@@ -232,7 +253,7 @@ class TestCases:
         assert len(ids) == len(set(ids))
 
     def test_recovery_is_asked_wherever_there_is_a_fault(self) -> None:
-        cases = asked(lock=["redis"], profile="nightly").cases("recovery")
+        cases = asked(lock=["redis"], faults=[",".join(EVERY_FAULT)]).cases("recovery")
         assert {case.fault for case in cases} == set(FAULTS)
         assert NO_FAULT not in {case.fault for case in cases}
 
@@ -240,7 +261,7 @@ class TestCases:
         assert asked(lock=[lock_file(tmp_path)], faults=["kill-holder"]).cases("recovery") == []
 
     def test_the_store_without_a_fence_is_asked_about_it_only_where_a_lock_may_be_gone_unnoticed(self) -> None:
-        cases = asked(lock=["redis"], profile="nightly").cases("fenced-store")
+        cases = asked(lock=["redis"], faults=[",".join(EVERY_FAULT)]).cases("fenced-store")
         unfenced = {case.fault for case in cases if case.lane.store == "unfenced"}
         assert unfenced == {name for name, fault in FAULTS.items() if fault.kind in LOCK_GONE}
         assert {"freeze-holder", "clock-jump-forward", "wipe-server", "promote-replica"} <= unfenced
@@ -301,7 +322,8 @@ class TestWhatAProfileTries:
     @pytest.mark.parametrize("given", [{"lock": ["redis-fair"]}, {"faults": ["late-write"]}, {"profile": "nightly"}])
     def test_nothing_is_left_out_of_what_was_named_or_of_the_whole_product(self, given: dict[str, object]) -> None:
         run = asked(**given)
-        assert all(run.tries(lane, fault) for lane in run.lanes for fault in run.faults)
+        faults = [fault for fault in run.faults if not fault.startswith(STORM)]
+        assert all(run.tries(lane, fault) for lane in run.lanes for fault in faults)
 
 
 class TestParts:

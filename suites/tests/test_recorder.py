@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -24,6 +26,15 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "worker.rec"
     recorder.create(path, 1000)
     return path
+
+
+def test_recordings_are_kept_in_memory_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    with recorder.folder() as folder:
+        in_memory = Path(folder).parent == recorder.MEMORY
+    assert in_memory == (shutil.disk_usage(recorder.MEMORY).free > recorder.ROOM)
+    monkeypatch.setattr(recorder, "ROOM", 1 << 62)
+    with recorder.folder() as folder:
+        assert Path(folder).parent == Path(tempfile.gettempdir())
 
 
 def test_every_field_of_a_grant_is_read_back(path: Path) -> None:

@@ -17,6 +17,7 @@ from checkers.wire import F, Outcome, Run, State
 from infra.faults.target import Aim
 from suites import recorder, registry
 from suites.actors import Crew
+from suites.forkserver import NICE
 from suites.lane import lanes_of
 from suites.recorder import Recorder
 from suites.spec import Spec
@@ -104,6 +105,16 @@ def test_a_lock_in_a_file_of_its_own_is_found_by_the_workers(tmp_path: Path) -> 
     with ForkServer([spelling]) as server:
         handles = server.spawn([replace(spec, lock=spelling) for spec in specs(str(tmp_path), "Free")])
         server.await_state(handles, State.READY, SOON)
+
+
+def test_workers_stand_back_behind_the_harness_and_their_server(server: ForkServer, tmp_path: Path) -> None:
+    (worker, *_) = running(server, tmp_path)
+    assert server._process is not None
+    mine = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, server._process.pid) == mine
+    assert os.getpriority(os.PRIO_PROCESS, worker.pid) == min(mine + NICE, 19)
+    group = Path(f"/proc/{worker.pid}/autogroup")
+    assert not group.exists() or group.read_text().endswith(f"nice {NICE}\n")
 
 
 def run_on(server: ForkServer, folder: Path, lock: str) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from checkers import wire
 from checkers.history import read_recording
-from checkers.wire import NESTED, NONE, SHARED, Action, F, Gate, Outcome, Reason
+from checkers.wire import NESTED, NONE, SHARED, Action, F, Gate, Outcome, Reason, Run
 from infra import store as fenced
 from suites import gates, recorder, registry
 from suites.lane import STORES, WORKLOADS, Lane, lanes_of
@@ -145,7 +146,7 @@ def store(worker: Worker) -> FakeStore:
     return kept.store
 
 
-LEADS = ["READ", "WRITE"] * 12
+LEADS = ["READ", "WRITE"] * 9
 SECTIONS = {
     "set": ["READ", "WRITE"],
     "inventory": ["READ", "WRITE"],
@@ -166,6 +167,14 @@ def test_a_round_is_recorded_in_order(a_worker: MakeWorker, name: str) -> None:
     assert kinds(worker) == ["ACQUIRE", *SECTIONS[name], "RELEASE"]
     assert set(rows(worker)["outcome"]) == {Outcome.OK}
     assert worker.keeper.held == ()
+
+
+def test_work_is_cut_short_when_the_trial_is_over(a_worker: MakeWorker) -> None:
+    """Others wait for the lock, and the harness for them."""
+    worker = a_worker(of("work"), pace=3600.0)
+    worker.recorder.page[wire.RUN] = Run.FINISH
+    worker._round()
+    assert kinds(worker) == ["ACQUIRE", "RELEASE"]
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
@@ -201,6 +210,7 @@ class TestAcquiring:
     ) -> None:
         worker = a_worker(of("work"))
         monkeypatch.setattr(worker, "client", Fake())
+        monkeypatch.setattr(worker, "_woken", None)
         worker._round()
         assert (rows(worker)[0]["value"], rows(worker)[0]["base"]) == (NONE, NONE)
 

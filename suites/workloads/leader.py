@@ -1,4 +1,4 @@
-"""Leader: whoever holds leads for two TTLs and works in steps, so that it leads no longer than its renewals last."""
+"""Leader: whoever holds leads for longer than a TTL, in steps, so that it leads no longer than its renewals last."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import ClassVar, Final
 
 from suites.workload import Hold, Workload
 
-TERM: Final = 2.0
+TERM: Final = 1.5
 """TTLs."""
-STEPS: Final = 12
+STEPS: Final = 9
 
 
 class Leader(Workload):

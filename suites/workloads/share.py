@@ -1,20 +1,23 @@
-"""Share: most come to read, beside each other, and some to write, alone."""
+"""Share: some come to read, beside each other and for longer, and some to write, alone."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from suites.workload import Hold, Workload
+
+READERS_STAY: Final = 2.0
+"""Times as long as a writer, so that they meet."""
 
 
 class Share(Workload):
     name: ClassVar[str] = "share"
-    readers: ClassVar[float] = 0.7
+    readers: ClassVar[float] = 0.5
     workers: ClassVar[int] = 5
 
     def section(self, hold: Hold) -> None:
         hold.read()
-        hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
+        hold.work(hold.pace * hold.rng.uniform(0.5, 1.0) * (READERS_STAY if hold.shared else 1.0))
         if hold.shared:
             hold.read()
         else:
