@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _AGAIN: Final = 0.1
-"""Seconds between attempts to connect."""
+"""Seconds between attempts to connect, or to get a lock from a service that is not there."""
 _WAIT: Final = 0.02
 """Seconds between looks at the control page before the start."""
-LATE_SHARE: Final = 0.4
-"""Share of the rounds that end with a deliberate late write, where the workload allows it."""
-LATE_BY: Final = 0.9
+LATE_SHARE: Final = 0.3
+"""Share of the rounds that end with a deliberate late write, where the workload allows it; the first one does."""
+LATE_BY: Final = 1.5
 """Steps of work that it comes later than the release, so that somebody else has been granted the lock meanwhile."""
 
 
@@ -54,6 +54,7 @@ class Worker:
         # Both clients load late: this module imports where neither is installed.
         lock, cells = registry.lock(spec.lock), importlib.import_module("suites.cells")
         self.client = self._connected(lambda: opened(lock, spec.endpoints, spec.ttl, spec.access))
+        self._turns = itertools.count()
         self._sharer = self.client if isinstance(self.client, Shares) else None  # asked once: it takes a while
         self._woken = self.client if isinstance(self.client, Wakes) else None
         self.cells: Cells = self._connected(lambda: cells.connect(spec, self.client))
@@ -92,7 +93,7 @@ class Worker:
         except Refused as refusal:
             self.recorder.fail(row, refusal.reason, str(refusal))
             if refusal.reason is not Reason.HELD:
-                time.sleep(self.spec.pace)
+                time.sleep(_AGAIN)
             return None
         except Indeterminate as unknown:
             self.recorder.info(row, str(unknown))
@@ -147,7 +148,10 @@ class Worker:
     def _round(self) -> None:
         order = self.workload.order
         key = order[self.spec.number % len(order)] if order else self.rng.randrange(len(self.spec.keys))
-        shares = self.rng.random() < self.workload.readers and self._sharer is not None
+        turn = next(self._turns)
+        # Turn by turn others come to read: at any time about as many workers as the workload says.
+        reads = (self.spec.number + turn) % self.spec.count < self.workload.readers * self.spec.count
+        shares = reads and self._sharer is not None
         holding = self.acquire(key, self.spec.acquire_timeout, SHARED if shares else 0)
         if holding is None:
             return
@@ -155,7 +159,7 @@ class Worker:
             self.workload.section(section)
         after = self._section(self, holding)
         self.workload.rest(after)
-        if self.workload.late and self.rng.random() < LATE_SHARE:
+        if self.workload.late and (turn == 0 or self.rng.random() < LATE_SHARE):
             after.work(after.pace * LATE_BY)
             after.write_late()
 

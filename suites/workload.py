@@ -67,7 +67,7 @@ class Workload(ABC):
     properties  what the section exercises beyond the lock's own properties.
     late        whether a worker may, between two grants, write once more under its old token (fenced modes only):
                 the deliberate stale write that exercises the fence even when nothing else goes wrong.
-    readers     the share of the rounds that ask for the lock beside other readers, where it can do that.
+    readers     the share of the workers that ask, in turns, for the lock beside other readers, where it can do that.
     nests       whether the section acquires again what it holds, where the lock allows it.
     order       the indices of the keys with which workers begin, dealt out to them in turn; empty: any, at random.
     keys        how many locks the lane has, and with them cells of the store.
@@ -89,4 +89,4 @@ class Workload(ABC):
 
     def rest(self, hold: Hold) -> None:
         """After the release, before the next round: nothing but work."""
-        hold.work(hold.pace * hold.rng.uniform(0.1, 0.6))
+        hold.work(hold.pace * hold.rng.uniform(0.0, 0.3))

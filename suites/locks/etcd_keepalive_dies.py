@@ -39,7 +39,7 @@ class EtcdKeepaliveDies(EtcdKey):
         *besides((*_OTHERS, "no-lost-update"), EtcdKey.hazards),
         # Work takes so long that what comes late mostly comes before a successor's write.
         *(replace(hazard, certain=False) for hazard in EtcdKey.hazards if hazard.property == "no-lost-update"),
-        Hazard("holder-exclusion", ("isolate-leader-drop",), "outlived-ttl"),  # every thread is dead after it
+        Hazard("holder-exclusion", ("cut-client-drop",), "outlived-ttl"),
         *(Hazard(name, (NO_FAULT,), "outlived-ttl", certain=False) for name in _BROKEN),
     )
 

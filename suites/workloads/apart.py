@@ -1,4 +1,6 @@
-"""Apart: two locks that have nothing to do with each other, each wanted by some: is one in the other's way?"""
+"""Apart: two locks that have nothing to do with each other. One is wanted by two workers, the other by one: whatever
+this one waits for, it is the other lock that is in its way.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ class Apart(Workload):
     name: ClassVar[str] = "apart"
     order: ClassVar[tuple[int, ...]] = (0, 1)
     keys: ClassVar[int] = 2
-    workers: ClassVar[int] = 4
+    workers: ClassVar[int] = 3
 
     def section(self, hold: Hold) -> None:
         hold.check()

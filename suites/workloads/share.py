@@ -12,7 +12,7 @@ READERS_STAY: Final = 2.0
 
 class Share(Workload):
     name: ClassVar[str] = "share"
-    readers: ClassVar[float] = 0.5
+    readers: ClassVar[float] = 0.6
     workers: ClassVar[int] = 5
 
     def section(self, hold: Hold) -> None:
