@@ -78,8 +78,10 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
 BY_DESIGN: Final = ("Anti-patterns", "Without a lock")
 """Families whose members do not exclude, or worse, whatever the fault."""
 
-CONTROLS: Final = frozenset({"etcd-keepalive-dies", *(name for family in BY_DESIGN for name in FAMILIES[family])})
-"""Their members, and what a mistake in the client makes one of them."""
+CONTROLS: Final = frozenset(
+    {"etcd-keepalive-dies", "postgres-bouncer", *(name for family in BY_DESIGN for name in FAMILIES[family])}
+)
+"""Their members, and what a mistake around a lock makes one of them."""
 
 LOCKS: Final[Mapping[str, str]] = {name: where for locks in FAMILIES.values() for name, where in locks.items()}
 

@@ -49,7 +49,8 @@ BY_THE_CLOCK: Final = tuple(
         ("clock-drift", "expired-by-drift", False),  # a lock is mostly released long before
     )
     for name, stores, certain in (
-        ("server-exclusion", (ANY,), sure),
+        ("server-exclusion", ("unfenced",), sure),  # the store has no part in it: one lane shows it
+        ("server-exclusion", (ANY,), False),
         # Whoever holds the lock at that moment may leave before the next comes in.
         ("holder-exclusion", (ANY,), False),
         ("honest-belief", (ANY,), False),
