@@ -34,8 +34,9 @@ _AGAIN: Final = 0.1
 """Seconds between attempts to connect, or to get a lock from a service that is not there."""
 _WAIT: Final = 0.02
 """Seconds between looks at the control page before the start."""
-LATE_SHARE: Final = 0.3
-"""Share of the rounds that end with a deliberate late write, where the workload allows it; the first one does."""
+LATE_SHARE: Final = 0.2
+"""Share of the rounds that end with a deliberate late write, where the workload allows it; one of the first
+of each worker does."""
 LATE_BY: Final = 1.5
 """Steps of work that it comes later than the release, so that somebody else has been granted the lock meanwhile."""
 
@@ -159,7 +160,7 @@ class Worker:
             self.workload.section(section)
         after = self._section(self, holding)
         self.workload.rest(after)
-        if self.workload.late and (turn == 0 or self.rng.random() < LATE_SHARE):
+        if self.workload.late and (turn == self.spec.number or self.rng.random() < LATE_SHARE):
             after.work(after.pace * LATE_BY)
             after.write_late()
 

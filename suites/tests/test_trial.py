@@ -142,6 +142,13 @@ def test_it_is_found_in_the_first_trial(trials: Trials, fault: str, lock: str, n
 
 
 @pytest.mark.parametrize("fault", TRIALS)
+def test_a_trial_tells_what_each_cycle_left_unexercised_and_ends_when_nothing_is(trials: Trials, fault: str) -> None:
+    *before, last = trials.of(fault).about["missing_after_each_cycle"]
+    assert all(before)
+    assert last == {}
+
+
+@pytest.mark.parametrize("fault", TRIALS)
 def test_the_unchanged_lock_keeps_every_promise(trials: Trials, fault: str) -> None:
     told = {
         (lane.history.facts.lane, judgement.property): judgement

@@ -40,11 +40,13 @@ class Transfer(Workload):
 
 class Opposite(Transfer):
     name: ClassVar[str] = "transfer-opposite"
+    deadlocks: ClassVar[bool] = True
     order: ClassVar[tuple[int, ...]] = (0, 1)
 
 
 class Backoff(Opposite):
     name: ClassVar[str] = "transfer-backoff"
+    deadlocks: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._missed = 0
