@@ -17,5 +17,6 @@ class Set(Workload):
 
     def section(self, hold: Hold) -> None:
         base, elements = hold.read()
-        hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
+        hold.work(hold.pace * hold.rng.uniform(0.3, 0.6))
         hold.write(base=base, elements=elements)
+        hold.work(hold.pace * hold.rng.uniform(0.2, 0.4))
