@@ -47,6 +47,11 @@ class Standing:
     answered: bool
 
     @property
+    def said(self) -> bool:
+        """Whether anything was said at all."""
+        return self.claimed or bool(self.hazards)
+
+    @property
     def silent(self) -> bool:
         """Whether nobody counts on anything."""
         return not self.claimed and self.certain is None

@@ -132,8 +132,7 @@ class Lane:
         if elsewhere and property in self.workload.properties and any(map(_hits_the_store, done)):
             return False
         if property == "crash-release" and any(matches(fault, HANGS) for fault in done):
-            said = self._standing(property, faults)
-            return said.claimed or bool(said.hazards)
+            return self._standing(property, faults).said
         return property not in UNDER or any(matches(fault, UNDER[property]) for fault in done)
 
     def must_show(self, faults: Sequence[str]) -> bool:
@@ -143,7 +142,7 @@ class Lane:
     def answers(self, faults: Sequence[str]) -> dict[str, Standing]:
         """Property → what the lock says about it under these faults, of all that it is asked and says anything of."""
         answers = {name: self._standing(name, faults) for name in self.properties if self.asks(name, faults)}
-        return {name: said for name, said in answers.items() if said.claimed or said.hazards}
+        return {name: told for name, told in answers.items() if told.said}
 
     @property
     def not_applicable(self) -> str | None:

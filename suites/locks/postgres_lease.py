@@ -131,14 +131,7 @@ class LeaseLock(Declarations):
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
         """The rows stay for ever otherwise: a token must not go back while anybody may hold an old one."""
-        session = PostgresSession(endpoints[0], access, {})
-        try:
-            for name in names:
-                session.ask(session.begin(), _SWEEP, name)
-        except errors.UndefinedTable:
-            pass  # nobody ever took one
-        finally:
-            session.close()
+        PostgresSession.sweep(endpoints[0], access, _SWEEP, names)
 
     def _ask(self, statement: str, *params: object) -> Rows:
         """In whichever session there is. A table that is gone knows of nobody."""

@@ -82,11 +82,4 @@ class SemaphoreLock(SessionLock):
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
         """The rows."""
-        session = PostgresSession(endpoints[0], access, {})
-        try:
-            for name in names:
-                session.ask(session.begin(), _SWEEP, name)
-        except errors.UndefinedTable:
-            pass  # nobody ever took one
-        finally:
-            session.close()
+        PostgresSession.sweep(endpoints[0], access, _SWEEP, names)

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from checkers.history import read_recording
-from checkers.wire import F, Outcome
+from checkers.wire import F, Outcome, Reason
 from suites import recorder
 from suites.gates import Gates
 from suites.keeper import Holding, Keeper
@@ -132,6 +134,18 @@ class Bench:
                 return False
             time.sleep(0.002)
         return True
+
+
+def granted(grant: Grant | None) -> Grant:
+    assert grant is not None
+    return grant
+
+
+def refusal(call: Callable[[], object]) -> Reason:
+    """Why it was refused, which it must be."""
+    with pytest.raises(Refused) as caught:
+        call()
+    return caught.value.reason
 
 
 def await_(condition: Callable[[], bool]) -> None:

@@ -22,6 +22,7 @@ from infra.links import Cut
 from infra.star import BOUNCER
 from suites import registry
 from suites.lock import Believes, Grant, Indeterminate, LockClient, LockError, Refused, Shares, Sweeps, opened
+from suites.tests.bench import granted, refusal
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("postgres-locks")]
 
@@ -80,17 +81,6 @@ def bench(request: pytest.FixtureRequest, environment: Environment) -> Iterator[
     bench.heal()
     for client in bench.clients:
         client.close()
-
-
-def granted(grant: Grant | None) -> Grant:
-    assert grant is not None
-    return grant
-
-
-def refusal(call: Callable[[], object]) -> Reason:
-    with pytest.raises(Refused) as caught:
-        call()
-    return caught.value.reason
 
 
 def believes(client: LockClient, grant: Grant) -> bool:

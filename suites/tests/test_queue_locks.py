@@ -30,6 +30,7 @@ from suites.lock import (
     Wakes,
 )
 from suites.locks import etcd_v3lock
+from suites.tests.bench import granted
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("locks")]
 
@@ -125,11 +126,6 @@ def old_bench(request: pytest.FixtureRequest, old_etcd: Environment) -> Iterator
     bench = Bench(old_etcd, request.node.name)
     yield bench
     bench.close()
-
-
-def granted(grant: Grant | None) -> Grant:
-    assert grant is not None
-    return grant
 
 
 def held(call: Callable[[], object]) -> None:

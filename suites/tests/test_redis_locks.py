@@ -21,6 +21,7 @@ from suites.lock import NEVER, Grant, Indeterminate, LockClient, Refused, Shares
 from suites.locks import redis_fair
 from suites.locks.redis_fair import PATIENCE
 from suites.locks.redis_semaphore import PERMITS
+from suites.tests.bench import granted, refusal
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("locks")]
 
@@ -89,17 +90,6 @@ def bench(request: pytest.FixtureRequest, environment: Environment) -> Iterator[
     bench.close()
 
 
-def granted(grant: Grant | None) -> Grant:
-    assert grant is not None
-    return grant
-
-
-def refused(call: Callable[[], object]) -> Reason:
-    with pytest.raises(Refused) as refusal:
-        call()
-    return refusal.value.reason
-
-
 def eventually(call: Callable[[], bool]) -> None:
     deadline = time.monotonic() + SOON
     while not call():
@@ -121,7 +111,7 @@ def test_one_at_a_time_and_renewed_beyond_the_ttl(bench: Bench, lock: str) -> No
     grant = granted(holder.acquire(bench.name, 1))
     until = time.monotonic() + 1.3 * TTL
     while time.monotonic() < until:
-        assert refused(lambda: other.acquire(bench.name, 0)) in (Reason.HELD, Reason.DENIED)
+        assert refusal(lambda: other.acquire(bench.name, 0)) in (Reason.HELD, Reason.DENIED)
         time.sleep(TTL / 5)
         holder.renew(grant)
     assert other.acquire(bench.name, 0.1) is None
@@ -132,7 +122,7 @@ def test_one_at_a_time_and_renewed_beyond_the_ttl(bench: Bench, lock: str) -> No
     if grant.token is not None and next_grant.token is not None:
         assert next_grant.token > grant.token
     for late in (lambda: holder.renew(grant), lambda: holder.release(grant)):
-        assert refused(late) is Reason.NOT_OWNER
+        assert refusal(late) is Reason.NOT_OWNER
     other.release(next_grant)
 
 
@@ -150,7 +140,7 @@ def test_whoever_is_not_renewed_loses_it_by_its_ttl(bench: Bench, lock: str) -> 
     next_grant = granted(other.acquire(bench.name, TTL + MARGIN))
     assert time.monotonic_ns() >= min(grant.sent + int(0.98 * grant.ttl) for grant in grants)
     assert time.monotonic() - began <= TTL + MARGIN
-    assert refused(lambda: dead.renew(grants[0])) is Reason.NOT_OWNER
+    assert refusal(lambda: dead.renew(grants[0])) is Reason.NOT_OWNER
     other.release(next_grant)
 
 
@@ -191,7 +181,7 @@ def test_who_asked_first_is_served_first(bench: Bench) -> None:
             waiting.append(threads.submit(wait_and_pass_on, client))
             await_queue(bench, len(waiting))
         time.sleep(PATIENCE)  # who asks again and again keeps its place
-        assert refused(lambda: holder.acquire(bench.name, 0)) is Reason.HELD
+        assert refusal(lambda: holder.acquire(bench.name, 0)) is Reason.HELD
         holder.release(grant)
         for each in waiting:
             each.result()
@@ -209,7 +199,7 @@ def test_a_waiter_that_died_keeps_nobody_out_for_long(bench: Bench) -> None:
         dead.acquire(bench.name, 1)
     assert queue_length(bench) == 1
     holder.release(grant)
-    assert refused(lambda: other.acquire(bench.name, 0)) is Reason.DENIED
+    assert refusal(lambda: other.acquire(bench.name, 0)) is Reason.DENIED
     other.release(granted(other.acquire(bench.name, PATIENCE + MARGIN)))
     assert queue_length(bench) == 0
 
@@ -259,7 +249,7 @@ def test_no_replica_no_lock(bench: Bench) -> None:
     mine = bench.client("redis-wait")
     mine.release(granted(mine.acquire(bench.name, 1)))
     bench.environment.links.cut(REPLICA, PRIMARY, Cut.DROP)
-    assert refused(lambda: mine.acquire(bench.name, 1)) is Reason.UNAVAILABLE
+    assert refusal(lambda: mine.acquire(bench.name, 1)) is Reason.UNAVAILABLE
     node = bench.environment.cluster("redis").nodes[0]
     assert ask(node.address, "EXISTS", f"fencepost:{{{bench.name}}}") == 0, "it was not given back"
     bench.environment.links.heal_all()
@@ -278,9 +268,9 @@ def test_a_grant_survives_the_failover_to_its_replica(bench: Bench) -> None:
     bench.environment.links.cut(REPLICA, PRIMARY, Cut.DROP)
     pair.promote("test")
     try:
-        assert refused(lambda: other.acquire(bench.name, 0)) is Reason.HELD
+        assert refusal(lambda: other.acquire(bench.name, 0)) is Reason.HELD
         mine.release(grant)
-        assert refused(lambda: other.acquire(bench.name, 0)) is Reason.UNAVAILABLE, "the promoted one has no replica"
+        assert refusal(lambda: other.acquire(bench.name, 0)) is Reason.UNAVAILABLE, "the promoted one has no replica"
     finally:
         bench.environment.links.heal_all()
         pair.let_go("test")
@@ -296,15 +286,15 @@ def test_readers_exclude_no_reader_and_writers_everybody(bench: Bench) -> None:
     writer = bench.client("redis-rw", 3)
     assert all(isinstance(reader, Shares) for reader in readers)
     grants = [granted(shared(reader, bench.name, 0)) for reader in readers]
-    assert refused(lambda: writer.acquire(bench.name, 0)) is Reason.HELD
+    assert refusal(lambda: writer.acquire(bench.name, 0)) is Reason.HELD
     readers[0].renew(grants[0])
     readers[0].release(grants[0])
-    assert refused(lambda: writer.acquire(bench.name, 0)) is Reason.HELD
-    assert refused(lambda: readers[0].release(grants[0])) is Reason.NOT_OWNER
-    assert refused(lambda: shared(readers[0], bench.name, 0)) is Reason.HELD, "a writer waits"
+    assert refusal(lambda: writer.acquire(bench.name, 0)) is Reason.HELD
+    assert refusal(lambda: readers[0].release(grants[0])) is Reason.NOT_OWNER
+    assert refusal(lambda: shared(readers[0], bench.name, 0)) is Reason.HELD, "a writer waits"
     readers[1].release(grants[1])
     alone = granted(writer.acquire(bench.name, 1))
-    assert [refused(partial(shared, reader, bench.name, 0)) for reader in readers] == [Reason.HELD] * 2
+    assert [refusal(partial(shared, reader, bench.name, 0)) for reader in readers] == [Reason.HELD] * 2
     writer.renew(alone)
     writer.release(alone)
     readers[0].release(granted(shared(readers[0], bench.name, 1)))
@@ -315,7 +305,7 @@ def test_a_dead_reader_keeps_no_writer_out_beyond_its_ttl(bench: Bench) -> None:
     grant = granted(shared(reader, bench.name, 0))
     granted(writer.acquire(bench.name, TTL + MARGIN))
     assert time.monotonic_ns() >= grant.expires
-    assert refused(lambda: reader.renew(grant)) is Reason.NOT_OWNER
+    assert refusal(lambda: reader.renew(grant)) is Reason.NOT_OWNER
 
 
 def shared(client: LockClient, name: str, timeout: float) -> Grant | None:
@@ -327,13 +317,13 @@ def test_as_many_as_there_are_permits(bench: Bench) -> None:
     clients = [bench.client("redis-semaphore", 1 + number % 3) for number in range(PERMITS + 1)]
     grants = [granted(client.acquire(bench.name, 0)) for client in clients[:PERMITS]]
     last = clients[-1]
-    assert refused(lambda: last.acquire(bench.name, 0)) is Reason.HELD
+    assert refusal(lambda: last.acquire(bench.name, 0)) is Reason.HELD
     for client, grant in zip(clients, grants, strict=False):
         client.renew(grant)
     clients[0].release(grants[0])
-    assert refused(lambda: clients[0].release(grants[0])) is Reason.NOT_OWNER
+    assert refusal(lambda: clients[0].release(grants[0])) is Reason.NOT_OWNER
     taken = granted(last.acquire(bench.name, 0))
-    assert refused(lambda: clients[0].acquire(bench.name, 0)) is Reason.HELD
+    assert refusal(lambda: clients[0].acquire(bench.name, 0)) is Reason.HELD
     last.release(taken)
     clients[1].release(grants[1])
 
@@ -345,7 +335,7 @@ def test_who_holds_may_acquire_again_and_releases_as_often(bench: Bench) -> None
     assert (inner.owner, inner.token) == (outer.owner, outer.token)
     assert inner.expires > outer.expires
     holder.release(inner)
-    assert refused(lambda: other.acquire(bench.name, 0)) is Reason.HELD
+    assert refusal(lambda: other.acquire(bench.name, 0)) is Reason.HELD
     holder.renew(outer)
     holder.release(outer)
     assert granted(other.acquire(bench.name, 0)).owner != outer.owner
@@ -355,8 +345,8 @@ def test_an_inner_acquire_takes_nothing_that_was_lost(bench: Bench) -> None:
     holder, other = bench.client("redis-reentrant", 1, TTL), bench.client("redis-reentrant", 2)
     outer = granted(holder.acquire(bench.name, 0))
     stolen = granted(other.acquire(bench.name, TTL + MARGIN))
-    assert refused(lambda: holder.acquire(bench.name, 1)) is Reason.NOT_OWNER
-    assert refused(lambda: holder.release(outer)) is Reason.NOT_OWNER
+    assert refusal(lambda: holder.acquire(bench.name, 1)) is Reason.NOT_OWNER
+    assert refusal(lambda: holder.release(outer)) is Reason.NOT_OWNER
     other.release(stolen)
     mine = granted(holder.acquire(bench.name, 0))
     assert mine.owner != outer.owner
@@ -369,7 +359,7 @@ def test_three_nodes_of_five_are_asked_and_one_may_be_away(bench: Bench) -> None
         bench.environment.links.cut("c1", node, Cut.REFUSE)
     mine.release(granted(mine.acquire(bench.name, 1)))
     bench.environment.links.cut("c1", "redis2", Cut.REFUSE)
-    assert refused(lambda: mine.acquire(bench.name, 1)) is Reason.UNAVAILABLE
+    assert refusal(lambda: mine.acquire(bench.name, 1)) is Reason.UNAVAILABLE
     other.release(granted(other.acquire(bench.name, 1)))
 
 
