@@ -1,7 +1,8 @@
 """Pytest's side of `pytest suites/`: the options, a test per (lane, property, fault), and the matrix at the end.
 
 Each test of `suites/` names the property that it asks about with a marker. The trial behind it runs once for all the
-tests that it answers; with ``-n`` the trials of one backend stay on one worker, so that each backend boots once.
+tests that it answers; with ``-n`` the trials of one backend stay on one worker, so that each boots once; only
+the last backend's are shared.
 """
 
 from __future__ import annotations
@@ -129,17 +130,25 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """xdist: the tests of one backend go to one worker, in order. Its own groups do not work with pytest 9."""
+    """xdist: the tests of one backend go to one worker, in order. Its own groups do not work with pytest 9.
+
+    Those of the last backend go to whoever has nothing left to do, fault by fault; but what is not ours is one cluster.
+    """
     if _asked not in config.stash:
         return None
     from xdist.scheduler import LoadScopeScheduling
 
-    backends = {lane.lock_name: lane.backend for lane in config.stash[_asked].lanes}
+    asked = config.stash[_asked]
+    shared = [backend for backend in asked.backends[-1:] if backend not in asked.targets]
+    scopes = {
+        f"{lane.name}-{fault}]": f"{lane.backend} under {fault}" if lane.backend in shared else lane.backend
+        for lane in asked.lanes
+        for fault in asked.faults
+    }
 
     class ByBackend(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            lane = nodeid.partition("[")[2]
-            return str(backends.get(lane.rsplit("/", 2)[0], ""))
+            return scopes.get(nodeid.partition("[")[2], "")
 
     return ByBackend(config, log)
 

@@ -111,10 +111,8 @@ class Lane:
             "honest-renewal": self._said("honest-renewal") and lock.renewed,
             **dict.fromkeys(lock.bounds, lock.excludes),
         }
-        if self.workload.deadlocks:
-            possible["recovery"] = False
         names = (*(name for name, can in possible.items() if can), *self.workload.properties)
-        return tuple(name for name in names if name in PROPERTIES)
+        return tuple(name for name in names if name in PROPERTIES and name not in self.workload.unasked)
 
     def asks(self, property: str, faults: Sequence[str]) -> bool:
         """Whether the property can be stressed under these faults.

@@ -64,8 +64,8 @@ DEFAULT: Final = (
 )
 """Those that say most about a lock, at least one of each kind, in the order of the register."""
 
-STALE: Final = ("none", "delayed-write", "freeze-holder", "late-write")
-"""Faults that have stale holders write, and none, for comparison."""
+STALE: Final = ("freeze-holder", "late-write")
+"""Faults that have stale holders write."""
 
 PROFILES: Final = {
     profile.name: profile

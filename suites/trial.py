@@ -282,8 +282,13 @@ def _cycle(plan: Plan, runner: Runner, crew: Crew, server: ForkServer, lanes: Se
         server.await_condition(lambda: False, CALM)
     healed = time.monotonic_ns()
     crew.fill_up()
-    bound = max(lane.lane.lock.bounds.get("recovery", 0.0) for lane in lanes)
-    server.await_condition(lambda: all(lane.granted_since(healed) for lane in lanes), bound + BEYOND_BOUND)
+    patience = {lane.lane: lane.lane.lock.bounds.get("recovery", 0.0) + BEYOND_BOUND for lane in lanes}
+
+    def judged(lane: Running) -> bool:
+        unasked = "recovery" in lane.lane.workload.unasked
+        return unasked or lane.granted_since(healed) or time.monotonic_ns() - healed > patience[lane.lane] * 1e9
+
+    server.await_condition(lambda: all(judged(lane) for lane in lanes), max(patience.values()))
 
 
 def _facts(trial: Trial, running: Running, environment: Environment) -> Facts:

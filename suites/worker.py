@@ -31,9 +31,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _AGAIN: Final = 0.1
-"""Seconds between attempts to connect, or to get a lock from a service that is not there."""
+"""Seconds between attempts to connect, or to get a lock from a service that is not there or did not answer."""
 _WAIT: Final = 0.02
 """Seconds between looks at the control page before the start."""
+_APART: Final = 0.04
+"""Seconds between the first requests of a lane's workers: longer than a request takes, and shorter than a section, so
+that who is first in the queue, who is next and who reads beside whom is certain at least once."""
 LATE_SHARE: Final = 0.2
 """Share of the rounds that end with a deliberate late write, where the workload allows it; one of the first
 of each worker does."""
@@ -71,6 +74,7 @@ class Worker:
         while page[wire.RUN] == Run.WAIT:
             time.sleep(_WAIT)
         page[wire.STATE] = State.RUNNING
+        time.sleep(_APART * self.spec.number)
         while page[wire.RUN] == Run.GO:
             self._round()
             self.recorder.round_over()
@@ -99,6 +103,7 @@ class Worker:
         except Indeterminate as unknown:
             self.recorder.info(row, str(unknown))
             self.process.crashed()
+            time.sleep(_AGAIN)
             return None
         finally:
             self._note_session()

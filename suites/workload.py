@@ -70,7 +70,7 @@ class Workload(ABC):
     readers     the share of the workers that ask, in turns, for the lock beside other readers, where it can do that.
     nests       whether the section acquires again what it holds, where the lock allows it.
     order       the indices of the keys with which workers begin, dealt out to them in turn; empty: any, at random.
-    deadlocks   whether workers may wait for each other: then a heal frees nobody, whatever the lock is.
+    unasked     properties of the lock that such a section leaves no way to exercise.
     keys        how many locks the lane has, and with them cells of the store.
     workers     how many processes compete for them.
     """
@@ -81,7 +81,7 @@ class Workload(ABC):
     readers: ClassVar[float] = 0.0
     nests: ClassVar[bool] = False
     order: ClassVar[tuple[int, ...]] = ()
-    deadlocks: ClassVar[bool] = False
+    unasked: ClassVar[tuple[str, ...]] = ()
     keys: ClassVar[int] = 1
     workers: ClassVar[int] = 3
 

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from infra.faults.target import Target
     from infra.nodes import Node
 
-BEHIND: Final = (300, 800)
-"""ms for which the replica is not told anything before it is promoted, least and most."""
+BEHIND: Final = (300, 500)
+"""ms for which the replica is not told anything before it is promoted, least and most: shorter than the shortest TTL,
+so that what was granted before is still in force, also of a lock that grants nothing meanwhile."""
 
 PROMOTED_FOR: Final = 2.0
 """Seconds; longer than the shortest TTL."""

@@ -93,8 +93,8 @@ class LateWrite:
             finally:
                 ambush.thaw_all()
 
-        # Two waits for somebody at the gate, and the lease in between with what servers add to it.
-        return hits_of(lie_in_wait(target, course, 2 * catch_within(ttl) + 1.5 * ttl))
+        # A wait for somebody at the gate, and the lease with what servers add to it, before another comes there.
+        return hits_of(lie_in_wait(target, course, catch_within(ttl) + 1.5 * ttl))
 
     def heal(self, target: Target) -> None:
         """See `Injury`."""

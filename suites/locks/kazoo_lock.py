@@ -42,7 +42,8 @@ class KazooLock(InSession):
 
     name: ClassVar[str] = "kazoo-lock"
     lease: ClassVar[str] = "session"  # what it calls released proves nothing about the session
-    bounds: ClassVar[Mapping[str, float]] = without(_UNBOUNDED, ZooKeeperLock.bounds)
+    # What it leaves behind stays for ever: that is seen as soon as a session could have ended and another begun.
+    bounds: ClassVar[Mapping[str, float]] = {**without(_UNBOUNDED, ZooKeeperLock.bounds), "recovery": 5.0}
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced",)
     claims: ClassVar[tuple[Claim, ...]] = (
         *besides((*_OTHERS, *_INSIDE), ZooKeeperLock.claims),
@@ -51,7 +52,7 @@ class KazooLock(InSession):
     )
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *besides(_OTHERS, ZooKeeperLock.hazards),
-        *(Hazard(name, _LATE, "outlived-ttl", certain=False) for name in _INSIDE),
+        *(Hazard(name, (NO_FAULT,), "outlived-ttl", certain=False) for name in _INSIDE),
         Hazard("owner-release", ("*",), "released-by-another", certain=False),
         Hazard("recovery", _LATE, "left-behind", certain=False),
     )

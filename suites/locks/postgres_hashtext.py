@@ -13,11 +13,14 @@ try says "held" of what nobody holds; and who takes two locks that are one has t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard
 from suites.locks.postgres_advisory import AdvisoryLock
 from suites.locks.postgres_promises import BOUNDS, CLAIMS, WITHOUT_LISTS
+from suites.locks.promises import besides, without
+
+_UNASKED: Final = ("crash-release",)
 
 
 class HashtextLock(AdvisoryLock):
@@ -26,12 +29,12 @@ class HashtextLock(AdvisoryLock):
     name: ClassVar[str] = "postgres-hashtext"
     pace: ClassVar[float] = 0.5
     lanes: ClassVar[tuple[str, ...]] = ("apart/unfenced",)
-    bounds: ClassVar[Mapping[str, float]] = {**BOUNDS, "independence": 0.15}
-    claims: ClassVar[tuple[Claim, ...]] = CLAIMS
+    bounds: ClassVar[Mapping[str, float]] = {**without(_UNASKED, BOUNDS), "independence": 0.15}
+    claims: ClassVar[tuple[Claim, ...]] = besides(_UNASKED, CLAIMS)
     hazards: ClassVar[tuple[Hazard, ...]] = (
-        *WITHOUT_LISTS,
+        *besides(_UNASKED, WITHOUT_LISTS),
         Hazard("independence", (NO_FAULT,), "hash-collision"),
-        *(Hazard(name, (NO_FAULT,), "hash-collision", certain=False) for name in ("recovery", "crash-release")),
+        Hazard("recovery", (NO_FAULT,), "hash-collision", certain=False),
     )
 
     NUMBER: ClassVar[str] = "hashtext($1)"

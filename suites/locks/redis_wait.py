@@ -32,8 +32,9 @@ CONFIRM: Final = 0.15
 _UNASKED: Final = ("fenced-store", "no-lost-update")
 
 _BY_LOSS: Final = (
-    # The counter goes back only where the primary lost its data: the replica has every token that was given out.
-    Hazard("token-order", ("wipe-server",), "state-lost", nodes=NODE),
+    # The counter goes back only where the primary lost its data: the replica has every token that was given out. Tries
+    # that nobody confirmed have counted it up again when the first is granted.
+    Hazard("token-order", ("wipe-server",), "state-lost", certain=False, nodes=NODE),
     *(
         Hazard(name, LOSSES, "state-lost", certain=False, nodes=NODE)
         for name in ("server-exclusion", "holder-exclusion", "honest-belief", "honest-renewal")
@@ -77,6 +78,7 @@ class RedisWait(ScriptedLock):
 
     name: ClassVar[str] = "redis-wait"
     tokens: ClassVar[bool] = True
+    min_ttl: ClassVar[float] = 1.0  # so that who holds when the replica falls behind still holds when it is promoted
     bounds: ClassVar[Mapping[str, float]] = {
         "recovery": 5.0,  # the replica has to come back as well
         "crash-release": 0.5,

@@ -14,6 +14,7 @@ class Apart(Workload):
     order: ClassVar[tuple[int, ...]] = (0, 1)
     keys: ClassVar[int] = 2
     workers: ClassVar[int] = 3
+    unasked: ClassVar[tuple[str, ...]] = ("crash-release",)  # nobody waits for what the one held
 
     def section(self, hold: Hold) -> None:
         hold.check()

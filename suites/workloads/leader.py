@@ -6,16 +6,18 @@ from typing import ClassVar, Final
 
 from suites.workload import Hold, Workload
 
-TERM: Final = 1.5
-"""TTLs."""
+TERM: Final = (1.1, 1.9)
+"""TTLs, least and most."""
 STEPS: Final = 9
 
 
 class Leader(Workload):
     name: ClassVar[str] = "leader"
+    keys: ClassVar[int] = 2  # two offices: at most moments somebody is in one
 
     def section(self, hold: Hold) -> None:
+        term = hold.ttl * hold.rng.uniform(*TERM)
         for _ in range(STEPS):
             hold.read()
-            hold.work(TERM * hold.ttl / STEPS)
+            hold.work(term / STEPS)
             hold.write()

@@ -40,13 +40,14 @@ class Transfer(Workload):
 
 class Opposite(Transfer):
     name: ClassVar[str] = "transfer-opposite"
-    deadlocks: ClassVar[bool] = True
+    # Who deadlocks moves nothing, and a heal frees nobody.
+    unasked: ClassVar[tuple[str, ...]] = ("no-lost-update", "recovery")
     order: ClassVar[tuple[int, ...]] = (0, 1)
 
 
 class Backoff(Opposite):
     name: ClassVar[str] = "transfer-backoff"
-    deadlocks: ClassVar[bool] = False
+    unasked: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
         self._missed = 0
