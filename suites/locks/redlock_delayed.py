@@ -39,8 +39,8 @@ class RedlockDelayedRestart(Redlock):
     )
 
     ACQUIRE: ClassVar[str] = """
-local up = tonumber(string.match(redis.call('INFO', 'server'), 'uptime_in_seconds:(%d+)'))
--- Two moments in whole seconds may be a second closer to each other than they say.
+local up = tonumber(string.match(redis.call('INFO', 'server'), 'uptime_in_seconds:(-?%d+)'))
+-- Two moments in whole seconds may be a second closer to each other than they say; a clock set back makes it negative.
 if (up - 1) * 1000 < ARGV[2] * 1.1 then return 0 end
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
 return 0"""
