@@ -27,7 +27,7 @@ REQUEST: Final = 0.3
 """Seconds; bounds a connect and an answer. A call returns within its timeout plus twice this."""
 SWEEP: Final = 2.0
 """Seconds, likewise, when nobody waits."""
-POLL: Final = (0.030, 0.100)
+POLL: Final = (0.05, 0.15)
 """Seconds between two looks at a lock that is held, at random."""
 
 _ACQUIRE: Final = """

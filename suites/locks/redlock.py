@@ -28,8 +28,8 @@ from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, Reply, v
 REQUEST: Final = 0.2
 """Seconds; bounds the answers of all nodes together. A call returns within its timeout plus twice this, and as much
 again for each node to which a connection has to be made anew and is not refused."""
-POLL: Final = (0.030, 0.100)
-"""Seconds before the next attempt, at random, so that contenders fall out of step."""
+POLL: Final = (0.1, 0.3)
+"""Seconds before the next attempt, at random, so that contenders fall out of step; what its libraries wait."""
 
 _ACQUIRE: Final = """
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
