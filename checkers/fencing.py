@@ -11,13 +11,13 @@ from functools import partial
 from typing import Final
 
 from checkers.accesses import Access, accesses, next_granted
+from checkers.engines.fence_all import fence_all
+from checkers.engines.fence_writes import Repeated, fence_writes
+from checkers.engines.search import search
 from checkers.exercise import MIN_STALE, counters, fault_missed, short_of, write_missed
-from checkers.fence_all import fence_all
-from checkers.fence_writes import Repeated, fence_writes
 from checkers.finding import Finding, OutOfBudget
-from checkers.models import CompareOwner, FencedStore, Model
+from checkers.models.stores import CompareOwner, FencedStore, Model
 from checkers.narrate import Narrator
-from checkers.search import search
 from checkers.verdict import Proof, Verdict
 from checkers.view import View
 

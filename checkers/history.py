@@ -21,7 +21,7 @@ import pyarrow as pa
 from checkers import wire
 from checkers.claims import Claim, Hazard
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 _METADATA_KEY: Final = b"fencepost"
 _DIGEST_KEY: Final = b"fencepost-digest"
 
@@ -107,12 +107,23 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """columns: name of `wire.FIELDS` → array, all of one length, sorted by invocation. errors[0] is empty."""
+    """columns: name of `wire.FIELDS` → array, all of one length, sorted by invocation. errors[0] is empty.
+
+    values  what the columns `value` and `base` mean, for histories from elsewhere: they hold indexes into it, `NONE` for
+            none at all (a nil is a value). Empty: they mean themselves.
+    lines   of histories from elsewhere: the line of the invocation and of the completion of each row (0 for none),
+            shape (rows, 2).
+    clock   of histories whose `inv` and `ret` are places in the order of events: the times that the file gave, for
+            display, shape (rows, 2), ns.
+    """
 
     facts: Facts
     columns: Columns
     faults: tuple[FaultInterval, ...] = ()
     errors: tuple[str, ...] = ("",)
+    values: tuple[Any, ...] = ()
+    lines: npt.NDArray[np.int64] | None = None
+    clock: npt.NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.columns["inv"])

@@ -15,7 +15,7 @@ import struct
 from enum import IntEnum
 
 MAGIC = b"FENCEREC"
-VERSION = 1
+VERSION = 2
 
 HEADER = 4096
 """Bytes before the first row: magic, version, row size, then the controls below."""
@@ -63,7 +63,7 @@ and what follows, of the renewal thread a request and its answer."""
 
 WORD = struct.Struct("<q")
 
-ROW = struct.Struct("<qqqqqqqqqiiHBBBB2x")
+ROW = struct.Struct("<qqqqqqqqqiiIBBBB")
 """inv, ret, sent, ttl, token, owner, value, base, session, process, error, key, f, outcome, reason, flags."""
 
 # Offsets in a row that a completion writes to.
@@ -74,9 +74,9 @@ VALUE = 48
 BASE = 56
 SESSION = 64
 ERROR = 76
-OUTCOME = 83
+OUTCOME = 85
 """The completion writes this byte last."""
-REASON = 84
+REASON = 86
 
 FIELDS = (
     ("inv", "<i8"),
@@ -90,7 +90,7 @@ FIELDS = (
     ("session", "<i8"),
     ("process", "<i4"),
     ("error", "<i4"),
-    ("key", "<u2"),
+    ("key", "<u4"),
     ("f", "u1"),
     ("outcome", "u1"),
     ("reason", "u1"),
@@ -142,6 +142,17 @@ class F(IntEnum):
     STALL = 13
     """From its invocation to its completion the worker's sentinel thread, which sleeps for short times only, did not
     run: the machine stalled the process."""
+    CAS = 14
+    """Compare and set: ``base`` is what was expected, ``value`` what was to be stored. These and what follows are never
+    recorded by the suite: they come with histories from elsewhere."""
+    APPEND = 15
+    """``value`` was appended to what stands under the key."""
+    ADD = 16
+    """``value`` was added: to a set as an element, to a counter as a number."""
+    TRANSACT = 17
+    """``value`` is a sequence of reads and writes, done at once: ``(("r", key, value), ("w", key, value), ...)``."""
+    GENERATE = 18
+    """``value`` is the identity that was handed out."""
 
 
 class Outcome(IntEnum):

@@ -14,14 +14,14 @@ from functools import partial
 from itertools import combinations
 from random import Random
 
-from checkers import fence_all
 from checkers.accesses import accesses
 from checkers.check import PROPERTIES, check
-from checkers.fence_writes import Repeated
+from checkers.engines import fence_all
+from checkers.engines.fence_writes import Repeated
+from checkers.engines.search import search
 from checkers.leases import Grant, Window
-from checkers.models import FencedStore
+from checkers.models.stores import FencedStore
 from checkers.schedule import in_any_order
-from checkers.search import search
 from checkers.tests import brute, experience, generate, shapes
 from checkers.tests.brute import FOREVER
 from checkers.tests.build import FAIL, INFO, OK, Book

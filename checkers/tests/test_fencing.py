@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from checkers import fencing, search
+from checkers import fencing
 from checkers.check import check
+from checkers.engines import search
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.verdict import Verdict
 from checkers.wire import LATE, Reason

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from checkers.accesses import Access
-from checkers.fence_writes import (
+from checkers.engines.fence_writes import (
     Writes,
     impossible_reads,
     late_comers,
@@ -24,9 +24,9 @@ from checkers.fence_writes import (
     within,
     writes_of,
 )
+from checkers.engines.zones import Cluster
 from checkers.finding import Finding
 from checkers.wire import NONE
-from checkers.zones import Cluster
 
 
 def fence_all(accesses: Sequence[Access], *, strict: bool = False) -> list[Finding]:

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from checkers.accesses import Access
+from checkers.engines.zones import Cluster, conflicts
 from checkers.finding import Finding
 from checkers.leases import INFINITY
 from checkers.wire import NONE
-from checkers.zones import Cluster, conflicts
 
 INITIAL: Final = NONE - 1
 """The token of the initial value's group: below every other."""

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from checkers.accesses import Access
 from checkers.finding import OutOfBudget
-from checkers.models import Illegal, Model, State
+from checkers.models.stores import Illegal, Model, State
 
 STEPS: Final = 2_000_000
 SECONDS: Final = 5.0
