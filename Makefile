@@ -3,7 +3,7 @@
 # Every target does its own set-up and is quick when there is nothing to do.
 #   YES=1         install and start what is missing without asking
 #   PYTHON=...    the interpreter to make .venv with (3.11, 3.12 or 3.13)
-#   ARGS="..."    more for pytest
+#   ARGS="..."    more for pytest, or for what the target runs
 
 PY := .venv/bin/python
 TESTS := $(sort $(wildcard */tests))
@@ -11,7 +11,7 @@ TESTS := $(sort $(wildcard */tests))
 PARALLEL := -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help certify smoke soak literature test lint format lock venv ready down clean
+.PHONY: help certify smoke soak literature test fuzz bench lint format lock venv ready down clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,12 @@ literature: ready  ## measure again what the literature says, and the curves, an
 
 test: ready lint  ## the project's own tests, lint and types
 	@$(PY) -m pytest $(TESTS) $(PARALLEL) --dist loadfile $(ARGS)
+
+fuzz: venv  ## checkers against exhaustive search on random tiny histories (ARGS="--count 1000000")
+	@$(PY) -m checkers.tests.fuzz $(ARGS)
+
+bench: venv  ## how fast the checkers are, beside Porcupine on the same histories (ARGS=--quick)
+	@$(PY) -m checkers.bench $(ARGS)
 
 lint: venv  ## ruff and mypy
 	@$(PY) -m ruff check .

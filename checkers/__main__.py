@@ -1,4 +1,7 @@
-"""Judge histories again, without Docker and without the suite: ``python -m checkers FILE...``.
+"""Judge histories, without Docker and without the suite: ``python -m checkers FILE... [--model NAME]``.
+
+A history from elsewhere is judged under a model: one of ours, or a class of the user's. A recording of the suite may
+be, too; without ``--model`` it is judged again under the properties that it was made for. Formats are found by content.
 
 Exit status: 0 valid, 1 invalid, 2 usage or bad input, 3 unknown; over several files 1 beats 2 beats 3 beats 0.
 """
@@ -6,123 +9,182 @@ Exit status: 0 valid, 1 invalid, 2 usage or bad input, 3 unknown; over several f
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+import time
+from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from checkers.check import PROPERTIES, check
-from checkers.history import BadHistory, History, load
-from checkers.judgement import judge
-from checkers.verdict import Verdict
+from checkers.history import BadHistory
+from checkers.models.registry import MODELS
+from checkers.told import Told
 
 VALID: Final = 0
 INVALID: Final = 1
 BAD_INPUT: Final = 2
 UNKNOWN: Final = 3
 _WEIGHTS: Final = (INVALID, BAD_INPUT, UNKNOWN, VALID)
+_STATUSES: Final[Mapping[bool | None, int]] = {True: VALID, False: INVALID, None: UNKNOWN}
+
+RECORDINGS: Final = ".arrow"
+STORES: Final = tuple(f"fence-{what}{strict}" for what in ("writes", "reads-and-writes") for strict in ("", "-strict"))
+SUFFIXES: Final = (RECORDINGS, ".jsonl", ".edn", ".txt", ".log")
+"""Of a folder these files are judged; without ``--model`` only recordings."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit status; a wrong option ends the process with 2."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    _validate(parser, options)
     statuses = [VALID]
-    answers: list[dict[str, Any]] = []
     for path in options.paths:
-        files = sorted(path.rglob("*.arrow")) if path.is_dir() else [path]
-        if not files:
-            statuses.append(_complain(f"{path}: no history (.arrow) in this folder"))
-        statuses += [_judge_one(file, options, answers) for file in files]
-    if options.json:
-        print(json.dumps(answers, indent=2))
+        statuses += [_judge(file, options) for file in _files(path, options)] or [_nothing(path, options)]
     return min(statuses, key=_WEIGHTS.index)
+
+
+def _files(path: Path, options: argparse.Namespace) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    suffixes = SUFFIXES if options.model else (RECORDINGS,)
+    return sorted(file for file in path.rglob("*") if file.suffix in suffixes)
+
+
+def _nothing(folder: Path, options: argparse.Namespace) -> int:
+    suffixes = ", ".join(SUFFIXES if options.model else (RECORDINGS,))
+    return _complain(folder, options, f"{folder}: no history ({suffixes}) in this folder")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m checkers",
-        description="Judge recorded histories again.",
-        epilog="exit status: 0 valid, 1 invalid, 2 usage or bad input, 3 unknown; 1 beats 2 beats 3 beats 0",
+        description="Judge histories of locks and data: under a model, or recordings under their properties.",
+        epilog=f"models: {', '.join(MODELS)}, or a class of your own: package.module:Class. "
+        "Exit status: 0 valid, 1 invalid, 2 usage or bad input, 3 unknown; 1 beats 2 beats 3 beats 0.",
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "paths", nargs="+", type=Path, metavar="FILE", help="a history (.arrow), or a folder with histories"
-    )
-    parser.add_argument(
-        "--property",
-        dest="properties",
-        action="append",
-        choices=tuple(PROPERTIES),
-        metavar="NAME",
-        help=f"judge only this, repeatable: {', '.join(PROPERTIES)}",
-    )
-    parser.add_argument("--explain", action="store_true", help="tell the story of every violation")
-    parser.add_argument("--json", action="store_true", help="print everything as one JSON document")
+    add = parser.add_argument
+    add("paths", nargs="+", type=Path, metavar="FILE", help="a history in any format, or a folder with histories")
+    add("--model", metavar="NAME", help="what the history must obey (see below)")
+    add("--initial", metavar="VALUE", help="the value before everything, as JSON or EDN (default: nil, nothing, 0)")
+    add("--json", action="store_true", help="print one JSON object a line and file")
+    add("--budget", type=_positive, metavar="S", help="seconds after which a file is given up as unknown")
+    add("--permits", type=_count, metavar="N", help="how many may hold a semaphore at once (default: 1)")
+    add("--ttl", type=_positive, metavar="S", help="seconds that a lease lasts, where its grants do not say it")
+    add("--drift", type=_fraction, metavar="R", help="how much too fast the server's clock may run, such as 0.01")
+    add("--failed-cas", choices=("observes", "ignored"), help="whether a failed compare-and-set saw another value")
+    add("--nil-read", choices=("value", "unknown"), help="whether a read of nil saw nil, or nobody knows what")
+    add("--store", choices=STORES, metavar="RULE", help=f"of a fenced store: {', '.join(STORES)} (default: the first)")
+    add("--strict-try", action="store_true", help="a failed try-acquire proves that somebody held")
+    add("--explain", action="store_true", help="every violation, the operations of a witness, and what else there is")
+    add("--property", dest="properties", action="append", metavar="NAME", help="of a recording only this; repeatable")
     return parser
 
 
-def _judge_one(file: Path, options: argparse.Namespace, answers: list[dict[str, Any]]) -> int:
+def _positive(text: str) -> float:
+    value = float(text)
+    if not (isfinite(value) and value > 0):
+        raise ValueError(text)
+    return value
+
+
+def _fraction(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < 1:
+        raise ValueError(text)
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError(text)
+    return value
+
+
+def _validate(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Ends the process where the options make no sense."""
+    if options.properties:
+        from checkers.check import PROPERTIES
+
+        for name in options.properties:
+            if name not in PROPERTIES:
+                parser.error(f"argument --property: {name} is none of {', '.join(PROPERTIES)}")
+        if options.model:
+            parser.error("argument --property: a model is asked for already")
+    if options.model:
+        from checkers.modelled import problem
+
+        wrong = problem(options.model)
+        if wrong is not None:
+            parser.error(f"argument --model: {wrong}")
+
+
+def _judge(file: Path, options: argparse.Namespace) -> int:
+    """One file, whatever it is; its exit status."""
+    begun = time.monotonic()
     try:
-        history = load(file)
-        unknown = [name for name in history.facts.properties if name not in PROPERTIES]
-        if unknown and not options.properties:
-            raise BadHistory(f"{file}: names a property that this version does not know: {', '.join(unknown)}")
-    except (BadHistory, OSError) as error:
-        return _complain(str(error) if isinstance(error, BadHistory) else f"{file}: {error.strerror or error}")
-    verdicts = check(history, options.properties)
+        told = _told(file, options)
+    except BadHistory as error:
+        return _complain(file, options, str(error))
+    except OSError as error:
+        return _complain(file, options, f"{file}: {error.strerror or error}")
+    except MemoryError:
+        return _complain(file, options, f"{file}: more than this machine's memory holds")
     if options.json:
-        answers.append(_as_json(file, history, verdicts))
+        _print_json(file, told, time.monotonic() - begun)
     else:
-        _print(file, history, verdicts, explain=options.explain)
-    if any(verdict.valid is False for verdict in verdicts):
-        return INVALID
-    return UNKNOWN if any(verdict.valid is None for verdict in verdicts) else VALID
+        print(*told.lines, sep="\n")
+    return _STATUSES[told.valid]
 
 
-def _print(file: Path, history: History, verdicts: Sequence[Verdict], *, explain: bool) -> None:
-    facts = history.facts
-    print(f"{file}: {facts.lane} under {', '.join(facts.fault_names) or 'no fault'}, {len(history)} operations")
-    for verdict in verdicts:
-        judgement = judge(verdict, history)
-        print(f"  {verdict.property:<18} {_in_short(verdict):<28} {judgement.word}: {judgement.because}")
-        stories = verdict.violations if explain else verdict.violations[:1]
-        for violation in stories:
-            print(*(f"      {sentence}" for sentence in violation.story), sep="\n")
-        if len(stories) < len(verdict.violations):
-            print(f"      and {len(verdict.violations) - len(stories)} more (--explain)")
+def _told(file: Path, options: argparse.Namespace) -> Told:
+    """Raises BadHistory, OSError or MemoryError."""
+    from checkers.formats.formats import Family, load_with_defaults
+
+    loaded = load_with_defaults(file)
+    if options.model:
+        from checkers import modelled
+
+        return modelled.judged(file, loaded, options)
+    if loaded.family == Family.RECORDED and loaded.history.facts.trial:
+        from checkers import properties
+
+        return properties.judged(file, loaded.history, options.properties, explain=options.explain)
+    raise BadHistory(f"{file}: --model is missing, one of {', '.join(MODELS)}, or package.module:Class")
 
 
-def _in_short(verdict: Verdict) -> str:
-    if verdict.violations:
-        return f"invalid ({len(verdict.violations)})"
-    if verdict.valid is None:
-        return "unknown"
-    return "valid" if verdict.unexercised is None else "valid, unexercised"
-
-
-def _as_json(file: Path, history: History, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    told = []
-    for verdict in verdicts:
-        judgement = judge(verdict, history)
-        told.append({**asdict(verdict), "word": judgement.word, "because": judgement.because})
-    return {
-        "file": str(file),
-        "lane": history.facts.lane,
-        "faults": history.facts.fault_names,
-        "operations": len(history),
-        "verdicts": told,
-    }
-
-
-def _complain(line: str) -> int:
+def _complain(file: Path, options: argparse.Namespace, line: str) -> int:
+    line = " ".join(line.splitlines())  # a file's name may have several
     print(line, file=sys.stderr)
+    if options.json:
+        _print_json(file, Told(None, options.model or "", -1, (), reason=line), None)
     return BAD_INPUT
 
 
+def _print_json(file: Path, told: Told, seconds: float | None) -> None:
+    """seconds: None where nothing could be judged."""
+    judged = seconds is not None
+    answer = {
+        "file": str(file),
+        "valid": "unknown" if told.valid is None and judged else told.valid,
+        "model": told.model or None,
+        "operations": told.operations if judged else None,
+        "seconds": None if seconds is None else round(seconds, 6),
+        "witness": told.witness,
+        "reason": told.reason or None,
+        **told.more,
+    }
+    print(json.dumps(answer, default=str))
+
+
 if __name__ == "__main__":
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names and values may be of characters that it does not have
     try:
         status = main()
         sys.stdout.flush()

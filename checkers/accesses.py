@@ -1,75 +1,28 @@
-"""The accesses of a history to the fenced store, key by key, in the form that the engines judge."""
+"""The accesses of a history to the protected resource, key by key, and who had been given the lock by then."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import Final, NamedTuple
+import numpy as np
 
 from checkers.leases import INFINITY
+from checkers.models.stores import REFUSALS
+from checkers.operations import ByKey, Operations
 from checkers.tokens import disordered
 from checkers.view import View
-from checkers.wire import FINAL, F, Outcome, Reason
-
-REFUSALS: Final = (Reason.STALE_TOKEN, Reason.NOT_OWNER)
-"""Only these say that the fence turned the access away; any other failure never reached the store."""
+from checkers.wire import F, Outcome
 
 
-class Access(NamedTuple):
-    """One read or write of one key.
-
-    outcome  OK, FAIL (the fence refused it) or INFO; ``ret`` is `INFINITY` for INFO.
-    value    what was written, or what an accepted read returned.
-    final    a read past the fence, after everything else.
-    """
-
-    row: int
-    write: bool
-    outcome: int
-    token: int
-    owner: int
-    value: int
-    inv: int
-    ret: int
-    final: bool = False
-
-    @property
-    def ok(self) -> bool:
-        """It was accepted."""
-        return self.outcome == Outcome.OK
-
-    @property
-    def refused(self) -> bool:
-        """The fence turned it away."""
-        return self.outcome == Outcome.FAIL
-
-    @property
-    def unknown(self) -> bool:
-        """Accepted, refused or never there: nobody knows."""
-        return self.outcome == Outcome.INFO
-
-
-def accesses(view: View) -> dict[int, list[Access]]:
-    """Accesses by key, in order of invocation; those that certainly never reached the store are left out."""
-    result: defaultdict[int, list[Access]] = defaultdict(list)
-    inv, ret, f, outcome = view.column("inv"), view.column("ret"), view.column("f"), view.column("outcome")
-    token, owner, value, key = view.column("token"), view.column("owner"), view.column("value"), view.column("key")
-    reason, flags = view.column("reason"), view.column("flags")
-    for row in view.rows(F.READ, F.WRITE):
-        if outcome[row] != Outcome.FAIL or reason[row] in REFUSALS:
-            result[key[row]].append(
-                Access(
-                    row,
-                    f[row] == F.WRITE,
-                    outcome[row],
-                    token[row],
-                    owner[row],
-                    value[row],
-                    inv[row],
-                    ret[row],
-                    bool(flags[row] & FINAL),
-                )
-            )
-    return dict(sorted(result.items()))
+def accesses(view: View) -> dict[int, Operations]:
+    """Reads and writes by key, in order of invocation, without those that certainly never reached the store."""
+    by_key = ByKey(view.history, (F.READ, F.WRITE))
+    reached = (view.array("outcome") != Outcome.FAIL) | np.isin(view.array("reason"), REFUSALS)
+    return {
+        key: found
+        for key in by_key.keys
+        for every in [by_key[key]]
+        for found in [Operations(every.source, every.rows[reached[every.rows]])]
+        if len(found)
+    }
 
 
 def next_granted(view: View, *, by_time: bool = False) -> dict[int, tuple[int, int]]:

@@ -12,6 +12,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
+from checkers.engines.lease_sessions import fewest, posed, solve_sessions
 from checkers.exercise import counters, lock_unexercised, worker_of
 from checkers.finding import Finding, OutOfBudget
 from checkers.leases import Grant, Window, exclude
@@ -41,8 +42,9 @@ def server_exclusion(view: View) -> Verdict:
     """Whether the service never granted a key while an earlier grant of it was in force (mode *told*).
 
     Exact per key. With fencing tokens on all grants of a key, and in order, theirs is the order of grants; otherwise
-    the order is searched for, and the verdict is unknown where that exceeds its budget. Sessions with several keys
-    are judged key by key. Readers exclude no readers (`checkers.schedule` says how exact that is).
+    the order is searched for, and the verdict is unknown where that exceeds its budget. What fits key by key is asked
+    once more over all keys that share sessions: a session ends all its holds at one instant. Readers exclude no readers
+    (`checkers.schedule` says how exact that is).
     """
     findings: list[Finding] = []
     undecided: list[str] = []
@@ -54,6 +56,8 @@ def server_exclusion(view: View) -> Verdict:
                 findings.append(_finding(conflict))  # what was found before a budget ran out stays found
         except OutOfBudget as spent:
             undecided.append(f"{view.facts.keys[key]}: {spent}")
+    if not findings and not undecided:
+        findings, undecided = _across_keys(view)
     counted = counters(view)
     reason = "; ".join(undecided) or None
     return _verdict(view, SERVER, findings, counted, lock_unexercised(view, counted), reason)
@@ -118,6 +122,21 @@ def _conflicts(view: View, windows: Sequence[Window]) -> Iterator[tuple[Window, 
     if tokens_of(grants) and not disordered(grants):
         return in_order(sorted(windows, key=lambda window: window.grant.token))
     return in_any_order(windows)
+
+
+def _across_keys(view: View) -> tuple[list[Finding], list[str]]:
+    """What has no room among the keys that share sessions, and why that is not known."""
+    several = {(grant.session, grant.key) for grant in view.grants if grant.session}
+    if view.facts.lease not in ("touch", "session") or len(several) == len({session for session, _ in several}):
+        return [], []
+    if any(grant.shared for grant in view.grants):
+        return [], []
+    windows = [view.windows[grant.row] for grant in view.grants]
+    ordered = frozenset(key for key, grants in view.by_key.items() if tokens_of(grants) and not disordered(grants))
+    problem = posed(windows, touch=view.facts.lease == "touch", ordered=ordered)
+    solution = solve_sessions(problem)
+    found = [tuple(windows[n] for n in fewest(problem, grants)) for grants in solution.conflicts.values()]
+    return [_finding(conflict) for conflict in found], sorted(set(solution.undecided.values()))
 
 
 def _after_release(windows: Sequence[Window]) -> Iterator[Finding]:

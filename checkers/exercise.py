@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from checkers.claims import NO_FAULT
+from checkers.counting import apart
 from checkers.history import FaultInterval
 from checkers.leases import INFINITY
 from checkers.view import View
@@ -71,15 +72,16 @@ def contended(view: View) -> int:
     acquires = np.isin(kinds, (F.ACQUIRE, F.TRY_ACQUIRE)) & (flags & NESTED == 0)
     rets = np.maximum(view.array("ret"), invs)  # a lost answer: as long as it was waited for
     total = 0
-    for key, grants in view.by_key.items():
-        for shared in (False, True):
-            mine = acquires & (keys == key) & (flags & SHARED == SHARED * shared)
-            holds = [grant for grant in grants if not (shared and grant.shared)]
-            begins = np.sort(np.array([grant.ret for grant in holds], np.int64))
-            ends = np.sort(np.array([grant.left for grant in holds], np.int64))
-            # Its own hold begins when it returns and is not met.
-            met = np.searchsorted(begins, rets[mine], "left") - np.searchsorted(ends, invs[mine], "right")
-            total += int((met > 0).sum())
+    for shared in (False, True):
+        mine = acquires & (flags & SHARED == SHARED * shared)
+        holds = [(grant.key, grant.ret, grant.left) for grant in view.grants if not (shared and grant.shared)]
+        key, ret, left = np.array(holds, np.int64).reshape(-1, 3).T
+        asked, answered, begins, ends = apart(
+            (keys[mine], invs[mine]), (keys[mine], rets[mine]), (key, ret), (key, left)
+        ).places
+        # Its own hold begins when it returns and is not met.
+        met = np.searchsorted(np.sort(begins), answered, "left") - np.searchsorted(np.sort(ends), asked, "right")
+        total += int((met > 0).sum())
     return total
 
 

@@ -6,20 +6,21 @@ write was in fact accepted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from checkers.accesses import Access, accesses, next_granted
-from checkers.engines.fence_all import fence_all
-from checkers.engines.fence_writes import Repeated, fence_writes
+from checkers.accesses import accesses, next_granted
+from checkers.engines.fenced import fenced_findings
 from checkers.engines.search import search
 from checkers.exercise import MIN_STALE, counters, fault_missed, short_of, write_missed
 from checkers.finding import Finding, OutOfBudget
-from checkers.models.stores import CompareOwner, FencedStore, Model
+from checkers.models.model import Model, Operation
+from checkers.models.stores import RULES, CompareOwner, FencedStore
 from checkers.narrate import Narrator
+from checkers.operations import Operations
 from checkers.verdict import Proof, Verdict
 from checkers.view import View
+from checkers.wire import F
 
 FENCED_STORE: Final = "fenced-store"
 STALE: Final = "stale attempts"
@@ -44,15 +45,6 @@ BY_THE_CLOCK: Final = ("unfenced", "guarded")
 BY_VERSION: Final = ("compare-and-set", "idempotency-key")
 """Store modes that look at the state and never at the lock: no access of theirs is stale."""
 
-Engine = Callable[[Sequence[Access]], list[Finding]]
-
-_ENGINES: Final[Mapping[str, tuple[Engine, Model]]] = {
-    "fence-writes": (fence_writes, FencedStore(reads=False, strict=False)),
-    "fence-writes-strict": (partial(fence_writes, strict=True), FencedStore(reads=False, strict=True)),
-    "fence-reads-and-writes": (fence_all, FencedStore(reads=True, strict=False)),
-}
-"""Store mode → its engine, and the specification to search with where values repeat."""
-
 
 def fenced_store(view: View) -> Verdict:
     """Judges the store in its mode.
@@ -60,31 +52,32 @@ def fenced_store(view: View) -> Verdict:
     unfenced       violated by each write that was certainly accepted (acknowledged, or read) and was sent after a
                    later grant's acquire had returned; definite: nothing is said about writes in flight at that time.
     guarded        likewise: the lock service itself refuses what comes too late.
-    fence-writes, fence-writes-strict, fence-reads-and-writes
-                   exact (`checkers.fence_writes`, `checkers.fence_all`).
+    fence-writes, fence-reads-and-writes and their strict forms
+                   exact (`checkers.engines.fenced`); by search where values repeat.
     compare-owner  exact by search; unknown where that exceeds its budget. One violation per key at most.
     """
     mode = view.facts.store
+    following = next_granted(view, by_time=mode in BY_THE_CLOCK)
+    by_key = accesses(view)
     findings: list[Finding] = []
     undecided: list[str] = []
     proof: list[int] = []
-    following = next_granted(view, by_time=mode in BY_THE_CLOCK)
-    by_key = accesses(view)
-    for key, ops in by_key.items():
+    searched: dict[int, Model] = {}
+    if mode in RULES:
+        findings, unclear = fenced_findings(view.history, RULES[mode])
+        searched = {key: FencedStore(RULES[mode]) for key in unclear}
+    elif mode in BY_THE_CLOCK:
+        findings = [finding for ops in by_key.values() for finding in _stale_writes(view, ops, following)]
+    elif mode == "compare-owner":
+        searched = {key: CompareOwner(list(ops)) for key, ops in by_key.items()}
+    elif mode not in BY_VERSION:
+        undecided.append(f"store mode {mode!r} is not known here")
+    for key, model in searched.items():
         try:
-            if mode in BY_VERSION:
-                continue
-            if mode in BY_THE_CLOCK:
-                findings += _stale_writes(view, ops, following)
-            elif mode == "compare-owner":
-                findings += _searched(ops, CompareOwner(ops), proof)
-            elif mode in _ENGINES:
-                findings += _judged(ops, *_ENGINES[mode])
-            else:
-                undecided.append(f"store mode {mode!r} is not known here")
+            findings += _searched(by_key[key], model, proof)
         except OutOfBudget as spent:
             undecided.append(f"{view.facts.keys[key]}: {spent}")
-    stale = _stale_attempts(view, by_key, following, reads=mode == "fence-reads-and-writes")
+    stale = _stale_attempts(view, by_key, following, reads=mode in RULES and RULES[mode].reads)
     counted = {**counters(view), STALE: stale}
     violations = Narrator(view).tell(findings, _BROKEN)
     return Verdict(
@@ -104,53 +97,48 @@ def _unexercised(view: View, counted: Mapping[str, int]) -> str | None:
     return short_of(counted, [(STALE, MIN_STALE)]) or fault_missed(view, counted) or write_missed(view)
 
 
-def _judged(ops: Sequence[Access], engine: Engine, model: Model) -> list[Finding]:
-    try:
-        return engine(ops)
-    except Repeated:
-        return _searched(ops, model, [])
-
-
-def _searched(ops: Sequence[Access], model: Model, proof: list[int]) -> list[Finding]:
+def _searched(ops: Operations, model: Model, proof: list[int]) -> Iterator[Finding]:
+    """Raises OutOfBudget."""
     found = search(ops, model)
-    if found.order is not None:
+    if found.valid is None:
+        raise OutOfBudget(found.reason)
+    if found.valid:
         proof.extend(found.order)
-        return []
-    stuck, *others = found.stuck
+        return
+    by_row = {access.row: access for access in ops}
+    stuck = by_row[found.stuck.rows[0]]
     before = [access for access in ops if access.ok and access.ret < stuck.inv and access.owner != stuck.owner]
     rows = [max(before, key=lambda access: access.ret).row] if before else []
-    return [Finding("no-order", stuck.inv, (*rows, *(access.row for access in others), stuck.row))]
+    yield Finding("no-order", stuck.inv, (*rows, *found.stuck.rows[1:], stuck.row))
 
 
-def _stale_writes(view: View, ops: Sequence[Access], following: Mapping[int, tuple[int, int]]) -> list[Finding]:
+def _stale_writes(view: View, ops: Operations, following: Mapping[int, tuple[int, int]]) -> Iterator[Finding]:
     """Writes accepted although they were sent after a later grant had returned; unknown ones where a read proves it."""
-    readers: dict[int, Access] = {}
-    for access in ops:
-        if not access.write and access.ok:
+    operations = list(ops)
+    readers: dict[int, Operation] = {}
+    for access in operations:
+        if access.f == F.READ and access.ok:
             readers.setdefault(access.value, access)
-    findings = []
-    for access in ops:
+    for access in operations:
         grant = view.by_owner.get(access.owner)
-        if grant is None or not access.write or access.refused:
+        if grant is None or access.f != F.WRITE or access.failed:
             continue
         granted, later = following[grant.row]
         if access.inv > granted and (access.ok or access.value in readers):
             proof = () if access.ok else (readers[access.value].row,)
-            findings.append(
-                Finding("stale-write-accepted", access.inv, (later, *proof, access.row), (grant.row, later))
-            )
-    return findings
+            yield Finding("stale-write-accepted", access.inv, (later, *proof, access.row), (grant.row, later))
 
 
 def _stale_attempts(
-    view: View, by_key: Mapping[int, Sequence[Access]], following: Mapping[int, tuple[int, int]], *, reads: bool
+    view: View, by_key: Mapping[int, Operations], following: Mapping[int, tuple[int, int]], *, reads: bool
 ) -> int:
     """Accesses that were sent, under an older grant, after a later grant had returned."""
+    inv, f, owner = view.column("inv"), view.column("f"), view.column("owner")
     return sum(
-        access.inv > following[grant.row][0]
+        inv[row] > following[grant.row][0]
         for ops in by_key.values()
-        for access in ops
-        if access.write or reads
-        for grant in [view.by_owner.get(access.owner)]
+        for row in ops.rows.tolist()
+        if reads or f[row] == F.WRITE
+        for grant in [view.by_owner.get(owner[row])]
         if grant is not None
     )

@@ -22,6 +22,8 @@ from checkers import wire
 from checkers.claims import Claim, Hazard
 
 FORMAT: Final = 3
+_OLD_KEYS: Final = (2, "<u2")
+"""Files of this format are read too: all that differs is the type of the column `key`."""
 _METADATA_KEY: Final = b"fencepost"
 _DIGEST_KEY: Final = b"fencepost-digest"
 
@@ -109,8 +111,8 @@ class Facts:
 class History:
     """columns: name of `wire.FIELDS` → array, all of one length, sorted by invocation. errors[0] is empty.
 
-    values  what the columns `value` and `base` mean, for histories from elsewhere: they hold indexes into it, `NONE` for
-            none at all (a nil is a value). Empty: they mean themselves.
+    values  what the columns `value` and `base` mean, for histories from elsewhere: they hold indexes into it, `NONE`
+            for none at all (a nil is a value). Empty: they mean themselves.
     lines   of histories from elsewhere: the line of the invocation and of the completion of each row (0 for none),
             shape (rows, 2).
     clock   of histories whose `inv` and `ret` are places in the order of events: the times that the file gave, for
@@ -195,13 +197,14 @@ def load(path: Path) -> History:
         raise BadHistory(f"{path}: damaged (what it holds is not what was written)")
     try:
         about = json.loads(text)
-        if about["format"] != FORMAT:
+        if about["format"] != (_OLD_KEYS[0] if columns["key"].dtype == _OLD_KEYS[1] else FORMAT):
             raise BadHistory(f"{path}: history format {about['format']}, this version reads {FORMAT}")
         facts = facts_from_json(about["facts"])
         faults = tuple(FaultInterval(**fault) for fault in about["faults"])
         errors = tuple(str(text) for text in about["errors"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise BadHistory(f"{path}: its description is missing or damaged ({error!r})") from error
+    columns["key"] = columns["key"].astype("<u4", copy=False)
     history = History(facts, columns, faults, errors)
     problem = malformed(history)
     if problem is not None:
@@ -215,6 +218,8 @@ def _columns(path: Path, table: pa.Table) -> dict[str, npt.NDArray[Any]]:
         if table.column_names.count(name) != 1:
             raise BadHistory(f"{path}: column {name} is missing")
         column = table.column(name)
+        if name == "key" and column.type == pa.uint16():
+            kind = _OLD_KEYS[1]
         if column.type != pa.from_numpy_dtype(np.dtype(kind)) or column.null_count:
             raise BadHistory(f"{path}: column {name} is not {kind}")
         columns[name] = column.to_numpy()

@@ -9,12 +9,13 @@ expiry may come late, never early.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from checkers.engines.lease_kernels import INFINITY as INFINITY
+from checkers.engines.lease_kernels import lease_end, prolonged
 from checkers.history import Facts
 
-INFINITY: Final = 1 << 62
-"""ns; later than anything, with room to add a TTL."""
+_lease_end, _prolonged = lease_end.plain_form(), prolonged.plain_form()
 
 
 class Grant(NamedTuple):
@@ -63,6 +64,8 @@ class Window(NamedTuple):
     fixed     the lease cannot end before this, whenever it began: renewals, keep-alives, creation.
     renewed   invocation of the last acknowledged renewal of this grant, 0 for none: it was in force then.
     released  from here on it may have been released.
+    floor     nobody else may have it before that in any case: its client believed that it holds.
+    trusting  renewals, as (invocation, return), of which only those extended it that came in time: the others lied.
     """
 
     grant: Grant
@@ -72,6 +75,8 @@ class Window(NamedTuple):
     fixed: int
     renewed: int
     released: int
+    floor: int = 0
+    trusting: tuple[tuple[int, int], ...] = ()
 
     def expiry(self, a: int) -> int:
         """The earliest end of the lease, release aside, of a grant that began at `a`."""
@@ -79,7 +84,14 @@ class Window(NamedTuple):
 
     def end(self, a: int) -> int:
         """E(a): the earliest moment at which the next grant is legal."""
-        return min(max(self.released, a, self.renewed), max(a + self.length, self.fixed))
+        end: int
+        if self.trusting:
+            invs, rets = zip(*self.trusting, strict=True)
+            lease = _prolonged(a, self.expiry(a), 0, len(invs), self.length, invs, rets)
+            end = min(max(self.released, a), lease)
+        else:
+            end = _lease_end(a, self.length, self.fixed, self.renewed, self.released)
+        return max(end, self.floor)
 
 
 def exclude(one: Grant, other: Grant) -> bool:
@@ -88,8 +100,13 @@ def exclude(one: Grant, other: Grant) -> bool:
 
 
 def effective(ttl: int, facts: Facts) -> int:
-    """ns; the shortest a lease of this TTL can last, by our clock: the server's may run fast, and has a grain."""
-    return max(int(ttl / (1 + facts.drift)) - facts.grain, 0)
+    """ns; the shortest that a lease of this TTL can last at the server."""
+    return shortest(ttl, facts.drift, facts.grain)
+
+
+def shortest(ttl: int, drift: float, grain: int) -> int:
+    """ns; the shortest that a lease can last, by our clock: the server's may run fast, and has a grain."""
+    return max((int(ttl / (1 + drift)) if drift else ttl) - grain, 0)
 
 
 def windows(facts: Facts, grants: Sequence[Grant], extensions: Mapping[int, int]) -> dict[int, Window]:

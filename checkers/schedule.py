@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from checkers.finding import OutOfBudget
 from checkers.leases import INFINITY, Window, exclude
 
 BUDGET: Final = 300_000
-"""Placements tried for one lock before the search is given up; about a second."""
+"""Placements tried for one lock before the search is given up; about a second. Where very many floats are open at once,
+each counts for more.
+"""
 
 SMALL: Final = 40
 SMALL_BUDGET: Final = 2_000
@@ -58,8 +60,12 @@ def in_order(order: Sequence[Window]) -> Iterator[tuple[Window, ...]]:
         active.append((window.end(window.start), window))
 
 
-def in_any_order(all_windows: Sequence[Window], budget: int = BUDGET) -> Iterator[tuple[Window, ...]]:
+def in_any_order(
+    all_windows: Sequence[Window], budget: int = BUDGET, *, order: list[Window] | None = None
+) -> Iterator[tuple[Window, ...]]:
     """Conflicts of grants whose order is not known; see `in_order`. Raises OutOfBudget, after what is certain.
+
+    order: where there are no conflicts and no readers, receives all of them in an order in which they fit.
 
     A tuple of more than two is a set of grants of which at least one has no place; mostly a smallest one. Among
     readers, floats are not searched for a place but compared with one grant at a time: sound, and not exact.
@@ -70,8 +76,11 @@ def in_any_order(all_windows: Sequence[Window], budget: int = BUDGET) -> Iterato
         loose = {id(window) for window in floats}
         yield from (pair for pair in by_majority(all_windows) if any(id(window) in loose for window in pair))
         return
+    if order is None:
+        order = []
     if not floats:
         yield from in_order(forced)
+        order += forced
         return
     # What needs no search comes first, so that it is known even when the budget runs out.
     tight = list(in_order(forced))
@@ -89,6 +98,8 @@ def in_any_order(all_windows: Sequence[Window], budget: int = BUDGET) -> Iterato
     conflict = search.finish()
     if conflict:
         yield _smallest(conflict)
+    else:
+        order += search.order()
 
 
 def _forced_and_floats(windows: Sequence[Window]) -> tuple[list[Window], list[Window]]:
@@ -120,10 +131,15 @@ def _possible(windows: Sequence[Window]) -> bool:
         return True
 
 
+_Path = Any  # (path, window), None: a list that is shared by all that go on from it
+_States = dict[int, tuple[int, _Path]]
+
+
 class _Search:
     """The sets of floats that can have been placed before the present forced grant, each with its smallest end.
 
-    A set is a bit mask over `floats`, which are in order of their latest starts; bit 0 is `floats[base]`.
+    A set is a bit mask over `floats`, which are in order of their latest starts; bit 0 is `floats[base]`. With each end
+    stands how it was reached.
     """
 
     def __init__(self, floats: Sequence[Window], budget: int) -> None:
@@ -134,16 +150,16 @@ class _Search:
         self._open: list[int] = []
         self._base = 0
         self._first = 0
-        self._states: dict[int, int] = {0: 0}
+        self._states: _States = {0: (0, None)}
         self._budget = budget
         self._stretch: list[Window] = []
 
     def place(self, window: Window) -> tuple[Window, ...] | None:
         """Let a forced grant come next; a conflict if no set of floats allows it."""
         self._begin(window.latest)
-        placed: dict[int, int] = {}
+        placed: _States = {}
         horizon = window.end(window.start)
-        for mask, end in self._expand(window.latest).items():
+        for mask, (end, path) in self._expand(window.latest).items():
             start = max(window.start, end)
             if start > window.latest:
                 continue
@@ -151,8 +167,8 @@ class _Search:
             horizon = max(horizon, after)
             # Floats that must have begun before `after` and have not can no longer be placed.
             due = (1 << max(bisect_right(self._latest, after - 1) - self._base, 0)) - 1
-            if mask & due == due and placed.get(mask, after) >= after:
-                placed[mask] = after
+            if mask & due == due:
+                placed[mask] = after, (path, window)
         if not placed:
             return self._conflict(horizon, window)
         self._keep(placed)
@@ -165,7 +181,20 @@ class _Search:
             return None
         self._begin(INFINITY)
         wanted = (1 << (len(self._floats) - self._base)) - 1
-        return None if wanted in self._expand(INFINITY) else self._conflict(INFINITY)
+        reached = self._expand(INFINITY)
+        if wanted not in reached:
+            return self._conflict(INFINITY)
+        self._states = {wanted: reached[wanted]}
+        return None
+
+    def order(self) -> list[Window]:
+        """All windows in an order in which they fit, once nothing is left over."""
+        _, path = min(self._states.values(), key=lambda state: state[0])
+        found = []
+        while path is not None:
+            path, window = path
+            found.append(window)
+        return found[::-1]
 
     def restart(self, window: Window) -> None:
         """Begin anew with a forced grant and the floats that can still come after it, wherever those then stand."""
@@ -173,7 +202,7 @@ class _Search:
         self._base = max(self._base, bisect_right(self._latest, window.end(window.start) - 1))
         self._first = self._base
         self._open = [n for n in self._by_start[: self._begun] if n >= self._base]
-        self._states = {0: 0}
+        self._states = {0: (0, None)}
         self._stretch = []
         self.place(window)
 
@@ -185,17 +214,17 @@ class _Search:
                 self._open.append(n)
             self._begun += 1
 
-    def _expand(self, until: int) -> dict[int, int]:
+    def _expand(self, until: int) -> _States:
         """All sets that can be reached by placing open floats that end by then, the present ones included."""
-        best: dict[int, int] = {}
-        todo = list(self._states.items())
+        best: _States = {}
+        todo = [(mask, end, path) for mask, (end, path) in self._states.items()]
         bits = [(1 << (n - self._base), self._floats[n]) for n in self._open]
         while todo:
-            mask, end = self._settle(*todo.pop(), bits)
-            if best.get(mask, end + 1) <= end:
+            mask, end, path = self._settle(*todo.pop(), bits)
+            if mask in best and best[mask][0] <= end:
                 continue
-            best[mask] = end
-            self._budget -= 1
+            best[mask] = end, path
+            self._budget -= 1 + len(bits) // 64
             if self._budget < 0:
                 raise OutOfBudget(f"{len(bits)} grants without a certain moment overlap: too many orders to try")
             for bit, window in bits:
@@ -203,31 +232,32 @@ class _Search:
                     start = max(window.start, end)
                     if start <= window.latest:
                         after = window.end(start)
-                        if after <= until and best.get(mask | bit, after + 1) > after:
-                            todo.append((mask | bit, after))
+                        if after <= until and (mask | bit not in best or best[mask | bit][0] > after):
+                            todo.append((mask | bit, after, (path, window)))
         return best
 
     @staticmethod
-    def _settle(mask: int, end: int, bits: Sequence[tuple[int, Window]]) -> tuple[int, int]:
+    def _settle(mask: int, end: int, path: _Path, bits: Sequence[tuple[int, Window]]) -> tuple[int, int, _Path]:
         """Place at once whatever takes no time here: that never hurts."""
         for bit, window in bits:
             if not mask & bit and window.start <= end <= window.latest and window.end(end) == end:
                 mask |= bit
-        return mask, end
+                path = path, window
+        return mask, end, path
 
-    def _keep(self, states: dict[int, int]) -> None:
+    def _keep(self, states: _States) -> None:
         """Drop sets that are worse than another, and the floats that every set has placed."""
-        ordered = sorted(states.items(), key=lambda item: item[1])
-        kept: list[tuple[int, int]] = []
-        for mask, end in ordered:
+        ordered = sorted(states.items(), key=lambda item: item[1][0])
+        kept: list[tuple[int, tuple[int, _Path]]] = []
+        for mask, reached in ordered:
             if not any(mask | other == other for other, _ in kept[:64]):
-                kept.append((mask, end))
+                kept.append((mask, reached))
         common = kept[0][0]
         for mask, _ in kept:
             common &= mask
         shift = (~common & (common + 1)).bit_length() - 1
         self._base += shift
-        self._states = {mask >> shift: end for mask, end in kept}
+        self._states = {mask >> shift: reached for mask, reached in kept}
         common >>= shift
         self._open = [n for n in self._open if n >= self._base and not common >> (n - self._base) & 1]
 

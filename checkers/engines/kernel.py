@@ -1,19 +1,209 @@
 """One source for each check: plain Python on small histories, the same text compiled by numba on large ones.
 
-Compiling takes seconds and is remembered on disk, beside the module. A history that plain Python is done with sooner
-is never made to wait for it: below `SMALL` rows a kernel is always plain, from `LARGE` on it is compiled whatever that
-takes, and between the two it is compiled if that was done before.
+Compiling takes seconds and is remembered on disk (`checkers.engines.kernel_cache`). A history that plain Python is
+done with sooner is never made to wait for it: below `SMALL` rows a kernel is always plain, from `LARGE` on it is
+compiled whatever that takes. Between the two it is compiled once it is loaded, and loaded from disk once `WORTH` rows
+would have gone through it in plain Python; it is never compiled for so few.
+
+A kernel is a function over one-dimensional arrays of integers and over numbers, written in what numba compiles:
+
+- It indexes its arrays and asks for their ``len``, nothing else: in plain Python they are lists, which are faster.
+- It writes only to arrays that it, or the kernel that called it, made with ``np.empty``, ``np.zeros`` or ``np.full``
+  and a type (int64, bool_, or a smaller integer to save memory); what is passed in from outside is read only.
+- It returns arrays, slices of them, numbers, or a tuple of those.
+- It calls other kernels by their global names, and never itself. Globals that are numbers become constants.
+- Its integers fit into 64 bits: compiled ones wrap around. Unsigned 32-bit numbers subtract to unsigned ones: wrap
+  them into ``np.int64(...)`` first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
+
+import numpy as np
 
 SMALL: Final = 5_000
 LARGE: Final = 200_000
+WORTH: Final = 100_000
+"""Rows. Importing numba and loading a kernel cost what plain Python needs for a few times as many."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_forced: bool | None = None
 
 
-def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a function over one-dimensional arrays and numbers. To be written: see the contract."""
-    return function
+@contextmanager
+def always(*, compiled: bool) -> Iterator[None]:
+    """Within it, and in all threads, every kernel is compiled, or none is, whatever the size: for tests and benches."""
+    global _forced
+    before, _forced = _forced, compiled
+    try:
+        yield
+    finally:
+        _forced = before
+
+
+class Kernel(Generic[P, R]):
+    """A function with its plain and its compiled form; call it as the function that it was made of.
+
+    Called from outside it takes and returns NumPy arrays in either form; it takes no keyword arguments.
+    """
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        assert isinstance(function, FunctionType)
+        self._function = function
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        self.__module__ = function.__module__
+        self._plain: FunctionType | None = None
+        self._callee: Any = None
+        self._compiled: dict[str, Callable[..., Any]] = {}
+        self._absent: set[str] = set()
+        self._spent = 0
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """See the module."""
+        assert not kwargs, "kernels take no keyword arguments"
+        return self._run(max((len(a) for a in args if hasattr(a, "__len__")), default=0), args)
+
+    def sized(self, rows: int, *args: P.args, **kwargs: P.kwargs) -> R:
+        """As a call, but with its form chosen as for so many rows: where arrays do not tell how much there is to do."""
+        assert not kwargs, "kernels take no keyword arguments"
+        return self._run(rows, args)
+
+    @property
+    def loaded(self) -> bool:
+        """Whether any compiled form is in memory."""
+        return bool(self._compiled)
+
+    @property
+    def fast(self) -> bool:
+        """Whether the compiled form costs no waiting: it is in memory, or asked for by `always`."""
+        return self.loaded if _forced is None else _forced
+
+    @property
+    def function(self) -> FunctionType:
+        """What the decorator was given."""
+        return self._function
+
+    def plain_form(self) -> FunctionType:
+        """The function over lists, which calls the plain forms of other kernels."""
+        if self._plain is None:
+            self._plain = self._with_globals({"np": _Lists}, lambda kernel: kernel.plain_form())
+        return self._plain
+
+    def nopython_form(self) -> FunctionType:
+        """The function for numba, which calls what numba makes of other kernels."""
+        return self._with_globals({}, lambda kernel: kernel.callee())
+
+    def callee(self) -> Any:
+        """What a compiled kernel calls in this one's place: compiled with it, and remembered with it."""
+        if self._callee is None:
+            import numba
+
+            self._callee = numba.njit(nogil=True)(self.nopython_form())
+        return self._callee
+
+    def uses(self) -> dict[str, Any]:
+        """Global name → value, of all that the function refers to."""
+        scope = self._function.__globals__
+        return {name: scope[name] for name in self._function.__code__.co_names if name in scope}
+
+    def _run(self, rows: int, args: tuple[Any, ...]) -> R:
+        if self._choose(rows, args):
+            frozen = [_frozen(a) for a in args]
+            return cast(R, self._entry(frozen)(*frozen))
+        lists = [a.tolist() if isinstance(a, np.ndarray) else a for a in args]
+        return cast(R, _arrays(self.plain_form()(*lists)))
+
+    def _choose(self, rows: int, args: tuple[Any, ...]) -> bool:
+        """Whether a call of this size is worth the compiled form."""
+        if _forced is not None:
+            return _forced
+        if rows < SMALL:
+            return False
+        if rows >= LARGE:
+            return True
+        signature = _signature([_frozen(a) for a in args])
+        if signature in self._compiled:
+            return True
+        self._spent += rows
+        return self._spent >= WORTH and self._load(signature)
+
+    def _entry(self, args: list[Any]) -> Callable[..., Any]:
+        signature = _signature(args)
+        if signature not in self._compiled:
+            from checkers.engines import kernel_cache
+
+            self._compiled[signature] = kernel_cache.compiled(self, signature)
+        return self._compiled[signature]
+
+    def _load(self, signature: str) -> bool:
+        if signature in self._absent:
+            return False
+        from checkers.engines import kernel_cache
+
+        entry = kernel_cache.loaded(self, signature)
+        if entry is None:
+            self._absent.add(signature)
+            return False
+        self._compiled[signature] = entry
+        return True
+
+    def _with_globals(self, other: dict[str, Any], form: Callable[[Kernel[..., Any]], Any]) -> FunctionType:
+        scope = {name: form(value) if isinstance(value, Kernel) else value for name, value in self.uses().items()}
+        scope = {name: other.get(name, value) for name, value in scope.items()}
+        whole = self._function.__globals__
+        scope |= {"__name__": whole["__name__"], "__builtins__": whole["__builtins__"]}
+        function = self._function
+        return FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
+
+
+def kernel(function: Callable[P, R]) -> Kernel[P, R]:
+    """Decorates a function as described in the module."""
+    return Kernel(function)
+
+
+class _Lists:
+    """What a kernel uses of NumPy, over lists."""
+
+    int64 = int32 = int16 = int8 = uint32 = uint16 = uint8 = staticmethod(int)
+    bool_ = staticmethod(bool)
+
+    @staticmethod
+    def empty(length: int, kind: type[int]) -> list[int]:
+        return [kind()] * length
+
+    zeros = empty
+
+    @staticmethod
+    def full(length: int, value: int, kind: type[int]) -> list[int]:
+        return [kind(value)] * length
+
+
+def _frozen(argument: Any) -> Any:
+    """In the one form of its kind that kernels are compiled for: each other one would mean compiling anew."""
+    if isinstance(argument, (np.ndarray, list, tuple)):
+        array = np.require(argument, None if isinstance(argument, np.ndarray) else np.int64, ("C", "A")).view()
+        array.flags.writeable = False
+        return array
+    if isinstance(argument, (bool, np.bool_)):
+        return bool(argument)
+    return int(argument)
+
+
+def _signature(args: list[Any]) -> str:
+    """Of arguments as `_frozen` returns them."""
+    return ",".join(a.dtype.str if isinstance(a, np.ndarray) else type(a).__name__ for a in args)
+
+
+def _arrays(result: Any) -> Any:
+    if isinstance(result, tuple):
+        return tuple(_arrays(part) for part in result)
+    if isinstance(result, list):
+        return np.array(result, np.bool_ if result and isinstance(result[0], bool) else np.int64)
+    return result

@@ -1,156 +1,155 @@
-"""The general search: whether some order of the operations explains every answer.
+"""The search of several keys: one after the other for a while, then again for longer, until one is bad or all are good.
 
-Source: Wing and Gong (1993), Lowe (2017); the choices are those measured in checkers.md, section 3. A configuration
-is (event, mask of the pending operations that took effect, state): operations are placed only when a return forces
-it, those that cannot change the state as soon as they fit, and unanswered ones last. Depth first with a memo.
+A key whose search explodes must not hide another that is cheaply bad: budgets grow from round to round.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from checkers.accesses import Access
-from checkers.finding import OutOfBudget
-from checkers.models.stores import Illegal, Model, State
+from checkers.engines.search_plan import OutOfTime, plan
+from checkers.engines.search_states import OutOfMemory, StateSearch, Stuck
+from checkers.engines.search_table import FOUND, MEMORY_SPENT, NONE_FOUND, Table, search_table, table
+from checkers.models.model import Model
+from checkers.operations import Operations
 
-STEPS: Final = 2_000_000
-SECONDS: Final = 5.0
-"""What one key may cost before its search is given up."""
+FIRST_STEPS: Final = 2_000
+GROWTH: Final = 4
+"""Of the steps that each key gets in a round."""
+TABLE_AFTER: Final = 20_000
+"""Steps without a table, where its search would have to be loaded or compiled first."""
+TABLE_STEPS: Final = 4_000_000
+"""No table takes more steps of the model; about a second's worth."""
+TABLE_BYTES: Final = 1 << 30
+TABLE_FIRST_STEPS: Final = 2_000
+TABLE_GROWTH: Final = 8
+STEPS_OF_A_ROW: Final = 16
+"""Steps in a table that cost as much as a row does elsewhere, to choose a kernel's form by."""
 
 
-class Found(NamedTuple):
-    """The answer. order: row numbers in an order that explains everything, or None if there is none.
+class Searched(NamedTuple):
+    """What came of searching a key.
 
-    stuck: where there is none, the operation whose return no order gets past, then those in flight with it.
+    valid   None: given up, `reason` says why.
+    order   row numbers in an order that explains everything, where there is one.
+    stuck   where no order gets past.
     """
 
-    order: tuple[int, ...] | None
-    stuck: tuple[Access, ...] = ()
+    valid: bool | None
+    order: tuple[int, ...] = ()
+    stuck: Stuck = Stuck(())
+    reason: str = ""
 
 
-class _Configuration(NamedTuple):
-    event: int
-    mask: int
-    state: State
+class KeySearch:
+    """One key's search, which can be interrupted and taken up again. Moves to a table when that promises to pay."""
 
-
-Memo = dict[_Configuration, tuple["_Configuration | None", tuple[int, ...]]]
-
-
-def search(accesses: Sequence[Access], model: Model, steps: int = STEPS, seconds: float = SECONDS) -> Found:
-    """Raises OutOfBudget."""
-    return _Search(accesses, model, steps, seconds).run()
-
-
-class _Search:
-    """Operations are numbers in `_operations`. An event is the return of an operation.
-
-    _pending  for each event the answered operations in flight, the one that returns first.
-    _open     for each event how many of `_unanswered` (in order of invocation) had been invoked.
-    _bits     for each operation its bit in masks: answered ones share bits that became free.
-    """
-
-    def __init__(self, accesses: Sequence[Access], model: Model, steps: int, seconds: float) -> None:
+    def __init__(self, operations: Operations, model: Model, deadline: float) -> None:
+        """deadline: of `time.monotonic`. Raises OutOfTime, and whatever the model raises."""
         self._model = model
-        self._operations = accesses
-        self._steps = steps
-        self._seconds = seconds
-        self._changes = [model.changes(access) for access in accesses]
-        self._pending: list[list[int]] = []
-        self._open: list[int] = []
-        self._unanswered: list[int] = []
-        self._bits = [0] * len(accesses)
-        self._lay_out()
+        self._deadline = deadline
+        self._plan = plan(operations, model, deadline)
+        self._states: StateSearch | None = None
+        self._table: Table | None = None
+        self._table_tried = 0
+        self._tried = 0
+        self._table_steps = TABLE_FIRST_STEPS
+        self._rate = 0.0
 
-    def _lay_out(self) -> None:
-        # What returned before another was invoked comes before it; at one instant invocations come first.
-        events = [(access.inv, 0, n) for n, access in enumerate(self._operations)]
-        events += [(access.ret, 1, n) for n, access in enumerate(self._operations) if not access.unknown]
-        free: list[int] = []
-        width = 0
-        pending: list[int] = []
-        for _, is_return, n in sorted(events):
-            if is_return:
-                others = sorted((m for m in pending if m != n), key=lambda m: self._operations[m].ret)
-                self._pending.append([n, *others])
-                self._open.append(len(self._unanswered))
-                pending.remove(n)
-                free.append(self._bits[n])
+    def run(self, steps: int) -> Searched | None:
+        """The answer, or None after so many more steps. Raises as `__init__`; never to be called after it raised."""
+        self._make_table()
+        if self._table is not None:
+            return self._in_table(self._table)
+        if self._states is None:
+            self._states = StateSearch(self._plan, self._model, self._deadline)
+        try:
+            ended = self._states.run(steps)
+        except OutOfMemory:
+            return Searched(None, reason=f"{self._states.tried} steps and all the memory allowed")
+        self._tried = self._states.tried
+        if not ended:
+            return None
+        if self._states.order is not None:
+            return Searched(True, self._states.order)
+        return Searched(False, stuck=self._states.stuck)
+
+    @property
+    def progress(self) -> str:
+        """How far it came, for people."""
+        return f"{self._tried} steps on {len(self._plan.rows)} operations"
+
+    def _make_table(self) -> None:
+        if self._table is not None:
+            return
+        if self._tried < (FIRST_STEPS if search_table.fast else TABLE_AFTER):
+            return
+        limit = 2 * max(self._tried, len(self._plan.rows))
+        limit = min(limit, TABLE_STEPS)
+        if limit >= 2 * self._table_tried:
+            self._table_tried = limit
+            self._table = table(self._plan, self._model, limit, self._deadline)
+            if self._table is not None:
+                self._states = None
+
+    def _in_table(self, made: Table) -> Searched | None:
+        """Each time from the beginning, for longer: what was done before is a small part of what is done now."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise OutOfTime
+        steps = self._table_steps
+        if self._rate:
+            steps = min(steps, max(int(left * self._rate), 1))
+        self._table_steps *= TABLE_GROWTH
+        arguments = (self._plan.begins, made.kinds, self._plan.answered, made.after, made.reading)
+        memory = TABLE_BYTES // (8 * (6 + len(self._plan.begins) // 62))
+        begun = time.monotonic()
+        answer, order, furthest, taken = search_table.sized(steps // STEPS_OF_A_ROW, *arguments, steps, memory)
+        self._rate = taken / max(time.monotonic() - begun, 1e-4)
+        self._tried += taken
+        rows = self._plan.rows
+        if answer == FOUND:
+            return Searched(True, tuple(rows[order].tolist()))
+        if answer == NONE_FOUND:
+            begins = self._plan.begins
+            flying = [furthest, *(n for n in range(furthest + 1, self._plan.answered) if begins[n] <= furthest)]
+            return Searched(False, stuck=Stuck(tuple(rows[flying].tolist())))
+        if answer == MEMORY_SPENT:
+            return Searched(None, reason=f"{self._tried} steps and all the memory allowed")
+        return None
+
+
+def search(operations: Operations, model: Model, seconds: float = 5.0) -> Searched:
+    """Searches the operations of one key. Raises whatever the model raises."""
+    return search_keys({0: operations}, model, seconds)[0]
+
+
+def search_keys(keys: Mapping[int, Operations], model: Model, seconds: float) -> dict[int, Searched]:
+    """Key → what came of it; a bad one ends all others, which are then missing. Raises whatever the model raises."""
+    deadline = time.monotonic() + seconds
+    results: dict[int, Searched] = {}
+    searches: dict[int, KeySearch] = {}
+    waiting: Iterable[int] = keys
+    steps = FIRST_STEPS
+    while waiting:
+        unfinished = []
+        for key in waiting:
+            try:
+                if key not in searches:
+                    searches[key] = KeySearch(keys[key], model, deadline)
+                found = searches[key].run(steps)
+            except OutOfTime:
+                progress = f"after {searches[key].progress}" if key in searches else f"with {len(keys[key])} operations"
+                found = Searched(None, reason=f"the budget was spent {progress}")
+            if found is None:
+                unfinished.append(key)
                 continue
-            if self._operations[n].unknown:
-                if not self._changes[n]:
-                    continue  # it may be left out, and changes nothing: it never matters
-                self._unanswered.append(n)
-            else:
-                pending.append(n)
-            if not free:
-                free.append(1 << width)
-                width += 1
-            self._bits[n] = free.pop()
-
-    def run(self) -> Found:
-        """Raises OutOfBudget."""
-        deadline = time.monotonic() + self._seconds
-        first, placed = self._settle(0, 0, self._model.initial)
-        memo: Memo = {first: (None, placed)}
-        stack = [(first, self._candidates(first))]
-        furthest = 0
-        while stack:
-            here, candidates = stack[-1]
-            if here.event == len(self._pending):
-                return Found(self._order(memo, here))
-            furthest = max(furthest, here.event)
-            for n in candidates:
-                self._steps -= 1
-                if self._steps < 0 or (self._steps % 1024 == 0 and time.monotonic() > deadline):
-                    raise OutOfBudget(f"{len(memo)} configurations of {len(self._operations)} operations tried")
-                state = self._model.step(here.state, self._operations[n])
-                if isinstance(state, Illegal):
-                    continue
-                following, placed = self._settle(here.event, here.mask | self._bits[n], state)
-                if following not in memo:
-                    memo[following] = (here, (n, *placed))
-                    stack.append((following, self._candidates(following)))
-                    break
-            else:
-                stack.pop()
-        return Found(None, tuple(self._operations[n] for n in self._pending[furthest]))
-
-    def _candidates(self, here: _Configuration) -> Iterator[int]:
-        """What may be placed next: the operation that returns, then others by their returns, unanswered ones last."""
-        if here.event < len(self._pending):
-            for n in self._pending[here.event]:
-                if not here.mask & self._bits[n]:
-                    yield n
-            for n in islice(self._unanswered, self._open[here.event]):
-                if not here.mask & self._bits[n]:
-                    yield n
-
-    def _settle(self, event: int, mask: int, state: State) -> tuple[_Configuration, tuple[int, ...]]:
-        """Place what fits and changes nothing, and pass every return that asks for nothing more."""
-        placed: list[int] = []
-        while event < len(self._pending):
-            for n in self._pending[event]:
-                if self._changes[n] or mask & self._bits[n]:
-                    continue
-                if not isinstance(self._model.step(state, self._operations[n]), Illegal):
-                    mask |= self._bits[n]
-                    placed.append(n)
-            bit = self._bits[self._pending[event][0]]
-            if not mask & bit:
-                break
-            mask &= ~bit
-            event += 1
-        return _Configuration(event, mask, state), tuple(placed)
-
-    def _order(self, memo: Memo, last: _Configuration) -> tuple[int, ...]:
-        order: list[int] = []
-        here: _Configuration | None = last
-        while here is not None:
-            before, placed = memo[here]
-            order.extend(reversed(placed))
-            here = before
-        return tuple(self._operations[n].row for n in reversed(order))
+            searches.pop(key, None)
+            results[key] = found
+            if found.valid is False:
+                return results
+        waiting = unfinished
+        steps *= GROWTH
+    return results

@@ -7,11 +7,19 @@ unanswered ones. The specification is the only thing that engines, general searc
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from checkers.wire import FINAL, NESTED, SHARED, F, Outcome, Reason
+
+
+class Unusable(Exception):
+    """The history does not say what the model has to know, or what it says is not of this class: a usage error.
+
+    The text says what is missing, with the row or line where there is one.
+    """
 
 
 class Illegal:
@@ -26,8 +34,8 @@ State = Hashable
 class Operation(NamedTuple):
     """One operation as specifications see it. `ret` is `leases.INFINITY` where it was never answered.
 
-    key, value, base  in the words of whoever recorded the history: what a file from elsewhere holds, the numbers of
-                      our own recordings (`wire.NONE`: the initial value).
+    key, value, base  in the words of whoever recorded the history: what a file from elsewhere holds (`UNSET` where it
+                      has nothing), the numbers of our own recordings (`wire.NONE`: the initial value).
     owner             who holds: a grant's identity, or the process where the history has none. Never 0.
     token             `wire.NONE` for none.
     """
@@ -77,28 +85,88 @@ class Operation(NamedTuple):
         return bool(self.flags & FINAL)
 
 
-class Model(Protocol):
-    """A sequential specification. Also the interface of a user's own (``--model package.module:Model``).
-
-    A user's class needs `initial` and `step`; it is called without arguments, or with the `Settings` if it takes one.
-    """
-
-    @property
-    def initial(self) -> State:
-        """The state before everything. Hashable, and compared by value."""
-
-    def step(self, state: State, operation: Operation) -> State | Illegal:
-        """The state after the operation, ended as it did (unknown: as if it had happened), or `ILLEGAL`."""
-
-    def changes(self, operation: Operation) -> bool:
-        """Whether it can change any state; one that cannot is placed as soon as it fits. Optional: True."""
-
-
 class Unset:
     """No value was given; a type of its own, since None is a value."""
 
 
 UNSET: Final = Unset()
+
+
+class Peers(Protocol):
+    """The operations of one key (of the whole history where a model has no keys), for rules that look things up."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Operation]: ...
+
+    def where(
+        self,
+        *kinds: F,
+        owner: int | None = None,
+        value: Any = UNSET,
+        base: Any = UNSET,
+        tokens: tuple[int, int] | None = None,
+        meets: tuple[int, int] | None = None,
+    ) -> Sequence[Operation]:
+        """Those that fit all that is given, in order of invocation.
+
+        kinds   of these kinds; none given: of any.
+        tokens  with a token in this range, both ends included.
+        meets   whose time from invocation to return has an instant in common with this range, in ns.
+        """
+
+
+class Model(Protocol):
+    """A sequential specification. Also the interface of a user's own (``--model package.module:Model``).
+
+    How a class plugs in: it needs `initial` and `step`; all else is optional, and stands here as it is by default. Its
+    class method ``of(history, settings)`` makes the model where it has one; else it is called with the `Settings`, or
+    without arguments if it takes none.
+
+    sees  the fields of an operation that `step`, `changes` and `evidence` look at: operations that agree in them are
+          interchangeable. Fewer fields make smaller tables and shorter searches. By default all but ``row``, ``inv``
+          and ``ret``, since a sequential specification knows no time.
+    """
+
+    sees: Sequence[str] = tuple(name for name in Operation._fields if name not in ("row", "inv", "ret"))
+
+    @property
+    @abstractmethod
+    def initial(self) -> State:
+        """The state before everything. Hashable, and compared by value."""
+
+    @abstractmethod
+    def step(self, state: State, operation: Operation) -> State | Illegal:
+        """The state after the operation, ended as it did (unknown: as if it had happened), or `ILLEGAL`."""
+
+    def changes(self, operation: Operation) -> bool:
+        """Whether it can change any state; one that cannot is placed as soon as it fits."""
+        del operation
+        return True
+
+    def evidence(self, operation: Operation) -> bool:
+        """Whether a failed operation proves anything, and so must be explained: `step` is asked of it as of others.
+
+        Failed ones that are no evidence are left out everywhere.
+        """
+        del operation
+        return False
+
+    def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
+        """Rows of the operations of its key that may not be dropped from a sub-history that keeps `operation`.
+
+        A set of rows is closed if it holds what each of its rows needs. The promise: no closed subset of a valid
+        history is invalid; so a closed subset that is invalid proves that the history is. For instance the writes of
+        the value that a read returned, the release of an acquire and the acquire of a release, the attempts that can
+        have held during a refused try. Whether the own row, or rows that are no evidence, are among them does not
+        matter.
+
+        None keeps the promise for any specification. It means: where it was answered, all that was invoked by its
+        return and changes anything; else nothing. For in an order of the whole history, what is then missing and
+        changes anything stands behind all answered operations that stay, where the order may as well end.
+        """
+        del operation, peers
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,76 +1,119 @@
-"""Sequential specifications for the general search: what each operation may answer, and what it changes."""
+"""Stores that look at who accesses them: by fencing tokens, or by the owner of the last grant that came by."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Self
 
-from checkers.accesses import Access
-from checkers.wire import NONE
+from checkers.history import History
+from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Peers, Settings, State
+from checkers.wire import NONE, F, Reason
+
+REFUSALS: Final = (Reason.STALE_TOKEN, Reason.NOT_OWNER)
+"""Only these say that the fence turned the access away; any other failure never reached the store."""
+
+LOWEST: Final = -(1 << 63) - 1
+"""Below every token."""
+HIGHEST: Final = (1 << 63) - 1
 
 
-class Illegal:
-    """What `Model.step` answers when the operation cannot have ended so; a type of its own, since None is a state."""
+class Rule(NamedTuple):
+    """reads: the fence is on reads too. strict: a write needs a larger token than any before it, not just as large."""
+
+    reads: bool
+    strict: bool
 
 
-ILLEGAL: Final = Illegal()
+RULES: Final[Mapping[str, Rule]] = {
+    "fence-writes": Rule(reads=False, strict=False),
+    "fence-writes-strict": Rule(reads=False, strict=True),
+    "fence-reads-and-writes": Rule(reads=True, strict=False),
+    "fence-reads-and-writes-strict": Rule(reads=True, strict=True),
+}
+"""Store mode → what its fence does."""
 
-State = object
 
-
-class Model(Protocol):
-    """A sequential specification. States are hashable and compared by value."""
-
-    @property
-    def initial(self) -> State:
-        """The state before everything."""
-
-    def step(self, state: State, access: Access) -> State | Illegal:
-        """The state after the access, ended as it did (unknown: as if it had been accepted), or `ILLEGAL`."""
-
-    def changes(self, access: Access) -> bool:
-        """Whether it can change the state; one that cannot is placed as soon as it fits."""
+def rule_of(history: History, settings: Settings) -> Rule:
+    """The lane's own rule, if it has one, else that of the settings. Raises ValueError if there is no such rule."""
+    for mode in (history.facts.store, settings.store):
+        if mode in RULES:
+            return RULES[mode]
+    raise ValueError(f"no rule of a fenced store: {settings.store!r} (there are {', '.join(RULES)})")
 
 
 class Fence(NamedTuple):
-    """State of a fenced store: the highest token accepted (`NONE` - 1: none yet), and the value."""
+    """State of a fenced store: the highest token accepted, and the value."""
 
     highest: int
-    value: int
+    value: Hashable
 
 
 class FencedStore(Model):
-    """A store that compares fencing tokens: on reads too or on writes alone, strictly or not."""
+    """A store that compares fencing tokens: on reads too or on writes alone, strictly or not.
 
-    def __init__(self, *, reads: bool, strict: bool) -> None:
-        self._reads = reads
-        self._strict = strict
+    A read that passes no fence, since reads are not fenced, or it has no token or comes past it, raises nothing.
+    """
+
+    sees = ("f", "outcome", "token", "value", "flags", "reason")
+
+    def __init__(self, rule: Rule, initial: Hashable = NONE, *, silent_nil: bool = False) -> None:
+        """silent_nil: a nil that was read says nothing (`Settings.nil_read`)."""
+        self._reads, self._strict = rule
+        self._initial = initial
+        self._silent_nil = silent_nil
+
+    @classmethod
+    def of(cls, history: History, settings: Settings) -> Self:
+        """See `Model`. Our own recordings write `wire.NONE` for the value before everything. Raises ValueError."""
+        initial = settings.initial
+        if initial is UNSET:
+            initial = None if history.values else NONE
+        return cls(rule_of(history, settings), initial, silent_nil=settings.nil_read == "unknown")
 
     @property
     def initial(self) -> State:
         """See `Model`."""
-        return Fence(NONE - 1, NONE)
+        return Fence(LOWEST, self._initial)
 
-    def step(self, state: State, access: Access) -> State | Illegal:
+    def step(self, state: State, operation: Operation) -> State | Illegal:
         """See `Model`."""
         assert isinstance(state, Fence)
-        if not access.write and (access.final or not self._reads):
-            return state if access.unknown or (access.ok and access.value == state.value) else ILLEGAL
-        strict = self._strict and access.write
-        accepted = access.token > state.highest if strict else access.token >= state.highest
-        if access.refused:
+        highest, value = state
+        if operation.f == F.WRITE:
+            value = operation.value
+        elif operation.ok and not self._says_nothing(operation) and operation.value != value:
+            return ILLEGAL
+        if not self._passes_fence(operation):
+            return state
+        larger = operation.token > highest
+        accepted = larger or (operation.token == highest and not (self._strict and operation.f == F.WRITE))
+        if operation.failed:
             return ILLEGAL if accepted else state
-        if not accepted:
-            return ILLEGAL
-        if access.write:
-            return Fence(access.token, access.value)
-        if access.ok and access.value != state.value:
-            return ILLEGAL
-        return Fence(access.token, state.value)
+        return Fence(operation.token, value) if accepted else ILLEGAL
 
-    def changes(self, access: Access) -> bool:
+    def changes(self, operation: Operation) -> bool:
         """See `Model`."""
-        return not access.refused and (access.write or (self._reads and not access.final))
+        return not operation.failed and self._passes_fence(operation)
+
+    def evidence(self, operation: Operation) -> bool:
+        """See `Model`."""
+        return operation.reason in REFUSALS and self._passes_fence(operation)
+
+    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+        """A read needs the writes of its value, a refusal all that may have raised the bar by then."""
+        if operation.failed:
+            least = operation.token + (0 if self._strict and operation.f == F.WRITE else 1)
+            higher = peers.where(tokens=(least, HIGHEST), meets=(0, operation.ret))
+            return (peer.row for peer in higher if self.changes(peer))
+        if operation.f == F.WRITE or operation.unknown or self._says_nothing(operation):
+            return ()
+        return (peer.row for peer in peers.where(F.WRITE, value=operation.value) if not peer.failed)
+
+    def _passes_fence(self, operation: Operation) -> bool:
+        return operation.f == F.WRITE or (self._reads and not operation.final and operation.token != NONE)
+
+    def _says_nothing(self, read: Operation) -> bool:
+        return read.value is UNSET or (read.value is None and self._silent_nil)
 
 
 class Owned(NamedTuple):
@@ -87,52 +130,59 @@ class CompareOwner(Model):
     Which access of a grant is its first is known where they follow one another, and part of the state elsewhere.
     """
 
-    def __init__(self, accesses: Sequence[Access]) -> None:
+    sees = ("row", "f", "outcome", "owner", "value", "flags", "reason")
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        """operations: all of the key, without those that never reached the store."""
         self._first: set[int] = set()
         self._searched: set[int] = set()
         last: dict[int, int] = {}
-        for access in sorted(accesses, key=lambda a: a.inv):
-            if access.final:
+        for operation in sorted(operations, key=lambda o: o.inv):
+            if operation.final:
                 continue
-            if access.owner not in last:
-                self._first.add(access.row)
-            elif last[access.owner] >= access.inv:
-                self._searched.add(access.owner)
-            last[access.owner] = max(last.get(access.owner, 0), access.ret)
+            if operation.owner not in last:
+                self._first.add(operation.row)
+            elif last[operation.owner] >= operation.inv:
+                self._searched.add(operation.owner)
+            last[operation.owner] = max(last.get(operation.owner, 0), operation.ret)
 
     @property
     def initial(self) -> State:
         """See `Model`."""
         return Owned(0, NONE, frozenset())
 
-    def step(self, state: State, access: Access) -> State | Illegal:
+    def step(self, state: State, operation: Operation) -> State | Illegal:
         """See `Model`."""
         assert isinstance(state, Owned)
         owner, value, seen = state
-        if not access.final and self._is_first(access, seen):
-            owner = access.owner
-            if access.owner in self._searched:
-                seen |= {access.owner}
-        if access.write:
-            if access.refused:
-                return ILLEGAL if owner == access.owner else Owned(owner, value, seen)
-            if owner == access.owner:
-                return Owned(owner, access.value, seen)
+        if not operation.final and self._is_first(operation, seen):
+            owner = operation.owner
+            if operation.owner in self._searched:
+                seen |= {operation.owner}
+        if operation.f == F.WRITE:
+            if operation.failed:
+                return ILLEGAL if owner == operation.owner else Owned(owner, value, seen)
+            if owner == operation.owner:
+                return Owned(owner, operation.value, seen)
             # An unanswered write that was refused has changed nothing: the search leaves it out.
             return ILLEGAL
-        if access.refused or (access.ok and access.value != value):
+        if operation.failed or (operation.ok and operation.value != value):
             return ILLEGAL
         return Owned(owner, value, seen)
 
-    def changes(self, access: Access) -> bool:
+    def changes(self, operation: Operation) -> bool:
         """See `Model`."""
-        if access.final:
+        if operation.final:
             return False
-        if access.owner in self._searched:
+        if operation.owner in self._searched:
             return True
-        return access.row in self._first or (access.write and not access.refused)
+        return operation.row in self._first or (operation.f == F.WRITE and not operation.failed)
 
-    def _is_first(self, access: Access, seen: frozenset[int]) -> bool:
-        if access.owner in self._searched:
-            return access.owner not in seen
-        return access.row in self._first
+    def evidence(self, operation: Operation) -> bool:
+        """See `Model`."""
+        return operation.reason in REFUSALS
+
+    def _is_first(self, operation: Operation, seen: frozenset[int]) -> bool:
+        if operation.owner in self._searched:
+            return operation.owner not in seen
+        return operation.row in self._first

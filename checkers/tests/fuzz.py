@@ -1,315 +1,120 @@
-"""Checkers against exhaustive search on random tiny histories.
+"""Checkers and engines against exhaustive search on random tiny histories, or: ``make fuzz``.
 
-python -m checkers.tests.fuzz --count 100000 --seed 1 [--check NAME]
+python -m checkers.tests.fuzz --count 1000000 --seed 1 --jobs 2 [--check NAME]
+python -m checkers.tests.fuzz --check NAME --history 1/4711    one of them again: what a disagreement names
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import pkgutil
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
-from itertools import combinations
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from importlib import import_module
 from random import Random
+from typing import Final
 
-from checkers.accesses import accesses
-from checkers.check import PROPERTIES, check
-from checkers.engines import fence_all
-from checkers.engines.fence_writes import Repeated
-from checkers.engines.search import search
-from checkers.leases import Grant, Window
-from checkers.models.stores import FencedStore
-from checkers.schedule import in_any_order
-from checkers.tests import brute, experience, generate, shapes
-from checkers.tests.brute import FOREVER
-from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.compare import Disagreement, compare, verdict_on
-from checkers.updates import lost_updates
-from checkers.view import View
-from checkers.wire import NONE, F, Outcome
+from checkers import tests
+from checkers.tests.compare import Disagreement
+
+Check = Callable[[Random], str]
+"""Makes one history, judges it in both ways, and answers what it was: "valid", "invalid", maybe with more behind a
+comma. Raises Disagreement."""
+
+CHUNK: Final = 5_000
+"""Histories that a process makes at a time."""
 
 
-def _valid(book: Book, name: str) -> bool | None:
-    return verdict_on(book, PROPERTIES[name]).valid
+def _merged() -> dict[str, Check]:
+    """What all modules ``fuzz_*`` beside this one call `CHECKS`."""
+    checks: dict[str, Check] = {}
+    for module in pkgutil.iter_modules(tests.__path__):
+        if module.name.startswith("fuzz_"):
+            found: Mapping[str, Check] = import_module(f"{tests.__name__}.{module.name}").CHECKS
+            twice = checks.keys() & found.keys()
+            assert not twice, f"{module.name}: {', '.join(twice)} is the name of another check already"
+            checks.update(found)
+    return checks
 
 
-def store(rng: Random, *, mode: str) -> str:
-    """One history of a fenced store, through `check`; where values allow, the general search and both forms too."""
-    ops = (
-        generate.dense(rng, mode=mode)
-        if rng.random() < 0.3
-        else generate.accesses(rng, mode=mode, sequential=rng.random() < 0.5)
-    )
-    if mode == "compare-owner":
-        ops = [op for op in ops if op.write or op.outcome != "fail"]
-        truth = brute.linearizable(ops, (0, NONE, frozenset()), brute.compare_owner)
-    else:
-        step = brute.fence(reads=mode == "fence-reads-and-writes", strict=mode.endswith("strict"))
-        truth = brute.linearizable(ops, (-2, NONE), step)
-    word = compare(_valid(generate.store_book(ops, mode), "fenced-store"), truth, ops)
-    if mode != "compare-owner":
-        found = accesses(View(generate.store_book(ops, mode).history())).get(0, [])
-        model = FencedStore(reads=mode == "fence-reads-and-writes", strict=mode.endswith("strict"))
-        compare(search(found, model).order is not None, truth, ("search", ops))
-    return word
+CHECKS: Final[Mapping[str, Check]] = _merged()
 
 
-def reads_and_writes(rng: Random, *, strict: bool) -> str:
-    """Both forms of the engine for fenced reads, and that they agree where both apply."""
-    mode = "fence-reads-and-writes"
-    ops = (
-        generate.dense(rng, mode=mode)
-        if rng.random() < 0.4
-        else generate.accesses(rng, mode=mode, sequential=rng.random() < 0.5)
-    )
-    truth = brute.linearizable(ops, (-2, NONE), brute.fence(reads=True, strict=strict))
-    found = accesses(View(generate.store_book(ops, mode).history())).get(0, [])
-    word = compare(not fence_all.general(found, strict=strict), truth, ("general", ops))
-    if fence_all.is_sequential(found):
-        compare(not fence_all.sequential(found, strict=strict), truth, ("sequential", ops))
-        return f"{word}, sequential"
-    return word
-
-
-def server(rng: Random, *, kind: str) -> str:
-    """Leases of one kind. A majority lock promises only that any two grants fit."""
-    grants = generate.leases(rng, kind)
-    if kind == "quorum":
-        truth = all(brute.told([replace(g, token=NONE) for g in pair]) for pair in combinations(grants, 2))
-    else:
-        truth = brute.told(grants, kind)
-    return compare(_valid(generate.lease_book(grants, kind, rng), "server-exclusion"), truth, (kind, grants))
-
-
-def shared_session(rng: Random, *, kind: str) -> str:
-    """Several grants of one session: what the checker calls invalid must be so; it need not see every coupling."""
-    sessions = [
-        (rng.randint(1, 8), [rng.randint(9, 20) for _ in range(rng.randint(0, 2))]) for _ in range(rng.randint(1, 2))
-    ]
-    ttl = rng.randint(2, 6)
-    book = Book(keys=("a",), lease=kind, ttl=ttl)
-    grants: list[tuple[int, int, int, tuple[int, Outcome] | None]] = []
-    for number, (opened, keep_alives) in enumerate(sessions):
-        clock = opened + rng.randint(0, 3)
-        book.add(F.SESSION_OPEN, opened, opened, session=number + 1)
-        for at in keep_alives:
-            book.add(F.KEEP_ALIVE, at, at, session=number + 1)
-        for _ in range(rng.randint(1, 2)):
-            owner = len(grants) + 1
-            ret = clock + rng.randint(0, 3)
-            book.acquire(clock, ret, owner, session=number + 1)
-            release = None
-            if rng.random() < 0.6:
-                at = ret + rng.randint(0, 4)
-                release = (at, rng.choice((OK, INFO, FAIL)))
-                book.release(at, at, owner, release[1], session=number + 1)
-            grants.append((number, clock, ret, release))
-            clock = (release[0] if release else ret) + rng.randint(1, 6)
-    truth = brute.sessions_fit(sessions, grants, ttl, touch=kind == "touch")
-    valid = _valid(book, "server-exclusion")
-    if truth and not valid:
-        raise Disagreement(f"a false alarm:\n{sessions}\n{grants}, ttl {ttl}, {kind}")
-    return f"{'valid' if truth else 'invalid'}, {'seen' if valid is truth else 'missed'}"
-
-
-def schedule(rng: Random) -> str:
-    """Start windows as such, many of them wide; and that what is reported as a conflict is one by itself."""
-    windows = []
-    for row in range(rng.randint(2, 6)):
-        start = rng.randint(1, 14)
-        latest = start + rng.choice((0, 0, 1, 2, 5, 9))
-        length = rng.choice((0, 1, 2, 3, 5))
-        released = rng.choice((FOREVER, start + rng.randint(0, 8), latest))
-        fixed = rng.choice((0, 0, latest, latest + 2))
-        grant = Grant(row, 0, row + 1, row, NONE, 0, start, start, latest, length)
-        windows.append(Window(grant, start, latest, length, fixed, 0, released))
-    conflicts = list(in_any_order(windows))
-    for conflict in conflicts:
-        if brute.schedulable(conflict):
-            raise Disagreement(f"reported as a conflict, though these fit:\n{conflict}\namong {windows}")
-    floats = sum(window.latest >= window.end(window.start) for window in windows)
-    word = compare(not conflicts, brute.schedulable(windows), windows)
-    return f"{word}, {'some' if floats else 'no'} floats"
-
-
-def holder(rng: Random) -> str:
-    """Holds that end by release, notice of loss or silence; every overlapping pair must be reported."""
-    book = Book(keys=("a",))
-    holds = []
-    for owner in range(1, rng.randint(2, 6)):
-        inv = rng.randint(1, 12)
-        ret = inv + rng.randint(0, 3)
-        ends = []
-        book.acquire(inv, ret, owner)
-        for end in (book.release, book.lost):
-            if rng.random() < 0.5:
-                at = ret + rng.randint(0, 6)
-                ends.append(at)
-                if end == book.lost:
-                    book.lost(at, owner)
-                else:
-                    book.release(at, at + 1, owner, rng.choice((OK, FAIL, INFO)))
-        last = ret
-        if not ends and rng.random() < 0.7:
-            at = ret + rng.randint(0, 6)
-            outcome = rng.choice((OK, FAIL, INFO))
-            last = at if outcome == INFO else at + 1
-            book.write(at, at + 1, owner, owner, outcome)
-        holds.append((ret, min(ends, default=last)))
-    (verdict,) = check(book.history(), ["holder-exclusion"])
-    pairs = brute.inside_together(holds)
-    if len(verdict.violations) != pairs:
-        raise Disagreement(f"{len(verdict.violations)} overlaps reported, {pairs} exist:\n{holds}")
-    return compare(verdict.valid, not pairs, holds)
-
-
-def tokens(rng: Random) -> str:
-    """Tokens against every order of the grants."""
-    grants = []
-    for number in range(rng.randint(1, 5)):
-        start = number * 2 + rng.randint(1, 5)
-        token = number if rng.random() < 0.7 else rng.randint(0, 4)
-        grants.append(brute.Lease(start, start + rng.randint(0, 5), 10, token=token))
-    book = Book(keys=("a",))
-    for owner, grant in enumerate(grants, 1):
-        book.acquire(grant.start, grant.ret, owner, sent=grant.start, token=grant.token)
-    return compare(_valid(book, "token-order"), brute.tokens_ordered(grants), grants)
-
-
-def unfenced(rng: Random) -> str:
-    """Stale writes into a store without a fence, by the definition in words."""
-    grants = generate.leases(rng, "grant")
-    book = generate.lease_book(grants, "grant", rng)
-    book.facts = replace(book.facts, store="unfenced")
-    writes = []
-    for value in range(rng.randint(1, 4)):
-        owner = rng.randint(1, len(grants))
-        inv = grants[owner - 1].ret + rng.randint(0, 9)
-        ret = inv + rng.randint(0, 2)
-        outcome = rng.choice((OK, OK, INFO, FAIL))
-        book.write(inv, ret, owner, value, outcome, token=grants[owner - 1].token)
-        seen = rng.random() < 0.5
-        if seen and outcome != FAIL:
-            book.read(inv + 20, inv + 21, rng.randint(1, len(grants)), value)
-        writes.append((inv, grants[owner - 1], outcome == OK or (outcome == INFO and seen)))
-    stale = sum(
-        accepted and any(inv > later.ret for later in grants if brute.comes_after(later, grant, grants))
-        for inv, grant, accepted in writes
-    )
-    (verdict,) = check(book.history(), ["fenced-store"])
-    if len(verdict.violations) != stale:
-        raise Disagreement(f"{len(verdict.violations)} stale writes reported, {stale} exist:\n{book.rows}")
-    return compare(verdict.valid, not stale, book.rows)
-
-
-def updates(rng: Random) -> str:
-    """A list rewritten as a whole by holders that may overlap: what is lost is known from the list itself."""
-    book = Book(workload="set", keys=("a",))
-    elements: list[int] = []
-    acknowledged: dict[int, str] = {}
-    pending: list[tuple[int, list[int]]] = []
-    clock = 1
-    for owner in range(1, rng.randint(2, 9)):
-        book.acquire(clock, clock + 1, owner)
-        book.read(clock + 2, clock + 3, owner, elements[-1] if elements else NONE)
-        pending.append((owner, [*elements]))
-        clock += 4
-        while pending and (len(pending) > 2 or rng.random() < 0.75):
-            who, base = pending.pop(rng.randrange(len(pending)))
-            outcome = rng.choices((OK, INFO, FAIL), (8, 1, 1))[0]
-            book.write(clock, clock + 1, who, who * 10, outcome, base=base[-1] if base else NONE)
-            acknowledged[who * 10] = outcome.name
-            if outcome == OK or (outcome == INFO and rng.random() < 0.5):
-                elements = [*base, who * 10]
-            clock += 2
-    if rng.random() < 0.05 and elements:
-        place = rng.randrange(len(elements))
-        last = place == len(elements) - 1
-        gone = elements.pop(place)  # the store itself lies
-        book.final(clock, clock + 1, elements[-1] if elements else NONE, len(elements))
-        unnoticed = last and acknowledged[gone] == "INFO" and not _lost(acknowledged, elements)
-        return compare(_valid(book, "no-lost-update"), unnoticed, (elements, book.rows))
-    book.final(clock, clock + 1, elements[-1] if elements else NONE, len(elements))
-    history = book.history()
-    found = {int(history.columns["value"][row]) for row in lost_updates(View(history))}
-    if found != _lost(acknowledged, elements):
-        raise Disagreement(f"checker lost {found}, in truth {_lost(acknowledged, elements)}:\n{book.rows}")
-    return compare(_valid(book, "no-lost-update"), not found, book.rows)
-
-
-def experienced(rng: Random, *, what: Callable[[Random], experience.Answer]) -> str:
-    """What clients experience, moment by moment; every violation must be reported, and nothing else."""
-    verdict, truth, shown = what(rng)
-    if len(verdict.violations) != truth:
-        raise Disagreement(f"{len(verdict.violations)} violations reported, {truth} exist:\n{shown}")
-    return compare(verdict.valid, not truth, shown)
-
-
-def _lost(acknowledged: dict[int, str], elements: list[int]) -> set[int]:
-    return {value for value, outcome in acknowledged.items() if outcome == "OK" and value not in elements}
-
-
-CHECKS: dict[str, Callable[[Random], str]] = {
-    "fence-writes": partial(store, mode="fence-writes"),
-    "fence-writes-strict": partial(store, mode="fence-writes-strict"),
-    "fence-reads-and-writes": partial(store, mode="fence-reads-and-writes"),
-    "reads-and-writes-forms": partial(reads_and_writes, strict=False),
-    "reads-and-writes-forms-strict": partial(reads_and_writes, strict=True),
-    "compare-owner": partial(store, mode="compare-owner"),
-    "server-grant": partial(server, kind="grant"),
-    "server-touch": partial(server, kind="touch"),
-    "server-session": partial(server, kind="session"),
-    "server-quorum": partial(server, kind="quorum"),
-    "shared-session": partial(shared_session, kind="session"),
-    "shared-session-touch": partial(shared_session, kind="touch"),
-    "schedule": schedule,
-    "unfenced": unfenced,
-    "holder-exclusion": holder,
-    "token-order": tokens,
-    "no-lost-update": updates,
-    "honest-belief": partial(experienced, what=experience.belief),
-    "owner-release": partial(experienced, what=experience.owner_release),
-    "honest-renewal": partial(experienced, what=experience.renewal),
-    "crash-release": partial(experienced, what=experience.crash_release),
-    "fail-fast": partial(experienced, what=experience.calls),
-    **shapes.CHECKS,
-}
-
-
-def run(name: str, count: int, seed: int) -> dict[str, int]:
-    """How often each outcome came. Raises Disagreement, which names the seed of the one history."""
-    seen: dict[str, int] = {}
-    for number in range(count):
-        one = f"{seed}/{number}"
-        try:
-            word = CHECKS[name](Random(one))
-        except (Disagreement, Repeated) as error:
-            raise Disagreement(f"{name}, history {one}: {error}") from error
-        seen[word] = seen.get(word, 0) + 1
+def run(name: str, count: int, seed: int, first: int = 0) -> Counter[str]:
+    """How often each word came. Raises Disagreement, which names the one history."""
+    seen: Counter[str] = Counter()
+    for number in range(first, first + count):
+        seen[one(name, f"{seed}/{number}")] += 1
     return seen
 
 
+def one(name: str, history: str) -> str:
+    """The word for one history. Raises Disagreement, also where an engine fell over."""
+    try:
+        return CHECKS[name](Random(history))
+    except Exception as error:
+        told = error if isinstance(error, Disagreement) else repr(error)
+        raise Disagreement(f"{name}, history {history}: {told}") from error
+
+
 def main() -> int:
-    """Exit status 1 at the first disagreement."""
-    parser = argparse.ArgumentParser(prog="python -m checkers.tests.fuzz", description=__doc__)
+    """Exit status 1 if anything disagreed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m checkers.tests.fuzz", description="Compare with exhaustive search on random tiny histories."
+    )
     parser.add_argument("--count", type=int, default=100_000, help="histories for each check")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--check", choices=sorted(CHECKS), action="append", help="repeatable; all without it")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--check", choices=sorted(CHECKS), action="append", metavar="NAME", help="repeatable")
+    parser.add_argument("--history", metavar="SEED/NUMBER", help="only this one")
+    parser.add_argument("--list", action="store_true", help="the names of all checks")
     options = parser.parse_args()
+    names = options.check or list(CHECKS)
+    if options.list:
+        print(*names, sep="\n")
+        return 0
+    if options.history:
+        for name in names:
+            print(f"{name}, history {options.history}: {one(name, options.history)}")
+        return 0
     status = 0
-    for name in options.check or CHECKS:
-        begun = time.monotonic()
-        try:
-            seen = run(name, options.count, options.seed)
-        except Disagreement as error:
-            print(error, file=sys.stderr)
-            status = 1
-            continue
-        words = ", ".join(f"{count} {word}" for word, count in sorted(seen.items()))
-        print(f"{name}: {options.count} histories, no disagreement ({words}; {time.monotonic() - begun:.0f} s)")
+    with ProcessPoolExecutor(max(1, options.jobs)) as pool:
+        for name in names:
+            begun = time.monotonic()
+            try:
+                seen = _parallel(pool, name, options.count, options.seed)
+            except Disagreement as error:
+                print(error, file=sys.stderr, flush=True)
+                status = 1
+                continue
+            words = ", ".join(f"{count} {word}" for word, count in sorted(seen.items()))
+            taken = time.monotonic() - begun
+            print(f"{name}: {options.count} histories, no disagreement ({words}; {taken:.0f} s)", flush=True)
     return status
+
+
+def _parallel(pool: ProcessPoolExecutor, name: str, count: int, seed: int) -> Counter[str]:
+    """Raises Disagreement, of the first history that is known to disagree."""
+    parts: list[Future[Counter[str]]] = [
+        pool.submit(run, name, size, seed, first) for first, size in _chunks(count, CHUNK)
+    ]
+    seen: Counter[str] = Counter()
+    try:
+        for part in as_completed(parts):
+            seen += part.result()
+    finally:
+        for part in parts:
+            part.cancel()
+    return seen
+
+
+def _chunks(count: int, size: int) -> Iterator[tuple[int, int]]:
+    for first in range(0, count, size):
+        yield first, min(size, count - first)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,30 @@
-"""Every checker against exhaustive search on random tiny histories. `python -m checkers.tests.fuzz` does more of it."""
+"""Every checker and engine against exhaustive search on random tiny histories. `make fuzz` does more of it."""
 
 from __future__ import annotations
 
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from checkers.tests import brute, generate
+from checkers.tests import brute, fuzz, generate
 from checkers.tests.compare import Disagreement
 from checkers.tests.fuzz import CHECKS, run
 
-COUNT = 1000
+COUNT = 100
+WORDS = ("valid", "invalid")
 
 
 @pytest.mark.parametrize("name", sorted(CHECKS))
 def test_agrees_with_exhaustive_search(name: str) -> None:
     seen = run(name, COUNT, seed=7)
-    # Both answers must be common, or the agreement says little.
-    for word in ("valid", "invalid"):
-        assert sum(count for key, count in seen.items() if key.split(",")[0] == word) > COUNT / 30, seen
+    assert sum(seen.values()) == COUNT
+    answers = Counter({word: sum(n for key, n in seen.items() if key.split(",")[0] == word) for word in WORDS})
+    if answers.total():  # else it is no question of valid or not
+        # Both answers must be common, or the agreement says little.
+        assert min(answers.values()) > COUNT / 30, seen
 
 
 def test_a_wrong_truth_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,3 +45,35 @@ def test_generators_reach_what_is_hard() -> None:
     assert any(lease.ret - lease.start >= lease.ttl for lease in grants)
     assert any(lease.renewals for lease in grants)
     assert any(lease.release and lease.release[1] == brute.FOREVER for lease in grants)
+
+
+def test_all_files_of_checks_are_merged() -> None:
+    for file in Path(fuzz.__file__).parent.glob("fuzz_*.py"):
+        assert CHECKS.keys() >= import_module(f"checkers.tests.{file.stem}").CHECKS.keys() != set(), file
+
+
+def test_a_disagreement_names_its_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    def odd(rng: Random) -> str:
+        if rng.random() < 0.02:
+            raise Disagreement("here")
+        return "valid"
+
+    monkeypatch.setattr(fuzz, "CHECKS", {"odd": odd})
+    with pytest.raises(Disagreement, match=r"odd, history 3/\d+: here") as raised:
+        run("odd", 1_000, seed=3)
+    history = str(raised.value).split("history ")[1].split(":")[0]
+    with pytest.raises(Disagreement, match="here"):
+        fuzz.one("odd", history)
+    number = int(history.split("/")[1])
+    assert fuzz.one("odd", f"3/{number - 1}") == "valid"
+    assert run("odd", number, seed=3) == {"valid": number}
+
+
+def test_an_engine_that_falls_over_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz, "CHECKS", {"odd": lambda rng: str(1 // 0)})
+    with pytest.raises(Disagreement, match="odd, history 1/0: ZeroDivisionError"):
+        run("odd", 1, seed=1)
+
+
+def test_chunks_are_the_whole() -> None:
+    assert list(fuzz._chunks(11, 5)) == [(0, 5), (5, 5), (10, 1)]

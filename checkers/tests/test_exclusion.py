@@ -140,6 +140,22 @@ def test_zookeeper_sessions_are_extended_by_keep_alives_and_ended_by_a_close() -
     assert verdict(book(21).add(F.SESSION_CLOSE, 20, 0, INFO, session=7)).valid
 
 
+def test_a_session_ends_all_its_holds_at_once() -> None:
+    """Session 7 gets the second key when session 9 leaves it, at 14: so until then it held the first one too."""
+
+    def book(last: int) -> Book:
+        result = Book(lease="session", ttl=10).add(F.SESSION_OPEN, 1, 1, session=7).add(F.SESSION_OPEN, 1, 1, session=9)
+        result.acquire(2, 2, 1, session=9, key=1).add(F.KEEP_ALIVE, 10, 11, session=9)
+        result.release(14, 15, 1, session=9, key=1)
+        result.acquire(3, 4, 2, session=7).acquire(5, 20, 3, session=7, key=1)
+        return result.acquire(6, last, 4, session=8)
+
+    assert verdict(book(14)).valid
+    (violation,) = verdict(book(13)).violations
+    assert violation.kind == "no-room"
+    assert set(violation.holders) == {2, 3, 4, 5}
+
+
 def test_a_session_that_asks_again_has_given_up() -> None:
     book = Book(keys=("a",), lease="touch").acquire(1, 2, 1, ttl=50, session=7)
     assert verdict(book.acquire(5, 6, 2, ttl=50, session=7)).valid

@@ -1,0 +1,224 @@
+"""How fast the checks are, beside Porcupine on the same histories, core and day: ``make bench``.
+
+python -m checkers.bench [--quick] [--part NAME]... [--alone]
+
+Every table is Markdown, and every verdict on the way is compared with what is known of the history. Exit status: 0
+done, 1 a wrong verdict, 2 usage, or Porcupine cannot be built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from checkers.bench import baseline, cases, generate, measure, texts
+from checkers.bench.cases import Case
+from checkers.bench.generate import Shape
+from checkers.history import History, save
+
+SPEND: Final = 10.0
+"""Seconds of CPU time after which Porcupine is not asked again."""
+
+
+class WrongVerdict(Exception):
+    """A verdict is not what the history was made to be."""
+
+
+class Options(NamedTuple):
+    """alone: without Porcupine."""
+
+    quick: bool
+    alone: bool
+    folder: Path
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m checkers.bench", description="How fast the checks are, beside Porcupine."
+    )
+    parser.add_argument("--quick", action="store_true", help="small histories, in a minute or two")
+    parser.add_argument("--alone", action="store_true", help="without Porcupine (which takes Go)")
+    parser.add_argument(
+        "--part", action="append", choices=tuple(PARTS), metavar="NAME", help=f"of {', '.join(PARTS)}; repeatable"
+    )
+    options = parser.parse_args(arguments)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # children inherit it
+    with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
+        chosen = Options(options.quick, options.alone, Path(folder))
+        try:
+            if not chosen.alone:
+                baseline.build()
+            for name in options.part or PARTS:
+                for line in PARTS[name](chosen):
+                    print(line, flush=True)
+                print(flush=True)
+        except baseline.Unavailable as error:
+            print(f"{error}\n(--alone measures without it)", file=sys.stderr)
+            return 2
+        except WrongVerdict as error:
+            print(error, file=sys.stderr)
+            return 1
+    return 0
+
+
+def large(options: Options) -> Iterator[str]:
+    """Large histories."""
+    yield "| model | operations | processes | keys | history | ours (s) | Porcupine (s) | its memory | ratio |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for case in cases.large(quick=options.quick):
+        yield _row(_beside(case, options), case, case.shape.processes, case.shape.keys, _word(case.shape))
+
+
+def unanswered(options: Options) -> Iterator[str]:
+    """Bad histories of one key, with operations that were never answered."""
+    yield "| model | operations | unanswered | ours (s) | Porcupine (s) | its memory | ratio |"
+    yield "|---|---|---|---|---|---|---|"
+    for case in cases.unanswered():
+        yield _row(_beside(case, options), case, case.shape.unknown)
+
+
+def alone(options: Options) -> Iterator[str]:
+    """What Porcupine has no model for."""
+    yield "| model | operations | unanswered | history | ours (s) |"
+    yield "|---|---|---|---|---|"
+    for case in cases.alone(quick=options.quick):
+        history = _history(case)
+        ours = _ours(case, history)
+        yield f"| {case.model} | {len(history):,} | {case.shape.unknown:,} | {_word(case.shape)} | {ours:.4f} |"
+
+
+def logs(options: Options) -> Iterator[str]:
+    """The logs of etcd under Jepsen in Porcupine's module, all of them in one go."""
+    histories = [texts.loaded(path) for path in baseline.logs()]
+    ours = measure.check("cas-register", histories)
+    operations = sum(map(len, histories))
+    yield "| logs | operations | valid | ours (s) | Porcupine (s) | ratio |"
+    yield "|---|---|---|---|---|---|"
+    told = f"| {len(histories)} | {operations:,} | {ours.valid.count(True)} | {ours.seconds:.4f}"
+    if options.alone:
+        yield f"{told} | | |"
+        return
+    theirs = baseline.check(_packed("cas-register", histories, options.folder), runs=measure.RUNS, spend=SPEND)
+    if theirs.valid != ours.valid:
+        raise WrongVerdict(f"of logs: ours {ours.valid}, Porcupine {theirs.valid}")
+    seconds = statistics.median(theirs.seconds)
+    yield f"{told} | {seconds:.3f} | {seconds / ours.seconds:.0f} × |"
+
+
+def command(options: Options) -> Iterator[str]:
+    """The command line in a new process, and memory."""
+    yield "| model | operations | history | clock (s) | CPU (s) | bytes an operation beyond the columns |"
+    yield "|---|---|---|---|---|---|"
+    for model in generate.GENERATORS:
+        for bad in (False, True):
+            shape = Shape(20_000 if options.quick else 1_000_000, 10, 1_000, bad=bad)
+            history = generate.GENERATORS[model](shape)
+            path = options.folder / "history.arrow"
+            save(history, path)
+            _ours(Case(model, shape), history)  # compiles, where that was never done
+            cold = measure.command(path, model)
+            memory = measure.memory(path, model) / len(history)
+            told = f"{cold.clock:.2f} | {cold.cpu:.2f} | {memory:.0f}"
+            yield f"| {model} | {len(history):,} | {_word(shape)} | {told} |"
+
+
+def text(options: Options) -> Iterator[str]:
+    """Text formats, from the file to columns."""
+    yield "| format | events | megabytes | seconds | events a second |"
+    yield "|---|---|---|---|---|"
+    history = generate.cas_register(Shape(20_000 if options.quick else 500_000, 10, 100))
+    for name, written in texts.FORMATS.items():
+        path = options.folder / name
+        path.write_text("".join(written(history)))
+        seconds = measure.median(lambda path=path: texts.loaded(path))  # type: ignore[misc]
+        events = 2 * len(history)
+        size = path.stat().st_size / 1e6
+        yield f"| {name} | {events:,} | {size:.0f} | {seconds:.2f} | {events / seconds:,.0f} |"
+
+
+PARTS: Final[Mapping[str, Callable[[Options], Iterator[str]]]] = {
+    "large": large,
+    "unanswered": unanswered,
+    "alone": alone,
+    "logs": logs,
+    "command": command,
+    "text": text,
+}
+
+
+class _Pair(NamedTuple):
+    """ours: seconds. theirs: None where Porcupine was not asked."""
+
+    operations: int
+    ours: float
+    theirs: baseline.Timing | None
+
+
+def _beside(case: Case, options: Options) -> _Pair:
+    """Both on one history, which is gone from memory when Porcupine's turn comes."""
+    history = _history(case)
+    operations = len(history)
+    files = [] if options.alone else _packed(case.model, [history], options.folder)
+    ours = _ours(case, history)
+    del history
+    if options.alone:
+        return _Pair(operations, ours, None)
+    theirs = baseline.check(files, runs=measure.RUNS, spend=SPEND)
+    if not theirs.passed and theirs.valid != (not case.shape.bad,):
+        raise WrongVerdict(f"{case}: Porcupine says {theirs.valid}")
+    return _Pair(operations, ours, theirs)
+
+
+def _history(case: Case) -> History:
+    return generate.GENERATORS[case.model](case.shape)
+
+
+def _ours(case: Case, history: History) -> float:
+    """Seconds. Raises WrongVerdict."""
+    small = case.shape._replace(operations=4_000, keys=min(case.shape.keys, 20), unknown=min(case.shape.unknown, 10))
+    measure.compile_for(case.model, generate.GENERATORS[case.model](small))
+    ours = measure.check(case.model, [history])
+    if ours.valid != (not case.shape.bad,):
+        raise WrongVerdict(f"{case}: we say {ours.valid}")
+    return ours.seconds
+
+
+def _packed(model: str, histories: Sequence[History], folder: Path) -> list[Path]:
+    files = []
+    for number, history in enumerate(histories):
+        files.append(folder / f"{number}.packed")
+        files[-1].write_bytes(baseline.packed(model, history))
+    return files
+
+
+def _row(pair: _Pair, case: Case, *more: object) -> str:
+    words = [case.model, f"{pair.operations:,}", *(f"{x:,}" if isinstance(x, int) else str(x) for x in more)]
+    words.append(f"{pair.ours:.4f}")
+    if pair.theirs is None:
+        words += ["", "", ""]
+    else:
+        seconds = statistics.median(pair.theirs.seconds)
+        more_than = "≥ " if pair.theirs.passed else ""
+        stopped = " (stopped)" if pair.theirs.passed else ""
+        words += [
+            f"{more_than}{seconds:.3g}",
+            f"{pair.theirs.peak / 1e9:.2f} GB{stopped if pair.theirs.passed == 'bytes' else ''}",
+            f"{more_than}{seconds / pair.ours:,.0f} ×",
+        ]
+    return f"| {' | '.join(words)} |"
+
+
+def _word(shape: Shape) -> str:
+    return "bad" if shape.bad else "valid"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""Porcupine beside us: built from its Go module, given the same histories, asked the same questions.
+
+What it reads is described at the head of ``porcupine/main.go``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from checkers.history import History
+from checkers.leases import INFINITY
+from checkers.wire import NONE, F, Outcome
+
+SECONDS: Final = 60.0
+"""CPU time that Porcupine may take for one check."""
+
+BYTES: Final = 8_000_000_000
+
+_SOURCE: Final = Path(__file__).parent / "porcupine"
+_MODULE: Final = "github.com/anishathalye/porcupine"
+_MODELS: Final[Mapping[str, int]] = {"mutex": 0, "fenced-store": 1, "cas-register": 2}
+_KINDS: Final[Mapping[F, int]] = {F.ACQUIRE: 0, F.RELEASE: 1, F.READ: 2, F.WRITE: 3, F.CAS: 4}
+_VERDICTS: Final[Mapping[str, bool]] = {"Ok": True, "Illegal": False}
+
+
+class Unavailable(Exception):
+    """Porcupine cannot be built here. The text says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """valid: its verdicts, one for each history; empty where it did not end. seconds: CPU time of each run.
+
+    peak: bytes, all that the process held, the histories included. passed: the bound at which it was stopped:
+    ``seconds``, ``bytes``, or empty. Then `seconds` is what it had used so far.
+    """
+
+    valid: tuple[bool, ...]
+    seconds: tuple[float, ...]
+    peak: int
+    passed: str = ""
+
+
+def build(go: str | None = None) -> Path:
+    """The program, built if it is not there already. Raises Unavailable."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fencepost" / "bench"
+    program = folder / "porcupine"
+    newest = max(file.stat().st_mtime for file in _SOURCE.iterdir())
+    if program.exists() and program.stat().st_mtime >= newest:
+        return program
+    folder.mkdir(parents=True, exist_ok=True)
+    _go(go, "build", "-trimpath", "-o", str(program))
+    os.utime(program)
+    return program
+
+
+def logs(go: str | None = None) -> list[Path]:
+    """The logs of etcd under Jepsen that come with Porcupine's module. Raises Unavailable."""
+    _go(go, "mod", "download")
+    folder = Path(_go(go, "list", "-m", "-f", "{{.Dir}}", _MODULE).strip())
+    found = sorted(file for file in (folder / "test_data" / "jepsen").glob("*.log") if file.stat().st_size)
+    if not found:
+        raise Unavailable(f"{folder}: no logs in this version of the module")
+    return found
+
+
+def _go(go: str | None, *arguments: str) -> str:
+    command = go or shutil.which("go") or shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin")
+    if command is None:
+        raise Unavailable("go is not installed: Porcupine is built from its Go module (https://go.dev/dl)")
+    try:
+        done = subprocess.run([command, *arguments], cwd=_SOURCE, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise Unavailable(f"{command}: {error.strerror or error}") from error
+    if done.returncode:
+        raise Unavailable(f"go {' '.join(arguments)}: {done.stderr.strip() or done.returncode}")
+    return done.stdout
+
+
+def check(files: Sequence[Path], *, runs: int, spend: float) -> Timing:
+    """Its verdicts on what `packed` gave. spend: seconds of CPU time after which no further run begins.
+
+    Raises Unavailable.
+    """
+    options = ["-seconds", str(SECONDS), "-bytes", str(BYTES), "-runs", str(runs), "-spend", str(spend)]
+    done = subprocess.run([build(), *options, *files], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Unavailable(f"Porcupine ended with status {done.returncode}: {done.stderr.strip()[-200:]}")
+    told = json.loads(done.stdout)
+    valid = tuple(_VERDICTS[word] for word in told["results"])
+    return Timing(valid, tuple(told["seconds"]), int(told["bytes"]), told["passed"])
+
+
+def packed(model: str, history: History) -> bytes:
+    """The history as the program reads it."""
+    c = history.columns
+    codes = np.zeros(256, np.uint8)
+    for kind, code in _KINDS.items():
+        codes[kind] = code
+    first, second = {
+        "mutex": (c["owner"], c["owner"]),
+        "fenced-store": (c["token"], c["value"]),
+        "cas-register": (c["base"], c["value"]),
+    }[model]
+    columns = (
+        c["inv"].astype("<i8"),
+        np.where(c["outcome"] == Outcome.INFO, INFINITY, c["ret"]).astype("<i8"),
+        _numbers(history, first),
+        _numbers(history, second),
+        c["key"].astype("<u4"),
+        codes[c["f"]],
+        c["outcome"].astype(np.uint8),
+    )
+    head = np.array([_MODELS[model], len(history), max(len(history.facts.keys), 1)], "<i8")
+    return b"FPBENCH1" + head.tobytes() + b"".join(column.tobytes() for column in columns)
+
+
+def _numbers(history: History, column: np.typing.NDArray[np.int64]) -> np.typing.NDArray[np.int64]:
+    """Values from elsewhere are indexes: nil, which is what a register holds at first, is `NONE` for Porcupine."""
+    if None not in history.values:
+        return column.astype("<i8")
+    return np.where(column == history.values.index(None), NONE, column).astype("<i8")

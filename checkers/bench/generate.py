@@ -1,0 +1,389 @@
+"""Large histories made up at once: what the benchmarks judge. Vectorised, seeded, correct but for what is planted.
+
+A history is made from its linearization points. A specification is run at the points, which stand `STEP` apart; then
+each process is given calls around its own points, so wide that it is almost always inside one: between two points of a
+process lies one short pause, at a random place. A valid history is so by construction. A bad one has one violation
+planted at a random place, which no reading of the unknown operations can explain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers import wire
+from checkers.history import Columns, Facts, History
+from checkers.wire import NONE, F, Outcome, Reason
+
+STEP: Final = 1_000
+"""ns between two linearization points."""
+
+PAUSE: Final = 0.05
+"""How much of the time between two points of a process it is outside of any call."""
+
+Ints = npt.NDArray[np.int64]
+Table = dict[str, npt.NDArray[Any]]
+
+
+class Shape(NamedTuple):
+    """What history to make.
+
+    operations  about how many: a whole number of what belongs together.
+    processes   how many are almost always busy.
+    keys        how many locks or registers.
+    unknown     how many operations are left unanswered.
+    bad         whether one violation is planted.
+    """
+
+    operations: int
+    processes: int
+    keys: int
+    unknown: int = 0
+    bad: bool = False
+    seed: int = 1
+
+
+class TooSmall(ValueError):
+    """There is no place in a history of this shape for what was to be planted."""
+
+
+def mutex(shape: Shape) -> History:
+    """Acquires and releases of locks, each acquire with an owner of its own.
+
+    Unknown are releases that took effect, and acquires that never did. Planted is a hold inside another one's.
+    Raises TooSmall.
+    """
+    rng = np.random.default_rng(shape.seed)
+    rows = _holds(shape, rng)
+    acquires = np.flatnonzero(rows["f"] == F.ACQUIRE)
+    spared = NONE
+    ghost: Table | None = None
+    if shape.bad:
+        # The k-th acquire and the k-th release are of one owner.
+        releases = np.flatnonzero(rows["f"] == F.RELEASE)
+        room = np.flatnonzero(rows["inv"][releases] - rows["ret"][acquires] >= 8)
+        if not len(room):
+            raise TooSmall(f"no hold of {shape} is long enough for another inside it")
+        spared = int(rng.choice(room))
+        begin = int(rows["ret"][acquires[spared]])
+        ghost = _table(
+            2,
+            f=[F.ACQUIRE, F.RELEASE],
+            inv=[begin + 1, begin + 4],
+            ret=[begin + 2, begin + 5],
+            owner=len(acquires) + 1,
+            key=int(rows["key"][acquires[spared]]),
+            process=shape.processes,
+        )
+    if shape.unknown:
+        choice = _some(rng, len(acquires), shape.unknown, spared)
+        never, freed = choice[::2], choice[1::2]
+        rows["outcome"][acquires[never]] = Outcome.INFO
+        rows["outcome"][np.flatnonzero(rows["f"] == F.RELEASE)[freed]] = Outcome.INFO
+        gone = np.zeros(len(rows["f"]), bool)
+        gone[np.flatnonzero(rows["f"] == F.RELEASE)[never]] = True
+        rows = {name: column[~gone] for name, column in rows.items()}
+    return _history("mutex", shape, rows, ghost)
+
+
+def fenced(shape: Shape) -> History:
+    """Reads and writes of stores that fence writes; tokens are taken one after another, and outdated ones go on.
+
+    Every third access of a process to a key, on average, comes with a token that is new; the others with the one that
+    it had. Planted is a write accepted under a token although a later one had been written. Raises TooSmall.
+    """
+    rng = np.random.default_rng(shape.seed)
+    rows = _accesses(shape, rng)
+    key, process, n = rows["key"], rows["process"], shape.operations
+    write = rng.random(n) < 0.6
+    by_client = np.lexsort((np.arange(n), process, key))
+    first = np.ones(n, bool)
+    first[by_client[1:]] = (np.diff(key[by_client]) != 0) | (np.diff(process[by_client]) != 0)
+    new = first | (rng.random(n) < 1 / 3)
+    by_key = np.argsort(key, kind="stable")
+    granted = np.cumsum(new[by_key])
+    begins = np.searchsorted(key[by_key], np.arange(shape.keys))
+    before = np.concatenate(([0], granted))[begins]
+    issued = np.empty(n, np.int64)
+    issued[by_key] = granted - before[key[by_key]]
+    token = issued[_latest(new, by_client)]
+    value = np.where(write, np.arange(n), NONE)
+    highest = _running_maximum(np.where(write, token, 0), key, by_key)
+    accepted = ~write | (token >= highest)
+    rows["outcome"][:] = np.where(accepted, Outcome.OK, Outcome.FAIL)
+    rows["reason"][:] = np.where(accepted, Reason.NONE, Reason.STALE_TOKEN)
+    rows["f"][:] = np.where(write, F.WRITE, F.READ)
+    rows["token"], rows["owner"] = token, token * shape.keys + key + 1
+    rows["value"] = np.where(write, value, _latest_value(value, write & accepted, key, by_key))
+    spared = np.empty(0, np.int64)
+    if shape.bad:
+        stale, newer = _stale_write(rng, rows, write, accepted)
+        rows["outcome"][stale], rows["reason"][stale] = Outcome.OK, Reason.NONE
+        spared = np.array([stale, newer])
+    if shape.unknown:
+        choice = _some(rng, n, shape.unknown, *spared.tolist(), among=write & accepted)
+        rows["outcome"][choice] = Outcome.INFO
+    return _history("fenced-store", shape, rows)
+
+
+def cas_register(shape: Shape) -> History:
+    """Reads, writes and successful compare-and-sets of registers, every value once.
+
+    Planted is a read of a value that had been overwritten. Raises TooSmall.
+    """
+    rng = np.random.default_rng(shape.seed)
+    rows = _accesses(shape, rng)
+    n, key = shape.operations, rows["key"]
+    by_key = np.argsort(key, kind="stable")
+    kind = rng.choice([int(F.READ), int(F.WRITE), int(F.CAS)], n, p=[0.4, 0.3, 0.3])
+    changes = kind != F.READ
+    own = np.where(changes, np.arange(n), NONE)
+    before = _latest_value(own, changes, key, by_key)
+    kind[(kind == F.CAS) & (before == NONE)] = F.WRITE
+    rows["f"][:] = kind
+    rows["value"] = np.where(changes, own, before)
+    rows["base"] = np.where(kind == F.CAS, before, NONE)
+    spared: list[int] = []
+    if shape.bad:
+        read, older, newer = _stale_read(rng, rows, changes)
+        rows["value"][read] = rows["value"][older]
+        spared = [read, older, newer]
+    if shape.unknown:
+        choice = _some(rng, n, shape.unknown, *spared, among=changes)
+        rows["outcome"][choice] = Outcome.INFO
+    return _history("cas-register", shape, rows)
+
+
+def leases(shape: Shape) -> History:
+    """Holds with a TTL, of two processes for each key by turns, renewed and at the end released or left to expire.
+
+    Planted is a grant in the middle of a hold that was renewed. Unknown are releases. Raises TooSmall.
+    """
+    rng = np.random.default_rng(shape.seed)
+    ttl = 100 * STEP
+    renewals = rng.integers(0, 4, shape.operations)
+    released = rng.random(shape.operations) < 0.8
+    holds = int(np.searchsorted(np.cumsum(1 + renewals + released), shape.operations)) + 1
+    renewals, released = renewals[:holds], released[:holds]
+    key = np.arange(holds) % shape.keys
+    length = (renewals * 0.4 + rng.uniform(0.1, 0.3, holds)) * ttl
+    taken = np.where(released, length + 2 * STEP, (renewals * 0.4 + 1) * ttl + 2 * STEP).astype(np.int64)
+    start = np.zeros(holds, np.int64)
+    by_key = np.argsort(key, kind="stable")
+    total = np.cumsum(taken[by_key]) - taken[by_key]
+    begins = np.searchsorted(key[by_key], key[by_key])
+    start[by_key] = total - total[begins] + key[by_key] + STEP
+    owner = np.arange(1, holds + 1)
+    whose = np.repeat(np.arange(holds), renewals)
+    nth = np.arange(len(whose)) - np.repeat(np.cumsum(renewals) - renewals, renewals) + 1
+    renewed = start[whose] + (nth * 0.4 * ttl).astype(np.int64)
+    ended = start[released] + length[released].astype(np.int64)
+    parts = [
+        _table(holds, f=F.ACQUIRE, inv=start, ret=start + STEP // 2, owner=owner, key=key, ttl=ttl),
+        _table(len(whose), f=F.RENEW, inv=renewed, ret=renewed + STEP // 2, owner=owner[whose], key=key[whose]),
+        _table(len(ended), f=F.RELEASE, inv=ended, ret=ended + STEP // 2, owner=owner[released], key=key[released]),
+    ]
+    spared = NONE
+    if shape.bad:
+        if not len(whose):
+            raise TooSmall(f"no hold of {shape} was renewed")
+        spared = int(rng.choice(len(whose)))
+        at = int(renewed[spared]) + STEP
+        parts.append(_table(1, f=F.ACQUIRE, inv=at, ret=at + 1, owner=holds + 1, key=int(key[whose[spared]]), ttl=ttl))
+        spared = int(whose[spared])
+    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    rows["process"] = rows["key"] * 2 + rows["owner"] // shape.keys % 2
+    if shape.unknown:
+        among = (rows["f"] == F.RELEASE) & (rows["owner"] != spared + 1)
+        choice = _some(rng, len(among), shape.unknown, among=among)
+        rows["outcome"][choice] = Outcome.INFO
+    return _history("lease", shape, rows)
+
+
+GENERATORS: Mapping[str, Callable[[Shape], History]] = {
+    "mutex": mutex,
+    "fenced-store": fenced,
+    "cas-register": cas_register,
+    "lease": leases,
+}
+
+
+def _holds(shape: Shape, rng: np.random.Generator) -> Table:
+    """Acquires, then as many releases in the same order of owners.
+
+    Processes and keys are dealt out to streams, at least two processes to each, and at most one of a stream holds at a
+    time: so no two hold one key, while the rest of its processes wait.
+    """
+    holds = max(shape.operations // 2, 1)
+    streams = max(1, min(shape.processes // 2, shape.keys))
+    stream = rng.integers(0, streams, 2 * holds)
+    order = np.argsort(stream, kind="stable")
+    counts = np.bincount(stream, minlength=streams) // 2
+    begins = np.cumsum(np.bincount(stream, minlength=streams)) - np.bincount(stream, minlength=streams)
+    nth = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    place = np.repeat(begins, counts) + 2 * nth
+    acquire, release = order[place], order[place + 1]
+    mine = stream[acquire]
+    process = _dealt(rng, mine, shape.processes, streams)
+    key = _dealt(rng, mine, shape.keys, streams)
+    n = len(acquire)
+    rows = _table(
+        2 * n,
+        f=np.repeat([int(F.ACQUIRE), int(F.RELEASE)], n),
+        owner=np.tile(np.arange(1, n + 1), 2),
+        key=np.tile(key, 2),
+        process=np.tile(process, 2),
+    )
+    _widen(rows, np.concatenate([acquire, release]), rng)
+    return rows
+
+
+def _dealt(rng: np.random.Generator, stream: Ints, count: int, streams: int) -> Ints:
+    """For each row one of `count` things, those that belong to its stream: n, n + streams, n + 2 * streams, ..."""
+    share = (count - stream + streams - 1) // streams
+    return (rng.random(len(stream)) * share).astype(np.int64) * streams + stream
+
+
+def _accesses(shape: Shape, rng: np.random.Generator) -> Table:
+    """Rows without meaning, one at each point: random processes and keys."""
+    n = shape.operations
+    rows = _table(
+        n,
+        f=F.READ,
+        key=rng.integers(0, shape.keys, n),
+        process=rng.integers(0, shape.processes, n),
+        owner=1,
+    )
+    _widen(rows, np.arange(n), rng)
+    return rows
+
+
+def _widen(rows: Table, point: Ints, rng: np.random.Generator) -> None:
+    """Sets `inv` and `ret` around linearization points, so that the calls of one process follow one another."""
+    at = (point + 2) * STEP
+    order = np.lexsort((at, rows["process"]))
+    sorted_at = at[order]
+    follows = np.diff(rows["process"][order]) == 0
+    gap = np.diff(sorted_at)
+    pause = np.maximum((gap * PAUSE).astype(np.int64), 2)
+    ends = sorted_at[:-1] + 1 + (rng.random(len(gap)) * (gap - pause - 2)).astype(np.int64)
+    ret = sorted_at + STEP
+    inv = sorted_at - STEP
+    ret[:-1] = np.where(follows, ends, ret[:-1])
+    inv[1:] = np.where(follows, ends + pause, inv[1:])
+    rows["inv"][order], rows["ret"][order] = inv, ret
+
+
+def _some(
+    rng: np.random.Generator, n: int, count: int, *spared: int, among: npt.NDArray[np.bool_] | None = None
+) -> Ints:
+    """Some of n things, without those to be spared. Raises TooSmall."""
+    allowed = np.ones(n, bool) if among is None else among.copy()
+    allowed[[thing for thing in spared if thing >= 0]] = False
+    candidates = np.flatnonzero(allowed)
+    if len(candidates) < count:
+        raise TooSmall(f"{count} operations were to be left unanswered, and only {len(candidates)} can be")
+    return rng.choice(candidates, count, replace=False)
+
+
+def _running_maximum(values: Ints, key: Ints, by_key: Ints) -> Ints:
+    """For each row the largest value of earlier rows of its key, 0 for none. values: from 0 on."""
+    span = int(values.max(initial=0)) + 1
+    so_far = np.maximum.accumulate(key[by_key] * span + values[by_key])
+    shifted = np.concatenate(([0], so_far[:-1])) - key[by_key] * span
+    result = np.empty_like(values)
+    result[by_key] = np.maximum(shifted, 0)
+    return result
+
+
+def _latest(marked: npt.NDArray[np.bool_], order: Ints) -> Ints:
+    """For each row the latest marked row at or before it in this order, whose groups all begin with a marked one."""
+    place = np.maximum.accumulate(np.where(marked[order], np.arange(len(order)), 0))
+    result = np.empty_like(order)
+    result[order] = order[place]
+    return result
+
+
+def _latest_value(values: Ints, writes: npt.NDArray[np.bool_], key: Ints, by_key: Ints) -> Ints:
+    """For each row the value of the latest write before it in its key, `NONE` for none."""
+    n = len(values)
+    place = np.where(writes[by_key], np.arange(n), -1)
+    before = np.concatenate(([-1], np.maximum.accumulate(place)[:-1])) if n else place
+    within = (before >= 0) & (key[by_key[before]] == key[by_key])
+    result = np.empty_like(values)
+    result[by_key] = np.where(within, values[by_key[before]], NONE)
+    return result
+
+
+def _stale_write(
+    rng: np.random.Generator, rows: Table, write: npt.NDArray[np.bool_], accepted: npt.NDArray[np.bool_]
+) -> tuple[int, int]:
+    """A refused write, and an accepted one of a later token that had returned before it was invoked."""
+    for stale in rng.permutation(np.flatnonzero(write & ~accepted))[:1000].tolist():
+        same = (rows["key"] == rows["key"][stale]) & write & accepted & (rows["token"] > rows["token"][stale])
+        newer = np.flatnonzero(same & (rows["ret"] < rows["inv"][stale]))
+        if len(newer):
+            return stale, int(newer[0])
+    raise TooSmall("no write came late enough to be stale for certain")
+
+
+def _stale_read(rng: np.random.Generator, rows: Table, changes: npt.NDArray[np.bool_]) -> tuple[int, int, int]:
+    """A read, a write, and another write certainly after the first and before the read."""
+    for read in rng.permutation(np.flatnonzero(~changes))[:1000].tolist():
+        past = np.flatnonzero((rows["key"] == rows["key"][read]) & changes & (rows["ret"] < rows["inv"][read]))
+        if len(past):
+            newer = int(past[np.argmax(rows["inv"][past])])
+            older = past[rows["ret"][past] < rows["inv"][newer]]
+            if len(older):
+                return read, int(rng.choice(older)), newer
+    raise TooSmall("no read came late enough to be stale for certain")
+
+
+def _table(n: int, **given: Any) -> Table:
+    """Rows that were answered, with the columns that are given: arrays, or one value for all."""
+    rows: Table = {name: np.zeros(n, np.int64) for name, _ in wire.FIELDS}
+    for name in ("token", "value", "base"):
+        rows[name][:] = NONE
+    rows["outcome"][:] = Outcome.OK
+    for name, values in given.items():
+        rows[name][:] = values
+    return rows
+
+
+def _history(name: str, shape: Shape, rows: Table, ghost: Table | None = None) -> History:
+    if ghost is not None:
+        rows = {column: np.concatenate([rows[column], ghost[column]]) for column in rows}
+    order = np.argsort(rows["inv"], kind="stable")
+    rows = {column: values[order] for column, values in rows.items()}
+    rows["process"] += (int(rows["process"].max(initial=0)) + 1) * _unanswered_before(rows)
+    rows["ret"][rows["outcome"] == Outcome.INFO] = 0
+    columns: Columns = {column: rows[column].astype(kind) for column, kind in wire.FIELDS}
+    facts = Facts(
+        trial="",
+        lane=f"{name}, {shape.operations} operations",
+        lock="",
+        backend="",
+        workload="",
+        store="fence-writes" if name == "fenced-store" else "",
+        fault_names=(),
+        seed=shape.seed,
+        keys=tuple(map(str, range(shape.keys))),
+        lease="grant",
+        ttl=0,
+    )
+    return History(facts, columns)
+
+
+def _unanswered_before(rows: Table) -> Ints:
+    """How many earlier operations of its process were never answered: a process number is not used again after one."""
+    n = len(rows["process"])
+    order = np.lexsort((np.arange(n), rows["process"]))
+    unanswered = (rows["outcome"][order] == Outcome.INFO).astype(np.int64)
+    counted = np.concatenate(([0], np.cumsum(unanswered)))[:-1]
+    begins = np.searchsorted(rows["process"][order], rows["process"][order])
+    result = np.empty(n, np.int64)
+    result[order] = counted - counted[begins]
+    return result

@@ -1,0 +1,112 @@
+"""How long our side takes, and how much memory.
+
+Times of checks are CPU times of one core: what a clock would show if nothing else ran. Only the cold command line is
+measured by the clock as well, since starting a process is more than computing.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from checkers.engines.kernel import always
+from checkers.history import History, load
+from checkers.linearizability import decide
+from checkers.models.model import Settings
+
+RUNS: Final = 5
+
+
+class Timing(NamedTuple):
+    """The verdicts, one for each history, and the median of `RUNS` runs, in seconds."""
+
+    valid: tuple[bool | None, ...]
+    seconds: float
+
+
+def check(model: str, histories: Sequence[History]) -> Timing:
+    """From columns in memory to verdict and witness, all histories one after the other."""
+    valid = judge(model, histories)
+    return Timing(valid, median(lambda: judge(model, histories)))
+
+
+def judge(model: str, histories: Sequence[History]) -> tuple[bool | None, ...]:
+    """The verdicts."""
+    return tuple(decide(history, model, Settings()).valid for history in histories)
+
+
+def compile_for(model: str, history: History) -> None:
+    """Has the kernels compiled that this takes, or loaded if they were compiled before. history: a small one."""
+    with always(compiled=True):
+        judge(model, [history])
+
+
+def median(run: Callable[[], object]) -> float:
+    """Seconds of CPU time."""
+    taken = []
+    for _ in range(RUNS):
+        gc.collect()
+        begun = time.process_time()
+        run()
+        taken.append(time.process_time() - begun)
+    return statistics.median(taken)
+
+
+class Cold(NamedTuple):
+    """Medians in seconds: by the clock, and of CPU time."""
+
+    clock: float
+    cpu: float
+
+
+def command(file: Path, model: str) -> Cold:
+    """A new process that judges one file."""
+    clock, cpu = [], []
+    for _ in range(RUNS):
+        begun, used = time.monotonic(), _children()
+        subprocess.run(
+            [sys.executable, "-m", "checkers", file, "--model", model, "--json"], stdout=subprocess.DEVNULL, check=False
+        )
+        clock.append(time.monotonic() - begun)
+        cpu.append(_children() - used)
+    return Cold(statistics.median(clock), statistics.median(cpu))
+
+
+def _children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def memory(file: Path, model: str) -> int:
+    """Bytes that a check needs beyond the columns at its peak, in a process of its own. Linux only."""
+    done = subprocess.run(
+        [sys.executable, "-m", "checkers.bench.measure", file, model], capture_output=True, text=True, check=True
+    )
+    return int(done.stdout)
+
+
+def _peak(file: Path, model: str) -> int:
+    """What `memory` starts: the columns are in memory, and the kernels loaded, before anything is counted."""
+    history = load(file)
+    judge(model, [history])
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    before = _status("VmRSS")
+    judge(model, [history])
+    return _status("VmHWM") - before
+
+
+def _status(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name + ":"))
+
+
+if __name__ == "__main__":
+    print(_peak(Path(sys.argv[1]), sys.argv[2]))

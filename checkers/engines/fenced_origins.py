@@ -1,0 +1,148 @@
+"""Whose value each read of a store returned.
+
+Values are looked up in a table: of each key's range of values, else of the range of all, where every value belongs to
+one key. Where neither is dense, reads and writes are sorted by value instead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from checkers.engines.fenced_groups import (
+    ACCEPTED,
+    FREE,
+    NOTHING,
+    READ_OK,
+    READ_REFUSED,
+    READ_UNKNOWN,
+    REFUSED,
+    UNKNOWN,
+    layout,
+)
+from checkers.engines.kernel import kernel
+from checkers.engines.sorting import Column, sort_rows
+
+UNREAD = -1
+"""An unknown write of which nobody read."""
+INITIAL = -2
+REPEATED = -3
+"""Several writes of this value may have been accepted, or one beside the initial value."""
+UNSURE = -4
+"""Likewise, and one of them was never answered."""
+UNWRITTEN = -5
+
+
+@kernel
+def origins(kind: Column, key: Column, value: Column, low: Column, high: Column, initial: int) -> Column:
+    """Of each accepted read the row of its write, or a negative word of this module.
+
+    Of an unknown write the row of a read that proves it accepted, or such a word too. low, high: of the values written
+    in each key.
+    """
+    origin = np.full(len(kind), UNREAD, np.int32)
+    base, total, alone = layout(low, high, 2 * len(kind) + 64)
+    if total >= 0 and _by_table(kind, key, value, base, low, high, total, alone, initial, origin):
+        return origin
+    _by_sorting(kind, key, value, initial, origin)
+    return origin
+
+
+@kernel
+def _by_table(
+    kind: Column,
+    key: Column,
+    value: Column,
+    base: Column,
+    low: Column,
+    high: Column,
+    total: int,
+    alone: int,
+    initial: int,
+    origin: Column,
+) -> bool:
+    """False where two keys share a value, and a table."""
+    table = np.full(total, -1, np.int32)
+    for row in range(len(kind)):
+        what, k = kind[row], key[row]
+        if not ACCEPTED <= what <= UNKNOWN and what != REFUSED:
+            continue
+        place = base[k] + value[row]
+        other = table[place]
+        if other >= 0 and not alone and key[other] != k:
+            return False
+        table[place] = _written(kind, origin, other, row)
+    for row in range(len(kind)):
+        if READ_OK <= kind[row] <= FREE:
+            k, seen = key[row], value[row]
+            write = -1
+            if low[k] <= seen <= high[k]:
+                write = table[base[k] + seen]
+                if write >= 0 and key[write] != k:
+                    write = -1
+            origin[row] = _read(kind, origin, write, row, seen == initial)
+    return True
+
+
+@kernel
+def _by_sorting(kind: Column, key: Column, value: Column, initial: int, origin: Column) -> None:
+    rows = np.empty(len(kind), np.int32)
+    count = 0
+    for row in range(len(kind)):
+        what = kind[row]
+        if NOTHING < what <= FREE and what != READ_UNKNOWN and what != READ_REFUSED:
+            rows[count] = row
+            count += 1
+    sort_rows(rows, 0, count, key, value)
+    begin = 0
+    while begin < count:
+        one = rows[begin]
+        end = begin
+        write = -1
+        while end < count and key[rows[end]] == key[one] and value[rows[end]] == value[one]:
+            row = rows[end]
+            if not READ_OK <= kind[row] <= FREE:
+                write = _written(kind, origin, write, row)
+            end += 1
+        for n in range(begin, end):
+            row = rows[n]
+            if READ_OK <= kind[row] <= FREE:
+                origin[row] = _read(kind, origin, write, row, value[row] == initial)
+        begin = end
+
+
+@kernel
+def _written(kind: Column, origin: Column, other: int, row: int) -> int:
+    """Which of two writes of one value stands for both; -1 for no other."""
+    if kind[row] == REFUSED:
+        return other if other >= 0 else row
+    if other < 0 or kind[other] == REFUSED:
+        return row
+    if kind[row] == UNKNOWN or kind[other] == UNKNOWN or origin[other] == UNSURE:
+        origin[other] = UNSURE
+    else:
+        origin[other] = REPEATED
+    return other
+
+
+@kernel
+def _read(kind: Column, origin: Column, write: int, row: int, initial: int) -> int:
+    """Origin of a read, given the write that stands for its value (-1 for none)."""
+    if initial and (write < 0 or kind[write] == REFUSED):
+        return INITIAL
+    if write < 0:
+        return UNWRITTEN
+    if kind[write] == REFUSED:
+        return write
+    if origin[write] == REPEATED or origin[write] == UNSURE:
+        return int(origin[write])
+    if initial:
+        return UNSURE if kind[write] == UNKNOWN else REPEATED
+    if kind[write] == UNKNOWN:
+        origin[write] = row
+    return write
+
+
+@kernel
+def live(kind: Column, origin: Column, row: int) -> bool:
+    """Whether a row is a write that was certainly accepted."""
+    return bool(kind[row] == ACCEPTED or (kind[row] == UNKNOWN and origin[row] >= 0))

@@ -1,0 +1,111 @@
+"""Leases: a lock that one client at a time holds until it releases, or until its TTL has passed without a renewal.
+
+Source: checkers-2, sections 3 and 4. What must be true is asked in modes, each of which believes more of what clients
+were told than the one before:
+
+blind      only grants: did the service grant inside a hold, even if its acknowledgements of renewals were lies?
+told       ... and acknowledged renewals: the lock was its owner's when each was sent, and for a TTL from then on.
+unrefused  ... and acknowledged releases: the lock was its owner's until then.
+full       ... and refusals: a renewal or release that failed, as not its owner's, was told so when the lease was over.
+
+A history is valid iff full is. Whoever is valid in one mode is so in all before it, so that the first mode that is
+invalid says what is to blame: ``granted-inside-a-hold``, ``renewal-lied``, ``release-lied``, ``lost-early``.
+
+In every mode: expiry may come late, never early; the server's clock may be fast by the drift; unanswered renewals
+extend nothing; an unanswered release may have happened once it was sent, or never; an unanswered acquire need not have
+happened, but has if its release was acknowledged; renewals and releases that failed because the service was unavailable
+prove nothing. Where a service acknowledges releases of what another holds by then (deletes of what is not there),
+``release-lied`` says so: the lock was not its holder's any more. Of sessions blind believes that grants were made, and
+keep-alives that came in time; that other requests prolonged a session is believed from told on.
+
+Where all grants of a key carry tokens that do not contradict real time, they came in the order of their tokens.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from checkers.engines.engine import Answer, Conflict, Rows
+from checkers.engines.lease_attempts import Attempts, gather
+from checkers.engines.lease_blame import least
+from checkers.engines.lease_kernels import BLIND, FULL, TOLD, UNREFUSED
+from checkers.engines.lease_points import points
+from checkers.engines.lease_solve import Solution, in_order_of_tokens, pose, solve
+from checkers.history import History
+from checkers.lease_proof import certify as certify
+from checkers.models.model import Settings
+
+MODES: Final = {"blind": BLIND, "told": TOLD, "unrefused": UNREFUSED, "full": FULL}
+BLAME: Final = {
+    BLIND: "granted-inside-a-hold",
+    TOLD: "renewal-lied",
+    UNREFUSED: "release-lied",
+    FULL: "lost-early",
+}
+
+WITNESSES: Final = 10
+"""Conflicts that are made as small as they can be; the rest name the grants that have no room together."""
+SECONDS: Final = 5.0
+"""What that may take for all of them."""
+
+
+def lease(history: History, settings: Settings) -> Answer:
+    """Exact but for floats beyond a budget. Raises Unusable."""
+    attempts = gather(history, settings)
+    ordered = in_order_of_tokens(attempts)
+    problem = pose(attempts, FULL, ordered=ordered)
+    solution = solve(problem)
+    conflicts: tuple[Conflict, ...] = ()
+    if solution.conflicts:
+        conflicts = tuple(_blamed(attempts, settings, solution, problem.who, ordered))
+    return Answer(conflicts, dict(solution.undecided), lambda: points(attempts, problem, solution))
+
+
+def in_mode(history: History, settings: Settings, mode: str, bound: int | None = None) -> Answer:
+    """The answer in one of `MODES` alone. bound: ns; and no client believes longer than that in what it has lost."""
+    attempts = gather(history, settings)
+    problem = pose(attempts, MODES[mode], bound=bound)
+    solution = solve(problem)
+    conflicts = tuple(
+        Conflict(BLAME[MODES[mode]], key, tuple(attempts.rows[problem.who[list(grants)]].tolist()))
+        for key, grants in solution.conflicts.items()
+    )
+
+    def no_order() -> Rows:
+        return np.zeros(0, np.int64)
+
+    return Answer(conflicts, dict(solution.undecided), no_order)
+
+
+def _blamed(
+    attempts: Attempts, settings: Settings, solution: Solution, who: Rows, ordered: frozenset[int]
+) -> Iterator[Conflict]:
+    """Key by key what the first mode in which there is a conflict found; the earliest as small as they can be."""
+    left = {key: tuple(who[list(grants)].tolist()) for key, grants in solution.conflicts.items()}
+    blamed: list[tuple[int, int, int, tuple[int, ...]]] = []
+    for mode in (BLIND, TOLD, UNREFUSED, FULL):
+        found = left
+        if mode != FULL and left:
+            problem = pose(attempts, mode, keys=_whole(attempts, left), ordered=ordered)
+            solved = solve(problem)
+            found = {key: tuple(problem.who[list(grants)].tolist()) for key, grants in solved.conflicts.items()}
+        for key, mine in found.items():
+            blamed.append((int(attempts.start[list(mine)].max()), key, mode, mine))
+        left = {key: mine for key, mine in left.items() if found.keys().isdisjoint(attempts.key[list(mine)].tolist())}
+    deadline = time.monotonic() + SECONDS
+    for place, (_, key, mode, mine) in enumerate(sorted(blamed)):
+        yield Conflict(
+            BLAME[mode], key, least(attempts, settings, mode, mine, ordered, deadline if place < WITNESSES else 0.0)
+        )
+
+
+def _whole(attempts: Attempts, left: dict[int, tuple[int, ...]]) -> set[int]:
+    """The keys of conflicts, and those that share sessions with them."""
+    keys = set(left)
+    if len(attempts.sessions.lived):
+        keys.update(attempts.key[list({one for mine in left.values() for one in mine})].tolist())
+    return keys

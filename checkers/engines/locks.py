@@ -1,0 +1,158 @@
+"""The engines of the locks: mutex, reentrant mutex, readers and writers, permits.
+
+Holds are put together from what each owner did (`locks_holds`), and then the cores of all must fit beside one another
+(`locks_alone`, `locks_together`). Every answer is exact; what is left undecided is listed there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers.engines import locks_alone as alone
+from checkers.engines import locks_order
+from checkers.engines import locks_together as together
+from checkers.engines.engine import Answer, Conflict
+from checkers.engines.locks_holds import COUNT, DEPTH, EITHER, TURNS, TWICE, Holds, holds
+from checkers.engines.locks_slots import slots
+from checkers.history import History
+from checkers.models.model import Settings
+
+Array = npt.NDArray[Any]
+
+_ODD: Final = "operations of one owner overlap, or go on after an unanswered release: more than one story fits"
+_FLOAT: Final = "a refused try beside a hold whose place in the order is open"
+_LOOSE: Final = "a refused try that only an unanswered acquire with an unanswered release may explain"
+_OWN: Final = "a refused try beside an acquire of the same owner that was under way"
+_COUNTED: Final = "a refused try that only some of the possible orders explain"
+
+
+def mutex(history: History, settings: Settings) -> Answer:
+    """Whoever holds it does not get it again. See `checkers.models.locks.Mutex`."""
+    return _exclusive(history, settings, TURNS)
+
+
+def reentrant_mutex(history: History, settings: Settings) -> Answer:
+    """Whoever holds it gets it again. See `checkers.models.locks.ReentrantMutex`."""
+    return _exclusive(history, settings, DEPTH)
+
+
+def rwlock(history: History, settings: Settings) -> Answer:
+    """Readers share, writers are alone. See `checkers.models.locks.RWLock`."""
+    return _together(history, settings, EITHER)
+
+
+def semaphore(history: History, settings: Settings) -> Answer:
+    """At most `Settings.permits` at once. See `checkers.models.locks.Semaphore`."""
+    if settings.permits == 1:  # the same specification
+        return _exclusive(history, settings, TURNS)
+    return _together(history, settings, COUNT)
+
+
+def _exclusive(history: History, settings: Settings, how: int) -> Answer:
+    keys, numbers = _keys(history), slots(history)
+    found = holds(history, numbers, how, keys)
+    one, other = alone.overlaps(history, found, keys)
+    conflicts = dict(_failures(history, found))
+    for k in np.flatnonzero(one >= 0).tolist():
+        conflicts.setdefault(k, Conflict("overlap", k, _four(found, int(one[k]), int(other[k]))))
+    undecided = {k: _ODD for k in np.flatnonzero(found.odd).tolist() if k not in conflicts}
+    skipped = _mask(keys, conflicts, undecided)
+    refused = _refused(history, settings, skipped)
+    asked = _mask(keys, _key(history, refused))
+
+    def order() -> Array:
+        member = locks_order.members(history, found, numbers, how)
+        swept = together.sweep(history, found, 1, keys)
+        rows, _, _ = locks_order.pinned(history, found, member, swept, skipped | asked)
+        if not len(refused):
+            return rows
+        wanted = asked & ~_mask(keys, conflicts, undecided)
+        tried = locks_order.stretched(history, reach, member, found, refused, place, phantoms, wanted)
+        return np.concatenate((rows, tried))
+
+    if len(refused):
+        reach = alone.stretched(history, found, keys)
+        undecided |= dict.fromkeys(np.flatnonzero(asked & reach.tied).tolist(), _FLOAT)
+        refused = refused[~reach.tied[_key(history, refused)]]
+        place = alone.explained(history, reach, refused, own=how == TURNS)
+        phantoms = alone.phantoms(history, found, reach, refused, place, own=how == TURNS)
+        for n in np.flatnonzero(place < 0).tolist():
+            k, row = int(_key(history, refused[n])), int(refused[n])
+            if phantoms[n] == alone.MAYBE or (phantoms[n] < 0 and found.loose[k]):
+                undecided.setdefault(k, _LOOSE)
+            elif phantoms[n] < 0:
+                rows = (*alone.beside(reach, k, int(-1 - place[n])), row)
+                conflicts.setdefault(k, Conflict("refused-while-free", k, rows))
+        if how == DEPTH:
+            undecided |= dict.fromkeys(alone.entangled(history, reach, refused, place), _OWN)
+        undecided = {k: why for k, why in undecided.items() if k not in conflicts}
+    return Answer(tuple(conflicts.values()), undecided, order)
+
+
+def _together(history: History, settings: Settings, how: int) -> Answer:
+    keys, numbers = _keys(history), slots(history)
+    found = holds(history, numbers, how, keys)
+    permits = settings.permits if how == COUNT else together.READERS
+    swept = together.sweep(history, found, permits, keys)
+    conflicts = dict(_failures(history, found))
+    for k, rows in together.crowded(history, found, swept, permits).items():
+        conflicts.setdefault(k, Conflict("overlap" if how == EITHER else "too-many", k, rows))
+    undecided = {k: _ODD for k in np.flatnonzero(found.odd).tolist() if k not in conflicts}
+    refused = _refused(history, settings, _mask(keys, conflicts, undecided))
+    verdict, at, before = together.refusals(history, swept, permits, refused, keys)
+    for n in np.flatnonzero(verdict != together.EXPLAINED).tolist():
+        k, row = int(_key(history, refused[n])), int(refused[n])
+        if verdict[n] == together.IMPOSSIBLE:
+            conflicts.setdefault(k, Conflict("refused-while-free", k, (row,)))
+        else:
+            undecided.setdefault(k, _COUNTED)
+    undecided = {k: why for k, why in undecided.items() if k not in conflicts}
+
+    def order() -> Array:
+        skipped = _mask(keys, conflicts, undecided)
+        member = locks_order.members(history, found, numbers, how)
+        parts = locks_order.pinned(history, found, member, swept, skipped)
+        tried = ~skipped[_key(history, refused)]
+        return locks_order.merged(parts, refused[tried], at[tried], np.where(before[tried], 0, 4))
+
+    return Answer(tuple(conflicts.values()), undecided, order)
+
+
+def _refused(history: History, settings: Settings, skipped: Array) -> Array:
+    refused = alone.tries(history) if settings.strict_try else np.empty(0, np.int64)
+    return refused[~skipped[_key(history, refused)]] if len(refused) else refused
+
+
+def _mask(keys: int, *chosen: Iterable[int]) -> Array:
+    mask = np.zeros(keys, bool)
+    for some in chosen:
+        mask[list(some)] = True
+    return mask
+
+
+def _keys(history: History) -> int:
+    return int(history.columns["key"].max()) + 1 if len(history) else 0
+
+
+def _key(history: History, rows: Any) -> Any:
+    return history.columns["key"][rows]
+
+
+def _failures(history: History, found: Holds) -> Iterator[tuple[int, Conflict]]:
+    """By key; of each the first."""
+    order = np.argsort(found.failed, kind="stable")
+    keys, first = np.unique(_key(history, found.failed[order]), return_index=True)
+    for k, n in zip(keys.tolist(), order[first].tolist(), strict=True):
+        twice = found.failed_kind[n] == TWICE
+        rows = (int(found.failed_with[n]), int(found.failed[n])) if twice else (int(found.failed[n]),)
+        yield k, Conflict("second-acquire" if twice else "release-by-another", k, rows)
+
+
+def _four(found: Holds, one: int, other: int) -> tuple[int, ...]:
+    """The rows of two holds: the earlier, the later's release, and its acquire, which broke the rule."""
+    rows = (found.acquire[one], found.release[one], found.release[other], found.acquire[other])
+    return tuple(int(row) for row in rows if row >= 0)

@@ -1,0 +1,236 @@
+"""Holds of which no two may overlap: mutual exclusion, and refused tries as evidence.
+
+Source: checkers.md, sections 2b and 2c. The core of a hold, from the acquire's return to the release's invocation, was
+held for certain; to acquire at the return and release at the invocation realises the cores and nothing more. So
+without refused tries a history is valid iff no two cores overlap and no float lies strictly inside one. Where cores
+are disjoint they give the order of all holds, and each can be stretched to both sides as far as its operations and
+its neighbours' cores allow, all at once: a refused try is explained iff it meets a stretched hold of somebody else.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers.engines.kernel import kernel
+from checkers.engines.locks_holds import Holds, spans
+from checkers.history import History
+from checkers.leases import INFINITY
+from checkers.wire import F, Outcome, Reason
+
+Array = npt.NDArray[Any]
+
+_INFO: Final = int(Outcome.INFO)
+
+
+def overlaps(history: History, found: Holds, keys: int) -> tuple[Array, Array]:
+    """For each key two holds that cannot both be, as indexes into the holds, or -1 twice."""
+    c = history.columns
+    return _overlaps(found.acquire, found.release, c["inv"], c["ret"], c["outcome"], c["key"], keys)
+
+
+@kernel
+def _overlaps(
+    acquire: Array, release: Array, inv: Array, ret: Array, outcome: Array, key: Array, keys: int
+) -> tuple[Array, Array]:
+    # Holds come in the order of their ends: two cores overlap iff one begins before the end of the one before it.
+    one = np.full(keys, -1, np.int64)
+    other = np.full(keys, -1, np.int64)
+    last = np.full(keys, -1, np.int32)
+    end = np.zeros(keys, np.int64)
+    # Floats since the last core: those that no later one lies within, the last one on top.
+    top = np.full(keys, -1, np.int32)
+    below = np.empty(len(acquire), np.int32)
+    for h in range(len(acquire)):
+        a, r = acquire[h], release[h]
+        k = key[a]
+        if one[k] >= 0:
+            continue
+        begun = INFINITY if outcome[a] == _INFO else ret[a]
+        ended = INFINITY if r < 0 else inv[r]
+        if begun < ended:
+            if begun < end[k]:
+                one[k] = last[k]
+                other[k] = h
+            x = top[k]
+            while x >= 0:
+                if inv[release[x]] > begun and _until(acquire[x], release[x], ret, outcome) < ended and one[k] < 0:
+                    one[k] = h
+                    other[k] = x
+                x = below[x]
+            top[k] = -1
+            last[k] = h
+            end[k] = ended
+        else:
+            until = _until(a, r, ret, outcome)
+            x = top[k]
+            while x >= 0 and _until(acquire[x], release[x], ret, outcome) >= until:
+                x = below[x]
+            below[h] = x
+            top[k] = h
+    return one, other
+
+
+@kernel
+def _until(acquire: int, release: int, ret: Array, outcome: Array) -> int:
+    """ns; the last instant of a float."""
+    until = INFINITY if outcome[release] == _INFO else ret[release]
+    return until if outcome[acquire] == _INFO else min(until, ret[acquire])
+
+
+class Stretched(NamedTuple):
+    """Holds in their order within each key, and how far each can reach; rows as row numbers, times in ns.
+
+    first     index of the first hold of each key, one more than there are keys.
+    earliest  of the acquire, latest of the release.
+    another   index of the next hold of the key that another owner has, or of the next key's first.
+    tied      keys where two holds of no length at one instant have no order.
+    """
+
+    acquire: Array
+    release: Array
+    first: Array
+    earliest: Array
+    latest: Array
+    another: Array
+    tied: Array
+
+
+def stretched(history: History, found: Holds, keys: int) -> Stretched:
+    """Only meaningful for keys whose cores are disjoint and that have no floats but those tied to one instant."""
+    c = history.columns
+    begin, end = spans(history, found)
+    key = c["key"][found.acquire].astype(np.int64)
+    order = np.lexsort((begin, end, key))
+    acquire, release, begin, end, key = found.acquire[order], found.release[order], begin[order], end[order], key[order]
+    first = np.searchsorted(key, np.arange(keys + 1))
+    until = np.where((release < 0) | (c["outcome"][release] == Outcome.INFO), INFINITY, c["ret"][release])
+    earliest, latest = c["inv"][acquire].copy(), until
+    owner = c["owner"][acquire]
+    same = key[1:] == key[:-1]
+    earliest[1:][same] = np.maximum(earliest[1:], end[:-1])[same]
+    latest[:-1][same] = np.minimum(latest[:-1], begin[1:])[same]
+    tied = np.zeros(keys, bool)
+    tied[key[1:][same & (begin[1:] == end[1:]) & (begin[:-1] == end[:-1]) & (end[1:] == end[:-1])]] = True
+    tied[key[begin >= INFINITY]] = True
+    places = np.arange(1, len(key) + 1)
+    changes = np.append(~same | (owner[1:] != owner[:-1]), np.full(min(1, len(key)), True))
+    another = np.minimum.accumulate(np.where(changes, places, len(key))[::-1])[::-1]
+    return Stretched(acquire, release, first, earliest, latest, another, tied)
+
+
+def tries(history: History) -> Array:
+    """Rows of the tries that were refused because somebody held."""
+    c = history.columns
+    refused: Array = np.flatnonzero(
+        (c["f"] == F.TRY_ACQUIRE) & (c["outcome"] == Outcome.FAIL) & (c["reason"] == Reason.HELD)
+    )
+    return refused
+
+
+def explained(history: History, holds: Stretched, refused: Array, *, own: bool) -> Array:
+    """For each refused try the hold that explains it, else -1 - the hold that came next.
+
+    own: whether a hold of the same owner does.
+    """
+    c = history.columns
+    return _explained(
+        c["inv"][refused],
+        c["ret"][refused],
+        c["key"][refused],
+        c["owner"][refused],
+        c["owner"][holds.acquire],
+        holds.first,
+        holds.earliest,
+        holds.latest,
+        holds.another,
+        int(own),
+    )
+
+
+@kernel
+def _explained(
+    inv: Array,
+    ret: Array,
+    key: Array,
+    asking: Array,
+    owner: Array,
+    first: Array,
+    earliest: Array,
+    latest: Array,
+    another: Array,
+    own: int,
+) -> Array:
+    result = np.empty(len(inv), np.int64)
+    for i in range(len(inv)):
+        low, high = first[key[i]], first[np.int64(key[i]) + 1]
+        limit = high
+        while low < high:
+            middle = (low + high) // 2
+            if latest[middle] < inv[i]:
+                low = middle + 1
+            else:
+                high = middle
+        if low < limit and not own and owner[low] == asking[i]:
+            low = another[low]
+        result[i] = low if low < limit and earliest[low] <= ret[i] else -1 - low
+    return result
+
+
+MAYBE: Final = -2
+
+
+def phantoms(history: History, found: Holds, holds: Stretched, refused: Array, place: Array, *, own: bool) -> Array:
+    """For each try that no hold explains the row of an unanswered acquire that can have come last, and does.
+
+    -1 for none, `MAYBE` where that is not decided: among reentrant holds (not own).
+    """
+    c = history.columns
+    result = np.full(len(refused), -1, np.int64)
+    waiting: dict[int, list[int]] = {}
+    for row in np.sort(found.ghosts).tolist():
+        waiting.setdefault(int(c["key"][row]), []).append(row)
+    for n in np.flatnonzero(place < 0):
+        k = int(c["key"][refused[n]])
+        ghosts = waiting.get(k, [])
+        if not ghosts or c["inv"][ghosts[0]] > c["ret"][refused[n]]:
+            continue
+        if not own:  # it may be part of a longer hold of its owner's
+            result[n] = MAYBE
+        elif freed(history, holds, k) <= c["ret"][refused[n]]:
+            result[n] = ghosts[0]
+    return result
+
+
+def freed(history: History, holds: Stretched, key: int) -> int:
+    """ns; the earliest end of the last hold of a key."""
+    last = int(holds.first[key + 1]) - 1
+    if last < holds.first[key]:
+        return 0
+    release = int(holds.release[last])
+    return INFINITY if release < 0 else int(history.columns["inv"][release])
+
+
+def beside(holds: Stretched, key: int, after: int) -> tuple[int, ...]:
+    """Rows of the holds before and after a moment at which nobody held."""
+    rows: list[int] = []
+    for h in (after - 1, after):
+        if holds.first[key] <= h < holds.first[key + 1]:
+            rows += [int(row) for row in (holds.acquire[h], holds.release[h]) if row >= 0]
+    return tuple(rows)
+
+
+def entangled(history: History, holds: Stretched, refused: Array, place: Array) -> set[int]:
+    """Keys where a try needs a hold to reach into where its own owner's next one would reach back to.
+
+    Only an owner that tries while it acquires can be in both places: not all stretches are possible at once.
+    """
+    c = history.columns
+    some = np.flatnonzero((place >= 0) & (place + 1 < len(holds.acquire)))
+    following = holds.acquire[place[some] + 1]
+    tries = refused[some]
+    same = (c["key"][following] == c["key"][tries]) & (c["owner"][following] == c["owner"][tries])
+    tangled = tries[same & (holds.earliest[place[some] + 1] <= c["inv"][tries])]
+    return set(c["key"][tangled].tolist())

@@ -1,0 +1,326 @@
+"""What each owner did with a lock, put together: holds, from an acquire to the release that ended it.
+
+An owner's operations follow one another, and what it holds follows from them alone, whoever else was there: its
+acquires and releases must take turns (or balance, for reentrant locks and permits). So this is one walk over the rows
+in order of invocation with a few numbers for each pair of key and owner, and holds come out in the order in which
+their releases were invoked.
+
+What is unknown is used where nothing else explains what was acknowledged, and else left out: an unanswered acquire
+where a release was acknowledged that has no other (a float: it held for an instant, somewhere), an unanswered release
+where the owner acquired again, or did nothing more. Not decided here (the key is `odd`): an owner whose operations
+overlap so that more than one story fits, and one that goes on after an unanswered release that was not needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers.engines.kernel import kernel
+from checkers.engines.locks_slots import Slots
+from checkers.history import History
+from checkers.leases import INFINITY
+from checkers.wire import SHARED, F, Outcome
+
+Array = npt.NDArray[Any]
+
+TURNS: Final = 0
+"""How: an owner holds once or not at all."""
+DEPTH: Final = 1
+"""It may acquire again what it holds, and must release it as often."""
+COUNT: Final = 2
+"""It may hold several at once, each on its own."""
+EITHER: Final = 3
+"""As TURNS, as a reader or as a writer."""
+
+TWICE: Final = 1
+"""Failure: an owner acquired what it held already."""
+NOT_HELD: Final = 2
+"""Failure: an owner released what it did not hold."""
+
+_ACQUIRE: Final = int(F.ACQUIRE)
+_TRY: Final = int(F.TRY_ACQUIRE)
+_RELEASE: Final = int(F.RELEASE)
+_FAIL: Final = int(Outcome.FAIL)
+_INFO: Final = int(Outcome.INFO)
+
+# What is known of a slot, in one stretch of memory: rows and holds as number + 1, 0 for none.
+_SIZE: Final = 8
+_OPEN: Final = 0
+"""The acquire in force; of several the first."""
+_HELD: Final = 1
+"""Acknowledged acquires less acknowledged releases."""
+_GUESS: Final = 2
+"""The latest hold that an unanswered release ended, if nothing that comes says otherwise."""
+_GUESSES: Final = 3
+_GHOST: Final = 4
+"""The first unanswered acquire that nothing needed so far."""
+_GRANTED: Final = 5
+"""ns; the latest return of an acquire."""
+_RETURNED: Final = 6
+"""ns; the latest return."""
+_STATUS: Final = 7
+
+# Statuses are sums of the first three, or one of the others.
+_MORE: Final = 1
+"""There are more unanswered acquires."""
+_SPARE: Final = 2
+"""There is an unanswered release that nothing needed."""
+_UNSURE: Final = 4
+"""Something was unanswered. From then on ties and overlaps would make a second story possible."""
+_FAILED: Final = 8
+"""Certainly invalid, unless something comes that was invoked before `_RETURNED`."""
+_ODD: Final = 16
+
+
+class Holds(NamedTuple):
+    """Holds of all keys; rows as row numbers, -1 for none.
+
+    acquire, release  of each hold. In the order of releases, those that were never released last.
+    failed            the rows at which an owner's own operations contradict each other, `failed_kind` and
+                      `failed_with` (the acquire that it held by) for each.
+    odd               keys that are not decided, as a mask.
+    ghosts            unanswered acquires that nothing needs; one for each owner that has some, in order of keys.
+    loose             keys where some owner has both an unanswered acquire and an unanswered release that nothing
+                      needs: it may have held for a while, anywhere; a mask.
+    """
+
+    acquire: Array
+    release: Array
+    failed: Array
+    failed_kind: Array
+    failed_with: Array
+    odd: Array
+    ghosts: Array
+    loose: Array
+
+
+def holds(history: History, slots: Slots, how: int, keys: int) -> Holds:
+    """how: TURNS, DEPTH, COUNT or EITHER."""
+    c = history.columns
+    acquire, release, failed, kind, with_, odd, ghosts, loose, state, in_order = _pair(
+        c["f"], c["outcome"], c["inv"], c["ret"], c["key"], c["flags"], slots.of, slots.total, how, keys
+    )
+    if odd.any():  # what was said of an odd owner before it showed may be wrong
+        fine = state[slots.of[acquire] * _SIZE + _STATUS] != _ODD
+        acquire, release = acquire[fine], release[fine]
+    if not in_order:
+        order = np.argsort(np.where(release < 0, len(history), release), kind="stable")
+        acquire, release = acquire[order], release[order]
+    return Holds(acquire, release, failed, kind, with_, odd, ghosts, loose)
+
+
+@kernel
+def _pair(
+    f: Array,
+    outcome: Array,
+    inv: Array,
+    ret: Array,
+    key: Array,
+    flags: Array,
+    slot: Array,
+    slots: int,
+    how: int,
+    keys: int,
+) -> tuple[Array, Array, Array, Array, Array, Array, Array, Array, Array, bool]:
+    rows = len(f)
+    state = np.zeros(slots * _SIZE, np.int64)
+    acquire = np.empty(rows, np.int32)
+    release = np.empty(rows, np.int32)
+    many = rows if how == COUNT else 0
+    after = np.zeros(many, np.int32)  # of an acquire in force: the next one, as row + 1
+    newest = np.empty(many, np.int32)  # of the first acquire in force: the last one
+    under = np.empty(many, np.int32)  # of a guess: the one before it
+    failed = np.empty(slots, np.int32)
+    failed_with = np.empty(slots, np.int32)
+    odd = np.zeros(keys, np.bool_)
+    count, failures = 0, 0
+    in_order = True
+    turns = how in (TURNS, EITHER)
+    for i in range(rows):
+        kind = f[i]
+        if (kind != _RELEASE and kind != _ACQUIRE and kind != _TRY) or outcome[i] == _FAIL:
+            continue
+        s = int(slot[i]) * _SIZE
+        t = inv[i]
+        status = state[s + _STATUS]
+        unknown = outcome[i] == _INFO
+        if status >= _FAILED:
+            if status == _FAILED and t <= state[s + _RETURNED]:
+                state[s + _STATUS] = _ODD
+                odd[key[i]] = True
+            continue
+        if unknown:
+            status |= _UNSURE
+            state[s + _STATUS] = status
+        strange = status & _UNSURE > 0 and t <= state[s + _RETURNED]
+        held = state[s + _HELD]
+        if strange:
+            pass
+        elif kind != _RELEASE:
+            if unknown:
+                if state[s + _GHOST]:
+                    state[s + _STATUS] = status | _MORE
+                else:
+                    state[s + _GHOST] = i + 1
+                continue
+            last = state[s + _OPEN] - 1
+            if status & _SPARE:
+                strange = True
+            elif how == EITHER and last >= 0 and t <= ret[last] and (flags[i] ^ flags[last]) & SHARED:
+                strange = True  # all at one instant: the reader's may as well come after the writer's
+            elif turns and held:
+                if state[s + _GUESS]:  # it was that release: nothing else freed what is acquired again
+                    state[s + _GUESS] = 0
+                    state[s + _GUESSES] = 0
+                    state[s + _OPEN] = i + 1
+                else:
+                    failed[failures] = i
+                    failed_with[failures] = state[s + _OPEN] - 1
+                    failures += 1
+                    state[s + _STATUS] = _FAILED
+            elif how == DEPTH and held:
+                strange = state[s + _GUESSES] > 0 or ret[i] < ret[state[s + _OPEN] - 1]
+                state[s + _HELD] = held + 1
+            else:
+                open_ = state[s + _OPEN]
+                if how == COUNT and open_:
+                    after[newest[open_ - 1]] = i + 1
+                    newest[open_ - 1] = i
+                else:
+                    state[s + _OPEN] = i + 1
+                    if how == COUNT:
+                        newest[i] = i
+                state[s + _HELD] = held + 1
+            if ret[i] > state[s + _GRANTED]:
+                state[s + _GRANTED] = ret[i]
+            if ret[i] > state[s + _RETURNED]:
+                state[s + _RETURNED] = ret[i]
+        elif unknown:
+            if held == state[s + _GUESSES] or (how == DEPTH and held > 1):
+                strange = how == DEPTH and held > 1 and status & _SPARE > 0
+                state[s + _STATUS] = status | _SPARE
+            else:
+                acquire[count] = state[s + _OPEN] - 1
+                release[count] = i
+                if how == COUNT:
+                    under[count] = state[s + _GUESS]
+                    state[s + _OPEN] = _next(acquire[count], after, newest)
+                count += 1
+                state[s + _GUESS] = count
+                state[s + _GUESSES] += 1
+        else:
+            if not held:
+                if state[s + _GHOST]:
+                    strange = how == EITHER and status & _MORE > 0  # a reader's or a writer's
+                    acquire[count] = state[s + _GHOST] - 1
+                    release[count] = i
+                    count += 1
+                    state[s + _GHOST] = 0
+                elif status & _MORE:
+                    strange = True
+                else:
+                    failed[failures] = i
+                    failed_with[failures] = -1
+                    failures += 1
+                    state[s + _STATUS] = _FAILED
+            elif t < state[s + _GRANTED]:
+                strange = True
+            else:
+                held -= 1
+                state[s + _HELD] = held
+                if held < state[s + _GUESSES]:  # not what the unanswered release did after all
+                    strange = state[s + _GHOST] > 0
+                    last = state[s + _GUESS] - 1
+                    release[last] = i
+                    in_order = False
+                    state[s + _GUESS] = under[last] if how == COUNT else 0
+                    state[s + _GUESSES] -= 1
+                    state[s + _STATUS] = status | _SPARE
+                elif how == DEPTH and held:
+                    # At one instant: it may as well have released the whole first, and acquired again.
+                    strange = status & _SPARE > 0 or t == state[s + _GRANTED]
+                else:
+                    acquire[count] = state[s + _OPEN] - 1
+                    release[count] = i
+                    if how == DEPTH or (turns and t == state[s + _GRANTED]):
+                        strange = ret[i] < state[s + _RETURNED]  # an earlier release may be the last one instead
+                    if how == COUNT:
+                        # At one instant: which of several it releases decides whether there is room.
+                        strange = held > 0 and ret[acquire[count]] == t
+                        state[s + _OPEN] = _next(acquire[count], after, newest)
+                    count += 1
+            if ret[i] > state[s + _RETURNED]:
+                state[s + _RETURNED] = ret[i]
+        if strange:
+            state[s + _STATUS] = _ODD
+            odd[key[i]] = True
+    # What was never released, and what nothing needed.
+    ghosts = np.empty(slots, np.int32)
+    loose = np.zeros(keys, np.bool_)
+    left = 0
+    for n in range(slots):
+        s = n * _SIZE
+        status = state[s + _STATUS]
+        if status == _ODD:
+            continue
+        ghost = state[s + _GHOST]
+        if ghost:
+            ghosts[left] = ghost - 1
+            left += 1
+            if state[s + _GUESSES] or status & _SPARE:
+                loose[key[ghost - 1]] = True
+        open_ = state[s + _OPEN]
+        remaining = state[s + _HELD] - state[s + _GUESSES]
+        if how != COUNT and remaining > 1:
+            remaining = 1
+        for _ in range(remaining):
+            acquire[count] = open_ - 1
+            release[count] = -1
+            count += 1
+            if how == COUNT:
+                open_ = after[open_ - 1]
+    # A failure stands if nothing came that was invoked before it was over.
+    kinds = np.empty(failures, np.int32)
+    sure = 0
+    for n in range(failures):
+        i = failed[n]
+        if state[int(slot[i]) * _SIZE + _STATUS] == _FAILED:
+            failed[sure] = i
+            failed_with[sure] = failed_with[n]
+            kinds[sure] = NOT_HELD if f[i] == _RELEASE else TWICE
+            sure += 1
+    return (
+        acquire[:count],
+        release[:count],
+        failed[:sure],
+        kinds[:sure],
+        failed_with[:sure],
+        odd,
+        ghosts[:left],
+        loose,
+        state,
+        in_order,
+    )
+
+
+@kernel
+def _next(first: int, after: Array, newest: Array) -> int:
+    """Row + 1 of the acquire that is the first in force when `first` is not any more; 0 for none."""
+    following = after[first]
+    if following:
+        newest[following - 1] = newest[first]
+    return int(following)
+
+
+def spans(history: History, found: Holds) -> tuple[Array, Array]:
+    """Core of each hold, ns: from the acquire's return to the release's invocation; `INFINITY` where that never came.
+
+    A float, which held for an instant only, has a core that ends before it begins, or where it does.
+    """
+    c = history.columns
+    begin = np.where(c["outcome"][found.acquire] == Outcome.INFO, INFINITY, c["ret"][found.acquire])
+    end = np.where(found.release < 0, INFINITY, c["inv"][found.release])
+    return begin, end

@@ -1,0 +1,130 @@
+"""Orders of linearization points for locks: what proves a valid verdict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers.engines import locks_alone as alone
+from checkers.engines.kernel import kernel
+from checkers.engines.locks_holds import DEPTH, Holds, spans
+from checkers.engines.locks_slots import Slots
+from checkers.engines.locks_together import Sweep
+from checkers.history import History
+from checkers.leases import INFINITY
+from checkers.wire import F, Outcome
+
+Array = npt.NDArray[Any]
+
+
+def pinned(history: History, found: Holds, inner: Array, swept: Sweep, skipped: Array) -> tuple[Array, Array, Array]:
+    """Rows, points (ns) and phases where each acquire stands at its return and each release at its invocation.
+
+    At one instant cores end first (phase 1), then floats come (2), then cores begin (3). inner: for each row the hold
+    that it is a part of, or -1. skipped: mask of the keys to leave out.
+    """
+    c = history.columns
+    begin, end = spans(history, found)
+    rows = np.flatnonzero(inner >= 0)
+    rows = rows[~skipped[c["key"][rows]]]
+    hold = inner[rows]
+    point = np.where(c["f"][rows] == F.RELEASE, c["inv"][rows], c["ret"][rows])
+    core = begin[hold] < end[hold]
+    point = np.where(core, point, swept.at[hold])
+    phase = np.where(core, np.where(point == end[hold], 1, 3), 2)
+    order = np.lexsort((rows, hold, phase, point))
+    return rows[order], point[order], phase[order]
+
+
+def members(history: History, found: Holds, slots: Slots, how: int) -> Array:
+    """For each row the hold that it is a part of, or -1: an acquire, its release, and what lies inside."""
+    member = np.full(len(history), -1, np.int64)
+    count = np.arange(len(found.acquire))
+    member[found.acquire] = count
+    ended = found.release >= 0
+    member[found.release[ended]] = count[ended]
+    if how == DEPTH:
+        c = history.columns
+        acknowledged = (c["outcome"] == Outcome.OK) & np.isin(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE, F.RELEASE))
+        member = _inside(member, acknowledged, slots.of, slots.total)
+    return member
+
+
+@kernel
+def _inside(member: Array, acknowledged: Array, slot: Array, slots: int) -> Array:
+    result = np.empty(len(member), np.int64)
+    current = np.full(slots, -1, np.int64)
+    for i in range(len(member)):
+        result[i] = member[i]
+        if not acknowledged[i]:
+            continue  # an unanswered acquire that was released later: nothing lies inside
+        if member[i] >= 0:
+            current[slot[i]] = member[i]
+        else:
+            result[i] = current[slot[i]]
+    return result
+
+
+def merged(parts: tuple[Array, Array, Array], rows: Array, points: Array, phases: Array) -> Array:
+    """The rows of an order with others put in at their points and phases: 0 before all others, 4 after all."""
+    whole = [np.concatenate(pair) for pair in zip(parts, (rows, points, phases), strict=True)]
+    order: Array = whole[0][np.lexsort((np.arange(len(whole[0])), whole[2], whole[1]))]
+    return order
+
+
+def stretched(
+    history: History,
+    holds: alone.Stretched,
+    member: Array,
+    found: Holds,
+    refused: Array,
+    place: Array,
+    phantoms: Array,
+    wanted: Array,
+) -> Array:
+    """Rows in order, of the keys in the mask `wanted`, where holds reach as far as refused tries may need them to.
+
+    place, phantoms: what explains each try, see `locks_alone`.
+    """
+    c = history.columns
+    key = c["key"][holds.acquire].astype(np.int64)
+    last = np.flatnonzero(np.append(key[1:] != key[:-1], np.full(min(1, len(key)), True)))
+    following = np.append(holds.earliest[1:], [INFINITY])[: len(key)]
+    following[last] = INFINITY
+    ghosts: dict[int, int] = {}
+    for n in np.flatnonzero(phantoms >= 0):
+        k = int(c["key"][refused[n]])
+        ghosts[k] = int(phantoms[n])
+        if holds.first[k + 1] > holds.first[k]:
+            following[holds.first[k + 1] - 1] = max(int(c["inv"][phantoms[n]]), alone.freed(history, holds, k))
+    until = np.minimum(holds.latest, following)  # where each hold ends
+    # Numbers of holds in this order, for the rows that belong to one; phantoms come after all.
+    number = np.empty(len(found.acquire), np.int64)
+    by_acquire = np.full(len(history), -1, np.int64)
+    by_acquire[holds.acquire] = np.arange(len(key))
+    number[:] = by_acquire[found.acquire]
+    rows = np.flatnonzero(member >= 0)
+    rows = rows[wanted[c["key"][rows]]]
+    hold = number[member[rows]]
+    release = c["f"][rows] == F.RELEASE
+    point = np.where(release, c["inv"][rows], c["ret"][rows])
+    kind = np.where(rows == holds.acquire[hold], 0, np.where(rows == holds.release[hold], 2, 1))
+    explained = wanted[c["key"][refused]]
+    tries, at = refused[explained], place[explained]
+    late = np.zeros(len(tries), bool)
+    some = at >= 0
+    late[some] = c["inv"][tries[some]] > until[at[some]]
+    final = np.zeros(len(tries), bool)
+    final[some] = np.isin(at[some], last)
+    at = np.where(late & ~final, at + 1, at)
+    at = np.where((at < 0) | (late & final), len(key), at)
+    begun = np.append(holds.earliest, [0])[at]
+    extra = np.array(sorted(row for k, row in ghosts.items() if wanted[k]), np.int64)
+    whole_rows = np.concatenate((rows, tries, extra))
+    whole_hold = np.concatenate((hold, at, np.full(len(extra), len(key))))
+    whole_kind = np.concatenate((kind, np.full(len(tries), 1), np.full(len(extra), 0)))
+    whole_point = np.concatenate((point, np.maximum(c["inv"][tries], begun), np.zeros(len(extra), np.int64)))
+    order: Array = whole_rows[np.lexsort((whole_rows, whole_point, whole_kind, whole_hold))]
+    return order

@@ -1,0 +1,287 @@
+"""Holds that may overlap: readers beside readers, and as many owners as there are permits.
+
+Source: checkers.md, section 2b. To acquire at the return and release at the invocation holds the least at every
+moment, so without refused tries a history is valid iff that fits, and every float finds a moment at which there is
+room. With refused tries the orders are real choices: what holds even so is accepted, what no order explains is
+refused, and the rest is left to the search.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers.engines.kernel import kernel
+from checkers.engines.locks_holds import Holds, spans
+from checkers.history import History
+from checkers.leases import INFINITY
+from checkers.wire import SHARED, F, Outcome
+
+Array = npt.NDArray[Any]
+
+READERS: Final = 0
+"""In place of a number of permits: readers share, a writer is alone."""
+
+EXPLAINED: Final = 0
+OPEN: Final = 1
+IMPOSSIBLE: Final = 2
+
+
+class Sweep(NamedTuple):
+    """What happens if everybody holds as briefly as possible.
+
+    at       of each hold that is a float, ns: where it finds room.
+    bad      of each key the hold that finds none, or -1.
+    blocked  stretches of time, ended in order, in which there is no room: (keys, begins, ends, for readers too).
+    """
+
+    at: Array
+    bad: Array
+    blocked: tuple[Array, Array, Array, Array]
+
+
+def sweep(history: History, found: Holds, permits: int, keys: int) -> Sweep:
+    """permits: `READERS`, or how many there are."""
+    c = history.columns
+    begin, end = spans(history, found)
+    until = np.where(c["outcome"][found.release] == Outcome.INFO, INFINITY, c["ret"][found.release])
+    until = np.where(c["outcome"][found.acquire] == Outcome.INFO, until, np.minimum(until, begin))
+    core = begin < end
+    acquires = np.flatnonzero(core)
+    acquires = acquires[np.argsort(begin[acquires], kind="stable")]
+    releases, floats = np.flatnonzero(core & (end < INFINITY)), np.flatnonzero(~core)
+    shared = (c["flags"][found.acquire] & SHARED) != 0
+    key = c["key"][found.acquire]
+    at, bad, *blocked = _sweep(begin, end, until, key, shared, acquires, releases, floats, permits, keys)
+    return Sweep(at, bad, (blocked[0], blocked[1], blocked[2], blocked[3]))
+
+
+@kernel
+def _sweep(
+    begin: Array,
+    end: Array,
+    until: Array,
+    key: Array,
+    shared: Array,
+    acquires: Array,
+    releases: Array,
+    floats: Array,
+    permits: int,
+    keys: int,
+) -> tuple[Array, Array, Array, Array, Array, Array]:
+    at = np.full(len(begin), -1, np.int64)
+    bad = np.full(keys, -1, np.int64)
+    readers = np.zeros(keys, np.int64)  # or permits in use
+    writers = np.zeros(keys, np.int64)
+    # Since when there is no room for anybody, and since when none for readers.
+    full = np.full(keys, -1, np.int64)
+    closed = np.full(keys, -1, np.int64)
+    waiting = np.full(keys, -1, np.int64)
+    next_ = np.full(len(begin), -1, np.int64)
+    spans_ = 2 * len(acquires)
+    span_key = np.empty(spans_, np.int64)
+    span_begin = np.empty(spans_, np.int64)
+    span_end = np.empty(spans_, np.int64)
+    span_all = np.zeros(spans_, np.bool_)
+    count = 0
+    a, r, f = 0, 0, 0
+    while a < len(acquires) or r < len(releases) or f < len(floats):
+        # At one instant releases come first, then floats, then acquires.
+        to_release = end[releases[r]] if r < len(releases) else INFINITY + 1
+        to_float = end[floats[f]] if f < len(floats) else INFINITY + 1
+        to_acquire = begin[acquires[a]] if a < len(acquires) else INFINITY + 1
+        if to_acquire < to_release and to_acquire < to_float:
+            h = acquires[a]
+            a += 1
+            k = key[h]
+            if bad[k] >= 0:
+                continue
+            alone = permits == READERS and not shared[h]
+            if writers[k] or (alone and readers[k]) or (permits != READERS and readers[k] == permits):
+                bad[k] = h
+                continue
+            if alone:
+                writers[k] = 1
+                closed[k] = to_acquire
+            else:
+                readers[k] += 1
+            if full[k] < 0 and (permits == READERS or readers[k] == permits):
+                full[k] = to_acquire
+            continue
+        if to_release <= to_float:
+            h = releases[r]
+            r += 1
+            k = key[h]
+            if bad[k] >= 0:
+                continue
+            if permits == READERS and not shared[h]:
+                writers[k] = 0
+                span_key[count] = k
+                span_begin[count] = closed[k]
+                span_end[count] = to_release
+                span_all[count] = True
+                count += 1
+                closed[k] = -1
+            else:
+                readers[k] -= 1
+            if full[k] >= 0 and (permits != READERS or readers[k] + writers[k] == 0):
+                span_key[count] = k
+                span_begin[count] = full[k]
+                span_end[count] = to_release
+                count += 1
+                full[k] = -1
+            now = to_release
+        else:
+            h = floats[f]
+            f += 1
+            k = key[h]
+            if bad[k] >= 0:
+                continue
+            next_[h] = waiting[k]
+            waiting[k] = h
+            now = to_float
+        # Floats that find room now.
+        h = waiting[k]
+        before = -1
+        while h >= 0:
+            if full[k] < 0 or (permits == READERS and shared[h] and writers[k] == 0):
+                at[h] = now
+                if now > until[h] and bad[k] < 0:
+                    bad[k] = h
+                if before < 0:
+                    waiting[k] = next_[h]
+                else:
+                    next_[before] = next_[h]
+            else:
+                before = h
+            h = next_[h]
+    for k in range(keys):
+        if waiting[k] >= 0 and bad[k] < 0:
+            bad[k] = waiting[k]
+        if closed[k] >= 0:
+            span_key[count] = k
+            span_begin[count] = closed[k]
+            span_end[count] = INFINITY
+            span_all[count] = True
+            count += 1
+        if full[k] >= 0:
+            span_key[count] = k
+            span_begin[count] = full[k]
+            span_end[count] = INFINITY
+            count += 1
+    return at, bad, span_key[:count], span_begin[:count], span_end[:count], span_all[:count]
+
+
+def crowded(history: History, found: Holds, swept: Sweep, permits: int) -> dict[int, tuple[int, ...]]:
+    """Key → rows of holds that cannot all be."""
+    result: dict[int, tuple[int, ...]] = {}
+    bad = np.flatnonzero(swept.bad >= 0)
+    if not len(bad):
+        return result
+    begin, end = spans(history, found)
+    flags = history.columns["flags"]
+    key = history.columns["key"][found.acquire]
+    by_key = np.argsort(key, kind="stable")
+    places = np.searchsorted(key[by_key], bad), np.searchsorted(key[by_key], bad, "right")
+    for k, first, last in zip(bad.tolist(), *places, strict=True):
+        h = int(swept.bad[k])
+        others = by_key[first:last]
+        if begin[h] < end[h]:
+            meeting = others[(begin[others] <= begin[h]) & (end[others] > begin[h]) & (others != h)]
+            if permits == READERS:
+                if flags[found.acquire[h]] & SHARED:
+                    meeting = meeting[flags[found.acquire[meeting]] & SHARED == 0]
+                meeting = meeting[:1]
+            else:
+                meeting = meeting[np.argsort(begin[meeting], kind="stable")][:permits]
+        else:
+            until = history.columns["ret"][found.release[h]]
+            meeting = others[(begin[others] < until) & (end[others] > end[h]) & (others != h)]
+        rows = [row for x in meeting for row in (found.acquire[x], found.release[x])]
+        rows += [found.release[h], found.acquire[h]]
+        result[k] = tuple(int(row) for row in rows if row >= 0)
+    return result
+
+
+def refusals(history: History, swept: Sweep, permits: int, refused: Array, keys: int) -> tuple[Array, Array, Array]:
+    """For each refused try (verdict, ns of a moment without room, whether that is just before a release)."""
+    c = history.columns
+    key, begin, end, all_ = swept.blocked
+    order = np.lexsort((end, key, all_))
+    key, begin, end, all_ = key[order], begin[order], end[order], all_[order]
+    first = np.searchsorted(key[~all_], np.arange(keys + 1))
+    closed = np.searchsorted(key[all_], np.arange(keys + 1)) + np.count_nonzero(~all_)
+    readers = (c["flags"][refused] & SHARED != 0) & (permits == READERS)
+    acquires = np.isin(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE)) & (c["outcome"] != Outcome.FAIL)
+    releases = (c["f"] == F.RELEASE) & (c["outcome"] == Outcome.OK)
+    return _refusals(
+        c["inv"][refused],
+        c["ret"][refused],
+        c["key"][refused],
+        readers,
+        begin,
+        end,
+        first,
+        closed,
+        *_by_key(c["key"][acquires], c["inv"][acquires], keys),
+        *_by_key(c["key"][releases], c["ret"][releases], keys),
+        max(permits, 1),
+    )
+
+
+def _by_key(key: Array, times: Array, keys: int) -> tuple[Array, Array]:
+    """(where each key begins, and one place more; times of all keys, sorted within each)."""
+    order = np.lexsort((times, key))
+    return np.searchsorted(key[order], np.arange(keys + 1)), times[order]
+
+
+@kernel
+def _refusals(
+    inv: Array,
+    ret: Array,
+    key: Array,
+    readers: Array,
+    begin: Array,
+    end: Array,
+    first: Array,
+    closed: Array,
+    acquires: Array,
+    acquired: Array,
+    releases: Array,
+    released: Array,
+    least: int,
+) -> tuple[Array, Array, Array]:
+    verdict = np.full(len(inv), OPEN, np.int64)
+    at = np.zeros(len(inv), np.int64)
+    before = np.zeros(len(inv), np.bool_)
+    for i in range(len(inv)):
+        k = int(key[i])
+        low, high = first[k], first[k + 1]
+        if readers[i]:
+            low, high = closed[k], closed[k + 1]
+        place = _from(end, low, high, inv[i])
+        if place < high and begin[place] <= ret[i]:
+            verdict[i] = EXPLAINED
+            at[i] = max(inv[i], begin[place])
+            before[i] = at[i] == end[place]
+        else:
+            # No more can have held meanwhile than had been asked for, less what had certainly been given back.
+            most = _from(acquired, acquires[k], acquires[k + 1], ret[i] + 1) - acquires[k]
+            most -= _from(released, releases[k], releases[k + 1], inv[i]) - releases[k]
+            if most < least:
+                verdict[i] = IMPOSSIBLE
+    return verdict, at, before
+
+
+@kernel
+def _from(times: Array, low: int, high: int, time: int) -> int:
+    """The first place in a sorted stretch where it is that late, or the end of the stretch."""
+    while low < high:
+        middle = (low + high) // 2
+        if times[middle] < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,198 @@
+"""Registers whose values are unique: exact, O(n log n).
+
+Source: Gibbons and Korach, *Testing shared memories* (1997); checkers.md, section 2e. What happened for certain is
+what was acknowledged, and unknown writes whose value was read, or expected by what happened. A cluster is a write and
+the reads of its value, which stand together in any order; the value before everything is a cluster that begins at -1.
+A compare-and-set ends the cluster of the value that it expected and begins its own, so that chains of clusters move as
+one. A key is valid iff every value that was seen has a writer, none was compared and set away twice, the order
+inside each chain fits real time, and no two chains must each come before the other: no two forward zones (from the
+first return to a later last invocation) overlap, and no backward zone lies inside a forward one.
+
+Not decided are keys where a value that was seen has several possible writers, and those where a failed compare-and-set
+has no place in the one order that is tried; a contradiction that does not depend on them is one all the same.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers.engines.engine import Answer, Conflict, Rows
+from checkers.engines.registers_kernels import (
+    BEFORE_WRITE,
+    CIRCLE,
+    CROSSING,
+    NEVER_WRITTEN,
+    READ,
+    REFUSED,
+    STALE,
+    SWAPPED_TWICE,
+    WITHOUT_REASON,
+    roles,
+)
+from checkers.engines.registers_order import crossings, forced, gaps, numbered
+from checkers.engines.values import Values, compact, values_of
+from checkers.history import History
+from checkers.models.model import Settings
+from checkers.wire import F, Outcome
+
+Array = npt.NDArray[np.int64]
+
+_SPARE: Final = 1024
+"""How many more values than rows there may be before they are numbered anew."""
+
+_SMALL: Final = 1_000
+_OFTEN: Final = 4
+_FEW: Final = 20
+"""Rows, writes of each value, unknown ones: within these bounds the search of a key costs less than the engine."""
+
+_REPEATED: Final = "a value that was seen was written repeatedly"
+_STUCK: Final = "a failed compare-and-set needs another order of the values"
+
+KINDS: Final = {
+    NEVER_WRITTEN: "value-never-written",
+    BEFORE_WRITE: "value-read-before-write",
+    SWAPPED_TWICE: "value-replaced-twice",
+    CIRCLE: "values-in-a-circle",
+    STALE: "not-the-latest-value",
+    CROSSING: "no-order-of-values",
+    WITHOUT_REASON: "failed-without-reason",
+}
+"""Kinds of conflicts. The first becomes ``refused-value-read`` where a write that failed is to blame."""
+
+
+def register(history: History, settings: Settings) -> Answer:
+    """Reads and writes. See `cas_register`."""
+    return decide(history, settings, values_of(history, settings), swaps=False)
+
+
+def cas_register(history: History, settings: Settings) -> Answer:
+    """Reads, writes and compare-and-sets, key by key; what failed proves what `Settings.failed_cas` says."""
+    return decide(history, settings, values_of(history, settings), swaps=True)
+
+
+class _Forced(NamedTuple):
+    """What is known of what certainly happened. role, expected, mine: by row; swap: by cluster (see `gather`)."""
+
+    key: Array
+    role: Array
+    expected: Array
+    first: int
+    keys: int
+    mine: Array
+    swap: Array
+    heads: Array
+    order: Array
+
+
+def decide(history: History, settings: Settings, values: Values, *, swaps: bool) -> Answer:
+    """The answer for values as they are numbered there. swaps: whether the history's compare-and-sets count."""
+    key = history.columns["key"]
+    keys = int(key.max(initial=0)) + 1
+    if keys == 1 and len(history) < _SMALL and _worn(history, values):
+        return Answer((), {0: _REPEATED}, lambda: np.empty(0, np.int64))
+    role, own, expected, first = _roles(history, settings, values, keys, swaps=swaps)
+    times = values.inv, values.ret
+    mine, swap, repeated, contested, heads, firsts, lasts, lows, kind, rows = forced(
+        role, own, expected, key, *times, first, keys
+    )
+    order = np.argsort(lows)
+    crossed, between = crossings(order, firsts, lasts, key, *times, keys)
+    crossed &= kind == 0
+    kind, rows = np.where(crossed, CROSSING, kind), rows.reshape(-1, 4)
+    rows = np.where(crossed[:, None], between.reshape(-1, 4), rows)
+    bad = kind != 0
+    found = _Forced(key, role, expected, first, keys, mine, swap, heads, order)
+    undecided = dict.fromkeys(np.flatnonzero(repeated & ~bad).tolist(), _REPEATED)
+    disputed = contested & ~repeated & ~bad
+    if disputed.any():
+        stuck = _placed(values, found, disputed)[1]
+        undecided |= dict.fromkeys(np.flatnonzero(stuck).tolist(), _STUCK)
+    left = ~bad
+    left[list(undecided)] = False
+    return Answer(_conflicts(history, values, kind, rows), undecided, lambda: _placed(values, found, left)[0])
+
+
+def _worn(history: History, values: Values) -> bool:
+    """Whether a few values were written over and over, and little is unknown: the search is then done at once."""
+    c = history.columns
+    written = ((c["f"] == F.WRITE) | (c["f"] == F.CAS)) & (c["outcome"] != Outcome.FAIL)
+    unknown = int(np.count_nonzero(written & (c["outcome"] == Outcome.INFO)))
+    again = int(np.count_nonzero(written))
+    return unknown <= _FEW and again > _OFTEN and again > _OFTEN * len(set(values.value[written].tolist()))
+
+
+def _placed(values: Values, found: _Forced, wanted: npt.NDArray[np.bool_]) -> tuple[Rows, npt.NDArray[np.bool_]]:
+    """All rows of the wanted keys in order, key by key, and which of the keys have a guest (see `gaps`) left over."""
+    key = found.key
+    number = numbered(found.order, found.heads, found.swap, found.mine)
+    rows = np.flatnonzero((found.mine >= 0) & wanted[key])
+    place = number[found.mine[rows]].astype(np.int64) * 2 + (found.role[rows] == READ)
+    sequence = rows[np.lexsort((place, key[rows]))]
+    guests = np.flatnonzero((found.role >= REFUSED) & wanted[key])
+    guests = guests[np.argsort(key[guests], kind="stable")]
+    by_ret = np.lexsort((values.ret[guests], key[guests]))
+    chosen, stuck = gaps(
+        sequence, guests, by_ret, found.role, found.mine, found.expected, key, *values[5:], found.first, found.keys
+    )
+    # At one place a guest stands before the operation that is there, and guests as they were invoked.
+    places = np.concatenate((np.arange(len(sequence)) * 2 + 1, chosen * 2))
+    merged = np.concatenate((sequence, guests))
+    return merged[np.lexsort((places, key[merged]))], stuck
+
+
+def _conflicts(history: History, values: Values, kind: Array, rows: Array) -> tuple[Conflict, ...]:
+    """One for each key that contradicts itself. rows: shape (keys, 4), -1 for none."""
+    c = history.columns
+    keys = np.flatnonzero(kind)
+    refused: dict[tuple[int, int], int] = {}
+    if (kind == NEVER_WRITTEN).any():
+        failed = np.flatnonzero((c["outcome"] == Outcome.FAIL) & ((c["f"] == F.WRITE) | (c["f"] == F.CAS)))
+        named = zip(c["key"][failed].tolist(), values.value[failed].tolist(), strict=True)
+        refused = dict(zip(named, failed.tolist(), strict=True))
+    result = []
+    for key, what, four in zip(keys.tolist(), kind[keys].tolist(), rows[keys].tolist(), strict=True):
+        involved = tuple(dict.fromkeys(row for row in four if row >= 0))
+        name = KINDS[what]
+        if what == NEVER_WRITTEN:
+            row = involved[0]
+            seen = values.base if c["f"][row] == F.CAS and values.base[row] != values.value[row] else values.value
+            blamed = refused.get((key, int(seen[row])))
+            if blamed is not None:
+                name, involved = "refused-value-read", (blamed, row)
+        result.append(Conflict(name, key, involved))
+    return tuple(result)
+
+
+def _roles(
+    history: History, settings: Settings, values: Values, keys: int, *, swaps: bool
+) -> tuple[Array, Array, Array, int]:
+    """Numbers the values of all keys without large gaps, so that what is kept for each stays small."""
+    c = history.columns
+    room = len(history) + _SPARE
+    low = int(min(values.value.min(initial=0), values.base.min(initial=0)))
+    width = int(max(values.value.max(initial=0), values.base.max(initial=0))) - low + 1
+    for apart in (True, False):
+        if width * (keys if apart else 1) <= room:
+            found = _seen(history, settings, values, keys, (low, width), apart=apart, swaps=swaps)
+            if found is not None:
+                return found
+    values, width = compact(values, c["key"], c["f"] == F.READ)
+    found = _seen(history, settings, values, keys, (0, width), apart=False, swaps=swaps)
+    assert found is not None
+    return found
+
+
+def _seen(
+    history: History, settings: Settings, values: Values, keys: int, span: tuple[int, int], *, apart: bool, swaps: bool
+) -> tuple[Array, Array, Array, int] | None:
+    """What `roles` says, and the number of the first initial value; None if values are not as `apart` says."""
+    c = history.columns
+    observes = settings.failed_cas == "observes"
+    special = values.initial, values.nothing, values.absent
+    role, own, expected, right = roles(
+        c["f"], c["outcome"], c["key"], *values[:2], keys, *span, int(apart), int(swaps), int(observes), *special
+    )
+    return (role, own, expected, span[1] * (keys if apart else 1)) if right else None

@@ -1,0 +1,88 @@
+"""What a search knows of its operations before it begins: their kinds, and who is in flight when one returns.
+
+Answered operations are numbered in the order of their returns, so that event e is the return of operation e; unknown
+ones follow, in order of invocation. What returned before another was invoked comes before it; at one instant
+invocations come first.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers.leases import INFINITY
+from checkers.models.model import Model, Operation
+from checkers.operations import Operations
+
+Numbers = npt.NDArray[np.int64]
+
+_BLOCK: Final = 1 << 14
+"""Rows between two looks at the clock."""
+
+
+class OutOfTime(Exception):
+    """The deadline has passed."""
+
+
+class Plan(NamedTuple):
+    """The operations of one key.
+
+    rows      row numbers, of the answered operations and then of the unknown ones.
+    answered  how many were answered: as many events are there.
+    begins    the first event at which each is in flight.
+    kinds     kind of each: operations of one kind are interchangeable.
+    examples  kind → one operation of it.
+    changing  kind → whether it can change a state.
+    """
+
+    rows: Numbers
+    answered: int
+    begins: Numbers
+    kinds: Numbers
+    examples: list[Operation]
+    changing: list[bool]
+
+
+def plan(operations: Operations, model: Model, deadline: float) -> Plan:
+    """Failed operations that are no evidence are left out, and unknown ones that change nothing.
+
+    The model is asked `evidence` and `changes` once for each kind. deadline: of `time.monotonic`. Raises OutOfTime,
+    and whatever the model raises.
+    """
+    numbers = _numbered(operations, tuple(dict.fromkeys(("f", "outcome", *model.sees))), deadline)
+    _, firsts, kinds = np.unique(numbers, return_index=True, return_inverse=True)
+    examples = list(Operations(operations.source, operations.rows[firsts]))
+    changing = [bool(model.changes(example)) for example in examples]
+    counts = [
+        bool(model.evidence(example)) if example.failed else changing[kind] or not example.unknown
+        for kind, example in enumerate(examples)
+    ]
+    if not all(counts):
+        kept = np.flatnonzero(np.array(counts, bool)[kinds])
+        examples = [example for example, counted in zip(examples, counts, strict=True) if counted]
+        changing = [change for change, counted in zip(changing, counts, strict=True) if counted]
+        kinds = (np.cumsum(counts) - 1)[kinds[kept]]
+        operations = Operations(operations.source, operations.rows[kept])
+    ret = operations.array("ret")
+    order = np.argsort(ret, kind="stable")
+    sorted_ret = ret[order]
+    answered = int(np.searchsorted(sorted_ret, INFINITY))
+    begins = np.searchsorted(sorted_ret[:answered], operations.array("inv")[order])
+    return Plan(operations.rows[order], answered, begins, kinds[order], examples, changing)
+
+
+def _numbered(operations: Operations, names: tuple[str, ...], deadline: float) -> Numbers:
+    """A number for each row; equal ones where all these fields are."""
+    numbers: dict[tuple[int, ...], int] = {}
+    result = np.empty(len(operations), np.int64)
+    for begin in range(0, len(operations), _BLOCK):
+        if time.monotonic() > deadline:
+            raise OutOfTime
+        rows = operations.rows[begin : begin + _BLOCK]
+        columns = [rows.tolist() if name == "row" else operations.source.array(name)[rows].tolist() for name in names]
+        seen = zip(*columns, strict=True)
+        result[begin : begin + _BLOCK] = [numbers.setdefault(fields, len(numbers)) for fields in seen]
+    return result

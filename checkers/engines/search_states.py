@@ -1,0 +1,247 @@
+"""The general search: whether some order of the operations explains every answer, for any specification.
+
+Source: Wing and Gong (1993), Lowe (2017); the choices are those measured in checkers.md, section 3. A configuration
+is (event, mask of the operations in flight that took effect, state, set of the unknown ones spent). Operations that
+can change the state are placed only when a return forces it, others as soon as they fit, unknown ones last. Of
+interchangeable operations the one that returns first is taken, of unknown ones the one invoked first: in any order
+two of them can change places so. A configuration is given up where the same was reached before with fewer unknown
+operations spent, since those that are left over never hurt.
+
+What came past more returns is looked at first. Among the rest, first what has spent fewer unknown operations, so that
+whoever has spent more is met after whom it is compared with; then what has placed fewer of those in flight, since an
+operation is seldom placed before it must be.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterator, Sequence
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
+
+from checkers.engines.search_plan import OutOfTime, Plan
+from checkers.models.model import Illegal, Model, State
+
+CONFIGURATIONS: Final = 2_000_000
+"""As many are remembered for one key: up to a gigabyte."""
+_STATES_TOLD: Final = 8
+_UNSPENT: Final = (0,)
+
+
+class OutOfMemory(Exception):
+    """More configurations than can be remembered."""
+
+
+class Stuck(NamedTuple):
+    """Where no order gets past.
+
+    rows    the operation whose return it is, then others in flight.
+    states  some of those that were reached there.
+    """
+
+    rows: tuple[int, ...]
+    states: tuple[State, ...] = ()
+
+
+class _Node:
+    """A configuration, what led to it from which other, and what is yet to be tried from it."""
+
+    __slots__ = ("before", "candidates", "event", "mask", "placed", "spent", "state")
+
+    def __init__(self, event: int, mask: int, spent: int, state: int, before: _Node | None) -> None:
+        self.event = event
+        self.mask = mask
+        self.spent = spent
+        self.state = state
+        self.before = before
+        self.placed: list[int] = []
+        self.candidates: Iterator[int] = iter(())
+
+
+class StateSearch:
+    """One key's search, which can be interrupted and taken up again.
+
+    Masks are integers of any width. Answered operations share bits that became free; unknown ones have their own.
+    States are numbered as they are met, and each step is asked of the model once.
+    """
+
+    def __init__(self, plan: Plan, model: Model, deadline: float) -> None:
+        """deadline: of `time.monotonic`, here and in `run`. Raises OutOfTime."""
+        self.tried = 0
+        """Steps, so far."""
+        self.order: tuple[int, ...] | None = None
+        """Row numbers in an order that explains everything, where the search ended with one."""
+        self._model = model
+        self._plan = plan
+        self._deadline = deadline
+        self._kinds: list[int] = plan.kinds.tolist()
+        self._states: list[State] = [model.initial]
+        self._numbers: dict[State, int] = {self._states[0]: 0}
+        self._moves: list[dict[int, int]] = [{} for _ in plan.examples]
+        self._lay_out()
+        self._memo: dict[Hashable, Sequence[int]] = {}
+        self._open: list[tuple[int, int, int, int, _Node]] = []
+        """A heap: (- event, how many are spent, how many in flight are placed, - how many came before, node)."""
+        self._met = 0
+        self._furthest = 0
+        self._there: dict[int, None] = {}
+
+    def _lay_out(self) -> None:
+        plan = self._plan
+        begins: list[int] = plan.begins.tolist()
+        events = plan.answered
+        self._changing: list[list[int]] = [[] for _ in range(events)]
+        self._reading: list[list[int]] = [[] for _ in range(events)]
+        self._fresh: list[list[int]] = [[] for _ in range(events)]
+        starting: list[list[int]] = [[] for _ in range(events)]
+        for n, begin in enumerate(begins[:events]):
+            changing = plan.changing[self._kinds[n]]
+            for flying in (self._changing if changing else self._reading)[begin : n + 1]:
+                flying.append(n)
+            if not changing:
+                self._fresh[begin].append(n)
+            starting[begin].append(n)
+            if not n & 1023:
+                self._look_at_the_clock()
+        self._bits = [0] * events
+        free: list[int] = []
+        width = 0
+        for event in range(events):
+            for n in starting[event]:
+                if not free:
+                    free.append(1 << width)
+                    width += 1
+                self._bits[n] = free.pop()
+            free.append(self._bits[event])
+        self._unknown = [(n, begins[n], 1 << place) for place, n in enumerate(range(events, len(begins)))]
+
+    def run(self, steps: int) -> bool:
+        """Whether it has ended: `order` then is the answer. Gives up after so many more steps.
+
+        Raises OutOfTime and OutOfMemory, after which it cannot go on, and whatever the model raises.
+        """
+        if not self._met and self._enter(_Node(0, 0, 0, 0, None), []):
+            return True
+        limit = self.tried + steps
+        while self._open:
+            if self.tried >= limit:
+                return False
+            here = self._open[0][-1]
+            n = next(here.candidates, -1)
+            if n < 0:
+                heappop(self._open)
+                continue
+            self.tried += 1
+            if not self.tried & 255:
+                self._look_at_the_clock()
+            state = self._step(here.state, n)
+            if state < 0:
+                continue
+            if n < self._plan.answered:
+                node = _Node(here.event, here.mask | self._bits[n], here.spent, state, here)
+            elif state != here.state:
+                node = _Node(here.event, here.mask, here.spent | self._unknown[n - self._plan.answered][2], state, here)
+            else:
+                continue
+            if self._enter(node, [n]):
+                return True
+        return True
+
+    @property
+    def furthest(self) -> int:
+        """The furthest event that was reached."""
+        return self._furthest
+
+    @property
+    def stuck(self) -> Stuck:
+        """What is in flight there; where the search ended without an order, nothing gets past the return."""
+        event = self._furthest
+        if event >= self._plan.answered:
+            return Stuck(())
+        flying = sorted({*self._changing[event], *self._reading[event]})
+        rows: list[int] = self._plan.rows[flying].tolist()
+        return Stuck(tuple(rows), tuple(self._states[number] for number in self._there))
+
+    def _look_at_the_clock(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise OutOfTime
+
+    def _candidates(self, here: _Node) -> Iterator[int]:
+        """What may be placed next: answered ones by their returns, unknown ones last, one of each kind."""
+        kinds, event, mask, spent = self._kinds, here.event, here.mask, here.spent
+        tried = set()
+        for n in self._changing[event]:
+            if not mask & self._bits[n] and kinds[n] not in tried:
+                tried.add(kinds[n])
+                yield n
+        for n, begin, bit in self._unknown:
+            if begin > event:
+                break
+            if not spent & bit and kinds[n] not in tried:
+                tried.add(kinds[n])
+                yield n
+
+    def _enter(self, node: _Node, placed: list[int]) -> bool:
+        """Places what fits and changes nothing, and passes every return that asks for nothing more.
+
+        Keeps the configuration unless it is known: reached before with no other unknown operations spent than now.
+        True at the end, when the answer is there.
+        """
+        event, mask, state = node.event, node.mask, node.state
+        fresh = self._reading
+        while event < self._plan.answered:
+            for n in fresh[event]:
+                if not mask & self._bits[n] and self._step(state, n) >= 0:
+                    mask |= self._bits[n]
+                    placed.append(n)
+            if not mask & self._bits[event]:
+                break
+            mask &= ~self._bits[event]
+            event += 1
+            fresh = self._fresh
+            if not event & 255:
+                self._look_at_the_clock()
+        node.event, node.mask, node.placed = event, mask, placed
+        if event > self._furthest:
+            self._furthest = event
+            self._there.clear()
+        if event == self._plan.answered:
+            self.order = self._path(node)
+            return True
+        if event == self._furthest and len(self._there) < _STATES_TOLD:
+            self._there[state] = None
+        key = event, mask, state
+        spent = node.spent
+        seen = self._memo.get(key, ())
+        for fewer in seen:
+            if not fewer & ~spent:
+                return False
+        if self._met >= CONFIGURATIONS:
+            raise OutOfMemory
+        self._met += 1
+        self._memo[key] = [*(more for more in seen if spent & ~more), spent] if spent else _UNSPENT
+        node.candidates = self._candidates(node)
+        heappush(self._open, (-event, spent.bit_count(), mask.bit_count(), -self._met, node))
+        return False
+
+    def _step(self, state: int, n: int) -> int:
+        """The number of the state after operation n, -1 for none."""
+        kind = self._kinds[n]
+        after = self._moves[kind].get(state)
+        if after is None:
+            self._look_at_the_clock()  # each time, since the step of a user's model may take long
+            made = self._model.step(self._states[state], self._plan.examples[kind])
+            after = -1 if isinstance(made, Illegal) else self._numbers.setdefault(made, len(self._states))
+            if after == len(self._states):
+                self._states.append(made)
+            self._moves[kind][state] = after
+        return after
+
+    def _path(self, last: _Node) -> tuple[int, ...]:
+        order: list[int] = []
+        node: _Node | None = last
+        while node is not None:
+            order += reversed(node.placed)
+            node = node.before
+        rows: list[int] = self._plan.rows[order[::-1]].tolist()
+        return tuple(rows)

@@ -1,0 +1,259 @@
+"""EDN, the notation of Clojure's data: a complete reader, without recursion.
+
+Values come out hashable: vectors and lists as tuples, sets as frozensets, maps as `FrozenMap`. Keywords keep their
+colon. A string that could be taken for a keyword, symbol, character or tag keeps its quotes, so that no two different
+forms become the same value. A tagged form is its value in a pair with the tag; a record (``#jepsen.history.Op{...}``)
+is its map.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from math import isfinite
+from typing import Any, Final
+
+from checkers.formats.values import DEEPEST, FrozenMap, frozen_map, shown
+
+
+class Malformed(ValueError):
+    """The text is not EDN. line: counted from 0 at the start of the text."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class Unfinished(Malformed):
+    """The text ends within a form."""
+
+
+# Possessive throughout: what was skipped or read is never read in another way.
+_BLANK: Final = re.compile(r"(?:[\s,]|;[^\n]*+)*+")
+_TOKEN: Final = re.compile(
+    r"""(?P<atom>[^\s,\[\](){}";\#\\^@`~][^\s,\[\](){}";\\^@`~]*+)
+    |(?P<string>"(?:[^"\\]|\\.)*+")
+    |(?P<open>\#\{|[\[({])
+    |(?P<close>[\])}])
+    |(?P<discard>\#_)
+    |(?P<special>\#\#[A-Za-z]++)
+    |(?P<tag>\#[^\s,\[\](){}";\#\\^@`~_][^\s,\[\](){}";\#\\^@`~]*+)
+    |(?P<character>\\(?:[a-zA-Z0-9]++|.))""",
+    re.VERBOSE | re.DOTALL,
+)
+_INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9][0-9]*+)N?\Z", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?[0-9]")
+_FLOAT: Final = re.compile(r"[+-]?(?:0|[1-9][0-9]*+)(?:\.[0-9]*+)?(?:[eE][+-]?[0-9]++)?(M?)\Z", re.ASCII)
+_RATIO: Final = re.compile(r"([+-]?[0-9]++)/([0-9]++)\Z", re.ASCII)
+_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|[0-7]{1,3}|.)", re.DOTALL)
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "'": "'", "/": "/"}
+_WORDS: Final = {"nil": None, "true": True, "false": False}
+_CLOSING: Final = {"[": "]", "(": ")", "{": "}", "#{": "}"}
+_TAKEN: Final = frozenset(":'\"\\#")
+"""First characters that tell a string from other forms; a string that begins so keeps its quotes."""
+
+_DISCARD: Final = "#_"
+RECORD: Final = re.compile(r"#[A-Za-z_][\w-]*+(?:\.[A-Za-z_][\w$-]*+)++")
+"""The tag of a record: a class with its package."""
+
+
+class Reader:
+    """Reads one form after the other.
+
+    text   from `at` on, at the start of a form or between two.
+    begun  where the last form began, tags and what was discarded aside.
+    """
+
+    def __init__(self, text: str, at: int = 0) -> None:
+        self._text = text
+        self.at = self.begun = at
+
+    def line(self, at: int | None = None) -> int:
+        """Line of a place in the text, from 0."""
+        return self._text.count("\n", 0, self.at if at is None else at)
+
+    def peek(self) -> str:
+        """The first character of what comes next, empty at the end."""
+        blank = _BLANK.match(self._text, self.at)
+        self.at = blank.end() if blank else self.at
+        return self._text[self.at : self.at + 1]
+
+    def skip(self) -> None:
+        """Passes over one character."""
+        self.at += 1
+
+    def form(self) -> Any:
+        """The next form. Raises Malformed; Unfinished where the text ends first."""
+        stack: list[tuple[str, int, list[Any]]] = []
+        within = 0  # so many collections
+        while True:
+            start = self._next()
+            token = _TOKEN.match(self._text, start)
+            if token is None:
+                raise self._refused(start)
+            self.at = token.end()
+            kind, text = token.lastgroup, token.group()
+            if not within and kind not in ("discard", "tag"):
+                self.begun = start
+            if kind in ("open", "discard", "tag"):
+                if len(stack) >= DEEPEST:
+                    raise Malformed(self.line(start), f"nested deeper than {DEEPEST}")
+                stack.append((_DISCARD if kind == "discard" else text, start, []))
+                within += kind == "open"
+                continue
+            if kind == "close":
+                if not stack or _CLOSING.get(stack[-1][0]) != text:
+                    raise Malformed(self.line(start), f"{text} closes nothing that was opened")
+                opened, begun, items = stack.pop()
+                within -= 1
+                value = self._collection(opened, begun, items)
+            else:
+                value = self._scalar(str(kind), text, start)
+            # Whatever waits for one form takes it.
+            while stack and stack[-1][0] not in _CLOSING:
+                prefix, begun, _ = stack.pop()
+                if prefix == _DISCARD:
+                    break
+                value = self._tagged(prefix, value, begun)
+            else:
+                if not stack:
+                    return value
+                stack[-1][2].append(value)
+
+    def spans(self) -> Iterator[tuple[Any, int, int]]:
+        """Keys of the map that comes next, each with where its value begins and ends. Raises Malformed."""
+        if self.peek() != "{":
+            raise Malformed(self.line(), "not a map")
+        self.skip()
+        while self.peek() != "}":
+            key = self.form()
+            self.peek()
+            start = self.at
+            self.form()
+            yield key, start, self.at
+        self.skip()
+
+    def _next(self) -> int:
+        if not self.peek():
+            raise Unfinished(self.line(), "the file ends in the middle of a form")
+        return self.at
+
+    def _refused(self, start: int) -> Malformed:
+        rest = self._text[start : start + 20]
+        if rest[0] == '"':
+            return Unfinished(self.line(start), "a string without an end")
+        if rest in ("#", "\\", "##"):
+            return Unfinished(self.line(start), "the file ends in the middle of a form")
+        return Malformed(self.line(start), f"not EDN: {shown(rest)}")
+
+    def _scalar(self, kind: str, text: str, start: int) -> Any:
+        try:
+            if kind == "atom":
+                return atom(text)
+            if kind == "string":
+                return string(text)
+            if kind == "character":
+                return text
+            raise ValueError(f"{text} is no value that could be compared")
+        except ValueError as error:
+            raise Malformed(self.line(start), str(error)) from error
+
+    def _collection(self, opened: str, begun: int, items: list[Any]) -> Any:
+        if opened in "[(":
+            return tuple(items)
+        try:
+            if opened == "#{":
+                found = frozenset(items)
+                if len(found) != len(items):
+                    raise ValueError("a set holds something twice")
+                return found
+            if len(items) % 2:
+                raise ValueError("a map with a key and no value")
+            return frozen_map(zip(items[::2], items[1::2], strict=True))
+        except ValueError as error:
+            raise Malformed(self.line(begun), str(error)) from error
+
+    def _tagged(self, tag: str, value: Any, begun: int) -> Any:
+        if isinstance(value, FrozenMap):
+            if tag.startswith("#:"):  # a map whose keys share a namespace
+                space = tag[2:]
+                return FrozenMap((_qualified(space, key), item) for key, item in value)
+            if RECORD.fullmatch(tag):
+                return value
+        elif tag.startswith("#:"):
+            raise Malformed(self.line(begun), f"{shown(tag)} stands before something that is no map")
+        return (tag, value)
+
+
+def _qualified(space: str, key: Any) -> Any:
+    return f":{space}/{key[1:]}" if isinstance(key, str) and key.startswith(":") and "/" not in key else key
+
+
+def atom(text: str) -> Any:
+    """A number, keyword, symbol, nil or boolean. Raises ValueError."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] == ":":
+        if text in (":", "::"):
+            raise ValueError("a keyword without a name")
+        return text
+    if _NUMBER.match(text):
+        return number(text)
+    return f"'{text}"
+
+
+def number(text: str) -> Any:
+    """An integer, float, decimal or ratio. Raises ValueError."""
+    if _INTEGER.match(text):
+        if len(text) > 1000:
+            raise ValueError("a number of more than 1000 digits")
+        return int(text.rstrip("N"))
+    found = _FLOAT.match(text)
+    if found and len(text) <= 1000:
+        if found[1]:
+            try:
+                return Decimal(text[:-1])
+            except InvalidOperation as error:
+                raise ValueError(f"{shown(text)} is out of range") from error
+        value = float(text)
+        if not isfinite(value):
+            raise ValueError(f"{shown(text)} is out of range")
+        return value
+    ratio = _RATIO.match(text)
+    if ratio and len(text) <= 1000 and int(ratio[2]):
+        return Fraction(int(ratio[1]), int(ratio[2]))
+    raise ValueError(f"{shown(text)} is not a number")
+
+
+def string(text: str) -> str:
+    """What a string in quotes says. Raises ValueError."""
+    body = text[1:-1]
+    if "\\" in body:
+        body = _ESCAPE.sub(_unescaped, body)
+    try:
+        body.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("a string with half a character") from error
+    return f'"{body}"' if body[:1] in _TAKEN else body
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    code = found[1]
+    if code[0] == "u" and len(code) == 5:
+        return chr(int(code[1:], 16))
+    if code[0] in "01234567":
+        return chr(int(code, 8))
+    if code not in _ESCAPES:
+        raise ValueError(f"a string with the unknown escape {shown(found[0])}")
+    return _ESCAPES[code]
+
+
+def one(text: str) -> Any:
+    """The value of a text that is one form and nothing else. Raises Malformed."""
+    reader = Reader(text)
+    value = reader.form()
+    if reader.peek():
+        raise Malformed(0, "more than one form")
+    return value

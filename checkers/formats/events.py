@@ -1,0 +1,134 @@
+"""The events of a file, column by column: what was written, before anybody asks what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from checkers.formats.source import Numbers, Source
+from checkers.formats.values import Atoms, shown, told
+
+ABSENT: Final = -1
+"""In a column of atoms: the event does not say."""
+UNSAID: Final = int(np.iinfo(np.int64).min)
+"""In a column of numbers: the event does not say."""
+
+NUMBERS: Final = ("index", "time", "token", "ttl")
+ATOMS: Final = ("process", "type", "f", "value", "key", "owner", "session", "error", "reason", "shared")
+FIELDS: Final = (*NUMBERS, *ATOMS)
+"""What an event may say that means something here. Whatever else it says is read and passed over."""
+
+NEEDED: Final = ("process", "type", "f")
+"""What every event must say."""
+_LARGEST: Final = 1 << 61
+"""Leaves room to shift times and to add a TTL."""
+
+
+class Events:
+    """Events in the order of lines.
+
+    line     of each, counted from 0.
+    columns  field → array: numbers as they are, `UNSAID` for none; of the others the index into `atoms`, `ABSENT` for
+             none. A field that no event has is missing.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.atoms: dict[str, Atoms] = {field: Atoms() for field in ATOMS}
+        self.line: Numbers = np.empty(0, np.int64)
+        self.columns: dict[str, Numbers] = {}
+        self._lines: list[int] = []
+        self._slow: dict[str, list[int]] = {field: [] for field in FIELDS}
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+    def column(self, field: str) -> Numbers:
+        """One column, also of a field that no event has."""
+        found = self.columns.get(field)
+        return np.full(len(self), missing(field), np.int64) if found is None else found
+
+    def add(self, line: int, event: Mapping[str, Any]) -> None:
+        """One event, from what its map says. Raises BadHistory."""
+        for field in NEEDED:
+            if event.get(field) is None:
+                raise self.source.bad(line, f"an event without {field}")
+        self._lines.append(line)
+        for field in NUMBERS:
+            self._slow[field].append(self._number(line, field, event.get(field)))
+        for field in ATOMS:
+            said = field in event and (field == "value" or event[field] is not None)
+            self._slow[field].append(self.atoms[field].intern(event[field]) if said else ABSENT)
+
+    def close(self, line: Numbers, columns: Mapping[str, Numbers]) -> Events:
+        """Takes in the events that were read column by column, and puts all into the order of lines.
+
+        line, columns: as the fields of this class, sorted.
+        """
+        self.line, self.columns = line, dict(columns)
+        if self._lines:
+            added = len(self._lines)
+            self.line = np.concatenate((line, np.array(self._lines, np.int64)))
+            order = np.argsort(self.line, kind="stable")
+            self.line = self.line[order]
+            for field, slow in self._slow.items():
+                more = np.array(slow, np.int64)
+                fast = columns.get(field)
+                if fast is None:
+                    if (more == missing(field)).all():
+                        continue
+                    fast = np.full(len(self.line) - added, missing(field), np.int64)
+                self.columns[field] = np.concatenate((fast, more))[order]
+            self._lines, self._slow = [], {field: [] for field in FIELDS}
+        for field in NUMBERS:
+            numbers = self.columns.get(field)
+            if numbers is not None:
+                self._bounded(field, numbers)
+        return self
+
+    def first(self, field: str, atom: int) -> int:
+        """Line of the first event with this atom."""
+        return int(self.line[np.argmax(self.columns[field] == atom)])
+
+    def _number(self, line: int, field: str, value: Any) -> int:
+        if value is None:
+            return UNSAID
+        if type(value) is float and value.is_integer() and field == "time":
+            value = int(value)
+        if type(value) is not int:
+            raise self.source.bad(line, f"{field} is {shown(told(value))}, not a whole number")
+        if abs(value) >= _LARGEST:
+            raise self.source.bad(line, f"{field} {shown(str(value))} is out of range")
+        return value
+
+    def _bounded(self, field: str, numbers: Numbers) -> None:
+        low = -_LARGEST if field in ("time", "index") else 0
+        bad = (numbers != UNSAID) & ((numbers < low) | (numbers >= _LARGEST))
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise self.source.bad(int(self.line[at]), f"{field} {numbers[at]} is out of range")
+
+
+def different(atoms: Numbers) -> list[int]:
+    """Which atoms stand in a column; `ABSENT` is none."""
+    seen = np.zeros(int(atoms.max(initial=ABSENT)) + 2, bool)
+    seen[atoms] = True
+    seen[ABSENT] = False
+    found: list[int] = np.flatnonzero(seen).tolist()
+    return found
+
+
+def missing(field: str) -> int:
+    """What stands in a column where the event does not say."""
+    return UNSAID if field in NUMBERS else ABSENT
+
+
+def named(values: Sequence[Any]) -> list[str]:
+    """Texts for values, different for different ones: strings as they are where that is enough."""
+    counts: dict[str, int] = {}
+    texts = [value if isinstance(value, str) else told(value) for value in values]
+    for text in texts:
+        counts[text] = counts.get(text, 0) + 1
+    return [text if counts[text] == 1 else told(value) for text, value in zip(texts, values, strict=True)]

@@ -1,0 +1,183 @@
+r"""Histories from elsewhere, and our own: any of them becomes a `History`.
+
+    history = load_any(Path("history.edn"))
+    history, family, settings = load_with_defaults(Path("etcd_004.log"))
+
+Formats, recognised by what is in the file and never by its name:
+
+recorded  our own columnar file (Arrow), see `checkers.history`.
+jsonl     one JSON object a line, with Jepsen's keys: ``time`` (ns), ``process``, ``type`` (invoke, ok, fail, info),
+          ``f``, ``value`` and, where there is one, ``key``, ``owner``, ``token``, ``error``, ``reason`` (see `words`),
+          ``ttl`` (ns), ``session``, ``shared`` (true for a reader). What else an object says is passed over. If every
+          line has a ``time``, the times are the order: lines may stand in any order, and ties are concurrent.
+          Otherwise the order of lines is the order.
+edn       Jepsen's ``history.edn`` and Knossos' files: one map a line, or one vector or list of them, in any layout.
+text      Jepsen's ``history.txt``: process, type, f, value and maybe an error between tabs.
+log       the same lines behind a logger's words (``INFO  jepsen.util - 0\t:invoke\t:cas\t[1 2]``), as Porcupine keeps
+          them; messages of other loggers between them are passed over.
+
+In edn, text and log the order of events is their ``:index``, where every event has one, else that of the lines; times
+are for display, in `History.clock`, and `inv` and `ret` are places in the order. The spellings of ``f``: see
+`checkers.formats.words`.
+
+How events become operations. A process does one thing at a time: a completion ends what its process invoked last.
+After an unknown outcome (info) a process may go on; the unknown operation stays open for ever, which no order of events
+can contradict. What never ended is unknown. A read returns what its completion says; whatever is written is what the
+invocation says, and a completion that says otherwise is a contradiction. nil is a value. An acquire or a release has
+the identity that its ``owner`` gives, else its process. `:nemesis` tells of faults, not of operations. Where every
+invocation's value is a pair, reads' and locks' included, and nothing names a key, the pairs are Jepsen's independent
+keys (``:value [k v]``).
+
+Whatever is damaged, contradicts itself or cannot be told apart (``1`` and ``true``, which compare as equal) raises
+`BadHistory` with one line: ``file:line: what is wrong``.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from checkers.formats import jepsen, jsonl, logs
+from checkers.formats.events import UNSAID, Events
+from checkers.formats.nemesis import intervals
+from checkers.formats.operations import history, operations
+from checkers.formats.pairing import ordered, pair
+from checkers.formats.source import Source, opened
+from checkers.history import BadHistory, History, load
+from checkers.models.model import Settings
+
+_HEAD: Final = 1 << 16
+"""Bytes by which a format is recognised."""
+_BLANK: Final = re.compile(rb"(?:[\s,\xef\xbb\xbf]|;[^\n]*+)*+")
+_BINARIES: Final = (
+    (b"JEPSEN", "Jepsen's binary test file: read its history.edn"),
+    (b"FENCEREC", "one worker's recording: the trial's columnar file (.arrow) holds the history"),
+    (b"\x1f\x8b", "compressed (gzip)"),
+    (b"PK\x03\x04", "compressed (zip)"),
+    (b"\x28\xb5\x2f\xfd", "compressed (zstd)"),
+)
+
+
+class Family(StrEnum):
+    """Which format a file has: see above. JSONL without times is FOREIGN_JSONL."""
+
+    RECORDED = "recorded"
+    JSONL = "jsonl"
+    FOREIGN_JSONL = "jsonl without times"
+    EDN = "edn"
+    TEXT = "text"
+    LOG = "log"
+
+    @property
+    def timed(self) -> bool:
+        """Whether times are the order. Otherwise nothing can be asked that depends on them: leases, latencies."""
+        return self in (Family.RECORDED, Family.JSONL)
+
+    @property
+    def settings(self) -> Settings:
+        """How the format's own tools read what it leaves open; see `checkers.models.model.Settings`.
+
+        Jepsen and Knossos: what failed did not happen, and a read of nil is one whose result is not known.
+        Porcupine's logs: a failed compare-and-set saw another value, and nil is what stands there at first.
+        """
+        if self in (Family.EDN, Family.TEXT):
+            return Settings(failed_cas="ignored", nil_read="unknown")
+        return Settings()
+
+
+class Loaded(NamedTuple):
+    """A history, the format that it came in, and that format's defaults."""
+
+    history: History
+    family: Family
+    settings: Settings
+
+
+def load_any(path: Path) -> History:
+    """Raises BadHistory with one line that names file and line; OSError where the file cannot be read."""
+    return load_with_defaults(path).history
+
+
+def load_with_defaults(path: Path) -> Loaded:
+    """As `load_any`."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    if _recognised(path, head) == Family.RECORDED:
+        return Loaded(load(path), Family.RECORDED, Family.RECORDED.settings)
+    return parse(path, path.read_bytes())
+
+
+def parse(path: Path, data: bytes) -> Loaded:
+    """The history of a text file, from its bytes. Raises BadHistory."""
+    # Millions of new tuples, none of them garbage: looking for it among them costs as much as reading.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _parsed(path, data)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _parsed(path: Path, data: bytes) -> Loaded:
+    family = _recognised(path, data[:_HEAD])
+    source = opened(path, data)
+    events = _events(source, family)
+    if not len(events):
+        raise BadHistory(f"{path}: no event")
+    if family == Family.JSONL and (events.column("time") == UNSAID).any():
+        family = Family.FOREIGN_JSONL
+    happened = ordered(events, timed=family.timed)
+    found = history(
+        path.name,
+        operations(events, happened, pair(events, happened)),
+        intervals(events, happened),
+        timed=family.timed,
+        errors_as_values=family in (Family.TEXT, Family.LOG),
+    )
+    return Loaded(found, family, family.settings)
+
+
+def _events(source: Source, family: Family) -> Events:
+    if family == Family.EDN:
+        return jepsen.parse(source)
+    if family == Family.JSONL:
+        return jsonl.parse(source)
+    return logs.parse(source, log=family == Family.LOG)
+
+
+def _recognised(path: Path, head: bytes) -> Family:
+    """By the first bytes. Raises BadHistory where they are of no format."""
+    if head.startswith(b"ARROW1"):
+        return Family.RECORDED
+    if not head:
+        raise BadHistory(f"{path}: an empty file")
+    for magic, what in _BINARIES:
+        if head.startswith(magic):
+            raise BadHistory(f"{path}: {what}")
+    if b"\0" in head:
+        raise BadHistory(f"{path}: a binary file of no known format")
+    blank = _BLANK.match(head)
+    start = head[blank.end() if blank else 0 :]
+    if not start and len(head) < _HEAD:
+        raise BadHistory(f"{path}: no event")
+    if re.match(rb"[\[({#]", start):
+        inner = start.lstrip(b"[( \t\r\n,")
+        if re.match(rb'\{\s*"', inner):
+            if start[:1] == b"{":
+                return Family.JSONL
+            raise BadHistory(f"{path}:{_line(head, start)}: a JSON array: one event a line is wanted")
+        return Family.EDN
+    shape = logs.recognised(head.decode(errors="replace"))
+    if shape is not None:
+        return Family.LOG if shape else Family.TEXT
+    raise BadHistory(
+        f"{path}:{_line(head, start)}: of no known format: neither our columnar file, JSONL, EDN nor Jepsen's text"
+    )
+
+
+def _line(head: bytes, start: bytes) -> int:
+    return head.count(b"\n", 0, len(head) - len(start)) + 1

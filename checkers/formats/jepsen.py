@@ -1,0 +1,168 @@
+"""Jepsen's and Knossos' histories in EDN: one map a line, or one vector or list of them, in any layout."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from checkers.formats import edn, lines
+from checkers.formats.events import FIELDS, NUMBERS, Events
+from checkers.formats.lines import Columns, Shape
+from checkers.formats.source import Source
+from checkers.formats.values import FrozenMap, shown, told
+
+_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17})"
+_ATOM: Final = r"""[^\s,\[\](){}";#\\^@`~]+"""
+_STRING: Final = r'"[^"\\]*"'
+_KEYWORD: Final = r":[A-Za-z][A-Za-z0-9_-]*"
+_KEYWORDS: Final = re.compile(_KEYWORD.encode())
+_NIL: Final = re.compile(rb"nil(?<=[\[,]nil)(?=[\],])")
+_INTEGER: Final = re.compile(_NUMBER)
+_KEYS: Final = {f":{field}": field for field in FIELDS}
+_AFTER: Final = "something stands after the end of the history"
+
+
+def notation(learn: Callable[[str], Shape | None]) -> lines.Notation:
+    """EDN, for files whose lines are learned by `learn`."""
+    return lines.Notation(learn, edn.one, rf"(?:{_NUMBER}|nil|{_KEYWORD})", " ", _as_json)
+
+
+def _as_json(text: bytes) -> bytes:
+    text = _NIL.sub(b"null", text.replace(b" ", b","))
+    return _KEYWORDS.sub(rb'"\g<0>"', text) if b":" in text else text
+
+
+def parse(source: Source) -> Events:
+    """Raises BadHistory."""
+    events = Events(source)
+    found = lines.read(events, notation(_shape))
+    _Rest(events, found).read()
+    return found.into(events)
+
+
+class _Rest:
+    """Reads the lines that are no event by themselves: between two that are, the text is between two forms.
+
+    Where a form goes on past the next line that had been read as an event, that line is a part of the form, and what
+    was read of it is taken back.
+    """
+
+    def __init__(self, events: Events, found: Columns) -> None:
+        self._events = events
+        self._source = events.source
+        self._found = found
+        self._closing = ""
+        self._closed = False
+        self._any = False
+
+    def read(self) -> None:
+        """Raises BadHistory."""
+        read, total = self._found.read, len(self._source)
+        edges = np.flatnonzero(np.diff(np.concatenate((np.ones(1, bool), read, np.ones(1, bool))).astype(np.int8)))
+        done = 0
+        for first, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            if end <= done:
+                continue
+            first = max(first, done)
+            if self._closed and read[done:first].any():
+                raise self._source.bad(done + int(np.argmax(read[done:first])), _AFTER)
+            self._any = self._any or bool(read[done:first].any())
+            done = self._run(first, end)
+            read[first:done] = False
+        if self._closed and read[done:].any():
+            raise self._source.bad(done + int(np.argmax(read[done:])), _AFTER)
+        if self._closing and not self._closed:
+            raise self._source.bad(max(total - 1, 0), f"the file ends before the {self._closing} of its history")
+
+    def _run(self, first: int, end: int) -> int:
+        """Reads from one line up to another, or further; returns the line after the last that was read."""
+        total = len(self._source)
+        state = (self._closing, self._closed, self._any)
+        while True:
+            try:
+                found = self._forms(first, end)
+            except edn.Unfinished as error:
+                if end >= total:
+                    raise self._source.bad(first + error.line, str(error)) from error
+                self._closing, self._closed, self._any = state
+                end = min(first + 2 * (end - first) + 8, total)
+            except edn.Malformed as error:
+                raise self._source.bad(first + error.line, str(error)) from error
+            else:
+                for line, form in found:
+                    self._add(line, form)
+                return end
+
+    def _forms(self, first: int, end: int) -> list[tuple[int, Any]]:
+        """Forms of some lines, each with the line where it starts; opens and closes the vector around them."""
+        text = self._source.text(first, end)
+        reader = edn.Reader(text)
+        found = []
+        line, counted = first, 0
+        while character := reader.peek():
+            line, counted = line + text.count("\n", counted, reader.at), reader.at
+            if self._closed:
+                raise edn.Malformed(line - first, _AFTER)
+            if character in "[(" and not self._closing and not self._any:
+                self._closing = "]" if character == "[" else ")"
+                reader.skip()
+            elif character == self._closing:
+                self._closed = True
+                reader.skip()
+            else:
+                form = reader.form()
+                line, counted = line + text.count("\n", counted, reader.begun), reader.begun
+                found.append((line, form))
+                self._any = True
+        return found
+
+    def _add(self, line: int, form: Any) -> None:
+        if not isinstance(form, FrozenMap):
+            raise self._source.bad(line, f"not a map: {shown(told(form))}")
+        self._events.add(line, {_KEYS[key]: value for key, value in form if isinstance(key, str) and key in _KEYS})
+
+
+def _shape(line: str) -> Shape | None:
+    """See `lines.Learn`."""
+    reader = edn.Reader(line)
+    pattern, fields, seen = r"^[ \t,]*", list[str](), set[str]()
+    reader.peek()
+    last = reader.at
+    record = edn.RECORD.match(line, last)
+    reader.at = record.end() if record else last
+    if not line.isascii() or line[reader.at : reader.at + 1] != "{":
+        return None
+    try:
+        for key, begun, ended in reader.spans():
+            group = _group(key, line[begun:ended])
+            if group is None or key in seen:
+                return None
+            seen.add(key)
+            pattern += re.escape(line[last:begun]) + group
+            if key in _KEYS:
+                fields.append(_KEYS[key])
+            last = ended
+    except edn.Malformed:
+        return None
+    rest = line[last : reader.at]
+    if ";" in line or reader.peek() or not {"process", "type", "f"} <= set(fields):
+        return None
+    return Shape(pattern + re.escape(rest) + r"[ \t\r,]*\n?$", tuple(fields))
+
+
+def _group(key: Any, text: str) -> str | None:
+    """What may stand in the place of a value, None where the line had better be parsed."""
+    if not isinstance(key, str) or not key.startswith(":"):
+        return None
+    field = _KEYS.get(key)
+    if field is None:
+        return f"(?:{_ATOM}|{_STRING})" if re.fullmatch(f"{_ATOM}|{_STRING}", text) else None
+    if field in NUMBERS:
+        return f"(?P<{field}>{_NUMBER})" if _INTEGER.fullmatch(text) else None
+    if field in ("value", "error"):
+        return f"(?P<{field}>.*)"
+    kind = next((kind for kind in (_NUMBER, _KEYWORD) if re.fullmatch(kind, text)), f"{_ATOM}|{_STRING}")
+    return f"(?P<{field}>{kind})"

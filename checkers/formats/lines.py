@@ -1,0 +1,218 @@
+"""Files with one event a line, read column by column.
+
+Most lines of a file differ only in what stands in a few places. A `Shape` is one line with groups in these places,
+learned from the file itself; one regular expression then reads all lines of the shape at once (RE2, through Arrow),
+and every different text in a group is parsed once. A group for nested values takes whatever stands there: its text
+counts only if it is exactly one value, so that a line is read as the complete parser would have read it, or left to
+that parser.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.formats.events import ABSENT, NEEDED, NUMBERS, UNSAID, Events, missing
+from checkers.formats.source import Numbers, Source
+
+CHUNK: Final = 1 << 18
+"""Lines that are in Arrow's hands at once."""
+ATTEMPTS: Final = 8
+"""Shapes in a row that hardly any line has, before the rest is left to the complete parser."""
+LONGEST: Final = 4000
+"""Characters of a pattern; a line with ever more keys makes none."""
+FEW: Final = 64
+"""Lines that are not worth a shape."""
+
+_SIMPLE: Final = re.compile(rb"-?(?:0|[1-9][0-9]{0,17})\Z")
+
+
+class Shape(NamedTuple):
+    """pattern: of RE2, its groups named after `fields`."""
+
+    pattern: str
+    fields: tuple[str, ...]
+
+
+class Notation(NamedTuple):
+    """How values are written.
+
+    learn    the shape of a line that is one event, None if it cannot have one.
+    one      the value of a text that is exactly one value; raises ValueError for any other.
+    atom     pattern of what stands in a list, of the commonest kinds only, and what stands between two.
+    as_json  such lists, put between brackets with commas between them, as JSON.
+    """
+
+    learn: Callable[[str], Shape | None]
+    one: Callable[[str], Any]
+    atom: str
+    between: str
+    as_json: Callable[[bytes], bytes]
+
+    def lists(self) -> str:
+        """Pattern of an atom or a list, nested up to three deep. Whatever it matches is one value."""
+        pattern = inner = self.atom
+        for _ in range(3):
+            inner = f"(?:{inner}|{_listed(inner, self.between)})"
+        return f"^(?:{pattern}|{inner})$"
+
+
+def _listed(item: str, between: str) -> str:
+    return rf"\[(?:{item}(?:{between}{item})*)?\]"
+
+
+_NILS: Final = frozenset({b"nil", b"null"})
+_STRING: Final = re.compile(rb"""\"[^:'"\\#\x00-\x1f][^"\\\x00-\x1f]*\"\Z""")
+"""A string that says the same in JSON and in EDN."""
+
+
+class Columns:
+    """What was read so far, line by line of the file.
+
+    read     shape (lines,): whether the line is one event, and was read.
+    columns  field → shape (lines,), meaningless where `read` is not set.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.read = np.zeros(len(source), bool)
+        self.columns: dict[str, Numbers] = {}
+
+    def put(self, rows: Numbers, field: str, values: Numbers) -> None:
+        """Values of one field in some lines."""
+        if field not in self.columns:
+            self.columns[field] = np.full(len(self.read), missing(field), np.int64)
+        self.columns[field][rows] = values
+
+    def into(self, events: Events) -> Events:
+        """Hands over what was read, and closes the events."""
+        rows = np.flatnonzero(self.read)
+        if len(rows) == len(self.read):
+            return events.close(rows, self.columns)
+        return events.close(rows, {field: column[rows] for field, column in self.columns.items()})
+
+
+def read(events: Events, notation: Notation) -> Columns:
+    """Reads every line that has one of the file's shapes."""
+    source = events.source
+    found = Columns(source)
+    shapes: list[Shape] = []
+    parsers = {field: _Parser(events, field, notation) for field in events.atoms}
+    fruitless = 0
+    for first in range(0, len(source), CHUNK):
+        end = min(first + CHUNK, len(source))
+        lines = source.arrow(first, end)
+        left = np.arange(end - first)
+        for shape in shapes:
+            left = _extract(found, shape, lines, left, first, parsers)
+        while len(left) > FEW and fruitless < ATTEMPTS:
+            learned = _learned(notation, source, left + first, shapes)
+            if learned is None:
+                break
+            before = len(left)
+            left = _extract(found, learned, lines, left, first, parsers)
+            if before - len(left) > before // 20:
+                shapes.append(learned)
+                fruitless = 0
+            else:
+                fruitless += 1
+    return found
+
+
+def _learned(notation: Notation, source: Source, rows: Numbers, shapes: Sequence[Shape]) -> Shape | None:
+    for row in rows[:: len(rows) // ATTEMPTS + 1]:
+        shape = notation.learn(source.text(row, row + 1))
+        if shape is not None and len(shape.pattern) <= LONGEST and shape not in shapes:
+            return shape
+    return None
+
+
+def _extract(
+    found: Columns, shape: Shape, lines: pa.Array, left: Numbers, first: int, parsers: dict[str, _Parser]
+) -> Numbers:
+    """Reads the lines of one shape among those that are `left`; returns those that still are."""
+    import pyarrow.compute as pc
+
+    if not len(left):
+        return left
+    chosen = lines if len(left) == len(lines) else lines.take(pa.array(left))
+    groups = pc.extract_regex(chosen, shape.pattern)
+    fits = np.array(groups.is_valid())
+    if not fits.any():
+        return left
+    values = {}
+    good = np.ones(int(fits.sum()), bool)
+    matched = groups if fits.all() else groups.filter(pa.array(fits))
+    for place, field in enumerate(shape.fields):
+        texts = matched.field(place)
+        if field in NUMBERS:
+            values[field] = texts.cast(pa.large_string()).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        else:
+            values[field] = parsers[field].parse(texts)
+            good &= values[field] != UNSAID
+    rows = left[fits] + first
+    if not good.all():
+        rows, values = rows[good], {field: column[good] for field, column in values.items()}
+        fits[np.flatnonzero(fits)[~good]] = False
+    found.read[rows] = True
+    for field, column in values.items():
+        found.put(rows, field, column)
+    rest: Numbers = left[~fits]
+    return rest
+
+
+class _Parser:
+    """Parses every different text of one field once."""
+
+    def __init__(self, events: Events, field: str, notation: Notation) -> None:
+        self._atoms = events.atoms[field]
+        self._notation = notation
+        self._nil = field == "value"
+        self._none = UNSAID if field in NEEDED else ABSENT
+        self._lists = notation.lists()
+        self._known: dict[bytes, int] = {}
+
+    def parse(self, texts: pa.Array) -> Numbers:
+        """Indexes of the atoms; `UNSAID` for a text that is not exactly one value."""
+        encoded = texts.dictionary_encode()
+        known = self._known
+        different = encoded.dictionary.to_pylist()
+        self._learn_lists([text for text in different if text not in known])
+        table = np.fromiter((known[text] if text in known else self._learn(text) for text in different), np.int64)
+        indices: Numbers = table[encoded.indices.to_numpy(zero_copy_only=False)]
+        return indices
+
+    def _learn_lists(self, texts: list[bytes]) -> None:
+        """Parses what is common all at once: numbers, and lists of them."""
+        import pyarrow.compute as pc
+
+        if len(texts) <= FEW:
+            return
+        array = pa.array(texts, pa.large_binary())
+        common = array.filter(pc.match_substring_regex(array, self._lists)).to_pylist()
+        values = json.loads(self._notation.as_json(b"[" + b",".join(common) + b"]"))
+        self._known.update(zip(common, self._atoms.intern_all(map(_tuples, values), simple=True), strict=True))
+        if not self._nil:
+            for nil in _NILS & self._known.keys():
+                self._known[nil] = self._none
+
+    def _learn(self, text: bytes) -> int:
+        try:
+            if _SIMPLE.match(text):
+                value: Any = int(text)
+            else:
+                value = text[1:-1].decode() if _STRING.match(text) else self._notation.one(text.decode())
+        except ValueError:
+            code = UNSAID
+        else:
+            code = self._atoms.intern(value) if self._nil or value is not None else self._none
+        self._known[text] = code
+        return code
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if type(value) is list else value

@@ -1,0 +1,89 @@
+r"""Jepsen's ``history.txt``, and its log lines as Porcupine keeps them.
+
+An event is a line of words with tabs or blanks between: process, type, f, value and maybe an error. In a log something
+stands before it (``INFO  jepsen.util - 0\t:invoke\t:cas\t[1 2]``), and other lines stand between.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import numpy as np
+
+from checkers.formats import edn, lines
+from checkers.formats.events import Events
+from checkers.formats.jepsen import notation
+from checkers.formats.lines import Shape
+from checkers.formats.source import Source
+from checkers.formats.values import shown
+
+_EVENT: Final = re.compile(
+    r"(?P<process>-?[0-9]+|:?[A-Za-z][\w.-]*)[ \t]+(?P<type>:[a-z]+)[ \t]+(?P<f>:[\w.*+!?<>=/-]+)[ \t]+(?P<rest>[^\n]*)"
+)
+_LOGGED: Final = re.compile(
+    r"(?P<prefix>[^\t\n]*?(?:\t[A-Z]+\t[^\t\n]*?)?(?: - |: ))(?=[^\t\n ]+[ \t]+:(?:invoke|ok|fail|info)[ \t])"
+)
+_LOGGER: Final = re.compile(r"(?:^|\s)(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\s")
+_OURS: Final = re.compile(r"jepsen\.(?:util|print)(?: - |: )")
+_TYPED: Final = re.compile(r"\t:(?:invoke|ok|fail|info)\b")
+
+
+def recognised(head: str) -> bool | None:
+    """Whether a text holds such events, with something before them (True) or not (False); None if it holds none."""
+    for line in head.split("\n"):
+        at = _prefix(line)
+        if _EVENT.match(line, at):
+            return at > 0
+    return None
+
+
+def parse(source: Source, *, log: bool) -> Events:
+    """log: what is plainly somebody else's message is passed over. Raises BadHistory."""
+    events = Events(source)
+    found = lines.read(events, notation(_shape))
+    foreign = False
+    for row in np.flatnonzero(~found.read).tolist():
+        text = source.text(row, row + 1).rstrip("\r\n")
+        event = _EVENT.match(text, _prefix(text)) if log else _EVENT.match(text.lstrip())
+        if event is not None:
+            try:
+                events.add(row, _event(event))
+            except ValueError as error:
+                raise source.bad(row, str(error)) from error
+            foreign = False
+        elif not text.strip():
+            continue
+        elif log and not _TYPED.search(text) and not _OURS.search(text) and (foreign or _LOGGER.search(text)):
+            foreign = True  # and lines without a level belong to it, until the next event
+        else:
+            raise source.bad(row, f"not an event: {shown(text.strip())}")
+    return found.into(events)
+
+
+def _prefix(line: str) -> int:
+    found = _LOGGED.match(line)
+    return found.end() if found else 0
+
+
+def _event(found: re.Match[str]) -> dict[str, Any]:
+    rest = found["rest"]
+    reader = edn.Reader(rest)
+    value = reader.form() if rest.strip() else None
+    tail = rest[reader.at :]
+    if tail.strip() and not tail.startswith("\t" if found["type"] in (":invoke", ":ok") else ("\t", " ")):
+        raise ValueError(f"not one value: {shown(rest)}")
+    event = {"process": edn.one(found["process"]), "type": found["type"], "f": found["f"], "value": value}
+    if tail.strip():
+        event["error"] = tail.strip()
+    return event
+
+
+def _shape(line: str) -> Shape | None:
+    """See `lines.Learn`."""
+    prefix = _prefix(line)
+    if _EVENT.match(line, prefix) is None or not line.isascii():
+        return None
+    before = re.sub("[0-9]+", "[0-9]+", re.escape(line[:prefix]))
+    words = r"(?P<process>-?[0-9]+)[ \t]+(?P<type>:[a-z]+)[ \t]+(?P<f>:[a-z-]+)[ \t]+(?P<value>[^\t\r\n]*)"
+    return Shape(rf"^{before}{words}\r?\n?$", ("process", "type", "f", "value"))

@@ -1,0 +1,164 @@
+"""Which completion ends which invocation, and in what order it all happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers.formats.events import UNSAID, Events
+from checkers.formats.source import Numbers
+from checkers.formats.values import plain, shown
+from checkers.formats.words import INVOKE, KINDS, NEMESIS, TYPES, VERBS, word
+
+MOST: Final = 2**31 - 2
+"""The largest process number that a column holds, and room for one more."""
+
+_TYPE_NAMES: Final = {int(code): name for name, code in TYPES.items()}
+
+
+class Ordered(NamedTuple):
+    """Events in the order in which they happened, with what their words mean; each array has one element an event.
+
+    event    which event of the file.
+    at       ns, or its place in the order: 1, 2, 3, ...
+    type     `words.INVOKE` or a `wire.Outcome`.
+    verb     index into `words.KINDS`, -1 for a nemesis' own words.
+    process  number of the process; -1 for the nemesis.
+    """
+
+    event: Numbers
+    at: Numbers
+    type: Numbers
+    verb: Numbers
+    process: Numbers
+
+
+class Pairs(NamedTuple):
+    """One operation each, in order of invocation: places in `Ordered` of its events, -1 where none ended it."""
+
+    invoked: Numbers
+    ended: Numbers
+
+
+def ordered(events: Events, *, timed: bool) -> Ordered:
+    """timed: the times are the order; else the events' index, where all have one, or the order of lines.
+
+    Raises BadHistory.
+    """
+    kind = _meaning(events, "type", TYPES)
+    _refuse(events, kind < 0, "type", "a type; known are " + ", ".join(TYPES))
+    process = _processes(events)
+    verb = _meaning(events, "f", {spelling: KINDS.index(verb) for spelling, verb in VERBS.items()})
+    _refuse(events, (verb < 0) & (process >= 0), "f", "an operation; known are " + ", ".join(sorted(VERBS)))
+    order, at = _order(events, timed=timed)
+    return Ordered(order, at, kind[order], verb[order], process[order])
+
+
+def _meaning(events: Events, field: str, words: Mapping[str, int]) -> Numbers:
+    """Of each event what a word of it means, -1 for an unknown one."""
+    table = [words.get(str(word(value)), -1) for value in events.atoms[field].values]
+    return np.array(table, np.int64)[events.column(field)]
+
+
+def _refuse(events: Events, bad: npt.NDArray[np.bool_], field: str, wanted: str) -> None:
+    if bad.any():
+        at = int(np.argmax(bad))
+        value = events.atoms[field].values[events.column(field)[at]]
+        raise events.source.bad(int(events.line[at]), f"{shown(plain(value))} is not {wanted}")
+
+
+def _processes(events: Events) -> Numbers:
+    values = events.atoms["process"].values
+    numbers = [value for value in values if type(value) is int and 0 <= value <= MOST]
+    free = max(numbers, default=-1) + 1
+    table = np.empty(max(len(values), 1), np.int64)
+    for place, value in enumerate(values):
+        if word(value) == NEMESIS:
+            table[place] = -1
+        elif type(value) is int and 0 <= value <= MOST:
+            table[place] = value
+        elif (type(value) is int or isinstance(value, str)) and free <= MOST:
+            table[place] = free
+            free += 1
+        else:
+            line = events.first("process", place)
+            raise events.source.bad(line, f"{shown(plain(value))} is not a process: a number or a name is wanted")
+    column: Numbers = table[events.column("process")]
+    return column
+
+
+def _order(events: Events, *, timed: bool) -> tuple[Numbers, Numbers]:
+    """Events in order, and when each was: ns from 1, or places from 1."""
+    if timed:
+        time = events.column("time")
+        order = np.argsort(time, kind="stable")
+        earliest = int(time[order[0]]) if len(order) else 1
+        return order, time[order] + (1 - earliest if earliest < 1 else 0)
+    index = events.column("index")
+    order = np.arange(len(events))
+    if len(index) and (index != UNSAID).all() and (index >= 0).all():
+        order = np.argsort(index, kind="stable")
+        twice = np.flatnonzero(np.diff(index[order]) == 0)
+        if len(twice):
+            lines = events.line[order]
+            raise events.source.bad(
+                int(lines[twice[0] + 1]),
+                f"index {index[order[twice[0]]]} stands in line {lines[twice[0]] + 1} already",
+            )
+    return order, np.arange(1, len(events) + 1)
+
+
+def pair(events: Events, happened: Ordered) -> Pairs:
+    """A process does one thing after the other; it may go on after an unknown outcome. Raises BadHistory."""
+    clients = np.flatnonzero(happened.process >= 0)
+    clients = clients[np.argsort(happened.process[clients], kind="stable")]
+    invokes = happened.type[clients] == INVOKE
+    same = np.zeros(len(clients), bool)
+    same[1:] = np.diff(happened.process[clients]) == 0
+    after_invoke = np.zeros(len(clients), bool)
+    after_invoke[1:] = same[1:] & invokes[:-1]
+    bad = np.flatnonzero(invokes == after_invoke)
+    if len(bad):
+        lines = events.line[happened.event[clients]]
+        first = int(bad[np.argmin(lines[bad])])
+        raise events.source.bad(int(lines[first]), _contradiction(events, happened, clients, first, same))
+    invoked = clients[invokes]
+    ended = np.full(len(clients), -1, np.int64)
+    ended[:-1] = np.where(after_invoke[1:], clients[1:], -1)
+    ended = ended[invokes]
+    order = np.argsort(invoked, kind="stable")
+    pairs = Pairs(invoked[order], ended[order])
+    _same_verb(events, happened, pairs)
+    return pairs
+
+
+def _contradiction(events: Events, happened: Ordered, clients: Numbers, place: int, same: npt.NDArray[np.bool_]) -> str:
+    event = happened.event[clients[place]]
+    who = f"process {_said(events, 'process', event)}"
+    what = _said(events, "f", event)
+    before = happened.event[clients[place - 1]] if same[place] else -1
+    if happened.type[clients[place]] == INVOKE:
+        return f"{who} invokes {what} while its {_said(events, 'f', before)} of line {events.line[before] + 1} is open"
+    ending = f"{who} ends {what} ({_TYPE_NAMES[int(happened.type[clients[place]])]}), but has nothing open"
+    if before < 0:
+        return ending
+    return f"{ending}: its {_said(events, 'f', before)} ended in line {events.line[before] + 1}"
+
+
+def _same_verb(events: Events, happened: Ordered, pairs: Pairs) -> None:
+    bad = (pairs.ended >= 0) & (happened.verb[pairs.invoked] != happened.verb[pairs.ended])
+    if bad.any():
+        at = int(np.argmax(bad))
+        event, invoked = happened.event[pairs.ended[at]], happened.event[pairs.invoked[at]]
+        raise events.source.bad(
+            int(events.line[event]),
+            f"process {_said(events, 'process', event)} ends {_said(events, 'f', event)},"
+            f" but line {events.line[invoked] + 1} invoked {_said(events, 'f', invoked)}",
+        )
+
+
+def _said(events: Events, field: str, event: int) -> str:
+    return shown(plain(events.atoms[field].values[events.column(field)[event]]).removeprefix(":"))

@@ -1,0 +1,68 @@
+"""A file from elsewhere as bytes and lines, and how to complain about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from checkers.formats.values import shown
+from checkers.history import BadHistory
+
+Numbers = npt.NDArray[np.int64]
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text file in UTF-8.
+
+    data    its bytes, a byte order mark replaced by blanks.
+    starts  where each line starts, and the end of the data: one more than there are lines.
+    """
+
+    path: Path
+    data: bytes
+    starts: Numbers
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def bad(self, line: int, message: str) -> BadHistory:
+        """What to raise about a line, counted from 0."""
+        return BadHistory(f"{self.path}:{line + 1}: {message}")
+
+    def text(self, first: int, end: int) -> str:
+        """Lines from `first` up to before `end`."""
+        return self.data[self.starts[first] : self.starts[end]].decode()
+
+    def arrow(self, first: int, end: int) -> pa.Array:
+        """The same lines as an Arrow array of bytes, ends of lines included."""
+        begin, stop = int(self.starts[first]), int(self.starts[end])
+        offsets = (self.starts[first : end + 1] - begin).astype(np.int64)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.data).slice(begin, stop - begin)]
+        return pa.Array.from_buffers(pa.large_binary(), end - first, buffers)
+
+
+def opened(path: Path, data: bytes) -> Source:
+    """Raises BadHistory where the bytes are no text."""
+    if data.startswith(_BOM):
+        data = b"   " + data[len(_BOM) :]
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
+    last = [len(data)] if not len(ends) or ends[-1] != len(data) else []
+    starts = np.concatenate((np.zeros(1, np.int64), ends, np.array(last, np.int64)))
+    source = Source(path, data, starts)
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            line = int(np.searchsorted(starts, error.start, side="right")) - 1
+            raise source.bad(line, f"not UTF-8: {shown(repr(data[error.start : error.start + 4]))}") from error
+    nul = data.find(b"\0")
+    if nul >= 0:
+        raise source.bad(int(np.searchsorted(starts, nul, side="right")) - 1, "a NUL byte: this is no text")
+    return source

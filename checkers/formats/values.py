@@ -1,0 +1,128 @@
+"""Values of files from elsewhere: hashable, interned, and never mistaken for one another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, Final
+
+DEEPEST: Final = 100
+"""How deep a value may be nested. Python hashes and compares nested tuples by recursion, without a limit of its own."""
+
+SHOWN: Final = 60
+"""Characters of a file's own text that an error message repeats."""
+
+
+_ODD: Final = (bool, float, Fraction, Decimal)
+"""Numbers to Python that may equal an integer without being one."""
+
+
+class FrozenMap(tuple[tuple[Any, Any], ...]):
+    """A map: its pairs, sorted. Never equal to a sequence of the same pairs."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is FrozenMap and tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((FrozenMap, *self))
+
+
+def frozen_map(pairs: Iterable[tuple[Any, Any]]) -> FrozenMap:
+    """A map of hashable keys and values. Raises ValueError for a key that occurs twice."""
+    ordered = sorted(((told(key), key, value) for key, value in pairs), key=lambda pair: pair[0])
+    for (text, key, _), (other, _, _) in pairwise(ordered):
+        if text == other:
+            raise ValueError(f"{shown(plain(key))} stands twice in one map")
+    return FrozenMap((key, value) for _, key, value in ordered)
+
+
+def told(value: Any) -> str:
+    """A value as text, which tells any two different values apart."""
+    if isinstance(value, FrozenMap):
+        return "{" + ", ".join(f"{told(key)}: {told(item)}" for key, item in value) + "}"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(told, value)) + "]"
+    if isinstance(value, frozenset):
+        return "#{" + ", ".join(sorted(map(told, value))) + "}"
+    if value is None or isinstance(value, bool | str):
+        return json.dumps(value, ensure_ascii=False)
+    return f"{value}M" if isinstance(value, Decimal) else str(value)
+
+
+def plain(value: Any) -> str:
+    """A value as people read it: strings without quotes."""
+    return value if isinstance(value, str) else told(value)
+
+
+def shown(text: str) -> str:
+    """A file's own text for an error message: on one line, and short."""
+    text = text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _is_odd(value: Any) -> bool:
+    return any(map(_is_odd, value)) if isinstance(value, tuple | frozenset) else isinstance(value, _ODD)
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """What stands at the ends of a nested value."""
+    if isinstance(value, tuple | frozenset):
+        for item in value:
+            yield from leaves(item)
+    else:
+        yield value
+
+
+class Atoms:
+    """Interns the values of one field of a file.
+
+    values  by their index.
+    odd     whether some hold numbers that may equal an integer of another type.
+    """
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._places: dict[Hashable, int] = {}
+        self.odd = False
+
+    def intern(self, value: Any) -> int:
+        """Index of the value: the same for equal ones of the same type only."""
+        return self.intern_all((value,))[0]
+
+    def intern_all(self, values: Iterable[Any], *, simple: bool = False) -> list[int]:
+        """As `intern`. simple: they are known to hold no other numbers than integers."""
+        places, known = self._places, self.values
+        result = []
+        for value in values:
+            key = value
+            if not simple and type(value) is not int and type(value) is not str and _is_odd(value):
+                key = (Atoms, told(value))
+                self.odd = True
+            place = places.setdefault(key, len(known))
+            if place == len(known):
+                known.append(value)
+            result.append(place)
+        return result
+
+    def find(self, value: Any) -> int:
+        """Index of a plain value, -2 where it does not occur."""
+        return self._places.get(value, -2)
+
+    def confusion(self, used: Iterable[int]) -> tuple[int, str] | None:
+        """Which of some values holds a number equal to another of a different type, and what to say of it."""
+        known: dict[Any, Any] = {}
+        for place in used:
+            for leaf in leaves(self.values[place]):
+                if isinstance(leaf, (int, *_ODD)):
+                    other = known.setdefault(leaf, leaf)
+                    if type(other) is not type(leaf):
+                        return place, f"{told(other)} and {told(leaf)} are both values here, and would compare as equal"
+        return None

@@ -1,0 +1,190 @@
+"""When somebody wanted a lock, nobody had it, and nobody got it: how long that took, and whether it ended."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from checkers.counting import Ints, apart
+from checkers.deadlock import DEADLOCK_FREE
+from checkers.leases import INFINITY
+from checkers.liveness import RECOVERY
+from checkers.measures.record import WITNESSES, Finding, Value, count, measure, ns, ratio, silent
+from checkers.measures.subject import Subject
+from checkers.releases import CRASH_RELEASE
+from checkers.wire import Outcome, Reason
+
+_NOT_ASKED = (Reason.DENIED, Reason.NOT_OWNER)
+"""Why an acquire failed that nothing could have granted."""
+
+
+class Gaps(NamedTuple):
+    """Times (ns) in which a lock was wanted and nobody's, in order of key and time; waited: how long any was wanted."""
+
+    key: Ints
+    begin: Ints
+    end: Ints
+    waited: int
+
+
+@measure("availability-gap")
+def availability_gap(subject: Subject) -> Finding:
+    """Times in which a key was asked for, no grant of it was certainly in force, and none was given: the longest, and
+    all together.
+
+    Asked for: some acquire of the key had been invoked and not answered; one that was refused counts as well, for as
+    long as that took. A gap ends when a grant returns, and where a core begins (`checkers.leases`); hand-overs are gaps
+    too, if short ones. `share` is that of the time in which anybody asked. Of keys, times are added up.
+    """
+    reason = None if len(subject.acquires) else "nobody asked for a lock"
+    if reason or subject.crowded or subject.untimed:
+        return silent(reason or subject.crowded or subject.untimed or "")
+    subject = subject.timed
+    gaps = _gaps(subject)
+    lasted = gaps.end - gaps.begin
+    total = int(lasted.sum())
+    longest = np.argsort(-lasted, kind="stable")[:1]
+    return Finding(
+        (
+            ns("longest", int(lasted.max(initial=0))),
+            ns("total", total),
+            ns("asked", gaps.waited),
+            count("gaps", len(lasted)),
+            ratio("share", total / gaps.waited if gaps.waited else None),
+        ),
+        None if gaps.waited else "no acquire took any time",
+        tuple(_waiters(subject, int(gaps.key[n]), int(gaps.begin[n]), int(gaps.end[n])) for n in longest.tolist()),
+    )
+
+
+@measure("recovery-after-heal", judged_by=RECOVERY)
+def recovery_after_heal(subject: Subject) -> Finding:
+    """For each fault, how long after its heal the first acquire of any key returned that had succeeded, and the longest
+    gap (see availability-gap) from its beginning to that moment.
+
+    `first`: None where nobody got a lock after the heal any more. `gap` looks at gaps that begin while the fault lasts,
+    or later; without a heal, until the end. Faults are numbered in the order in which they came. `recovery` judges the
+    last heal, key by key, against the lock's bound.
+    """
+    if not any(fault.applied for fault in subject.view.history.faults):
+        return silent("there was no fault to recover from")
+    if subject.no_lock or subject.untimed:
+        return silent(subject.no_lock or subject.untimed or "")
+    subject = subject.timed
+    faults = sorted((fault for fault in subject.view.history.faults if fault.applied), key=lambda fault: fault.begun)
+    returned = np.sort(subject.holds.ret)
+    gaps = None if subject.crowded else _gaps(subject)
+    values: list[Value] = []
+    recovered = 0
+    numbers: dict[str, int] = {}
+    for fault in faults:
+        numbers[fault.name] = numbers.get(fault.name, 0) + 1
+        name = f"{fault.name}#{numbers[fault.name]}"
+        place = int(np.searchsorted(returned, fault.healed, "right"))
+        first = int(returned[place]) if fault.healed and place < len(returned) else None
+        recovered += first is not None
+        values.append(ns("first", None if first is None else first - fault.healed, name))
+        if gaps is not None:
+            begun = gaps.begin >= fault.begun
+            begun &= gaps.begin <= (INFINITY if first is None else first)
+            values.append(ns("gap", int((gaps.end - gaps.begin)[begun].max(initial=0)), name))
+    values.append(count("faults", len(faults)))
+    values.append(count("recovered", recovered))
+    if not any(fault.healed for fault in faults):
+        return Finding(tuple(values), "no fault was healed")
+    asked = subject.ended[subject.acquires].max() > min(fault.healed for fault in faults if fault.healed)
+    return Finding(tuple(values), None if asked else "nobody asked for a lock after a heal")
+
+
+@measure("deadlock", judged_by=DEADLOCK_FREE)
+def deadlock(subject: Subject) -> Finding:
+    """For how long, at the end of the history, a key was asked for that nobody held any more and nobody got.
+
+    From when the last grant of the key had returned and its holder was gone, or from when somebody asked after that, to
+    the last moment at which somebody still did. Gone: it had left and its lease can have been over; where no lease
+    ends, it had asked for the release, or it is the last that is known of its process. An alert when this is longer
+    than the TTL and the bound that the lock declares for its recovery: the history shows no end to it. `deadlock-free`
+    looks for circles of holders that wait for each other.
+    """
+    if subject.no_lock or subject.crowded or subject.untimed:
+        return silent(subject.no_lock or subject.crowded or subject.untimed or "")
+    subject = subject.timed
+    holds, rows, c = subject.holds, subject.acquires, subject.view.history.columns
+    finish = subject.view.finish
+    keys = len(np.bincount(c["key"][rows]))
+    free = np.zeros(keys, np.int64)
+    np.maximum.at(free, holds.key, _gone(subject))
+    key = c["key"][rows].astype(np.int64)
+    until = np.where((c["outcome"][rows] == Outcome.INFO) & (c["ret"][rows] == 0), finish, subject.ended[rows])
+    waiting = (until > free[key]) & (c["outcome"][rows] != Outcome.OK)
+    waiting &= ~np.isin(c["reason"][rows], _NOT_ASKED)
+    begin, end = np.full(keys, INFINITY, np.int64), np.zeros(keys, np.int64)
+    np.minimum.at(begin, key[waiting], np.maximum(c["inv"][rows], free[key])[waiting])
+    np.maximum.at(end, key[waiting], until[waiting])
+    lasted = np.maximum(end - begin, 0)
+    worst = int(np.argmax(lasted))
+    longest = int(lasted[worst])
+    bounds = subject.facts.bounds
+    ttl = subject.facts.ttl if subject.leased else 0
+    allowed = ttl + max(bounds.get(RECOVERY, 0), bounds.get(CRASH_RELEASE, 0))
+    stuck = longest > allowed > 0
+    return Finding(
+        (
+            ns("longest", longest),
+            ns("allowed", allowed or None),
+            count("keys", int((lasted > allowed).sum() if allowed else 0)),
+        ),
+        subject.idle,
+        (_waiters(subject, worst, int(begin[worst]), int(end[worst])),) if longest else (),
+        "somebody asked in vain until the end for what nobody held" if stuck else None,
+    )
+
+
+def _gone(subject: Subject) -> Ints:
+    """ns, for each grant; when its holder was gone, and its lease over."""
+    holds, c = subject.holds, subject.view.history.columns
+    gone = np.maximum(holds.ret, holds.left)
+    if subject.leased:
+        return np.maximum(gone, np.where(holds.released < INFINITY, holds.end, holds.expiry))
+    names, process = np.unique(c["process"], return_inverse=True)
+    last = np.zeros(len(names), np.int64)
+    np.maximum.at(last, process, subject.ended)
+    kept = np.array([grant.released == INFINITY and grant.lost < 0 for grant in subject.view.grants], bool)
+    return np.where(kept, last[np.searchsorted(names, holds.process)], gone)
+
+
+def _waiters(subject: Subject, key: int, begin: int, end: int) -> tuple[int, ...]:
+    """Rows of the first few acquires of a key that were under way at some moment."""
+    rows, c = subject.acquires, subject.view.history.columns
+    there = (c["key"][rows] == key) & (c["inv"][rows] < end) & (subject.ended[rows] >= begin)
+    found: list[int] = rows[there][:WITNESSES].tolist()
+    return tuple(found)
+
+
+def _gaps(subject: Subject) -> Gaps:
+    holds, c = subject.holds, subject.view.history.columns
+    rows = subject.acquires[~np.isin(c["reason"][subject.acquires], _NOT_ASKED)]
+    held = np.flatnonzero(holds.latest < holds.end)
+    moments = apart(
+        (c["key"][rows], c["inv"][rows]),
+        (c["key"][rows], subject.ended[rows]),
+        (holds.key[held], holds.latest[held]),
+        (holds.key[held], holds.end[held]),
+        (holds.key, holds.ret),
+    )
+    places = np.unique(np.concatenate(moments.places))
+    asked, answered, begun, over, granted = (np.searchsorted(places, column) for column in moments.places)
+
+    def there(begins: Ints, ends: Ints) -> Ints:
+        n = len(places)
+        return np.cumsum(np.bincount(begins, minlength=n) - np.bincount(ends, minlength=n))
+
+    wanted = there(asked, answered) > 0
+    free = wanted & (there(begun, over) == 0)
+    new = np.append(True, ~free[:-1]) | (np.bincount(granted, minlength=len(places)) > 0)
+    first = np.flatnonzero(free & new)
+    last = np.flatnonzero(free & np.append(new[1:] | ~free[1:], True)) + 1
+    times = moments.time(places)
+    lengths = np.append(times[1:] - times[:-1], 0)
+    return Gaps(moments.key(places[first]), times[first], times[last], int(lengths[wanted].sum()))

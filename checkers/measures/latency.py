@@ -1,0 +1,117 @@
+"""How long acquires and releases took before, during and after the faults, those without an answer included."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from checkers.counting import Flags, Ints
+from checkers.leases import INFINITY
+from checkers.measures.record import Finding, Value, count, measure, ns, silent
+from checkers.measures.subject import Subject, of_kind
+from checkers.wire import NESTED, F, Outcome, Reason
+
+QUANTILES: Final = (("p50", 500), ("p90", 900), ("p99", 990), ("p999", 999))
+"""Names of quantiles, and the thousandths that took no longer."""
+
+ALL: Final = "all"
+BEFORE: Final = "before"
+DURING: Final = "during"
+AFTER: Final = "after"
+
+
+@measure("acquire-latency")
+def acquire_latency(subject: Subject) -> Finding:
+    """How long an acquire took from its invocation to the return of its grant: quantiles of the Kaplan-Meier estimate,
+    for each phase.
+
+    One that timed out or had no answer took longer than it was waited for, nobody knows how much: it is censored there.
+    One that was refused otherwise, and a try, was not waiting and is left out. A quantile is the least time by which at
+    least so many are estimated to be done; None: not reached, too many were given up before. Phases: `during`, under
+    way at some moment of a fault, from its beginning to its heal; `before`, over before the first; `after`, the rest.
+    Source: Kaplan and Meier, JASA 53, 1958.
+    """
+    if not len(subject.acquires):
+        return silent("nobody asked for a lock")
+    if subject.untimed:
+        return silent(subject.untimed)
+    subject = subject.timed
+    c, rows = subject.view.history.columns, subject.acquires
+    rows = rows[c["f"][rows] == F.ACQUIRE]
+    outcome = c["outcome"][rows]
+    late = (outcome == Outcome.FAIL) & (c["reason"][rows] == Reason.TIMEOUT)
+    told = rows[(outcome != Outcome.FAIL) | late]
+    return _by_phase(subject, told, c["outcome"][told] == Outcome.OK)
+
+
+@measure("release-latency")
+def release_latency(subject: Subject) -> Finding:
+    """How long a release took from its invocation to its answer, whatever that was: quantiles of the Kaplan-Meier
+    estimate, for each phase.
+
+    One without an answer is censored when it was given up. Quantiles and phases as in acquire-latency.
+    """
+    c = subject.view.history.columns
+    told = np.flatnonzero(of_kind(c, F.RELEASE) & (c["flags"] & NESTED == 0))
+    if not len(told):
+        return silent("nobody released anything")
+    if subject.untimed:
+        return silent(subject.untimed)
+    return _by_phase(subject.timed, told, c["outcome"][told] != Outcome.INFO)
+
+
+def kaplan_meier(lasted: Ints, done: Flags) -> tuple[Ints, Ints, Ints]:
+    """The times at which something was done, in order, how many were then, and how many had not been until then.
+
+    lasted  ns; done: whether it was done after that long, or else given up: one that was given up at the moment at
+            which another was done was still there then.
+    """
+    times, ended = np.unique(lasted[done], return_counts=True)
+    return times, ended, len(lasted) - np.searchsorted(np.sort(lasted), times, "left")
+
+
+def survival_quantile(times: Ints, ended: Ints, there: Ints, permille: int) -> int | None:
+    """The first of the times at which the estimate says that so many thousandths are done, or None."""
+    remaining = np.cumprod(1 - ended / there)
+    reached = np.flatnonzero(remaining <= 1 - permille / 1000 + 1e-12)
+    return int(times[reached[0]]) if len(reached) else None
+
+
+def _by_phase(subject: Subject, rows: Ints, done: Flags) -> Finding:
+    c = subject.view.history.columns
+    never = (c["outcome"][rows] == Outcome.INFO) & (c["ret"][rows] == 0)
+    ended = np.where(never, max(subject.view.finish, 1), subject.ended[rows])
+    lasted = ended - c["inv"][rows]
+    values: list[Value] = []
+    for phase, of in _phases(subject, c["inv"][rows], ended):
+        if of.any():
+            values += _quantiles(phase, lasted[of], done[of])
+    slowest = np.argsort(-np.where(done, lasted, -1), kind="stable")[:1]
+    return Finding(
+        tuple(values),
+        None if done.any() else "none was answered",
+        tuple((int(rows[n]),) for n in slowest if done[n]),
+    )
+
+
+def _quantiles(phase: str, lasted: Ints, done: Flags) -> list[Value]:
+    estimate = kaplan_meier(lasted, done)
+    return [
+        count("answered", int(done.sum()), phase),
+        count("censored", int((~done).sum()), phase),
+        *(ns(name, survival_quantile(*estimate, permille), phase) for name, permille in QUANTILES),
+        ns("longest", int(lasted[done].max(initial=0)) if done.any() else None, phase),
+    ]
+
+
+def _phases(subject: Subject, inv: Ints, ended: Ints) -> list[tuple[str, Flags]]:
+    everything = np.ones(len(inv), bool)
+    faults = [fault for fault in subject.view.history.faults if fault.applied]
+    if not faults:
+        return [(ALL, everything)]
+    during = np.zeros(len(inv), bool)
+    for fault in faults:
+        during |= (inv <= (fault.healed or INFINITY)) & (ended >= fault.begun)
+    before = ended < min(fault.begun for fault in faults)
+    return [(ALL, everything), (BEFORE, before), (DURING, during), (AFTER, ~before & ~during)]

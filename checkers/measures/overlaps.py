@@ -1,0 +1,134 @@
+"""Two holders at once: for certain, possibly, and because somebody set a clock."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from checkers.counting import Ints, apart, crossing, meeting
+from checkers.exclusion import SERVER
+from checkers.measures.accesses import largest_until
+from checkers.measures.record import WITNESSES, Finding, count, measure, ns, silent, witnesses
+from checkers.measures.subject import Subject
+from checkers.mechanisms import MECHANISMS
+
+BY_A_CLOCK: Final = ("expired-by-jump", "expired-by-return", "expired-by-drift")
+"""Mechanisms that explain a violation by a fault of kind clock."""
+
+
+class Worst(NamedTuple):
+    """For each grant that is the later one of a definite overlap, the earlier one that lasts longest, in order of time.
+
+    earlier, later  acquire rows; lasted: ns in which both were certainly in force, as far as the history goes. Not
+                    positive where the later one has no core: when it was in force is not certain then.
+    """
+
+    earlier: Ints
+    later: Ints
+    lasted: Ints
+
+
+@measure("definite-overlap", judged_by=SERVER)
+def definite_overlap(subject: Subject) -> Finding:
+    """Pairs of grants of one key that were certainly in force together, and for how long the longest.
+
+    A grant is certainly in force in its core, from the latest moment at which it can have begun to the earliest at
+    which it can have been over (`checkers.leases`). A pair counts when neither can have been over before the other
+    began: their cores intersect for some time, or one without a core lies within the other's. Pairs of two readers are
+    left out. Source: checkers.md, 2b and 2f. `server-exclusion` also finds more than two that are too many.
+    """
+    if subject.no_lock or subject.crowded:
+        return silent(subject.no_lock or subject.crowded or "")
+    pairs = _definite(subject)
+    found = _worst(subject)
+    return Finding(
+        (count("pairs", pairs), ns("longest", int(found.lasted.max(initial=0)) if subject.in_ns else None)),
+        subject.idle,
+        witnesses(found.earlier, found.later),
+        "two held at once for certain" if pairs else None,
+    )
+
+
+@measure("possible-overlap")
+def possible_overlap(subject: Subject) -> Finding:
+    """Pairs of grants of one key that may have been in force together, and need not: never a failure.
+
+    A grant may be in force from the request that won it to the return of its release. Where no release was
+    acknowledged it is counted as far as it is certain, since nobody knows how long it lasted: `open` says how many
+    those are. A pair counts when these times share an instant and it is no definite overlap.
+    """
+    if subject.no_lock or subject.crowded:
+        return silent(subject.no_lock or subject.crowded or "")
+    holds = subject.holds
+    begin, over = apart((holds.key, holds.start), (holds.key, holds.over)).places
+    readers = holds.shared
+    touching = meeting(begin, over) - meeting(begin[readers], over[readers])
+    return Finding(
+        (
+            count("pairs", touching - _definite(subject)),
+            count("open", int((holds.freed > subject.view.finish).sum())),
+        ),
+        subject.idle,
+    )
+
+
+@measure("clock-jump-double-grant", judged_by=SERVER)
+def clock_jump(subject: Subject) -> Finding:
+    """Violations of `server-exclusion` that a fault on a clock explains, and the others.
+
+    Explained: the clock of a server was set, set right, or ran wrong while the lease of an earlier holder was in force,
+    and the violation came after it (the mechanisms expired-by-jump, -return and -drift). The clock is the cause in
+    question where there are some inside these windows and none outside.
+    """
+    hits = [fault for fault in subject.view.history.faults if fault.kind == "clock" and fault.applied]
+    if not hits:
+        return silent("no clock was set")
+    if subject.no_lock:
+        return silent(subject.no_lock)
+    verdict = subject.verdict(SERVER)
+    inside = [
+        violation
+        for violation in verdict.violations
+        if any(
+            MECHANISMS[name](violation, subject.view, [hit for hit in hits if hit.begun <= violation.at])
+            for name in BY_A_CLOCK
+        )
+    ]
+    return Finding(
+        (
+            count("inside", len(inside)),
+            count("outside", len(verdict.violations) - len(inside)),
+            count("faults", len(hits)),
+        ),
+        verdict.unexercised if not verdict.violations else None,
+        tuple(violation.rows for violation in inside[:WITNESSES]),
+        "granted twice around a clock fault" if inside else None,
+    )
+
+
+def _definite(subject: Subject) -> int:
+    """How many pairs."""
+    holds = subject.holds
+    latest, end = apart((holds.key, holds.latest), (holds.key, holds.end)).places
+    readers = holds.shared
+    return int(crossing(latest, end).sum() - crossing(latest[readers], end[readers]).sum())
+
+
+def _worst(subject: Subject) -> Worst:
+    holds = subject.holds
+    moments = apart((holds.key, holds.latest), (holds.key, holds.end))
+    latest, end = moments.places
+    core = latest < end
+    order = np.flatnonzero(core)[np.argsort(latest[core], kind="stable")]
+    # Of what began earlier: of a core, all cores before it; without one, those that began before it can have been over.
+    before = np.searchsorted(latest[order], end, "left")
+    before[order] = np.arange(len(order))
+    until, place = (column[before] for column in largest_until(end[order]))
+    written, writer = (column[before] for column in largest_until(np.where(holds.shared[order], -1, end[order])))
+    until, place = np.where(holds.shared, written, until), np.where(holds.shared, writer, place)
+    later = np.flatnonzero(until > latest)
+    later = later[np.argsort(holds.latest[later], kind="stable")]
+    earlier = order[place[later]]
+    last = np.minimum(np.minimum(holds.end[earlier], holds.end[later]), subject.view.finish)
+    return Worst(holds.row[earlier], holds.row[later], last - holds.latest[later])

@@ -1,0 +1,100 @@
+"""Who thought that it held what another had, and who released it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from checkers.belief import BELIEF, belief_end
+from checkers.counting import apart, until
+from checkers.measures.record import WITNESSES, Finding, count, measure, ns, silent
+from checkers.measures.subject import Subject, of_kind
+from checkers.releases import OWNER_RELEASE, STALE_RELEASES
+from checkers.succession import superseded
+from checkers.wire import NESTED, F, Outcome
+
+
+@measure("release-by-non-owner", judged_by=OWNER_RELEASE)
+def release_by_non_owner(subject: Subject) -> Finding:
+    """Releases that were acknowledged although whoever sent them certainly did not hold the lock.
+
+    `superseded`: sent after another had been given the lock for certain, which `owner-release` judges; `attempted`
+    counts these however they ended. `stranger`, in histories from elsewhere, which name holders: of one holder and key,
+    more releases were acknowledged by then than acquires can have been granted. A service that answers so to everybody
+    (a delete that finds nothing) is wrong about nothing but the word.
+    """
+    if not of_kind(subject.view.history.columns, F.RELEASE).any():
+        return silent("nobody released anything")
+    verdict = subject.verdict(OWNER_RELEASE)
+    strangers = _strangers(subject) if subject.foreign else []
+    found = len(verdict.violations) + len(strangers)
+    rows = [*(violation.rows for violation in verdict.violations[:WITNESSES]), *((row,) for row in strangers)]
+    return Finding(
+        (
+            count("superseded", len(verdict.violations)),
+            count("attempted", verdict.counters[STALE_RELEASES]),
+            count("stranger", len(strangers)),
+        ),
+        None if strangers else verdict.unexercised,
+        tuple(rows[:WITNESSES]),
+        "a release by somebody else was acknowledged" if found else None,
+    )
+
+
+@measure("belief-versus-truth", judged_by=BELIEF)
+def belief_versus_truth(subject: Subject) -> Finding:
+    """How often, and for how long, a client thought that it held what another had certainly been given.
+
+    False from the return of the acquire that certainly came later (its own acquire's return, if that was later), to
+    when the client asked for the release or was due to notice its loss. `probed` counts the times at which a client was
+    asked in between, and said that it holds. `honest-belief` judges it against the lock's bound.
+    """
+    if subject.no_lock or subject.crowded:
+        return silent(subject.no_lock or subject.crowded or "")
+    view = subject.view
+    following = superseded(view)
+    spans = [
+        (belief_end(grant) - max(given, grant.ret), grant.row, later)
+        for grant in view.grants
+        for given, later in [following[grant.row]]
+        if belief_end(grant) > max(given, grant.ret)
+    ]
+    lasted = [span[0] for span in spans]
+    inv, owner = view.column("inv"), view.column("owner")
+    probed = sum(
+        inv[row] > following[grant.row][0]
+        for row in view.rows(F.BELIEF, outcomes=(Outcome.OK,))
+        for grant in [view.by_owner.get(owner[row])]
+        if grant is not None
+    )
+    spans.sort(key=lambda span: (-span[0], span[1]))
+    known = subject.in_ns
+    return Finding(
+        (
+            count("false", len(spans)),
+            count("probed", probed),
+            ns("longest", max(lasted, default=0) if known else None),
+            ns("total", sum(lasted) if known else None),
+            ns("bound", subject.facts.bounds.get(BELIEF)),
+        ),
+        subject.idle,
+        tuple((row, later) for _, row, later in spans[:WITNESSES]),
+        "a client believed what was no longer true" if spans or probed else None,
+    )
+
+
+def _strangers(subject: Subject) -> list[int]:
+    """Rows of acknowledged releases by holders of whom more were acknowledged than can have been granted.
+
+    Each release that was acknowledged before took one of the acquires that can have been granted by the end of this.
+    """
+    c = subject.recorded.columns
+    whole = c["flags"] & NESTED == 0
+    asked = subject.acquires[c["outcome"][subject.acquires] != Outcome.FAIL]
+    freed = np.flatnonzero(of_kind(c, F.RELEASE) & whole & (c["outcome"] == Outcome.OK))
+    whose = apart((c["key"], c["owner"])).places[0]
+    _, whose = np.unique(whose, return_inverse=True)
+    moments = apart((whose[asked], c["inv"][asked]), (whose[freed], c["inv"][freed]), (whose[freed], c["ret"][freed]))
+    came, sent, done = moments.places
+    before = until(done, sent - 1, moments.width)
+    rows: list[int] = freed[before >= until(came, done, moments.width)].tolist()
+    return rows

@@ -1,0 +1,220 @@
+"""What only accumulates: sets, counters, and identities handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import islice
+from typing import Any, Self
+
+from checkers.history import BadHistory, History
+from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Peers, Settings, State
+from checkers.models.registers import says_nothing
+from checkers.wire import NONE, F, Outcome
+
+
+class Elements:
+    """A set that never changes and shares its memory with the one that it grew from: growing by one takes one step.
+
+    That holds for the newest of a line; from an older one the line branches, and is copied.
+    """
+
+    __slots__ = ("_digest", "_length", "_shared")
+
+    def __init__(self, elements: Iterable[Hashable] = ()) -> None:
+        self._shared = {element: place for place, element in enumerate(dict.fromkeys(elements))}
+        self._length = len(self._shared)
+        self._digest = 0
+        for element in self._shared:
+            self._digest ^= hash((element,))
+
+    def grown(self, element: Hashable) -> Elements:
+        """With one element more."""
+        if element in self:
+            return self
+        result = Elements.__new__(Elements)
+        if len(self._shared) == self._length:
+            result._shared = self._shared
+        else:
+            result._shared = dict(islice(self._shared.items(), self._length))
+        result._shared[element] = self._length
+        result._length = self._length + 1
+        result._digest = self._digest ^ hash((element,))
+        return result
+
+    def __contains__(self, element: object) -> bool:
+        return self._shared.get(element, self._length) < self._length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return islice(self._shared, self._length)
+
+    def __hash__(self) -> int:
+        return self._digest
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Elements):
+            return NotImplemented
+        same = self._length == other._length and self._digest == other._digest
+        return same and all(element in other for element in self)
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(map(repr, self))}}}"
+
+
+class Accumulator(Model):
+    """What sets, counters and generators have in common."""
+
+    sees = ("f", "outcome", "value")
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._absent: Any = UNSET
+
+    @classmethod
+    def of(cls, history: History, settings: Settings) -> Self:
+        """See `Model`. Where all values are numbers of their own, `wire.NONE` is none."""
+        made = cls(settings)
+        if not history.values:
+            made._absent = NONE
+        return made
+
+    def value(self, operation: Operation) -> Any:
+        """Its value, UNSET where it has none."""
+        return UNSET if operation.value == self._absent else operation.value
+
+    def says_nothing(self, read: Operation) -> bool:
+        """Whether a read proves nothing: it was never answered, or without a value, or with a nil that means none."""
+        return says_nothing(read._replace(value=self.value(read)), self._settings)
+
+
+def collection(value: Any) -> frozenset[Hashable] | None:
+    """What a read of a set returned, nil for nothing; None if it is no collection."""
+    if value is None:
+        return frozenset()
+    return frozenset(value) if type(value) is tuple or isinstance(value, frozenset) else None  # a map is a tuple too
+
+
+class Set(Accumulator):
+    """A set to which elements are added, and which is read as a whole. State: `Elements`.
+
+    Adding what is in it changes nothing. A read that shows an element twice shows it.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        given = settings.initial
+        self._elements = tuple(given) if isinstance(given, (tuple, list, set, frozenset)) else ()
+
+    @property
+    def initial(self) -> State:
+        """See `Model`."""
+        return Elements(self._elements)
+
+    def step(self, state: State, operation: Operation) -> State | Illegal:
+        """See `Model`."""
+        assert isinstance(state, Elements)
+        if operation.f == F.ADD:
+            return state.grown(operation.value)
+        if self.says_nothing(operation):
+            return state
+        read = collection(operation.value)
+        if read is None or len(read) != len(state) or not all(element in state for element in read):
+            return ILLEGAL
+        return state
+
+    def changes(self, operation: Operation) -> bool:
+        """See `Model`."""
+        return operation.f == F.ADD
+
+    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+        """A read needs the additions of what it showed."""
+        if operation.f != F.READ or self.says_nothing(operation):
+            return ()
+        read = collection(operation.value) or frozenset()
+        return (peer.row for peer in peers.where(F.ADD, meets=(0, operation.ret)) if peer.value in read)
+
+
+class Counter(Accumulator):
+    """A number to which numbers are added, negative ones too, and which is read. State: the number.
+
+    An addition without a value adds one.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._initial: Any = settings.initial if is_number(settings.initial) else 0
+
+    @classmethod
+    def of(cls, history: History, settings: Settings) -> Self:
+        """See `Model`. Raises BadHistory where something is added that is no number."""
+        c = history.columns
+        for row in ((c["f"] == F.ADD) & (c["outcome"] != Outcome.FAIL)).nonzero()[0].tolist() if history.values else ():
+            value = int(c["value"][row])
+            if value != NONE and history.values[value] is not None and not is_number(history.values[value]):
+                line = "" if history.lines is None else f"line {int(history.lines[row][0])}: "
+                text = f"{history.facts.lane}: {line}cannot add {history.values[value]!r} to a counter"
+                raise BadHistory(text)
+        return super().of(history, settings)
+
+    @property
+    def initial(self) -> State:
+        """See `Model`."""
+        initial: State = self._initial
+        return initial
+
+    def step(self, state: State, operation: Operation) -> State | Illegal:
+        """See `Model`."""
+        if operation.f == F.ADD:
+            total: Any = state
+            total += amount(self.value(operation))
+            grown: State = total
+            return grown
+        if self.says_nothing(operation) or (is_number(operation.value) and operation.value == state):
+            return state
+        return ILLEGAL
+
+    def changes(self, operation: Operation) -> bool:
+        """See `Model`."""
+        return operation.f == F.ADD and amount(self.value(operation)) != 0
+
+    def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
+        """A read needs whatever may have been added by its return."""
+        del peers
+        return () if operation.f != F.READ or self.says_nothing(operation) else None
+
+
+def amount(value: Any) -> Any:
+    """The number that an addition adds."""
+    return 1 if value is None or value is UNSET else value
+
+
+def is_number(value: Any) -> bool:
+    """Whether it can be counted with."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+class UniqueIds(Accumulator):
+    """A generator of identities, none of which may be handed out twice. State: those that were, as `Elements`."""
+
+    @property
+    def initial(self) -> State:
+        """See `Model`."""
+        return Elements()
+
+    def step(self, state: State, operation: Operation) -> State | Illegal:
+        """See `Model`. Whoever got no answer got no identity."""
+        assert isinstance(state, Elements)
+        if not operation.ok or self.value(operation) is UNSET:
+            return state
+        return ILLEGAL if operation.value in state else state.grown(operation.value)
+
+    def changes(self, operation: Operation) -> bool:
+        """See `Model`."""
+        return operation.ok and self.value(operation) is not UNSET
+
+    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+        """None: of what contradicts itself, each two do."""
+        del operation, peers
+        return ()

@@ -1,0 +1,171 @@
+"""Locks: a mutex, a reentrant one, readers and writers, permits. An owner is whom an operation's `owner` names.
+
+An acquire and a release that failed prove nothing. A try that was refused because somebody held the lock proves, where
+failed tries are evidence (`Settings.strict_try`), that the same acquire was impossible at that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from checkers.models.model import ILLEGAL, Illegal, Model, Operation, Peers, Settings, State
+from checkers.wire import F, Reason
+
+FREE: Final = 0
+"""No owner is ever 0."""
+
+
+class _Lock(Model):
+    """What the four have in common."""
+
+    sees = ("f", "outcome", "owner", "flags", "reason")
+
+    def __init__(self, settings: Settings) -> None:
+        self._strict_try = settings.strict_try
+        self._permits = settings.permits
+
+    def step(self, state: State, operation: Operation) -> State | Illegal:
+        """See `Model`."""
+        after = self._released(state, operation) if operation.f == F.RELEASE else self._acquired(state, operation)
+        if operation.failed:
+            return state if isinstance(after, Illegal) else ILLEGAL
+        return after
+
+    def changes(self, operation: Operation) -> bool:
+        """See `Model`."""
+        return not operation.failed
+
+    def evidence(self, operation: Operation) -> bool:
+        """See `Model`."""
+        return self._strict_try and operation.f == F.TRY_ACQUIRE and operation.reason == Reason.HELD
+
+    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+        """See `Model`. An acquire and its release stay together; a refused try keeps all that may have held during it.
+
+        The operations of one owner fall into parts at whose ends it holds nothing, whatever happened elsewhere. To
+        leave out a part means that less is held, and where nobody was refused meanwhile, less is always allowed.
+        """
+        if operation.failed:
+            met = peers.where(F.ACQUIRE, F.TRY_ACQUIRE, F.RELEASE, meets=(0, operation.ret))
+            by_owner: dict[int, list[Operation]] = {}
+            for peer in met:
+                by_owner.setdefault(peer.owner, []).append(peer)
+            parts = (part for same in by_owner.values() for part in _parts(same))
+            return [x.row for part in parts if max(x.ret for x in part) >= operation.inv or _open(part) for x in part]
+        same = peers.where(F.ACQUIRE, F.TRY_ACQUIRE, F.RELEASE, owner=operation.owner)
+        for part in _parts(same):
+            rows = [x.row for x in part]
+            if operation.row in rows:
+                return rows
+        return ()
+
+    def _acquired(self, state: State, operation: Operation) -> State | Illegal:
+        raise NotImplementedError
+
+    def _released(self, state: State, operation: Operation) -> State | Illegal:
+        raise NotImplementedError
+
+
+class Mutex(_Lock):
+    """State: the owner that holds it, or `FREE`. Whoever holds it does not get it again."""
+
+    initial = FREE
+
+    def _acquired(self, state: State, operation: Operation) -> State | Illegal:
+        return operation.owner if state == FREE else ILLEGAL
+
+    def _released(self, state: State, operation: Operation) -> State | Illegal:
+        return FREE if state == operation.owner else ILLEGAL
+
+
+class Held(NamedTuple):
+    """State of a reentrant mutex: who holds it, and how many times over."""
+
+    owner: int
+    depth: int
+
+
+class ReentrantMutex(_Lock):
+    """State: `Held`. Whoever holds it gets it again, and must release it as often."""
+
+    initial = Held(FREE, 0)
+
+    def _acquired(self, state: State, operation: Operation) -> State | Illegal:
+        assert isinstance(state, Held)
+        return Held(operation.owner, state.depth + 1) if state.owner in (FREE, operation.owner) else ILLEGAL
+
+    def _released(self, state: State, operation: Operation) -> State | Illegal:
+        assert isinstance(state, Held)
+        if state.owner != operation.owner:
+            return ILLEGAL
+        return Held(state.owner, state.depth - 1) if state.depth > 1 else self.initial
+
+
+class Inside(NamedTuple):
+    """State of a lock for readers and writers: the writer or `FREE`, and the readers."""
+
+    writer: int
+    readers: frozenset[int]
+
+
+class RWLock(_Lock):
+    """State: `Inside`. Readers (acquires with the flag SHARED) share, a writer is alone; nobody holds it twice.
+
+    A release is a reader's or a writer's by what its owner holds.
+    """
+
+    initial = Inside(FREE, frozenset())
+
+    def _acquired(self, state: State, operation: Operation) -> State | Illegal:
+        assert isinstance(state, Inside)
+        if state.writer != FREE or operation.owner in state.readers:
+            return ILLEGAL
+        if operation.shared:
+            return Inside(FREE, state.readers | {operation.owner})
+        return ILLEGAL if state.readers else Inside(operation.owner, state.readers)
+
+    def _released(self, state: State, operation: Operation) -> State | Illegal:
+        assert isinstance(state, Inside)
+        if state.writer == operation.owner:
+            return self.initial
+        if operation.owner in state.readers:
+            return Inside(FREE, state.readers - {operation.owner})
+        return ILLEGAL
+
+
+class Semaphore(_Lock):
+    """State: the owners of the permits in use, in order; an owner may have several, and a release gives up one."""
+
+    initial = ()
+
+    def _acquired(self, state: State, operation: Operation) -> State | Illegal:
+        assert isinstance(state, tuple)
+        return tuple(sorted((*state, operation.owner))) if len(state) < self._permits else ILLEGAL
+
+    def _released(self, state: State, operation: Operation) -> State | Illegal:
+        assert isinstance(state, tuple)
+        if operation.owner not in state:
+            return ILLEGAL
+        place = state.index(operation.owner)
+        return state[:place] + state[place + 1 :]
+
+
+def _parts(operations: Iterable[Operation]) -> Iterator[list[Operation]]:
+    """Of one owner, in order of invocation: what did not fail, cut where it certainly holds nothing."""
+    part: list[Operation] = []
+    returned = 0
+    for operation in operations:
+        if operation.failed:
+            continue
+        if part and operation.inv > returned and not _open(part):
+            yield part
+            part = []
+        part.append(operation)
+        returned = max(returned, operation.ret)
+    if part:
+        yield part
+
+
+def _open(part: Iterable[Operation]) -> bool:
+    return sum(-1 if operation.f == F.RELEASE else 1 for operation in part) != 0

@@ -1,0 +1,153 @@
+"""A user's own model: ``--model package.module:Model`` or ``--model file.py:Model``, and what can be wrong with it.
+
+Beside what `Model` says, its class may have ``keyed = False``, if all keys share one state, and ``kinds``, the set of
+`wire.F` that it speaks of (all). Whatever it does wrong is told in one line, as `ModelError`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from checkers.formats.values import shown, told
+from checkers.history import History
+from checkers.models.model import Illegal, Model, Operation, Peers, Settings, State
+from checkers.models.registry import MODELS, Specification, make
+from checkers.wire import F
+
+OWN: Final = (Exception, SystemExit)
+"""What code of a user's may raise; whoever presses Ctrl-C still gets out."""
+
+
+class ModelError(Exception):
+    """A model that cannot be used, or not on this history. The text is one line."""
+
+
+def specification(name: str) -> Specification:
+    """The model of this name, one of `MODELS` or a user's own. Raises ModelError."""
+    if name in MODELS:
+        return MODELS[name]
+    place, _, attribute = name.rpartition(":")
+    if not place or not attribute:
+        raise ModelError(f"no model {shown(name)}; there are {', '.join(MODELS)}, and package.module:Model")
+    try:
+        found: Any = _module(place)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except OWN as error:
+        raise ModelError(f"model {shown(name)} cannot be loaded: {_told(error)}") from error
+    for needed in ("initial", "step"):
+        if not hasattr(found, needed) and isinstance(found, type) and not _set_by_init(found, needed):
+            raise ModelError(f"model {shown(name)} has no {needed}")
+    if not callable(found):
+        raise ModelError(f"model {shown(name)} is no class")
+    try:
+        kinds = frozenset(F(kind) for kind in getattr(found, "kinds", F))
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"model {shown(name)}: kinds are not a set of wire.F: {_told(error)}") from error
+    return Specification(name, kinds, partial(_made, name, found), keyed=bool(getattr(found, "keyed", True)))
+
+
+class Own(Model):
+    """A user's model with all that it leaves out, and with its errors told."""
+
+    def __init__(self, name: str, model: Any) -> None:
+        """Raises ModelError."""
+        self._name = name
+        for needed in ("initial", "step"):
+            if not hasattr(model, needed):
+                raise ModelError(f"model {shown(name)} has no {needed}")
+        self._step: Callable[[State, Operation], State | Illegal] = model.step
+        self._initial: State = self._ask("initial", lambda: _hashable(model.initial))
+        self._changes: Any = getattr(model, "changes", super().changes)
+        self._evidence: Any = getattr(model, "evidence", super().evidence)
+        self._needs: Any = getattr(model, "needs", super().needs)
+        sees = getattr(model, "sees", Model.sees)
+        if isinstance(sees, str) or not set(sees) <= set(Operation._fields):
+            raise ModelError(f"model {shown(name)}: sees are not fields of an operation: {shown(str(sees))}")
+        self.sees: Sequence[str] = tuple(sees)
+
+    @property
+    def initial(self) -> State:
+        """See `Model`."""
+        return self._initial
+
+    def step(self, state: State, operation: Operation) -> State | Illegal:
+        """See `Model`. Raises ModelError."""
+        try:
+            return _hashable(self._step(state, operation))
+        except OWN as error:
+            raise self._error("step", error, operation) from error
+
+    def changes(self, operation: Operation) -> bool:
+        """See `Model`. Raises ModelError."""
+        return bool(self._ask("changes", self._changes, operation))
+
+    def evidence(self, operation: Operation) -> bool:
+        """See `Model`. Raises ModelError."""
+        return bool(self._ask("evidence", self._evidence, operation))
+
+    def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
+        """See `Model`. Raises ModelError."""
+
+        def rows(one: Operation) -> list[int] | None:
+            found = self._needs(one, peers)
+            return None if found is None else [int(row) for row in found]
+
+        needed: list[int] | None = self._ask("needs", rows, operation)
+        return needed
+
+    def _ask(self, what: str, call: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return call(*args)
+        except ModelError:
+            raise
+        except OWN as error:
+            raise self._error(what, error, *(a for a in args if isinstance(a, Operation))) from error
+
+    def _error(self, what: str, error: BaseException, *operations: Operation) -> ModelError:
+        where = "".join(f" (on row {o.row}, {o.f.name.lower()} {shown(told(o.value))})" for o in operations)
+        return ModelError(f"model {shown(self._name)}: {what}{where}: {_told(error)}")
+
+
+def _module(place: str) -> Any:
+    if not place.endswith(".py"):
+        return importlib.import_module(place)
+    path = Path(place)
+    if not path.is_file():
+        raise FileNotFoundError("no such file")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError("not a module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _made(name: str, maker: Any, history: History, settings: Settings) -> Own:
+    try:
+        model = make(maker, history, settings)
+    except OWN as error:
+        raise ModelError(f"model {shown(name)} cannot be made: {_told(error)}") from error
+    return Own(name, model)
+
+
+def _set_by_init(maker: type, name: str) -> bool:
+    """Whether instances may have what the class has not."""
+    return name == "initial" and "__init__" in vars(maker)
+
+
+def _hashable(state: Any) -> State:
+    hash(state)
+    made: State = state
+    return made
+
+
+def _told(error: BaseException) -> str:
+    """In one line."""
+    text = next(iter(str(error).splitlines()), "")
+    return shown(f"{type(error).__name__}: {text}" if text else type(error).__name__)

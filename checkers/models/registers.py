@@ -1,0 +1,279 @@
+"""Registers: one value under a key that is read, written, compared and set, or appended to; and several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Self
+
+from checkers.formats.values import FrozenMap
+from checkers.history import BadHistory, History
+from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Peers, Settings, State
+from checkers.wire import NONE, F
+
+EMPTY: Final = (None, "", ())
+"""What a `Kv` takes for nothing at all: under a key that nobody wrote some stores show the one, some the other."""
+
+
+def says_nothing(read: Operation, settings: Settings) -> bool:
+    """Whether a read proves nothing: it was never answered, or without a value, or with a nil that means none."""
+    return read.unknown or read.value is UNSET or (read.value is None and settings.nil_read == "unknown")
+
+
+class Register(Model):
+    """A value that is read and written. State: the value."""
+
+    sees = ("f", "outcome", "value", "base")
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._initial: Hashable = None if settings.initial is UNSET else settings.initial
+
+    @classmethod
+    def of(cls, history: History, settings: Settings) -> Self:
+        """See `Model`. Histories whose values are numbers of their own write `wire.NONE` for the one before all."""
+        made = cls(settings)
+        if not history.values:
+            made._initial = NONE
+        return made
+
+    @property
+    def initial(self) -> State:
+        """See `Model`."""
+        return self._initial
+
+    def step(self, state: State, operation: Operation) -> State | Illegal:
+        """See `Model`."""
+        if operation.f == F.WRITE:
+            written: State = operation.value
+            return written
+        if says_nothing(operation, self._settings) or operation.value == state:
+            return state
+        return ILLEGAL
+
+    def changes(self, operation: Operation) -> bool:
+        """See `Model`."""
+        return operation.f == F.WRITE
+
+    def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
+        """A read needs the writes of its value. Any other only cuts short what was there before it."""
+        if operation.f != F.READ or says_nothing(operation, self._settings):
+            return ()
+        return (peer.row for peer in peers.where(F.WRITE, value=operation.value))
+
+
+class CasRegister(Register):
+    """A register with compare-and-set. One that failed may prove that the value was another: `Settings.failed_cas`."""
+
+    def step(self, state: State, operation: Operation) -> State | Illegal:
+        """See `Model`."""
+        if operation.f != F.CAS:
+            return super().step(state, operation)
+        if operation.failed:
+            return ILLEGAL if operation.base == state else state
+        return operation.value if operation.base == state else ILLEGAL
+
+    def changes(self, operation: Operation) -> bool:
+        """See `Model`."""
+        if operation.f == F.CAS:
+            return not operation.failed and operation.base != operation.value
+        return super().changes(operation)
+
+    def evidence(self, operation: Operation) -> bool:
+        """See `Model`."""
+        return operation.f == F.CAS and self._settings.failed_cas == "observes"
+
+    def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
+        """What wrote the value that was read or expected; a failed compare-and-set needs all that came before it."""
+        if operation.f == F.CAS and operation.failed:
+            return None
+        if operation.f == F.WRITE or (operation.f == F.READ and says_nothing(operation, self._settings)):
+            return ()
+        value = operation.base if operation.f == F.CAS else operation.value
+        return (peer.row for peer in peers.where(F.WRITE, F.CAS, value=value))
+
+
+class Micro(NamedTuple):
+    """One read or write of a transaction, done at once with the others."""
+
+    write: bool
+    key: Hashable
+    value: Any
+
+
+_KINDS: Final = {"r": False, "read": False, "w": True, "write": True}
+
+
+def micro_operations(operation: Operation) -> Sequence[Micro]:
+    """What an operation on several registers does, in order. Raises ValueError as `parts_of`."""
+    if operation.f == F.TRANSACT:
+        return () if operation.value is UNSET else parts_of(operation.value)
+    return (Micro(operation.f == F.WRITE, operation.key, operation.value),)
+
+
+def parts_of(transaction: Any) -> Sequence[Micro]:
+    """The reads and writes of a transaction. Raises ValueError where it holds anything else."""
+    if not isinstance(transaction, tuple):
+        raise ValueError(f"a transaction is a sequence, not {transaction!r}")  # noqa: TRY004
+    for part in transaction:
+        if not isinstance(part, tuple) or len(part) != 3 or not isinstance(part[0], str) or part[0] not in _KINDS:
+            raise ValueError(f"a transaction reads and writes keys; {part!r} does neither")
+    return [Micro(_KINDS[kind], key, value) for kind, key, value in transaction]
+
+
+class MultiRegister(Model):
+    """Several registers in one state, read and written together by transactions, or one at a time.
+
+    State: what was written, as a frozen set of (key, value). `Settings.initial` may be a mapping of keys.
+    """
+
+    sees = ("f", "outcome", "key", "value")
+
+    def __init__(self, settings: Settings) -> None:
+        self._any: tuple[Any, ...] = (UNSET, None) if settings.nil_read == "unknown" else (UNSET,)
+        given = settings.initial
+        by_key = isinstance(given, (Mapping, FrozenMap))
+        self._initial: dict[Hashable, Any] = dict(given) if by_key else {}
+        self._otherwise = None if given is UNSET or by_key else given
+
+    @classmethod
+    def of(cls, history: History, settings: Settings) -> Self:
+        """See `Model`. Raises BadHistory where a transaction is none."""
+        c = history.columns
+        for row in (c["f"] == F.TRANSACT).nonzero()[0].tolist():
+            number = int(c["value"][row])
+            if number == NONE and history.values:
+                continue
+            try:
+                parts_of(history.values[number] if history.values else number)
+            except ValueError as error:
+                line = "" if history.lines is None else f"line {int(history.lines[row][0])}: "
+                raise BadHistory(f"{history.facts.lane}: {line}{error}") from error
+        return cls(settings)
+
+    @property
+    def initial(self) -> State:
+        """See `Model`."""
+        return frozenset(self._initial.items())
+
+    def step(self, state: State, operation: Operation) -> State | Illegal:
+        """See `Model`. A transaction reads its own writes; what an unanswered one would have read is not known."""
+        assert isinstance(state, frozenset)
+        values = dict(state)
+        written = False
+        for write, key, value in micro_operations(operation):
+            if write:
+                values[key] = value
+                written = True
+            elif not (operation.unknown or value in self._any) and values.get(key, self._otherwise) != value:
+                return ILLEGAL
+        return frozenset(values.items()) if written else state
+
+    def changes(self, operation: Operation) -> bool:
+        """See `Model`."""
+        return any(micro.write for micro in micro_operations(operation))
+
+    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+        """Whatever wrote one of the values that were read, under the key where it was read."""
+        reads = {(m.key, m.value) for m in micro_operations(operation) if not m.write and m.value not in self._any}
+        if operation.unknown or not reads:
+            return ()
+        return (
+            peer.row
+            for peer in peers.where(F.WRITE, F.TRANSACT, meets=(0, operation.ret))
+            if any(m.write and (m.key, m.value) in reads for m in micro_operations(peer))
+        )
+
+
+class Kv(Model):
+    """A value under each key that is read, written and appended to. State: the value, None for any of `EMPTY`.
+
+    Appending to strings joins them, as in Porcupine's model of the same name. Where something else than a string was
+    appended, or a read returned a list, values are lists, and what is appended becomes their last element.
+    """
+
+    sees = ("f", "outcome", "value")
+
+    def __init__(self, settings: Settings, *, lists: bool = False) -> None:
+        self._settings = settings
+        self._lists = lists
+        self._initial = bare(None if settings.initial is UNSET else settings.initial)
+
+    @classmethod
+    def of(cls, history: History, settings: Settings) -> Self:
+        """See `Model`."""
+        made = cls(settings, lists=holds_lists(history))
+        if not history.values:
+            made._initial = NONE
+        return made
+
+    @property
+    def initial(self) -> State:
+        """See `Model`."""
+        return self._initial
+
+    def step(self, state: State, operation: Operation) -> State | Illegal:
+        """See `Model`."""
+        if operation.f == F.WRITE:
+            return bare(operation.value)
+        if operation.f == F.APPEND:
+            return self._appended(state, operation.value)
+        if self._says_nothing(operation) or bare(operation.value) == state:
+            return state
+        return ILLEGAL
+
+    def _appended(self, state: State, value: Any) -> State | Illegal:
+        if self._lists:
+            if state is None or isinstance(state, tuple):
+                return (*(state or ()), value)
+        elif value in EMPTY:
+            return state
+        elif state is None or isinstance(state, str):
+            return f"{state or ''}{value}"
+        return ILLEGAL  # nobody can append to a number
+
+    def _says_nothing(self, read: Operation) -> bool:
+        return says_nothing(read._replace(value=bare(read.value)), self._settings)
+
+    def changes(self, operation: Operation) -> bool:
+        """See `Model`."""
+        return operation.f != F.READ
+
+    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+        """Whatever what was read may consist of: writes of its beginnings, and appends of its parts."""
+        if operation.f == F.APPEND:
+            return (peer.row for peer in peers.where(F.WRITE)) if operation.ok else ()
+        if operation.f != F.READ or self._says_nothing(operation):
+            return ()
+        value = bare(operation.value)
+        whole = value if isinstance(value, (str, tuple)) else ()
+        rows = []
+        for peer in peers.where(F.WRITE, F.APPEND, meets=(0, operation.ret)):
+            part = peer.value
+            if peer.f == F.WRITE:
+                part = bare(part)
+                begins = part is None or part == value or (type(part) is type(whole) and whole[: len(part)] == part)
+            else:
+                begins = part in whole if isinstance(whole, tuple) or isinstance(part, str) else str(part) in whole
+            if begins:
+                rows.append(peer.row)
+        return rows
+
+
+def bare(value: Any) -> Hashable:
+    """The value as `Kv` keeps it: None for any kind of nothing."""
+    return None if isinstance(value, (str, tuple)) and not value else value
+
+
+def holds_lists(history: History) -> bool:
+    """Whether `Kv` appends elements to lists, rather than strings to strings."""
+    c = history.columns
+    told = (c["f"] == F.APPEND) | (c["f"] == F.READ)
+    for number in set(c["value"][told].tolist()):
+        if 0 <= number < len(history.values) and isinstance(bare(history.values[number]), tuple):
+            return True
+    appended = set(c["value"][c["f"] == F.APPEND].tolist())
+    return any(
+        not isinstance(history.values[number], str)
+        for number in appended
+        if 0 <= number < len(history.values) and history.values[number] is not None
+    )

@@ -1,0 +1,53 @@
+"""The fencing tokens that grants came with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from checkers.models.model import ILLEGAL, Illegal, Model, Operation, Peers, State
+from checkers.wire import NONE, F
+
+LOWEST: Final = -(1 << 63) - 1
+"""Below every token."""
+
+
+class Newest(NamedTuple):
+    """State: the token of the newest grant, and whether it is a reader's."""
+
+    token: int
+    shared: bool
+
+
+class FencingTokens(Model):
+    """Each grant's token is larger than those of all grants before it.
+
+    Readers may share a token with one another: nobody is to be fenced off by them but writers. What a holder acquires
+    again inside its own hold is no new grant, a grant without a token imposes nothing, and neither does an acquire
+    that was never answered: nobody knows its token.
+    """
+
+    sees = ("f", "outcome", "token", "flags")
+
+    @property
+    def initial(self) -> State:
+        """See `Model`."""
+        return Newest(LOWEST, shared=False)
+
+    def step(self, state: State, operation: Operation) -> State | Illegal:
+        """See `Model`."""
+        assert isinstance(state, Newest)
+        if not self.changes(operation):
+            return state
+        again = operation.token == state.token and operation.shared and state.shared
+        return Newest(operation.token, operation.shared) if operation.token > state.token or again else ILLEGAL
+
+    def changes(self, operation: Operation) -> bool:
+        """See `Model`."""
+        acquires = operation.f in (F.ACQUIRE, F.TRY_ACQUIRE) and not operation.nested
+        return acquires and operation.ok and operation.token != NONE
+
+    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+        """Nothing: fewer grants are never in a worse order."""
+        del operation, peers
+        return ()

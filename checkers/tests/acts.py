@@ -1,0 +1,203 @@
+"""Tiny histories of data, exhaustive search on them, and what an engine must say of them.
+
+Specifications are stated by the checks, over plain Python values, and share nothing with `checkers.models`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from checkers.history import History
+from checkers.linearizability import decide
+from checkers.models.model import UNSET, Illegal, Model, Operation, Settings
+from checkers.models.registry import MODELS
+from checkers.operations import Operations, Source
+from checkers.tests.build import FACTS
+from checkers.tests.compare import Disagreement
+from checkers.wire import FIELDS, NONE, F, Outcome
+
+KEYS = ("a", "b")
+_FACTS = replace(FACTS, keys=KEYS, lane="fuzz", store="", lock="")
+OUTCOMES = {"ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.INFO}
+
+
+@dataclass(frozen=True)
+class Act:
+    """One operation on one key; values are what a file would hold. UNSET: it holds none."""
+
+    f: F
+    outcome: str
+    value: Any
+    inv: int
+    ret: int
+    base: Any = UNSET
+    key: str = "a"
+
+
+Step = Callable[[Any, Act], Iterator[Any]]
+
+
+def history_of(acts: Sequence[Act]) -> History:
+    """As a loader of foreign files makes it: in order of invocation, with values interned."""
+    return _history([(act, KEYS.index(act.key)) for act in acts], KEYS)
+
+
+def _history(acts: Sequence[tuple[Act, int]], keys: Sequence[str]) -> History:
+    """acts: each with the index of its key."""
+    placed = sorted(acts, key=lambda pair: pair[0].inv)
+    ordered = [act for act, _ in placed]
+    values: dict[tuple[type, Hashable], int] = {}
+
+    def number(value: Any) -> int:
+        return NONE if value is UNSET else values.setdefault((type(value), value), len(values))
+
+    columns = {name: np.zeros(len(ordered), kind) for name, kind in FIELDS}
+    for name, numbers in (
+        ("inv", [act.inv for act in ordered]),
+        ("ret", [0 if act.outcome == "info" else act.ret for act in ordered]),
+        ("value", [number(act.value) for act in ordered]),
+        ("base", [number(act.base) for act in ordered]),
+        ("process", range(len(ordered))),
+        ("owner", range(1, len(ordered) + 1)),
+        ("token", [NONE] * len(ordered)),
+        ("key", [key for _, key in placed]),
+        ("f", [act.f for act in ordered]),
+        ("outcome", [OUTCOMES[act.outcome] for act in ordered]),
+    ):
+        columns[name][:] = numbers
+    return History(replace(_FACTS, keys=tuple(keys)), columns, values=tuple(value for _, value in values))
+
+
+def silent(read: Act, settings: Settings) -> bool:
+    """Whether a read proves nothing."""
+    return read.outcome == "info" or read.value is UNSET or (read.value is None and settings.nil_read == "unknown")
+
+
+def possible(acts: Sequence[Act], initial: Hashable, step: Step) -> bool:
+    """Whether some order that respects real time, with unknown operations in or left out, explains all answers."""
+    dead: set[tuple[frozenset[int], Hashable]] = set()
+    ends = [10**6 if act.outcome == "info" else act.ret for act in acts]
+
+    def fits(left: frozenset[int], state: Hashable) -> bool:
+        if all(acts[n].outcome == "info" for n in left):
+            return True
+        if (left, state) in dead:
+            return False
+        horizon = min(ends[n] for n in left)
+        for n in left:
+            if acts[n].inv <= horizon and any(fits(left - {n}, after) for after in step(state, acts[n])):
+                return True
+        dead.add((left, state))
+        return False
+
+    return fits(frozenset(range(len(acts))), initial)
+
+
+def replays(operations: Sequence[Operation], model: Model, order: Sequence[int]) -> str | None:
+    """What is wrong with an order of one key's operations, or None: that it is as `Answer.order` promises."""
+    by_row = {operation.row: operation for operation in operations}
+    if len(set(order)) != len(order):
+        return "a row twice"
+    state = model.initial
+    for n, row in enumerate(order):
+        operation = by_row[row]
+        if operation.failed and not model.evidence(operation):
+            return f"row {row} failed, and proves nothing"
+        if any(by_row[later].ret < operation.inv for later in order[n + 1 :]):
+            return f"row {row} comes before what had returned"
+        after = model.step(state, operation)
+        if isinstance(after, Illegal):
+            return f"row {row} is illegal in {state!r}"
+        state = after
+    wanted = {o.row for o in operations if o.ok or (o.failed and model.evidence(o))}
+    return f"rows {wanted - set(order)} are missing" if wanted - set(order) else None
+
+
+Drawn = tuple[list[Act], bool]
+"""A history of one key, and whether exhaustive search finds an order of it."""
+
+
+class Kind(NamedTuple):
+    """Histories of one kind. name: their model's."""
+
+    name: str
+    settings: Callable[[Random], Settings]
+    draw: Callable[[Random, Settings], Drawn]
+
+
+def alone(rng: Random, *, kind: Kind) -> str:
+    """One history: what the engine says of it, and what is said at last. Raises Disagreement."""
+    settings = kind.settings(rng)
+    acts, truth = kind.draw(rng, settings)
+    history = history_of(acts)
+    (word,) = judged(history, [(acts, truth)], kind.name, settings)
+    if word != "valid":
+        judgement = decide(history, kind.name, settings)
+        if judgement.valid is not truth or not (truth or judgement.minimal):
+            raise Disagreement(f"{judgement}, in truth {truth}, {settings}:\n{acts}")
+    return word
+
+
+def together(rng: Random, *, kind: Kind, keys: int) -> list[str]:
+    """Several histories as the keys of one: the engine's word for each. Raises Disagreement."""
+    settings = kind.settings(rng)
+    drawn = [kind.draw(rng, settings) for _ in range(keys)]
+    history = _history([(act, n) for n, (acts, _) in enumerate(drawn) for act in acts], [str(n) for n in range(keys)])
+    return judged(history, drawn, kind.name, settings)
+
+
+def judged(history: History, drawn: Sequence[Drawn], name: str, settings: Settings) -> list[str]:
+    """The word for what the engine says of each key of a history. Raises Disagreement."""
+    statement = MODELS[name]
+    model = statement.make(history, settings)
+    assert statement.engine is not None
+    assert model is not None
+    answer = statement.engine(history, settings)
+    bad = {max(conflict.key, 0) for conflict in answer.conflicts}
+    if any(not c.rows or not all(0 <= row < len(history) for row in c.rows) for c in answer.conflicts):
+        raise Disagreement(f"rows that do not exist: {answer.conflicts}\n{drawn}")
+    undecided = {max(key, 0) for key in answer.undecided}
+    orders: list[list[int]] = [[] for _ in drawn]
+    operations: list[list[Operation]] = [[] for _ in drawn]
+    key = history.columns["key"].tolist() if statement.keyed else [0] * len(history)
+    for row in answer.order().tolist():
+        orders[key[row]].append(row)
+    for operation in Operations(Source(history), np.arange(len(history))):
+        operations[key[operation.row]].append(operation)
+    words = []
+    for n, (acts, truth) in enumerate(drawn):
+        words.append(f"{'valid' if truth else 'invalid'}{', undecided' if n in undecided else ''}")
+        if n in bad and n in undecided:
+            raise Disagreement(f"both decided and not: {answer}\n{acts}")
+        if n not in undecided and (n in bad) is truth:
+            conflicts = [conflict for conflict in answer.conflicts if max(conflict.key, 0) == n]
+            raise Disagreement(f"the engine says {conflicts}, exhaustive search {truth}, {settings}:\n{acts}")
+        if n not in bad | undecided:
+            wrong = replays(operations[n], model, orders[n])
+            if wrong is not None:
+                raise Disagreement(f"the order {orders[n]}: {wrong}, {settings}\n{acts}")
+    return words
+
+
+def moments(rng: Random, place: int) -> tuple[int, int]:
+    """Invocation and return of what happens at its place in the order."""
+    moment = 3 * place + 4
+    spread = rng.choice((0, 2, 4, 8))
+    return max(1, moment - rng.randint(0, spread)), moment + rng.randint(0, spread)
+
+
+def disturbed(acts: list[Act], rng: Random) -> list[Act]:
+    """Some operations moved by an instant or three, and sometimes one left out."""
+    if rng.random() < 0.7:
+        n = rng.randrange(len(acts))
+        inv = max(1, acts[n].inv + rng.randint(-5, 5))
+        acts[n] = replace(acts[n], inv=inv, ret=max(inv, acts[n].ret + rng.randint(-5, 5)))
+    if rng.random() < 0.1 and len(acts) > 1:
+        acts.pop(rng.randrange(len(acts)))
+    rng.shuffle(acts)
+    return acts

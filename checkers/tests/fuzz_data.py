@@ -1,0 +1,200 @@
+"""Registers, several at once, and maps with append, against exhaustive search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import Any
+
+from checkers.models.model import UNSET, Settings
+from checkers.models.registers import holds_lists
+from checkers.tests.acts import Act, Drawn, Kind, alone, disturbed, history_of, moments, possible, silent
+from checkers.wire import F
+
+# Registers
+
+
+def register_step(state: Hashable, act: Act, *, settings: Settings) -> Iterator[Hashable]:
+    """State: the value."""
+    if act.f == F.WRITE:
+        if act.outcome != "fail":
+            yield act.value
+    elif act.f == F.READ:
+        if silent(act, settings) or act.value == state:
+            yield state
+    elif act.outcome == "fail":
+        if settings.failed_cas == "ignored" or act.base != state:
+            yield state
+    elif act.base == state:
+        yield act.value
+
+
+def register_acts(rng: Random, *, swaps: bool, initial: Hashable) -> list[Act]:
+    """A register that works, with answers that come late or never; then one answer may be disturbed."""
+    acts: list[Act] = []
+    state, past, fresh = initial, [initial], 1
+    pool = rng.choice((0, 0, 0, 2, 3))
+    for place in range(rng.randint(1, 7)):
+        inv, ret = moments(rng, place)
+        kind = rng.choice((F.READ, F.READ, F.WRITE, F.CAS, F.CAS)) if swaps else rng.choice((F.READ, F.READ, F.WRITE))
+        outcome = rng.choices(("ok", "info", "fail"), (8, 2, 1))[0]
+        value = rng.randint(1, pool) if pool else fresh
+        fresh += 1
+        happens = outcome == "ok" or (outcome == "info" and rng.random() < 0.5)
+        if kind == F.READ:
+            seen = state if rng.random() < 0.85 else rng.choice(past)
+            seen = rng.choice((None, UNSET)) if rng.random() < 0.06 else seen
+            acts.append(Act(kind, outcome, seen if outcome == "ok" else UNSET, inv, ret))
+            continue
+        base: Any = UNSET
+        if kind == F.CAS:
+            base = state if rng.random() < 0.85 else rng.choice([*past, value, 99])
+            if base != state and rng.random() < 0.9:
+                happens = False
+                outcome = "fail" if outcome == "ok" else outcome
+            elif outcome == "fail" and rng.random() < 0.9:
+                outcome, happens = "ok", True
+            if rng.random() < 0.03:
+                value = base
+        acts.append(Act(kind, outcome, value, inv, ret, base))
+        if happens:
+            state = value
+            past.append(value)
+    return disturbed(acts, rng)
+
+
+def register_settings(rng: Random) -> Settings:
+    """Any."""
+    return Settings(
+        initial=rng.choice((UNSET, UNSET, 0, 1)),
+        failed_cas=rng.choice(("observes", "ignored")),
+        nil_read=rng.choice(("value", "unknown")),
+    )
+
+
+def registers(rng: Random, settings: Settings, *, swaps: bool) -> Drawn:
+    """One key of a register."""
+    initial = None if settings.initial is UNSET else settings.initial
+    acts = register_acts(rng, swaps=swaps, initial=initial)
+    kept = [a for a in acts if a.outcome != "fail" or (a.f == F.CAS and settings.failed_cas == "observes")]
+    return acts, possible(kept, initial, partial(register_step, settings=settings))
+
+
+# Several registers
+
+
+Written = frozenset[tuple[str, Any]]
+
+
+def many_step(state: Written, act: Act, *, settings: Settings) -> Iterator[Written]:
+    """State: what was written. A single read or write is a transaction of one."""
+    values = dict(state)
+    kinds = {F.READ: "r", F.WRITE: "w"}
+    parts = act.value if act.f == F.TRANSACT else ((kinds[act.f], act.key, act.value),)
+    for kind, key, value in parts:
+        if kind in ("w", "write"):
+            values[key] = value
+        elif not silent(replace(act, value=value), settings) and values.get(key) != value:
+            return
+    yield frozenset(values.items())
+
+
+def nil_settings(rng: Random) -> Settings:
+    """What a nil says, and nothing else."""
+    return Settings(nil_read=rng.choice(("value", "value", "unknown")))
+
+
+def many(rng: Random, settings: Settings) -> Drawn:
+    """Transactions on two registers."""
+    acts: list[Act] = []
+    values: dict[str, Any] = {}
+    single = rng.random() < 0.4
+    for place in range(rng.randint(1, 6)):
+        inv, ret = moments(rng, place)
+        outcome = rng.choices(("ok", "info", "fail"), (8, 2, 1))[0]
+        before = dict(values)
+        parts = []
+        for n in range(1 if single else rng.randint(1, 3)):
+            key = rng.choice("ab")
+            if rng.random() < 0.5:
+                values[key] = place * 4 + n
+                parts.append((rng.choice(("w", "write")), key, values[key]))
+            else:
+                seen = values.get(key) if rng.random() < 0.88 else rng.choice((None, 0, 1, 5))
+                parts.append((rng.choice(("r", "read")), key, seen if outcome == "ok" else None))
+        if outcome == "fail" or (outcome == "info" and rng.random() < 0.5):
+            values = before
+        if len(parts) == 1 and rng.random() < 0.5:
+            kind, key, value = parts[0]
+            acts.append(Act(F.READ if kind[0] == "r" else F.WRITE, outcome, value, inv, ret, key=key))
+        else:
+            acts.append(Act(F.TRANSACT, outcome, tuple(parts), inv, ret))
+    acts = disturbed(acts, rng)
+    kept = [a for a in acts if a.outcome != "fail"]
+    return acts, possible(kept, frozenset(), partial(many_step, settings=settings))
+
+
+# Maps with append
+
+
+def kv_step(state: Any, act: Act, *, lists: bool, settings: Settings) -> Iterator[Any]:
+    """State: the value; nothing at all is the empty string, or the empty tuple."""
+    nothing: Any = () if lists else ""
+    value = nothing if act.value in (None, "", ()) else act.value
+    if act.f == F.WRITE:
+        yield value
+    elif act.f == F.APPEND:
+        if isinstance(state, tuple if lists else str):
+            yield (*state, act.value) if lists else state + value
+    else:
+        if silent(replace(act, value=None if value == nothing else act.value), settings) or value == state:
+            yield state
+
+
+def kv_acts(rng: Random, *, lists: bool) -> list[Act]:
+    """Appends mostly; some histories write too, or append the same twice."""
+    acts: list[Act] = []
+    state: Any = () if lists else ""
+    writes = rng.random() < 0.25
+    again = rng.random() < 0.15
+    for place in range(rng.randint(1, 7)):
+        inv, ret = moments(rng, place)
+        outcome = rng.choices(("ok", "info", "fail"), (8, 2, 1))[0]
+        if rng.random() < 0.45:
+            seen = state if rng.random() < 0.85 else state[: rng.randint(0, 3)] + state[:1]
+            if not seen:
+                seen = rng.choice((None, "", ()))
+            acts.append(Act(F.READ, outcome, seen if outcome == "ok" else UNSET, inv, ret))
+            continue
+        part: Any = rng.choice("pq") if again else "pqrstuvw"[place]
+        part = place if lists and rng.random() < 0.5 else part * rng.choice((1, 1, 1, 2))
+        f = F.WRITE if writes and rng.random() < 0.3 else F.APPEND
+        whole = (part,) if f == F.WRITE and lists else part
+        acts.append(Act(f, outcome, whole, inv, ret))
+        if outcome == "ok" or (outcome == "info" and rng.random() < 0.5):
+            state = whole if f == F.WRITE else (*state, part) if lists else state + part
+    return disturbed(acts, rng)
+
+
+def maps(rng: Random, settings: Settings, *, lists: bool) -> Drawn:
+    """One key of a map, of lists or of strings."""
+    acts = kv_acts(rng, lists=lists)
+    while holds_lists(history_of(acts)) is not lists:
+        acts = kv_acts(rng, lists=lists)
+    kept = [a for a in acts if a.outcome != "fail"]
+    return acts, possible(kept, () if lists else "", partial(kv_step, lists=lists, settings=settings))
+
+
+KINDS: dict[str, Kind] = {
+    "register": Kind("register", register_settings, partial(registers, swaps=False)),
+    "cas-register": Kind("cas-register", register_settings, partial(registers, swaps=True)),
+    "kv-strings": Kind("kv", nil_settings, partial(maps, lists=False)),
+    "kv-lists": Kind("kv", nil_settings, partial(maps, lists=True)),
+}
+
+CHECKS: dict[str, Callable[[Random], str]] = {
+    **{name: partial(alone, kind=kind) for name, kind in KINDS.items()},
+    "multi-register": partial(alone, kind=Kind("multi-register", nil_settings, many)),
+}

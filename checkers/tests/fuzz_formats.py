@@ -1,0 +1,133 @@
+"""Histories written down and read again, and good files damaged: read as they were meant, or refused in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from checkers.formats.formats import parse
+from checkers.history import BadHistory, malformed
+from checkers.tests import files
+from checkers.tests.compare import Disagreement
+from checkers.tests.files import Event, event
+
+WRITERS: Final[Mapping[str, Callable[[Iterable[Event]], str]]] = {
+    "jsonl": files.jsonl,
+    "edn": files.edn,
+    "text": files.text,
+    "log": lambda events: "".join(f"INFO  jepsen.util - {line}\n" for line in files.text(events).split("\n")[:-1]),
+}
+_PATH: Final = Path("history")
+_VALUES: Final[tuple[Any, ...]] = (None, 0, 7, -3, "a", "", [1, 2], [], [None, ["b"]], 10**20)
+
+
+def some_events(rng: Random, *, timed: bool) -> list[dict[str, Any]]:
+    """What a few processes did, in order."""
+    told: list[dict[str, Any]] = []
+    pending: dict[int, dict[str, Any]] = {}
+    for time in range(1, rng.randint(2, 24)):
+        process = rng.randrange(3)
+        if process in pending:
+            one = {**pending.pop(process), "type": rng.choice(("ok", "fail", "info"))}
+            if one["f"] == "read" and one["type"] == "ok":
+                one["value"] = rng.choice(_VALUES)
+        else:
+            f = rng.choice(("read", "write", "cas", "acquire", "try-acquire", "release", "txn"))
+            given = {"write": rng.choice(_VALUES), "cas": [rng.choice(_VALUES), 2], "txn": [["w", "x", 1]]}
+            one = event(process, "invoke", f, given.get(f))
+            if f == "acquire" and rng.random() < 0.5:
+                one["token"] = time
+            pending[process] = one
+        told.append({**one, "time": time} if timed else one)
+    return told
+
+
+def written(rng: Random, name: str) -> str:
+    """What is read back is what was written."""
+    timed = name == "jsonl" and rng.random() < 0.5
+    told = some_events(rng, timed=timed)
+    lines = WRITERS[name](rng.sample(told, len(told)) if timed else told)
+    history = parse(_PATH, lines.encode()).history
+    places = {id(one): place for place, one in enumerate(told, 1)}
+    ends: dict[int, dict[str, Any]] = {}
+    pending: dict[int, dict[str, Any]] = {}
+    for one in told:
+        if one["type"] == "invoke":
+            pending[one["process"]] = one
+        else:
+            ends[id(pending[one["process"]])] = one
+    rows = zip(
+        *(history.columns[column].tolist() for column in ("inv", "ret", "process", "value", "base")), strict=True
+    )
+    for one, (inv, ret, process, value, base) in zip(
+        (one for one in told if one["type"] == "invoke"), rows, strict=True
+    ):
+        end = ends.get(id(one), {})
+        f: str = one["f"]
+        expected: tuple[Any, Any] = ("-", "-")
+        if f == "write":
+            expected = (one["value"], "-")
+        elif f == "cas":
+            expected = (one["value"][1], one["value"][0])
+        elif f == "read" and end.get("type") == "ok":
+            expected = (end["value"], "-")
+        elif f == "txn":
+            expected = ([["w", "x", 1]], "-")
+        found = tuple("-" if place < 0 else history.values[place] for place in (value, base))
+        if (inv, ret, process) != (places[id(one)], places.get(id(end), 0), one["process"]) or found != tuple(
+            map(_hashable, expected)
+        ):
+            raise Disagreement(f"{one} became {(inv, ret, process, found)}:\n{lines}")
+    return name
+
+
+def damaged(rng: Random) -> str:
+    """Whatever happens to a good file, it is refused in one line or is still a history."""
+    name = rng.choice(list(WRITERS))
+    data = mutated(rng, WRITERS[name](some_events(rng, timed=rng.random() < 0.5)).encode())
+    try:
+        history = parse(_PATH, data).history
+    except BadHistory as error:
+        if not str(error).isprintable() or len(str(error)) > 1000:
+            raise Disagreement(f"not one short line: {error}") from error
+        return "refused"
+    if malformed(history) not in (None, "two grants share one owner"):
+        raise Disagreement(f"{malformed(history)}:\n{data!r}")
+    hash(history.values)
+    return "a history"
+
+
+def mutated(rng: Random, data: bytes) -> bytes:
+    """A few bytes flipped, changed, cut out, doubled or put in, or the end cut off."""
+    changed = bytearray(data)
+    for _ in range(rng.randint(1, 3)):
+        kind = rng.randrange(6)
+        at = rng.randrange(len(changed)) if changed else 0
+        if kind == 0 and changed:
+            changed[at] ^= 1 << rng.randrange(8)
+        elif kind == 1 and changed:
+            changed[at] = rng.randrange(256)
+        elif kind == 2:
+            del changed[at:]
+        elif kind == 3:
+            del changed[at : at + rng.randint(1, 20)]
+        elif kind == 4:
+            changed[at:at] = changed[at : at + rng.randint(1, 60)]
+        else:
+            changed[at:at] = rng.choice(
+                (b"[", b"]", b"{", b"}", b'"', b"\\", b"\n", b"#_", b";", b"\t", b"-", b"9" * 30)
+            )
+    return bytes(changed)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
+
+
+CHECKS: Final[Mapping[str, Callable[[Random], str]]] = {
+    **{f"format-{name}": partial(written, name=name) for name in WRITERS},
+    "format-damaged": damaged,
+}

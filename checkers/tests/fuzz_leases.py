@@ -1,0 +1,315 @@
+"""Leases against exhaustive search: all modes, blame, shared sessions, and the proofs of both verdicts.
+
+A history is made by a service that works, then told a little wrong: noise is rarely near the edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from random import Random
+
+from checkers.check import check
+from checkers.engines.leases import BLAME, MODES, in_mode, lease
+from checkers.history import History
+from checkers.lease_proof import certify
+from checkers.models.model import Settings, Unusable
+from checkers.tests.brute_leases import MODES as IN_ORDER
+from checkers.tests.brute_leases import Act, Case, possible
+from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.tests.compare import Disagreement, compare, sound
+from checkers.wire import F, Reason
+
+SETTINGS = Settings()
+OUTCOMES = {"ok": OK, "fail": FAIL, "info": INFO}
+KINDS = {"open": F.SESSION_OPEN, "keep": F.KEEP_ALIVE, "close": F.SESSION_CLOSE, "believe": F.BELIEF}
+
+
+def single(rng: Random) -> Case:
+    """Holds of one key, one after another, with leases of their own."""
+    length = rng.randint(2, 5)
+    clock = rng.randint(1, 3)
+    wide = rng.choice((0, 1, 1, 3, 6))
+    tokens = rng.random() < 0.3
+    acts: list[Act] = []
+    for attempt in range(1, rng.randint(2, 4) + 1):
+        if len(acts) > 6:
+            break
+        a = clock + rng.choice((0, 0, 1, 2))
+        inv, ret = _around(a, rng, wide)
+        token = attempt if tokens else -1
+        unanswered = rng.random() < 0.12
+        acts.append(
+            Act("acquire", "info" if unanswered else "ok", inv, ret, attempt, token=-1 if unanswered else token)
+        )
+        end = a + length
+        now = ret
+        for _ in range(0 if unanswered else rng.choice((0, 0, 1, 1, 2))):
+            now = max(now, rng.randint(now, max(now, end + rng.choice((-1, 0, 0, 2)))))
+            spread = _around(now, rng, rng.choice((0, 1)), ret)
+            held = now <= end
+            outcome = rng.choice(("ok",) * 4 + ("info",)) if held else rng.choice(("fail", "fail", "ok"))
+            acts.append(Act("renew", outcome, *spread, attempt))
+            if held and outcome != "fail":
+                end = max(end, now + length)
+        if rng.random() < 0.55 or unanswered:
+            now = rng.randint(now, max(now, end + rng.choice((-2, 0, 1))))
+            outcome = rng.choice(("ok", "ok", "ok", "info")) if now <= end else rng.choice(("fail", "ok"))
+            acts.append(
+                Act("release", outcome, *_around(now, rng, rng.choice((0, 1, 2)), 1 if unanswered else ret), attempt)
+            )
+            if outcome != "fail":
+                end = min(end, now)
+            if rng.random() < 0.1:
+                later = now + rng.randint(0, 3)
+                acts.append(Act("release", rng.choice(("ok", "fail")), *_around(later, rng, 1, ret), attempt))
+        elif rng.random() < 0.2:
+            later = end + rng.randint(-1, 2)
+            acts.append(Act(rng.choice(("renew", "release")), "fail", *_around(max(later, ret), rng, 1, ret), attempt))
+        if rng.random() < 0.2:
+            q = ret + rng.randint(0, 8)
+            acts.append(Act("believe", "ok", q, q, attempt))
+        clock = max(end, a) + (rng.choice((-3, -2, -1)) if rng.random() < 0.35 else 0)
+        clock = max(clock, 1)
+    if rng.random() < 0.04:
+        acts.append(Act(rng.choice(("renew", "release")), rng.choice(("ok", "fail")), *_around(clock, rng, 1), 99))
+    return _case(_nudged(acts, rng), "grant", length)
+
+
+def shared(rng: Random, kind: str) -> Case:
+    """Sessions that hold several keys, and end all that they hold at once."""
+    length = rng.randint(1, 4)
+    acts: list[Act] = []
+    sessions = rng.randint(1, 3)
+    keys = rng.randint(1, 2) if sessions > 1 else 2
+    attempt = 0
+    free = [0] * keys
+    for session in range(1, sessions + 1):
+        clock = rng.randint(1, 6)
+        end = clock + length
+        if rng.random() < 0.6:
+            acts.append(Act("open", "ok", *_around(clock, rng, rng.choice((0, 1))), session=session))
+        for _ in range(rng.randint(1, 3)):
+            if len(acts) > 6:
+                break
+            deed = rng.random()
+            if deed < 0.6:
+                key = rng.randrange(keys)
+                attempt += 1
+                clock = max(clock, free[key] + (rng.choice((-2, -1)) if rng.random() < 0.3 else 0))
+                inv, ret = _around(clock, rng, rng.choice((0, 1, 3)))
+                acts.append(Act("acquire", rng.choice(("ok",) * 9 + ("info",)), inv, ret, attempt, key, session))
+                end = max(end, clock + length) if kind == "touch" else max(end, clock)
+                held = end
+                clock = max(clock, ret)
+                if rng.random() < 0.5:
+                    clock += rng.randint(0, 3)
+                    outcome = rng.choice(("ok", "ok", "info", "info", "fail"))
+                    acts.append(
+                        Act("release", outcome, *_around(clock, rng, rng.choice((0, 1)), ret), attempt, key, session)
+                    )
+                    held = min(held, clock) if outcome != "fail" else held
+                free[key] = max(free[key], held)
+            elif deed < 0.9:
+                clock += rng.randint(0, 3)
+                outcome = rng.choice(("ok", "ok", "info")) if clock <= end else rng.choice(("fail", "ok"))
+                acts.append(Act("keep", outcome, *_around(clock, rng, rng.choice((0, 1))), session=session))
+                end = max(end, clock + length)
+            else:
+                clock += rng.randint(0, 2)
+                acts.append(Act("close", rng.choice(("ok", "info")), *_around(clock, rng, 1), session=session))
+                end = min(end, clock)
+            clock += rng.choice((0, 1, 3))
+    if not any(act.f == "acquire" for act in acts):
+        acts.append(Act("acquire", "ok", 3, 4, 1, 0, 1))
+    return _case(_nudged(acts, rng), kind, length)
+
+
+def _around(moment: int, rng: Random, width: int, least: int = 1) -> tuple[int, int]:
+    inv = max(moment - rng.randint(0, width), least, 1)
+    return inv, max(moment + rng.randint(0, width), inv)
+
+
+def _nudged(acts: list[Act], rng: Random) -> list[Act]:
+    if rng.random() < 0.4 and acts:
+        n = rng.randrange(len(acts))
+        inv = max(1, acts[n].inv + rng.randint(-2, 2))
+        acts[n] = acts[n]._replace(inv=inv, ret=max(inv, acts[n].ret + rng.randint(-2, 2)))
+    return [act._replace(ret=act.inv) if act.outcome == "info" else act for act in acts]
+
+
+def _case(acts: list[Act], kind: str, length: int) -> Case:
+    """With what no client does left out, where that is not what is tested."""
+    acquired = {act.attempt: act for act in acts if act.f == "acquire"}
+    opened = {act.session: act for act in acts if act.f == "open"}
+    fine = []
+    for act in acts:
+        first = acquired.get(act.attempt) if act.f in ("renew", "release") else opened.get(act.session)
+        if act.f == "acquire" or first is None or first is act:
+            fine.append(act)
+            continue
+        least = first.inv if first.outcome == "info" else first.ret
+        inv = max(act.inv, least)
+        fine.append(act._replace(inv=inv, ret=max(act.ret, inv)))
+    fine.sort(key=lambda act: act.inv)
+    case = Case(tuple(fine), kind, length)
+    return replace(case, ordered=_by_token(case))
+
+
+def _by_token(case: Case) -> bool:
+    """Whether the tokens of all grants tell their order."""
+    released = {act.attempt for act in case.acts if act.f == "release" and act.outcome == "ok"}
+    grants = [a for a in case.acts if a.f == "acquire" and (a.outcome == "ok" or a.attempt in released)]
+    known = {act.attempt for act in grants}
+    strange = [a for a in case.acts if a.f in ("renew", "release") and a.outcome == "ok" and a.attempt not in known]
+    if strange or any(act.token < 0 or act.outcome != "ok" for act in grants):
+        return False
+    return not any(
+        one is not other and (one.token == other.token or (one.token > other.token and one.ret < other.inv))
+        for one in grants
+        for other in grants
+    )
+
+
+def history_of(case: Case, owners: dict[int, int] | None = None) -> History:
+    """The same as a history; rows are in the order of acts."""
+    keys = max((act.key for act in case.acts), default=0) + 1
+    book = Book(keys=tuple("abcdef"[:keys]), lease=case.kind, ttl=case.length)
+    for act in case.acts:
+        owner = (owners or {}).get(act.attempt, act.attempt)
+        about = act.f in ("open", "keep", "close")
+        book.add(
+            KINDS.get(act.f) or F[act.f.upper()],
+            act.inv,
+            act.ret,
+            OUTCOMES[act.outcome],
+            token=act.token,
+            owner=0 if about else owner,
+            session=act.session,
+            process=0 if about else owner,
+            key=act.key,
+            reason=Reason.NOT_OWNER if act.outcome == "fail" else Reason.NONE,
+        )
+    return book.history()
+
+
+def mode(rng: Random, *, name: str) -> str:
+    """One mode of leases of their own."""
+    case = single(rng)
+    answer = in_mode(history_of(case), SETTINGS, name)
+    return _compared(case, name, not answer.conflicts, bool(answer.undecided))
+
+
+def belief(rng: Random) -> str:
+    """What is told, and no client believes longer than allowed."""
+    case, bound = single(rng), rng.randint(0, 3)
+    answer = in_mode(history_of(case), SETTINGS, "told", bound)
+    if answer.undecided:
+        return "undecided"
+    return compare(not answer.conflicts, possible(case, "told", bound=bound), (bound, case))
+
+
+def session(rng: Random, *, kind: str, name: str) -> str:
+    """Shared sessions in one mode."""
+    case = shared(rng, kind)
+    answer = in_mode(history_of(case), SETTINGS, name)
+    return _compared(case, name, not answer.conflicts, bool(answer.undecided))
+
+
+def _compared(case: Case, name: str, valid: bool, undecided: bool) -> str:
+    if undecided:
+        return "undecided"
+    return compare(valid, possible(case, name), (name, case))
+
+
+def blame(rng: Random, *, kind: str) -> str:
+    """The verdict, whom it blames, and its proof; the first mode that is impossible is to blame."""
+    case = single(rng) if kind == "grant" else shared(rng, kind)
+    history = history_of(case)
+    answer = lease(history, SETTINGS)
+    if answer.undecided:
+        return "undecided"
+    truth = {name: possible(case, name) for name in IN_ORDER}
+    for weaker, stronger in pairwise(IN_ORDER):
+        if truth[stronger] and not truth[weaker]:
+            raise Disagreement(f"{stronger} is possible and {weaker} is not:\n{case}")
+    if not answer.conflicts:
+        compare(True, truth["full"], case)
+        wrong = certify(history, SETTINGS, True, answer.order().tolist())
+        if wrong is not None:
+            raise Disagreement(f"the proof of validity fails, {wrong}: {answer.order()}\n{case}")
+        return "valid"
+    compare(False, truth["full"], case)
+    first = next(name for name in IN_ORDER if not truth[name])
+    kinds = {conflict.kind for conflict in answer.conflicts}
+    if kind == "grant" and kinds != {BLAME[MODES[first]]}:
+        raise Disagreement(f"{kinds} are blamed, {first} is the first that is impossible:\n{case}")
+    for conflict in answer.conflicts:
+        wrong = certify(history, SETTINGS, False, conflict.rows)
+        if wrong is not None:
+            raise Disagreement(f"the proof of invalidity fails, {wrong}: {conflict}\n{case}")
+        acts = tuple(case.acts[row] for row in conflict.rows)
+        if kind == "grant" and possible(replace(case, acts=acts), first):
+            raise Disagreement(f"{conflict} is possible under {first}:\n{case}")
+    return f"invalid, {first}"
+
+
+def across_keys(rng: Random, *, kind: str) -> str:
+    """The property that clients rely on, on shared sessions: never a false alarm."""
+    case = shared(rng, kind)
+    (verdict,) = check(history_of(case), ["server-exclusion"])
+    return sound(verdict.valid, possible(case, "told"), case)
+
+
+def reused(rng: Random) -> str:
+    """Owners that acquire again: as if each attempt had its own, or an error where it cannot be told apart."""
+    case = single(rng)
+    owners = {act.attempt: rng.randint(1, 2) for act in case.acts}
+    clear = _clear(case, owners)
+    try:
+        answer = lease(history_of(case, owners), SETTINGS)
+    except Unusable:
+        if clear:
+            raise Disagreement(f"refused, though it is clear whose everything is:\n{owners}\n{case}") from None
+        return "refused"
+    if clear is None:
+        return "taken for another's"
+    if not clear:
+        raise Disagreement(f"judged, though it is not clear whose everything is:\n{owners}\n{case}")
+    return compare(not answer.conflicts, possible(case, "full"), (owners, case))
+
+
+def _clear(case: Case, owners: dict[int, int]) -> bool | None:
+    """Whether the attempts of each owner follow one another, nothing unanswered left behind; None: they look as if."""
+    result: bool | None = True
+    for owner in set(owners.values()):
+        mine = [act for act in case.acts if owners[act.attempt] == owner and act.f != "believe"]
+        now = None
+        while mine and mine[0].f != "acquire" and mine[0].outcome == "fail":
+            mine = mine[1:]
+        for n, act in enumerate(mine):
+            if act.f == "acquire":
+                if any(a.end > act.inv for a in mine[:n] if a.f != "renew" or a.outcome != "info"):
+                    return False
+                now = act.attempt
+            elif now not in (None, act.attempt):
+                result = None
+    return result
+
+
+CHECKS: dict[str, Callable[[Random], str]] = {
+    **{f"lease-{name}": partial(mode, name=name) for name in MODES},
+    "lease-belief": belief,
+    "lease-session-told": partial(session, kind="session", name="told"),
+    "lease-session-full": partial(session, kind="session", name="full"),
+    "lease-touch-told": partial(session, kind="touch", name="told"),
+    "lease-touch-full": partial(session, kind="touch", name="full"),
+    "lease-blame": partial(blame, kind="grant"),
+    "lease-blame-session": partial(blame, kind="session"),
+    "lease-blame-touch": partial(blame, kind="touch"),
+    "lease-owners": reused,
+    "server-exclusion-session": partial(across_keys, kind="session"),
+    "server-exclusion-touch": partial(across_keys, kind="touch"),
+}

@@ -1,0 +1,349 @@
+"""Measures against their definitions, restated pair by pair and instant by instant on random tiny histories.
+
+Where a measure calls something certain, the truth that the history was made from must agree. The words of the answers
+are those of the other checks: ``invalid`` where there was something to find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from itertools import combinations, pairwise
+from random import Random
+from typing import Final
+
+import numpy as np
+
+from checkers.counting import apart, below, covered, crossing, meeting, met, united, until
+from checkers.leases import INFINITY
+from checkers.measures.availability import availability_gap
+from checkers.measures.fairness import bypass
+from checkers.measures.latency import kaplan_meier, survival_quantile
+from checkers.measures.overlaps import definite_overlap, possible_overlap
+from checkers.measures.subject import Subject
+from checkers.measures.tokens import phantom_success, token_gap
+from checkers.models.model import Settings
+from checkers.tests import brute, generate
+from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.tests.compare import Disagreement
+from checkers.wire import NONE, F, Reason
+
+
+def measured(book: Book) -> Subject:
+    return Subject(book.history(), Settings())
+
+
+def same(said: object, truth: object, what: object) -> None:
+    if said != truth:
+        raise Disagreement(f"measured {said}, restated {truth}:\n{what}")
+
+
+def word(found: bool) -> str:
+    return "invalid" if found else "valid"
+
+
+def counting(rng: Random) -> str:
+    """The arithmetic by which pairs are counted without looking at them."""
+    n, top = rng.randint(0, 7), rng.choice((2, 5, 9))
+
+    def numbers(count: int = n) -> list[int]:
+        return [rng.randint(1, top) for _ in range(count)]
+
+    values, prefix, bound = numbers(), [rng.randint(0, n) for _ in range(4)], numbers(4)
+    fewer = [sum(value < b for value in values[:p]) for p, b in zip(prefix, bound, strict=True)]
+    same(below(np.array(values, int), np.array(prefix), np.array(bound)).tolist(), fewer, (values, prefix, bound))
+    key, latest, end = [rng.randint(0, 2) for _ in range(n)], numbers(), numbers()
+    spans = list(zip(key, latest, end, strict=True))
+    crossed = sum(a[0] == b[0] and a[2] > b[1] and b[2] > a[1] for a, b in combinations(spans, 2))
+    keys = np.array(key, int)
+    places = apart((keys, np.array(latest, int)), (keys, np.array(end, int))).places
+    same(int(crossing(*places).sum()), crossed, spans)
+    begin = [min(span[1:]) for span in spans]
+    over = [max(span[1:]) for span in spans]
+    closed = list(zip(key, begin, over, strict=True))
+    touch = [[a[0] == b[0] and a[1] <= b[2] and b[1] <= a[2] for b in closed] for a in closed]
+    moments = apart((keys, np.array(begin, int)), (keys, np.array(over, int)))
+    begins, ends = moments.places
+    same(meeting(begins, ends), (sum(map(sum, touch)) - n) // 2, closed)
+    same(met(begins, ends, begins, ends).tolist(), list(map(sum, touch)), closed)
+    if n:
+        at_most = [sum(a[0] == b[0] and a[1] <= b[2] for a in closed) for b in closed]
+        same(until(begins, ends, moments.width).tolist(), at_most, closed)
+        which = rng.randrange(n), rng.randrange(n)
+        first, last = ends[list(which)]
+        if key[which[0]] == key[which[1]] and first <= last:
+            inside = sum(
+                any(k == key[which[0]] and b <= t < e for k, b, e in closed)
+                for t in range(over[which[0]], over[which[1]])
+            )
+            told = covered(moments, *united(begins, ends), np.array([first, last]))
+            same(int(told[1] - told[0]), inside, (closed, which))
+    return word(crossed > 0)
+
+
+def overlaps(rng: Random, *, kind: str) -> str:
+    """Pairs that no choice of instants lets follow one another, and pairs whose widest times meet."""
+    leases = generate.leases(rng, kind)
+    subject = measured(generate.lease_book(leases, kind, rng))
+    pairs = [[replace(lease, token=NONE) for lease in pair] for pair in combinations(leases, 2)]
+    definite = [not brute.told(pair, kind) for pair in pairs]
+    found = definite_overlap(subject)
+    same(found["pairs"], sum(definite), leases)
+    view = subject.view
+    by_row = {grant.row: leases[grant.owner - 1] for grant in view.grants}
+    for rows in found.rows:
+        same(brute.told([replace(by_row[row], token=NONE) for row in rows], kind), False, (rows, leases))
+    same(bool(found.rows), any(definite), leases)
+    spans = []
+    for grant in view.grants:
+        window = view.windows[grant.row]
+        freed = grant.freed[1] if grant.freed[1] < INFINITY else 0
+        spans.append((window.start, max(window.end(window.start), grant.ret, freed)))
+    touching = sum(a[0] <= b[1] and b[0] <= a[1] for a, b in combinations(spans, 2))
+    same(possible_overlap(subject)["pairs"], touching - sum(definite), leases)
+    return word(any(definite))
+
+
+def readers(rng: Random) -> str:
+    """The same where some share: two readers are no pair."""
+    book = Book(keys=("a", "b"), lease="grant", ttl=rng.choice((2, 50)))
+    spans = []
+    for owner in range(1, rng.randint(2, 7)):
+        inv = rng.randint(1, 12)
+        ret, key, shared = inv + rng.randint(0, 3), rng.randint(0, 1), rng.random() < 0.5
+        gone = ret + rng.randint(0, 6)
+        book.acquire(inv, ret, owner, key=key, flags=4 * shared).release(gone, gone + 1, owner, key=key)
+        end = min(max(gone, inv), inv + book.facts.ttl)
+        spans.append((key, shared, ret, end))
+    pairs = [
+        min(a[3], b[3]) - max(a[2], b[2])
+        for a, b in combinations(spans, 2)
+        if a[0] == b[0] and not (a[1] and b[1]) and a[3] > b[2] and b[3] > a[2]
+    ]
+    found = definite_overlap(measured(book))
+    same((found["pairs"], found["longest"]), (len(pairs), max([0, *pairs])), spans)
+    return word(bool(pairs))
+
+
+def tokens(rng: Random) -> str:
+    """Skipped tokens against the unknown acquires that can have taken them: a matching, found by trying all."""
+    book = Book(keys=("a",), ttl=5)
+    token, clock = 1, 1
+    seen, asked = [], []
+    for owner in range(1, rng.randint(3, 6)):
+        ret = clock + rng.randint(0, 4)
+        book.acquire(clock, ret, owner, token=token)
+        seen.append((token, ret))
+        token += 1 if rng.random() < 0.7 else rng.randint(2, 3)
+        clock += rng.randint(1, 4)
+    for n in range(rng.randint(0, 3)):
+        asked.append(rng.randint(1, clock + 2))
+        book.acquire(asked[-1], 0, 100 + n, outcome=INFO)
+    skipped = [t for t in range(1, seen[-1][0]) if t not in {s for s, _ in seen}]
+    deadlines = [min(ret for other, ret in seen if other > t) for t in skipped]
+
+    def matched(left: list[int], free: list[int]) -> int:
+        if not left:
+            return 0
+        taken = [n for n, inv in enumerate(free) if inv <= left[0]]
+        return max([matched(left[1:], free), *(1 + matched(left[1:], free[:n] + free[n + 1 :]) for n in taken)])
+
+    found = token_gap(measured(book))
+    steps = sorted(b[0] - a[0] for a, b in pairwise(seen))
+    if steps[-(-len(steps) // 2) - 1] != 1:
+        same(found.values, (), seen)
+        return "valid, no counter"
+    unexplained = len(skipped) - matched(deadlines, asked)
+    same((found["missing"], found["unexplained"]), (len(skipped), unexplained), (seen, asked))
+    return word(unexplained > 0)
+
+
+def phantoms(rng: Random) -> str:
+    """A mutex with tries and lost answers: no order with fewer of the unknown acquires in it explains the refusals."""
+    book = Book(keys=("a",), lease="none", ttl=0)
+    ops: list[tuple[str, int, int, int]] = []
+    holder, clock = 0, 1
+    for owner in range(1, rng.randint(3, 6)):
+        inv = clock
+        clock += rng.randint(0, 2)
+        if holder:
+            ret = clock + rng.randint(0, 1)
+            book.add(F.TRY_ACQUIRE, inv, ret, FAIL, process=owner, reason=Reason.HELD)
+            ops.append(("refused", owner, inv, ret))
+        else:
+            unknown = rng.random() < 0.45
+            ret = clock + rng.randint(0, 1)
+            book.acquire(inv, ret, 0 if unknown else owner, process=owner, outcome=INFO if unknown else OK)
+            ops.append(("unknown" if unknown else "granted", owner, inv, INFINITY if unknown else ret))
+            if not unknown or rng.random() < 0.7:
+                holder = owner
+        if holder and rng.random() < 0.5:
+            if ("unknown", holder) not in [op[:2] for op in ops]:
+                inv = max(clock, *(op[3] for op in ops if op[:2] == ("granted", holder)))
+                book.release(inv, inv + 1, holder)
+                ops.append(("released", holder, inv, inv + 1))
+                clock = inv + 1
+            holder = 0
+        clock += rng.randint(0, 2)
+    found = phantom_success(measured(book))
+    said = 0 if not found.values else int(found["by_refusal"] or 0)
+    least = _fewest_unknown(ops)
+    if least is not None and said > least:
+        raise Disagreement(f"{said} phantoms told, {least} explain all:\n{ops}")
+    return word(said > 0)
+
+
+def _fewest_unknown(ops: list[tuple[str, int, int, int]]) -> int | None:
+    """Of all orders that explain the answers, the fewest unknown acquires in one. Their holders may let go unseen."""
+
+    def least(left: frozenset[int], holder: int) -> int | None:
+        certain = [n for n in left if ops[n][0] != "unknown"]
+        if not certain:
+            return 0
+        horizon = min(ops[n][3] for n in left)
+        found = []
+        if holder and any(op[:2] == ("unknown", holder) for op in ops):
+            # A client that does not know that it holds lets go at some time: its session ends.
+            found.append(least(left, 0))
+        for n in left:
+            what, owner, inv, _ = ops[n]
+            if inv > horizon:
+                continue
+            rest = left - {n}
+            if what == "refused" and holder:
+                found.append(least(rest, holder))
+            elif what in ("granted", "unknown") and not holder:
+                after = least(rest, owner)
+                found.append(None if after is None else after + (what == "unknown"))
+            elif what == "released" and holder == owner:
+                found.append(least(rest, 0))
+        return min((one for one in found if one is not None), default=None)
+
+    return least(frozenset(range(len(ops))), 0)
+
+
+def gaps(rng: Random) -> str:
+    """Time that was asked for and nobody's, instant by instant."""
+    book = Book(keys=("a", "b"), ttl=rng.choice((3, 100)))
+    asked: list[tuple[int, int, int]] = []
+    cores: list[tuple[int, int, int]] = []
+    granted = []
+    for owner in range(1, rng.randint(2, 6)):
+        key, inv = rng.randint(0, 1), rng.randint(1, 12)
+        ret = inv + rng.randint(0, 5)
+        asked.append((key, inv, ret))
+        if rng.random() < 0.5:
+            gone = ret + rng.randint(0, 4)
+            book.acquire(inv, ret, owner, key=key).release(gone, gone + 1, owner, key=key)
+            cores.append((key, ret, min(gone, inv + book.facts.ttl)))
+            granted.append((key, ret))
+        else:
+            book.acquire(inv, ret, 0, process=owner, key=key, outcome=FAIL, reason=Reason.TIMEOUT)
+    lengths: list[int] = []
+    waited = 0
+    for key in (0, 1):
+        going = 0
+        for t in range(1, 40):
+            wanted = any(k == key and b <= t < e for k, b, e in asked)
+            free = wanted and not any(k == key and b <= t < e for k, b, e in cores)
+            waited += wanted
+            if going and (not free or (key, t) in granted):
+                lengths.append(going)
+                going = 0
+            going += free
+    found = availability_gap(measured(book))
+    truth = (max(lengths, default=0), sum(lengths), waited, len(lengths))
+    same(tuple(found[name] for name in ("longest", "total", "asked", "gaps")), truth, (asked, cores))
+    return word(truth[0] > 2)
+
+
+def passed(rng: Random) -> str:
+    """Who went first though it asked later, pair by pair."""
+    book = Book(keys=("a", "b"), ttl=30)
+    holds = []
+    slowest = 0
+    queues = rng.random() < 0.3
+    for owner in range(1, rng.randint(2, 7)):
+        key, inv = rng.randint(0, 1), rng.randint(1, 20)
+        queued = inv + rng.randint(0, 1) if queues else NONE
+        ret = max(inv, queued) + rng.randint(0, 9)
+        gone = ret + rng.randint(0, 3)
+        book.acquire(inv, ret, owner, key=key, base=queued)
+        took = rng.choice((0, 0, 0, 1, 2))
+        book.release(gone, gone + took, owner, key=key)
+        slowest = max(slowest, took)
+        end = min(gone, inv + 30)
+        if ret < end:
+            holds.append((key, inv, queued, ret, end))
+    times = [
+        sum(
+            other[0] == one[0] and other[1] > (one[2] if queues else one[1] + slowest) and other[4] <= one[3]
+            for other in holds
+        )
+        for one in holds
+    ]
+    found = bypass(measured(book))
+    truth = (sum(times), sum(time > 0 for time in times), max(times, default=0))
+    same((found["bypasses"], found["passed"], found["most"]), truth, holds)
+    return word(any(times))
+
+
+def survival(rng: Random) -> str:
+    """Kaplan and Meier's product, in fractions, one time after another."""
+    lasted = [rng.randint(1, 6) for _ in range(rng.randint(1, 9))]
+    done = [rng.random() < 0.7 for _ in lasted]
+    permille = rng.choice((500, 900, 990, 999, 250))
+    remaining, truth = Fraction(1), None
+    for time in sorted(set(lasted)):
+        there = sum(one >= time for one in lasted)
+        ended = sum(one == time and over for one, over in zip(lasted, done, strict=True))
+        remaining *= 1 - Fraction(ended, there)
+        if remaining <= 1 - Fraction(permille, 1000):
+            truth = time
+            break
+    said = survival_quantile(*kaplan_meier(np.array(lasted), np.array(done)), permille)
+    same(said, truth, (lasted, done, permille))
+    return word(truth is None)
+
+
+def attempts(rng: Random) -> str:
+    """A mutex from elsewhere, whose holders come again: overlaps are those of hold with hold, by two holders."""
+    book = Book(trial="", lock="", store="", keys=("a",), ttl=0)
+    holds: list[tuple[int, int, int]] = []
+    free = dict.fromkeys((1, 2, 3), 1)
+    for _ in range(rng.randint(1, 6)):
+        owner = rng.choice((1, 2, 3))
+        inv = free[owner] + rng.randint(0, 3)
+        ret = inv + rng.randint(0, 3)
+        book.acquire(inv, ret, owner)
+        begun, ended = ret, INFINITY
+        free[owner] = ret + rng.randint(0, 4)
+        if rng.random() < 0.8:
+            ended = free[owner]
+            outcome = rng.choice((OK, OK, INFO, FAIL))
+            book.release(ended, ended + 1, owner, outcome)
+            ended = INFINITY if outcome == FAIL else ended
+            free[owner] += 2
+        # Who asks again has given up what it had.
+        holds = [(o, b, min(e, inv) if o == owner else e) for o, b, e in holds]
+        holds.append((owner, begun, ended))
+    pairs = sum(a[0] != b[0] and a[2] > b[1] and b[2] > a[1] for a, b in combinations(holds, 2))
+    found = definite_overlap(measured(book))
+    same(found["pairs"], pairs, holds)
+    return word(pairs > 0)
+
+
+CHECKS: Final[Mapping[str, Callable[[Random], str]]] = {
+    "measures-counting": counting,
+    "measures-overlap-grant": partial(overlaps, kind="grant"),
+    "measures-overlap-touch": partial(overlaps, kind="touch"),
+    "measures-overlap-readers": readers,
+    "measures-token-gap": tokens,
+    "measures-phantom": phantoms,
+    "measures-availability": gaps,
+    "measures-bypass": passed,
+    "measures-survival": survival,
+    "measures-attempts": attempts,
+}

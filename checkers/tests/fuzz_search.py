@@ -1,0 +1,247 @@
+"""The search in all its forms, the shrinker and the verifier, against exhaustive search, for every model there is.
+
+The truth is `brute`'s: all orders, of the same specification. See `checkers.tests.fuzz`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from random import Random
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from checkers.engines.kernel import always
+from checkers.engines.search import Searched, search
+from checkers.engines.search_plan import plan
+from checkers.engines.search_states import StateSearch
+from checkers.engines.search_table import FOUND, search_table, table
+from checkers.history import DTYPE, History, from_rows
+from checkers.models.model import Illegal, Model, Operation, Settings
+from checkers.models.registry import MODELS, Specification
+from checkers.operations import WHOLE, ByKey, Operations
+from checkers.proof import verify_invalid, verify_valid
+from checkers.shrink import shrink
+from checkers.tests.build import FACTS
+from checkers.tests.compare import Disagreement
+from checkers.wire import NONE, SHARED, F, Outcome, Reason
+
+LONG: Final = 1e9
+"""Seconds; tiny histories are never given up."""
+
+
+class Domain(NamedTuple):
+    """What operations of a model may hold. values: of writes and reads; bases: of what is expected."""
+
+    kinds: tuple[F, ...]
+    values: tuple[Any, ...] = (None,)
+    bases: tuple[Any, ...] = (None,)
+    settings: Settings = Settings()
+    flags: tuple[int, ...] = (0,)
+
+
+_LOCK: Final = (F.ACQUIRE, F.ACQUIRE, F.TRY_ACQUIRE, F.TRY_ACQUIRE, F.RELEASE, F.RELEASE, F.RELEASE)
+_STRICT: Final = Settings(strict_try=True)
+_NUMBERS: Final = (None, 1, 2)
+_TRANSACTIONS: Final = (
+    (("w", "x", 1),),
+    (("r", "x", 1),),
+    (("r", "x", None), ("w", "y", 1)),
+    (("w", "x", 2), ("w", "y", 2)),
+    (("r", "x", 2), ("r", "y", 2)),
+    (("r", "y", 1), ("w", "x", 1)),
+)
+_SETS: Final = (1, 2, (), (1,), (2,), (1, 2))
+
+DOMAINS: Final[Mapping[str, Domain]] = {
+    "mutex": Domain(_LOCK, settings=_STRICT),
+    "reentrant-mutex": Domain(_LOCK, settings=_STRICT),
+    "rwlock": Domain(_LOCK, settings=_STRICT, flags=(0, SHARED)),
+    "semaphore": Domain(_LOCK, settings=replace(_STRICT, permits=2)),
+    "fencing-tokens": Domain(_LOCK, flags=(0, 0, SHARED)),
+    "fenced-store": Domain((F.READ, F.WRITE, F.WRITE), _NUMBERS),
+    "register": Domain((F.READ, F.WRITE), _NUMBERS),
+    "cas-register": Domain((F.READ, F.WRITE, F.CAS, F.CAS), _NUMBERS, _NUMBERS),
+    "multi-register": Domain((F.TRANSACT,), _TRANSACTIONS),
+    "kv": Domain((F.READ, F.WRITE, F.APPEND, F.APPEND), ("", "a", "b", "ab", "ba", "aa", "aba")),
+    "set": Domain((F.READ, F.ADD), _SETS),
+    "counter": Domain((F.READ, F.ADD), (0, 1, 2, -1, 3)),
+    "unique-ids": Domain((F.GENERATE,), (1, 2, 3, 4)),
+}
+STORES: Final = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes", "fence-reads-and-writes-strict")
+
+
+def history(rng: Random, name: str) -> History:
+    """A run of the model that is often disturbed: answers made up, lost, or spread over more time."""
+    domain = DOMAINS[name]
+    store = rng.choice(STORES) if name == "fenced-store" else ""
+    model = _model(name, store)
+    span, width = rng.choice((4, 8, 14)), rng.choice((1, 3, 6))
+    disturbed = rng.choice((0.0, 0.3, 0.8))
+    state = model.initial
+    operations = []
+    for at in sorted(rng.randint(1, span) for _ in range(rng.randint(1, 7))):
+        operation = _operation(rng, domain, 1, 1)
+        for _ in range(8):
+            operation = _operation(rng, domain, max(1, at - rng.randint(0, width)), at + rng.randint(0, width))
+            if operation.failed and not model.evidence(operation):
+                break
+            after = model.step(state, operation)
+            if not isinstance(after, Illegal):
+                state = after
+                break
+            if rng.random() < disturbed:
+                break
+        if rng.random() < 0.2:
+            operation = operation._replace(outcome=Outcome.INFO, ret=0, reason=Reason.NONE)
+        operations.append(operation)
+    return _history(operations, domain, store)
+
+
+def _operation(rng: Random, domain: Domain, inv: int, ret: int) -> Operation:
+    owner = rng.randint(1, 3)
+    failed = rng.random() < 0.25
+    return Operation(
+        row=0,
+        f=rng.choice(domain.kinds),
+        outcome=Outcome.FAIL if failed else Outcome.OK,
+        inv=inv,
+        ret=ret,
+        process=owner - 1,
+        key="a",
+        owner=owner,
+        token=rng.randint(1, 3) if rng.random() < 0.9 else NONE,
+        value=rng.choice(domain.values),
+        base=rng.choice(domain.bases),
+        flags=rng.choice(domain.flags),
+        reason=rng.choice((Reason.HELD, Reason.STALE_TOKEN, Reason.NONE)) if failed else Reason.NONE,
+    )
+
+
+def _history(operations: Sequence[Operation], domain: Domain, store: str) -> History:
+    values = tuple(dict.fromkeys((*domain.values, *domain.bases)))
+    rows = np.zeros(len(operations), DTYPE)
+    for name in ("inv", "ret", "token", "owner", "process", "f", "outcome", "reason", "flags"):
+        rows[name] = [getattr(o, name) for o in operations]
+    for name in ("value", "base"):
+        rows[name] = [values.index(getattr(o, name)) for o in operations]
+    return replace(from_rows(replace(FACTS, keys=("a",), store=store), rows), values=values)
+
+
+@cache
+def _model(name: str, store: str) -> Model:
+    model = MODELS[name].make(_history([], DOMAINS[name], store), DOMAINS[name].settings)
+    assert model is not None
+    return model
+
+
+def linearizable(operations: Sequence[Operation], model: Model) -> bool:
+    """Whether some order explains all answers: tries every one, unknown operations in it or not."""
+    certain = [o for o in operations if not o.unknown]
+    maybe = [o for o in operations if o.unknown]
+
+    def possible(left: tuple[Operation, ...], state: Any) -> bool:
+        if not any(o in certain for o in left):
+            return True
+        horizon = min(o.ret for o in left)
+        for n, o in enumerate(left):
+            if o.inv <= horizon:
+                after = model.step(state, o)
+                if not isinstance(after, Illegal) and possible((*left[:n], *left[n + 1 :]), after):
+                    return True
+        return False
+
+    return possible((*certain, *maybe), model.initial)
+
+
+def everything(rng: Random, *, name: str) -> str:
+    """One history through every form of the search; an order or a shrunk sub-history through the verifier."""
+    given = history(rng, name)
+    statement, settings = MODELS[name], DOMAINS[name].settings
+    model = statement.make(given, settings)
+    assert model is not None
+    by_key = ByKey(given, statement.kinds, keyed=statement.keyed)
+    operations = by_key[0 if statement.keyed else WHOLE]
+    counting = [o for o in operations if not o.failed or model.evidence(o)]
+    truth = linearizable(counting, model)
+    answers = list(_forms(operations, model))
+    for form, found in answers:
+        if found.valid is not truth:
+            raise Disagreement(f"{form} says {found.valid}, exhaustive search {truth}:\n{_shown(counting)}")
+    form, found = rng.choice(answers)
+    _verified(given, statement, settings, operations, model, found, form)
+    if truth:
+        _closed_parts(rng, operations, counting, model)
+    return "valid" if truth else "invalid"
+
+
+def _forms(operations: Operations, model: Model) -> Iterator[tuple[str, Searched]]:
+    yield "the search", search(operations, model, LONG)
+    planned = plan(operations, model, LONG)
+    states = StateSearch(planned, model, LONG)
+    while not states.run(1):
+        pass
+    order = states.order
+    yield "the search of states, a step at a time", Searched(order is not None, order or (), states.stuck)
+    made = table(planned, model, 1_000, LONG)
+    if made is None:
+        return  # a model without end: whatever can be added can be added again
+    with always(compiled=False):
+        arguments = (planned.begins, made.kinds, planned.answered, made.after, made.reading)
+        answer, numbers, furthest, _ = search_table(*arguments, 1_000_000, 1_000_000)
+    if furthest != states.furthest:
+        raise Disagreement(f"the table comes to event {furthest}, the states to {states.furthest}")
+    yield "the search in a table", Searched(answer == FOUND, tuple(planned.rows[numbers].tolist()), states.stuck)
+
+
+def _verified(
+    given: History,
+    statement: Specification,
+    settings: Settings,
+    operations: Operations,
+    model: Model,
+    found: Searched,
+    form: str,
+) -> None:
+    if found.valid:
+        wrong = verify_valid(given, statement, settings, found.order)
+        rows: Sequence[int] | None = found.order
+    else:
+        rows = shrink(operations, model, (*found.stuck.rows[1:], *found.stuck.rows[:1]), LONG).rows
+        wrong = "nothing bad" if rows is None else verify_invalid(given, statement, settings, rows)
+    if wrong is not None:
+        raise Disagreement(f"{form}: {rows} is no proof: {wrong}\n{_shown(operations)}")
+
+
+def _closed_parts(rng: Random, operations: Operations, counting: Sequence[Operation], model: Model) -> None:
+    """The promise of `Model.needs`: no closed part of a valid history is invalid."""
+    if not counting:
+        return
+    part = {o.row for o in rng.sample(counting, rng.randint(1, len(counting)))}
+    by_row = {o.row: o for o in counting}
+    while more := {row for r in part for row in _needed(model, by_row[r], operations)} & by_row.keys() - part:
+        part |= more
+    if not linearizable([by_row[row] for row in part], model):
+        raise Disagreement(f"closed, but invalid: {sorted(part)} of the valid\n{_shown(counting)}")
+
+
+def _needed(model: Model, operation: Operation, peers: Operations) -> set[int]:
+    rows = model.needs(operation, peers)
+    if rows is None:
+        return {o.row for o in peers if o.inv <= operation.ret and model.changes(o) and not operation.unknown}
+    return set(rows)
+
+
+def _shown(operations: Iterable[Operation]) -> str:
+    return "\n".join(
+        f"{o.row}: {o.f.name} {o.outcome.name} [{o.inv}, {'' if o.unknown else o.ret}] value {o.value!r} "
+        f"base {o.base!r} owner {o.owner} token {o.token} flags {o.flags} {o.reason.name}"
+        for o in operations
+    )
+
+
+CHECKS: Final[Mapping[str, Callable[[Random], str]]] = {
+    f"search-{name}": partial(everything, name=name) for name in DOMAINS
+}

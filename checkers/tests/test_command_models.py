@@ -1,0 +1,339 @@
+"""`python -m checkers --model`: every format, every way to end, and nothing but one line for whatever is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers import __main__ as command
+from checkers.history import save
+from checkers.models.registry import MODELS
+from checkers.models.stores import RULES
+from checkers.tests.build import Book
+
+ROOT = Path(__file__).parents[2]
+
+STALE = """\
+{:process 0, :type :invoke, :f :write, :value 1}
+{:process 0, :type :ok, :f :write, :value 1}
+{:process 1, :type :invoke, :f :write, :value 2}
+{:process 1, :type :ok, :f :write, :value 2}
+{:process 0, :type :invoke, :f :read, :value nil}
+{:process 0, :type :ok, :f :read, :value 1}
+"""
+FRESH = STALE.replace(":read, :value 1}", ":read, :value 2}")
+LOG = """\
+INFO  jepsen.util - 0\t:invoke\t:cas\t[1 2]
+INFO  jepsen.util - 0\t:fail\t:cas\t[1 2]
+"""
+
+
+def events(*told: tuple[Any, ...], **more: Any) -> str:
+    """JSONL: process, type, f, value, and maybe what else there is."""
+    lines = []
+    for number, (process, kind, f, value, *rest) in enumerate(told):
+        event = {"process": process, "type": kind, "f": f, "value": value, **(rest[0] if rest else {})}
+        lines.append({**event, **{name: number * 1000 if given is True else given for name, given in more.items()}})
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def calls(*told: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """Operations one after the other: process, f, value, type at the end, and maybe more."""
+    result = []
+    for process, f, value, kind, *rest in told:
+        result += [(process, "invoke", f, None if f == "read" else value, *rest), (process, kind, f, value, *rest)]
+    return result
+
+
+TWO_HOLD = events(*calls((0, "acquire", None, "ok"), (1, "acquire", None, "ok")))
+FENCED = events(
+    *calls(
+        (0, "write", 1, "ok", {"token": 2}),
+        (1, "write", 2, "ok", {"token": 1}),
+        (1, "read", 2, "ok"),
+    )
+)
+TOKENS = events(*calls((0, "acquire", None, "ok", {"token": 5}), (1, "acquire", None, "ok", {"token": 4})))
+LEASES = events(*calls((0, "acquire", None, "ok"), (1, "acquire", None, "ok")), time=True)
+
+
+def judge(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, *options: str) -> tuple[int, dict[str, Any]]:
+    """Exit status and JSON for one file."""
+    file = tmp_path / "history"
+    file.write_text(text)
+    status = command.main([str(file), "--json", *options])
+    out, err = capsys.readouterr()
+    (line,) = out.splitlines()
+    answer = json.loads(line)
+    assert answer["file"] == str(file)
+    assert {"file", "valid", "model", "operations", "seconds", "witness", "reason"} <= answer.keys()
+    assert err.splitlines() == ([answer["reason"]] if status == 2 else [])
+    return status, answer
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "valid"),
+    [
+        (FRESH, ["--model", "register"], True),
+        (STALE, ["--model", "register"], False),
+        (STALE, ["--model", "cas-register"], False),
+        (STALE, ["--model", "kv"], False),
+        (STALE, ["--model", "multi-register"], False),
+        (TWO_HOLD, ["--model", "mutex"], False),
+        (TWO_HOLD, ["--model", "reentrant-mutex"], False),
+        (TWO_HOLD, ["--model", "rwlock"], False),
+        (TWO_HOLD, ["--model", "semaphore"], False),
+        (TWO_HOLD, ["--model", "semaphore", "--permits", "2"], True),
+        (TOKENS, ["--model", "fencing-tokens"], False),
+        (TOKENS.replace('"token": 4', '"token": 6'), ["--model", "fencing-tokens"], True),
+        (FENCED, ["--model", "fenced-store"], False),
+        (FENCED.replace('"token": 1', '"token": 2'), ["--model", "fenced-store"], True),
+        (
+            FENCED.replace('"token": 1', '"token": 2'),
+            ["--model", "fenced-store", "--store", "fence-writes-strict"],
+            False,
+        ),
+        (LEASES, ["--model", "lease", "--ttl", "1"], False),
+        (LEASES, ["--model", "lease", "--ttl", "0.000000001"], True),
+        (LOG, ["--model", "cas-register", "--initial", "1"], False),
+        (LOG, ["--model", "cas-register", "--initial", "1", "--failed-cas", "ignored"], True),
+        (LOG, ["--model", "cas-register"], True),
+        (events(*calls((0, "read", None, "ok"))), ["--model", "register", "--initial", "3"], False),
+        (
+            events(*calls((0, "read", None, "ok"))),
+            ["--model", "register", "--initial", "3", "--nil-read", "unknown"],
+            True,
+        ),
+        (events(*calls((0, "read", "x", "ok"))), ["--model", "register", "--initial", "x"], True),
+        (events(*calls((0, "try-acquire", None, "fail", {"error": "held"}))), ["--model", "mutex"], True),
+        (
+            events(*calls((0, "try-acquire", None, "fail", {"error": "held"}))),
+            ["--model", "mutex", "--strict-try"],
+            False,
+        ),
+        (events(*calls((0, "generate", 4, "ok"), (1, "generate", 4, "ok"))), ["--model", "unique-ids"], False),
+        (events(*calls((0, "add", 4, "ok"), (1, "read", [], "ok"))), ["--model", "set"], False),
+        (events(*calls((0, "add", 4, "ok"), (1, "read", 4, "ok"))), ["--model", "counter"], True),
+    ],
+)
+def test_verdicts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, options: list[str], valid: bool
+) -> None:
+    status, answer = judge(tmp_path, capsys, text, *options)
+    assert (status, answer["valid"]) == (0 if valid else 1, valid)
+    assert answer["model"] == options[1]
+    assert answer["operations"] == text.count('"invoke"') + text.count(":invoke")
+    assert answer["seconds"] > 0
+    if valid:
+        assert answer["witness"] is answer["reason"] is None
+    else:
+        assert answer["reason"] == answer["witness"]["kind"]
+        assert answer["witness"]["story"]
+        assert all(operation["lines"] for operation in answer["witness"]["operations"])
+
+
+def test_a_witness_names_operations_and_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, answer = judge(tmp_path, capsys, STALE, "--model", "register")
+    read = answer["witness"]["operations"][-1]
+    assert (read["f"], read["value"], read["lines"], read["type"]) == ("read", 1, [5, 6], "ok")
+    assert len(answer["witness"]["operations"]) == 3
+
+
+def test_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in (("stale", STALE), ("fresh", FRESH)):
+        (tmp_path / name).write_text(text)
+    assert command.main([str(tmp_path / "stale"), str(tmp_path / "fresh"), "--model", "register"]) == 1
+    out, err = capsys.readouterr()
+    assert f"{tmp_path / 'stale'}: invalid (register, 3 operations): " in out
+    assert "read 1" in out
+    assert out.splitlines()[-1] == f"{tmp_path / 'fresh'}: valid (register, 3 operations)"
+    assert err == ""
+
+
+@pytest.mark.parametrize("text", [STALE, FRESH, TWO_HOLD, LEASES])
+def test_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    model = "lease" if text == LEASES else "mutex" if text == TWO_HOLD else "register"
+    _, answer = judge(tmp_path, capsys, text, "--model", model, "--explain", "--ttl", "1")
+    assert answer["proof"] == "verified"
+    assert answer["measures"]
+    command.main([str(tmp_path / "history"), "--model", model, "--explain", "--ttl", "1"])
+    assert "The proof was verified" in capsys.readouterr().out
+
+
+def test_a_budget_that_is_spent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    begun = [(n, "invoke", "write", n % 3) for n in range(40)] + [(99, "invoke", "read", None), (99, "ok", "read", 7)]
+    ended = [(n, "ok", "write", n % 3) for n in range(40)]
+    reads = [(100 + n, kind, "read", value) for n in range(30) for kind, value in (("invoke", None), ("ok", n % 2))]
+    text = events(*begun[:40], *reads, *ended)
+    status, answer = judge(tmp_path, capsys, text, "--model", "multi-register", "--budget", "0.001")
+    assert (status, answer["valid"]) in {(3, "unknown"), (0, True)}
+    if status == 3:
+        assert answer["reason"]
+        assert answer["witness"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        (STALE, [], "--model is missing, one of mutex, "),
+        ("", ["--model", "mutex"], "history"),
+        ("nonsense\n", ["--model", "mutex"], "history:1"),
+        (STALE[:-20], ["--model", "register"], "history:6"),
+        (STALE + "{:process 7, :type :ok, :f :read, :value 1}\n", ["--model", "register"], "history:7"),
+        (TWO_HOLD, ["--model", "lease", "--ttl", "1"], "needs times"),
+        ('{"process": 0, "type": "invoke", "f": "read"\n', ["--model", "register"], "history:1"),
+        ("[" * 100_000, ["--model", "register"], "history"),
+        (
+            '{"process": 0, "type": "invoke", "f": "write", "value": ' + "[" * 100_000 + "\n",
+            ["--model", "kv"],
+            "history:1",
+        ),
+        ("\x00\x01", ["--model", "register"], "history"),
+        ("ARROW1\0\0", ["--model", "register"], "history"),
+    ],
+)
+def test_bad_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, options: list[str], said: str
+) -> None:
+    status, answer = judge(tmp_path, capsys, text, *options)
+    assert status == 2
+    assert answer["valid"] is answer["operations"] is answer["seconds"] is answer["witness"] is None
+    assert said in answer["reason"]
+    assert "\n" not in answer["reason"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--model", "nonsense"],
+        ["--model", "no.such.module:Model"],
+        ["--model", "json:nothing"],
+        ["--model", "mutex", "--permits", "0"],
+        ["--model", "mutex", "--permits", "many"],
+        ["--model", "mutex", "--budget", "-1"],
+        ["--model", "mutex", "--budget", "nan"],
+        ["--model", "lease", "--ttl", "0"],
+        ["--model", "lease", "--drift", "1"],
+        ["--model", "register", "--failed-cas", "maybe"],
+        ["--model", "register", "--nil-read", "no"],
+        ["--model", "register", "--property", "fifo"],
+        ["--mod", "mutex"],
+    ],
+)
+def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
+    (tmp_path / "history").write_text(STALE)
+    with pytest.raises(SystemExit) as ended:
+        command.main([str(tmp_path / "history"), *options])
+    assert ended.value.code == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("usage: ")
+
+
+def test_no_model_is_a_line_that_lists_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "history").write_text(STALE)
+    assert command.main([str(tmp_path / "history")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert all(name in line for name in MODELS)
+
+
+def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = tmp_path / "own.py"
+    own.write_text(
+        "from checkers.models.model import ILLEGAL\n"
+        "class Ascending:\n"
+        "    initial = 0\n"
+        "    def step(self, state, operation):\n"
+        "        return operation.value if operation.value > state else ILLEGAL\n"
+    )
+    rising = events(*calls((0, "write", 1, "ok"), (0, "write", 2, "ok")))
+    falling = events(*calls((0, "write", 2, "ok"), (0, "write", 1, "ok")))
+    assert judge(tmp_path, capsys, rising, "--model", f"{own}:Ascending")[0] == 0
+    status, answer = judge(tmp_path, capsys, falling, "--model", f"{own}:Ascending", "--explain")
+    assert (status, answer["proof"]) == (1, "verified")
+    odd = events(*calls((0, "write", "x", "ok")))
+    status, answer = judge(tmp_path, capsys, odd, "--model", f"{own}:Ascending")
+    assert status == 2
+    assert "TypeError" in answer["reason"]
+
+
+def test_folders_and_several_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "a.edn").write_text(FRESH)
+    (tmp_path / "b.jsonl").write_text(events(*calls((0, "write", 1, "ok"))))
+    (tmp_path / "c.txt").write_text("0\t:invoke\t:read\tnil\n0\t:ok\t:read\tnil\n")
+    (tmp_path / "notes.md").write_text("no history")
+    save(Book(keys=("a",)).write(1, 2, 1, 5).read(3, 4, 1, 5).history(), tmp_path / "d.arrow")
+    assert command.main([str(tmp_path), "--model", "register", "--json"]) == 0
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [Path(answer["file"]).name for answer in answers] == ["b.jsonl", "c.txt", "d.arrow", "a.edn"]
+    (tmp_path / "z.edn").write_text("{")
+    assert command.main([str(tmp_path), "--model", "register"]) == 2
+    (tmp_path / "y.edn").write_text(STALE)
+    assert command.main([str(tmp_path), "--model", "register"]) == 1
+    (tmp_path / "empty").mkdir()
+    assert command.main([str(tmp_path / "empty"), "--model", "register"]) == 2
+    assert "no history" in capsys.readouterr().err
+
+
+def test_a_recording_may_be_judged_under_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(Book(keys=("a",)).acquire(1, 2, 1).acquire(3, 4, 2).history(), tmp_path / "r.arrow")
+    assert command.main([str(tmp_path / "r.arrow"), "--model", "mutex"]) == 1
+    assert "invalid (mutex, 2 operations)" in capsys.readouterr().out
+
+
+def test_store_rules_are_those_that_models_know() -> None:
+    assert tuple(RULES) == command.STORES
+
+
+def test_as_a_process(tmp_path: Path) -> None:
+    (tmp_path / "history.edn").write_text(STALE)
+    done = subprocess.run(
+        [sys.executable, "-m", "checkers", tmp_path / "history.edn", "--model", "register"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "invalid (register, 3 operations)" in done.stdout
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    odd = os.fsdecode(bytes(tmp_path / "a") + b"\xff\nb")
+    Path(odd).write_text(FRESH)
+    for options, status in ((["--model", "register"], 0), ([], 2)):
+        done = subprocess.run(
+            [sys.executable, "-m", "checkers", odd, *options],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == status, done.stderr
+        assert "Traceback" not in done.stderr
+        assert len(done.stderr.splitlines()) == (status == 2)
+
+
+def test_a_judgement_under_a_model_does_not_import_what_it_does_not_need(tmp_path: Path) -> None:
+    """Starting is most of the time that a small history takes."""
+    (tmp_path / "history.edn").write_text(FRESH)
+    program = (
+        "import sys; from checkers.__main__ import main; "
+        f"status = main([{str(tmp_path / 'history.edn')!r}, '--model', 'register']); "
+        "print(*(name for name in ('numba', 'rich', 'jinja2', 'plotly', 'checkers.check', 'checkers.judgement', "
+        "'checkers.proof', 'checkers.measures.measure') if name in sys.modules)); sys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == ""

@@ -1,0 +1,181 @@
+"""EDN: every form, every layout of a history, and text that is neither."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checkers.formats import edn
+from checkers.formats.edn import Malformed, Reader, one
+from checkers.formats.values import FrozenMap
+from checkers.history import BadHistory
+from checkers.tests import files
+from checkers.tests.files import column, event, loaded, values
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("nil", None),
+        ("true", True),
+        ("-12", -12),
+        ("+3", 3),
+        ("12N", 12),
+        ("1.5", 1.5),
+        ("-1e3", -1000.0),
+        ("1.50M", Decimal("1.50")),
+        ("2/4", Fraction(1, 2)),
+        (":a", ":a"),
+        (":a.b/c", ":a.b/c"),
+        ("sym", "'sym"),
+        ('"a"', "a"),
+        ('":a"', '":a"'),
+        ('"a\\n\\"\\u00e9\\\\"', 'a\n"é\\'),
+        ("\\a", "\\a"),
+        ("\\newline", "\\newline"),
+        ("\\[", "\\["),
+        ("[1 [2] ()]", (1, (2,), ())),
+        ("(1, 2,)", (1, 2)),
+        ("#{1 2}", frozenset((1, 2))),
+        ("{:a 1 :b [2]}", FrozenMap(((":a", 1), (":b", (2,))))),
+        ("{:b 2, :a 1}", FrozenMap(((":a", 1), (":b", 2)))),
+        ("#:x{:a 1}", FrozenMap(((":x/a", 1),))),
+        ("#jepsen.history.Op{:a 1}", FrozenMap(((":a", 1),))),
+        ('#inst "2020"', ("#inst", "2020")),
+        ("#object[a.B 0]", ("#object", ("'a.B", 0))),
+        ("[1 #_ 2 #_ #_ 3 4 5]", (1, 5)),
+        ("; first\n 1 ; then\n", 1),
+    ],
+)
+def test_forms(text: str, value: Any) -> None:
+    told = one(text)
+    assert told == value
+    assert type(told) is type(value)
+    hash(told)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[", "{", "#{1", '"a', '"a\\', "#_", "#_ 1", "#", "#x", "[1 2", "; only this", "]", "[)", "{1 2]", "{:a}",
+        "{:a 1 :a 2}", "#{1 1}", "##NaN", "##Inf", "1e999", "1e999M1", "01", "1.2.3", "1/0", "1a", ":", "\\", "^a 1",
+        "@a", "`a", "~a", '"\\q"', '"\\ud800"', "1 2", "#:x 1", "9" * 2000, "[" * 101 + "]" * 101, "[" * 100_000,
+        "#a " * 100_000, "#_" * 100_000, "{" * 100_000, '"' + "\\" * 99_999, ";" * 100_000,
+        "(" * 99 + "#<Object>" + ")" * 99,
+    ],
+)  # fmt: skip
+def test_what_is_no_form(text: str) -> None:
+    with pytest.raises(Malformed) as caught:
+        one(text)
+    assert len(str(caught.value)) < 200
+
+
+def test_sets_and_maps_in_any_order_are_one() -> None:
+    assert one("#{#{1 2} {:a #{3 4}}}") == one("#{{:a #{4 3}} #{2 1}}")
+    assert one("{}") != one("[]")
+    assert one("{:a 1}") != one("[[:a 1]]")
+    assert hash(one("{:a 1, :b 2}")) == hash(one("{:b 2 :a 1}"))
+
+
+def _event(process: int, type_: str, value: str, more: str = "") -> str:
+    return f"{{:process {process}, :type :{type_}, :f :read, :value {value}{more}}}"
+
+
+BEGUN, ENDED = _event(0, "invoke", "nil"), _event(0, "ok", "3")
+LAYOUTS = [
+    f"{BEGUN}\n{ENDED}\n",
+    f"{BEGUN} {ENDED}",
+    f"[{BEGUN}\n {ENDED}]",
+    f"({BEGUN}\n ; between {{\n {ENDED}\n) ; after\n",
+    f"; before\n[\n{BEGUN}\n{ENDED}\n]\n",
+    f"{BEGUN},\n#_ {BEGUN}\n,{ENDED}",
+    f"#_\n{BEGUN}\n{BEGUN}\n{ENDED}\n",
+    f"#jepsen.history.Op{BEGUN}\n#jepsen.history.Op\n{ENDED}",
+    "[{:process 0\n  :type :invoke\n  :f :read\n :value nil}\n{:process 0\n  :type :ok\n  :f :read\n :value\n3}\n]",
+    BEGUN + "\n" + _event(0, "ok", "3", f', :error "\n{_event(0, "ok", "4")}\n"'),
+    BEGUN + "\n" + _event(0, "ok", "3", f", :others [\n{_event(0, 'ok', '4')}\n]"),
+    BEGUN + "\n" + _event(0, "ok", "3", ', :error "}", :x {:value 4}'),
+]
+
+
+@pytest.mark.parametrize("text", LAYOUTS)
+@pytest.mark.parametrize("few", [0, 64])
+def test_layouts(tmp_path: Path, text: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkers.formats.lines.FEW", few)
+    told = loaded(tmp_path, text)
+    assert (column(told, "inv"), column(told, "ret"), values(told)) == ([1], [2], [3])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"[{BEGUN}\n{ENDED}", "history:2: the file ends before the ] of its history"),
+        (f"[{BEGUN}\n{ENDED})", "history:2: ) closes nothing that was opened"),
+        (f"{BEGUN}\n{ENDED}]", "history:2: ] closes nothing"),
+        (f"[{BEGUN}]\n{ENDED}", "history:2: something stands after the end"),
+        (f"[{BEGUN}]\n[{ENDED}]", "history:2: something stands after the end"),
+        (f"{BEGUN}\n[{ENDED}]", "history:2: not a map"),
+        (f"{BEGUN}\n7\n{ENDED}", "history:2: not a map: 7"),
+        (f"{BEGUN}\n{{:process 0, :type\n{ENDED}\n", "history:4: the file ends in the middle of a form"),
+        (f'{BEGUN}\n{{:process 0, :type "\n{ENDED}\n', "history:2: a string without an end"),
+        (f"{BEGUN}\n{{:process 0 :process 0}}", "history:2: :process stands twice"),
+        (f"{BEGUN}\n{{:process 0 :type}}\n{ENDED}", "history:2: a map with a key and no value"),
+        (f"{BEGUN}\n{{:type :ok}}\n{ENDED}", "history:2: an event without process"),
+        (f"#_\n{BEGUN}\n{ENDED}\n", "history:3: process 0 ends read"),
+    ],
+)
+@pytest.mark.parametrize("few", [0, 64])
+def test_damaged_layouts(tmp_path: Path, text: str, message: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkers.formats.lines.FEW", few)
+    with pytest.raises(BadHistory) as caught:
+        loaded(tmp_path, text)
+    assert message in str(caught.value)
+
+
+def test_both_ways_of_reading_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = []
+    for n in range(400):
+        one_ = event(n % 7, "invoke" if n % 14 < 7 else "ok", "cas" if n % 7 == 3 else "write", None, index=n)
+        one_["value"] = (
+            [[n % 7, None], "a b"] if n % 7 == 3 else ([n % 7], ":k", 'a"b', "é", None, {"a": [1]}, -4)[n % 7]
+        )
+        if n % 5 == 0:
+            one_ = {"error": ["x", "y, :f 3"], **one_}
+        events.append({"note": n % 3, **one_})
+    content = files.edn(events)
+    monkeypatch.setattr("checkers.formats.lines.CHUNK", 90)
+    fast = loaded(tmp_path, content)
+    monkeypatch.setattr("checkers.formats.lines.FEW", 1 << 30)
+    slow = loaded(tmp_path, content)
+    assert values(fast) == values(slow)
+    assert values(fast, "base") == values(slow, "base")
+    for name in ("inv", "ret", "f", "outcome", "process"):
+        assert column(fast, name) == column(slow, name)
+    assert [fast.errors[at] for at in column(fast, "error")] == [slow.errors[at] for at in column(slow, "error")]
+
+
+_PIECES = st.sampled_from(
+    [*'[](){}"\\;,1- \n', "#{", "#_", "#x", "#:n", ":a", '"s"', "\\c", "2.5", "nil", "##Inf", "#a.B"],
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_PIECES, max_size=12).map("".join))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    reader = Reader(text)
+    line = 0
+    while reader.peek():
+        before = reader.at
+        try:
+            hash(reader.form())
+        except edn.Malformed as error:
+            line = error.line
+            break
+        assert reader.at > before
+    assert 0 <= line <= text.count("\n")

@@ -1,0 +1,301 @@
+"""Engines for fencing tokens and fenced stores: what they find, in words and rows, and that both forms are the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checkers.engines.engine import Answer
+from checkers.engines.fenced import LOOSE, REPEATED, fenced_store
+from checkers.engines.kernel import always
+from checkers.engines.tokens import fencing_tokens
+from checkers.history import History
+from checkers.models.model import ILLEGAL, Settings
+from checkers.models.stores import FencedStore
+from checkers.operations import ByKey
+from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.wire import FINAL, NESTED, NONE, SHARED, F, Outcome, Reason
+
+MODES = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes", "fence-reads-and-writes-strict")
+
+
+def judge(book: Book, **settings: Any) -> Answer:
+    return fenced_store(book.history(), Settings(**settings))
+
+
+def only(book: Book) -> tuple[str, tuple[int, ...]]:
+    (conflict,) = judge(book).conflicts
+    return conflict.kind, conflict.rows
+
+
+def store(mode: str, **facts: Any) -> Book:
+    return Book(store=mode, keys=("a",), **facts)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_write_below_an_accepted_one_with_both_as_proof(mode: str) -> None:
+    book = store(mode).write(1, 2, 1, 10, token=1).write(3, 4, 2, 20, token=2).write(5, 6, 1, 11, token=1)
+    kind, rows = only(book)
+    assert rows[-1] == 2
+    assert kind == ("second-write-accepted" if "strict" in mode else "stale-write-accepted")
+    book = store(mode).write(3, 4, 2, 20, token=2).write(5, 6, 1, 11, token=1)
+    assert only(book) == ("stale-write-accepted", (0, 1))
+    assert not judge(store(mode).write(3, 5, 2, 20, token=2).write(5, 6, 1, 11, token=1)).conflicts  # a tie
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_refusal_needs_a_reason(mode: str) -> None:
+    refused = store(mode).write(5, 6, 1, 11, FAIL, token=1)
+    assert only(refused) == ("needless-refusal", (0,))
+    late = store(mode).write(5, 6, 1, 11, FAIL, token=1).write(7, 8, 2, 20, token=2)
+    assert only(late) == ("needless-refusal", (1, 0))
+    assert not judge(store(mode).write(5, 6, 1, 11, FAIL, token=1).write(6, 8, 2, 20, token=2)).conflicts
+    unknown = store(mode).write(5, 6, 1, 11, FAIL, token=1).write(4, 0, 2, 20, INFO, token=2)
+    answer = judge(unknown)
+    assert not answer.conflicts
+    assert answer.order().tolist() == [0, 1]
+    equal = store(mode).write(1, 2, 1, 10, token=1).write(5, 6, 1, 11, FAIL, token=1)
+    assert (judge(equal).conflicts == ()) == mode.endswith("strict")
+
+
+def test_an_unread_write_that_later_reads_rule_out_explains_nothing() -> None:
+    book = store("fence-reads-and-writes").write(1, 2, 1, 10, token=1).write(3, 0, 2, 20, INFO, token=2)
+    book.write(4, 5, 1, 11, FAIL, token=1)
+    assert not judge(book).conflicts
+    assert only(book.read(6, 7, 3, 10, token=3)) == ("needless-refusal", (3, 2))
+
+
+def test_a_read_of_what_was_refused_or_never_written() -> None:
+    for mode in MODES:
+        assert only(store(mode).read(1, 2, 1, 99, token=1)) == ("value-never-written", (0,))
+        book = store(mode).write(1, 2, 2, 20, token=2).write(3, 4, 1, 10, FAIL, token=1).read(5, 6, 2, 10, token=2)
+        assert only(book) == ("refused-value-read", (1, 2))
+        kind, rows = only(store(mode).read(1, 2, 1, 10, token=1).write(3, 4, 1, 10, token=1))
+        assert set(rows) <= {0, 1}
+        assert kind == {
+            "fence-reads-and-writes": "not-the-latest-value",
+            "fence-reads-and-writes-strict": "second-write-accepted",
+        }.get(mode, "value-read-before-write")
+
+
+def test_overlapping_accesses_of_one_token() -> None:
+    book = store("fence-writes").write(1, 5, 1, 10, token=1).write(2, 6, 1, 11, token=1)
+    assert not judge(book.read(7, 8, 1, 10).read(9, 10, 1, 10)).conflicts
+    kind, rows = only(book.read(11, 12, 1, 11).read(13, 14, 1, 10))
+    assert kind == "no-order-within-token"
+    assert {4, 5} <= set(rows)
+
+
+def test_what_later_tokens_read_was_last() -> None:
+    book = store("fence-reads-and-writes").write(1, 5, 1, 10, token=1).write(2, 6, 1, 11, token=1)
+    assert not judge(book.read(20, 21, 2, 10, token=2)).conflicts
+    kind, rows = only(book.read(10, 11, 1, 11, token=1))
+    assert (kind, rows) == ("overwritten-value-read-later", (0, 2, 3))
+
+
+def test_repeated_values_matter_only_where_they_leave_a_choice() -> None:
+    twice = store("fence-writes").write(1, 2, 1, 10, token=1).write(3, 4, 2, 10, token=2)
+    assert judge(twice).undecided == {}
+    assert judge(twice.read(5, 6, 2, 10)).undecided == {0: REPEATED}
+    in_turn = store("fence-reads-and-writes").write(1, 2, 1, 10, token=1).write(3, 4, 2, 10, token=2)
+    assert judge(in_turn.read(5, 6, 2, 10, token=2)).undecided == {}
+    assert only(in_turn.write(7, 8, 2, 30, token=2).read(9, 10, 2, 10, token=2)) == ("not-the-latest-value", (3, 4))
+    unknown = store("fence-reads-and-writes").write(1, 2, 1, 10, token=1).write(3, 0, 2, 10, INFO, token=2)
+    assert judge(unknown.read(5, 6, 3, 10, token=3)).undecided == {0: REPEATED}
+    refused = store("fence-writes").write(1, 2, 2, 10, token=2).write(3, 4, 1, 10, FAIL, token=1).read(5, 6, 2, 10)
+    assert judge(refused).undecided == {}
+
+
+def test_a_conflict_outweighs_a_doubt() -> None:
+    book = store("fence-writes").write(1, 2, 1, 10, token=1).write(3, 4, 2, 10, token=2).read(5, 6, 2, 10)
+    answer = judge(book.read(7, 8, 2, 99))
+    assert [conflict.kind for conflict in answer.conflicts] == ["value-never-written"]
+    assert not answer.undecided
+
+
+def test_reads_past_the_fence() -> None:
+    book = store("fence-reads-and-writes").write(1, 2, 1, 10, token=1).write(3, 4, 2, 20, token=2)
+    good = judge(replace_flags(book.read(9, 10, 0, 20)))
+    assert (good.conflicts, good.undecided) == ((), {})
+    assert good.order().tolist() == [0, 1, 2]
+    book = store("fence-reads-and-writes").write(1, 2, 1, 10, token=1).write(3, 4, 2, 20, token=2).read(4, 10, 0, 20)
+    assert judge(book).undecided == {0: LOOSE}
+
+
+def replace_flags(book: Book) -> Book:
+    *others, last = book.rows
+    book.rows = [*others, (*last[:-1], FINAL)]
+    return book
+
+
+def test_values_of_files_from_elsewhere() -> None:
+    book = store("").read(1, 2, 1, 0, token=1).write(3, 4, 1, 1, token=1).read(5, 6, 1, NONE, token=1)
+    history = replace(book.history(), values=(None, "x"))
+    answer = fenced_store(history, Settings())
+    assert not answer.conflicts
+    assert answer.order().tolist() == [0, 1, 2]  # a read without a value says nothing, but was answered
+    (conflict,) = fenced_store(history, Settings(initial="x")).conflicts
+    assert conflict.rows == (0,)
+    assert not fenced_store(history, Settings(initial="x", nil_read="unknown")).conflicts
+    assert fenced_store(history, Settings(store="fence-reads-and-writes")).undecided == {0: LOOSE}
+
+
+def test_the_lane_knows_its_rule_better_than_the_settings() -> None:
+    book = store("fence-writes").write(1, 2, 1, 10, token=1).write(3, 4, 1, 11, token=1)
+    assert not judge(book, store="fence-writes-strict").conflicts
+    book.facts = replace(book.facts, store="unfenced")
+    assert judge(book, store="fence-writes-strict").conflicts
+    with pytest.raises(ValueError, match="no rule of a fenced store: 'guarded'"):
+        judge(book, store="guarded")
+
+
+def test_an_empty_history_and_keys_without_accesses() -> None:
+    book = store("fence-writes").acquire(1, 2, 1, token=1)
+    answer = judge(book)
+    assert (answer.conflicts, answer.undecided, answer.order().tolist()) == ((), {}, [])
+    history = book.history()
+    nothing = History(history.facts, {name: column[:0] for name, column in history.columns.items()})
+    assert fenced_store(nothing, Settings()).conflicts == ()
+    assert fencing_tokens(nothing, Settings()).order().tolist() == []
+
+
+@pytest.mark.parametrize("factor", [1, 10**9, 10**16])
+def test_tokens_and_values_of_any_size(factor: int) -> None:
+    book = store("fence-writes")
+    for n in range(300):  # tokens fall: each refused but the first
+        outcome = OK if n == 0 else FAIL
+        book.write(2 * n + 1, 2 * n + 2, 1, (n - 150) * factor, outcome, token=(150 - n) * factor)
+    assert not judge(book).conflicts
+    assert only(book.write(700, 701, 1, 9, token=(-150) * factor))[0] == "stale-write-accepted"
+
+
+def test_two_keys_may_write_the_same_far_values() -> None:
+    book = Book(store="fence-writes", keys=("a", "b"))
+    for n in range(100):
+        for key in (0, 1):
+            book.write(8 * n + 1, 8 * n + 2, 1, n * 10**12, token=n, key=key)
+            book.read(8 * n + 3, 8 * n + 4, 1, n * 10**12, token=n, key=key)
+    assert not judge(book).conflicts
+    (conflict,) = judge(book.read(900, 901, 1, 98 * 10**12, key=1)).conflicts
+    assert (conflict.kind, conflict.key) == ("stale-read", 1)
+
+
+def large(rng: Random, mode: str, rows: int, *, wrong: float, spread: int) -> History:
+    """Accesses at instants that a correct store would answer so, some answers wrong or lost."""
+    reads, strict = mode.startswith("fence-reads"), mode.endswith("strict")
+    keys = 5
+    book = Book(store=mode, keys=tuple("abcde"))
+    highest, value = [-9] * keys, [NONE] * keys
+    for n in range(rows):
+        key, at = rng.randrange(keys), 10 * n + 100
+        token = max(0, n // 12 + rng.choice((-2, -1, 0, 0, 0, 0, 1)))
+        write = rng.random() < 0.5
+        fits = token > highest[key] or (token == highest[key] and not (write and strict))
+        ok = (not write and not reads) or fits
+        if rng.random() < wrong:
+            ok = not ok
+        outcome = INFO if rng.random() < 0.03 else OK if ok else FAIL
+        if ok and (outcome == OK or rng.random() < 0.5):
+            if write or reads:
+                highest[key] = max(highest[key], token)
+            value[key] = n if write else value[key]
+        inv, ret = max(1, at - rng.randint(0, spread)), at + rng.randint(0, spread)
+        shown = n if write else value[key] if rng.random() >= wrong else rng.randint(-1, n)
+        if write:
+            book.write(inv, ret, 1, shown, outcome, token=token, key=key)
+        elif reads or outcome != FAIL:
+            book.read(inv, ret, 1, shown, outcome, token=token, key=key)
+    return book.history()
+
+
+def replayed(history: History, answer: Answer, key: int) -> None:
+    model = FencedStore.of(history, Settings())
+    operations = {operation.row: operation for operation in ByKey(history, (F.READ, F.WRITE))[key]}
+    order = [row for row in answer.order().tolist() if row in operations]
+    state, latest = model.initial, 0
+    for row in order:
+        operation = operations[row]
+        assert operation.ret >= latest
+        latest = max(latest, operation.inv)
+        state = model.step(state, operation)
+        assert state is not ILLEGAL
+    must = {row for row, o in operations.items() if o.ok or (o.failed and model.evidence(o))}
+    assert must <= set(order)
+    assert len(set(order)) == len(order)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_compiled_and_plain_say_the_same(mode: str) -> None:
+    for seed in range(12):
+        rng = Random(seed)
+        history = large(
+            rng, mode, rng.choice((50, 400, 1500)), wrong=rng.choice((0.0, 0.0, 0.003)), spread=rng.choice((4, 30, 200))
+        )
+        with always(compiled=False):
+            plain = fenced_store(history, Settings())
+            plain_order = plain.order()
+        with always(compiled=True):
+            compiled = fenced_store(history, Settings())
+            assert (compiled.conflicts, compiled.undecided) == (plain.conflicts, plain.undecided)
+            assert np.array_equal(compiled.order(), plain_order)
+        for key in range(5):
+            if all(conflict.key != key for conflict in plain.conflicts) and key not in plain.undecided:
+                replayed(history, plain, key)
+
+
+def test_what_a_correct_store_answers_is_valid() -> None:
+    for mode in MODES:
+        for seed in range(4):
+            answer = fenced_store(large(Random(seed), mode, 2000, wrong=0.0, spread=50), Settings())
+            assert (answer.conflicts, answer.undecided) == ((), {})
+
+
+def grants(*rows: tuple[int, int, int, int, Outcome]) -> Answer:
+    book = Book(keys=("a",))
+    for owner, (inv, ret, token, flags, outcome) in enumerate(rows, 1):
+        book.acquire(inv, ret, owner, token=token, flags=flags, outcome=outcome)
+    return fencing_tokens(book.history(), Settings())
+
+
+def test_tokens_must_grow_in_real_time() -> None:
+    assert not grants((1, 2, 1, 0, OK), (3, 4, 2, 0, OK), (4, 5, 3, 0, OK)).conflicts
+    (conflict,) = grants((1, 2, 2, 0, OK), (3, 4, 1, 0, OK)).conflicts
+    assert (conflict.kind, conflict.rows) == ("token-not-larger", (0, 1))
+    assert not grants((1, 3, 2, 0, OK), (3, 4, 1, 0, OK)).conflicts  # a tie
+    (conflict,) = grants((1, 5, 2, 0, OK), (3, 4, 2, 0, OK)).conflicts
+    assert (conflict.kind, conflict.rows) == ("token-repeated", (0, 1))
+
+
+def test_readers_and_inner_acquires_may_share_a_token_and_unknown_ones_have_none() -> None:
+    answer = grants((1, 2, 1, SHARED, OK), (3, 4, 1, SHARED, OK), (5, 6, 1, NESTED, OK), (7, 0, 1, 0, INFO))
+    assert not answer.conflicts
+    assert answer.order().tolist() == [0, 1, 2]
+    assert grants((1, 2, 1, SHARED, OK), (3, 4, 1, SHARED, OK), (5, 6, 1, 0, OK)).conflicts
+    assert not grants((1, 2, 5, 0, FAIL), (3, 4, 1, 0, OK), (5, 6, NONE, 0, OK)).conflicts
+
+
+def test_compiled_and_plain_tokens() -> None:
+    rng = Random(3)
+    book = Book(keys=("a", "b"))
+    for n in range(2000):
+        inv = 4 * n + rng.randint(1, 30)
+        book.acquire(inv, inv + rng.randint(0, 9), n + 1, token=n + rng.choice((0, 0, 0, 3)), key=n % 2)
+    with always(compiled=False):
+        plain = fencing_tokens(book.history(), Settings())
+    with always(compiled=True):
+        compiled = fencing_tokens(book.history(), Settings())
+        assert compiled.conflicts == plain.conflicts
+        assert {conflict.key for conflict in plain.conflicts} == {0, 1}
+        assert np.array_equal(compiled.order(), plain.order())
+
+
+def test_failures_without_a_refusal_are_no_evidence() -> None:
+    book = store("fence-writes").write(1, 2, 1, 10, FAIL, token=1, reason=Reason.TIMEOUT)
+    answer = judge(book)
+    assert (answer.conflicts, answer.order().tolist()) == ((), [])
+    assert not judge(store("fence-writes").read(1, 2, 1, NONE, FAIL, token=1)).conflicts
+    assert judge(store("fence-reads-and-writes").read(1, 2, 1, NONE, FAIL, token=1)).conflicts

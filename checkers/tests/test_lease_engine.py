@@ -1,0 +1,287 @@
+"""Known histories for the model `lease`: verdict, blame, witness and proof."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checkers.engines import lease_kernels, lease_sessions
+from checkers.engines.kernel import always
+from checkers.engines.leases import lease
+from checkers.lease_proof import certify
+from checkers.models.model import Settings, Unusable
+from checkers.tests import fuzz_leases
+from checkers.tests.brute_leases import Act, Case, possible
+from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.wire import NESTED, SHARED, F, Reason
+
+
+def said(book: Book, **settings: Any) -> tuple[str, tuple[int, ...]]:
+    """The kind of the only conflict and its rows, or ``valid`` and the order; proofs must be accepted."""
+    history, options = book.history(), Settings(**settings)
+    answer = lease(history, options)
+    assert not answer.undecided
+    if not answer.conflicts:
+        order = tuple(answer.order().tolist())
+        assert certify(history, options, True, order) is None
+        return "valid", order
+    (conflict,) = answer.conflicts
+    assert certify(history, options, False, conflict.rows) is None
+    return conflict.kind, conflict.rows
+
+
+def one(**facts: Any) -> Book:
+    """Granted at 10 for 10."""
+    return Book(**{"keys": ("a",), "ttl": 0, **facts}).acquire(10, 10, 1, ttl=10)
+
+
+def test_a_grant_inside_a_hold() -> None:
+    assert said(one().acquire(12, 19, 2, ttl=10)) == ("granted-inside-a-hold", (0, 1))
+    assert said(one().acquire(12, 20, 2, ttl=10)) == ("valid", (0, 1))
+
+
+def test_a_renewal_that_came_in_time_is_believed_and_one_that_did_not_is_a_lie() -> None:
+    assert said(one().renew(15, 16, 1).acquire(17, 24, 2, ttl=10)) == ("granted-inside-a-hold", (0, 1, 2))
+    assert said(one().acquire(12, 22, 2, ttl=10).renew(24, 25, 1)) == ("renewal-lied", (0, 1, 2))
+    # At the very deadline it may have found the lease expired.
+    assert said(one().renew(15, 20, 1).acquire(17, 24, 2, ttl=10))[0] == "renewal-lied"
+    assert said(one().renew(15, 19, 1).acquire(17, 25, 2, ttl=10))[0] == "valid"
+
+
+def test_lost_early() -> None:
+    assert said(one().renew(15, 19, 1, FAIL)) == ("lost-early", (0, 1))
+    assert said(one().renew(15, 20, 1, FAIL))[0] == "valid"
+    assert said(one().renew(11, 12, 1).release(19, 20, 1, FAIL)) == ("lost-early", (0, 1, 2))
+
+
+@pytest.mark.parametrize("reason", [Reason.UNAVAILABLE, Reason.DENIED, Reason.TIMEOUT])
+def test_who_was_never_asked_refused_nothing(reason: Reason) -> None:
+    assert said(one().renew(15, 16, 1, FAIL, reason=reason))[0] == "valid"
+
+
+def test_a_release_that_lied() -> None:
+    book = one().acquire(25, 26, 2, ttl=10).release(28, 29, 1)
+    assert said(book) == ("release-lied", (0, 1, 2))
+    assert said(one().release(28, 29, 1).acquire(30, 31, 2, ttl=10))[0] == "valid"  # expiry may come late
+    assert said(one().release(12, 13, 1).release(14, 15, 1))[0] == "release-lied"
+    assert said(Book(keys=("a",)).release(2, 3, 1)) == ("release-lied", (0,))
+    assert said(Book(keys=("a",)).renew(2, 3, 1)) == ("renewal-lied", (0,))
+
+
+def test_renewed_after_its_own_release() -> None:
+    assert said(one().release(11, 12, 1).renew(13, 14, 1)) == ("renewal-lied", (0, 1, 2))
+
+
+def test_an_unanswered_acquire_happened_if_its_release_was_acknowledged() -> None:
+    def book() -> Book:
+        return one().acquire(11, 0, 2, outcome=INFO, ttl=10)
+
+    assert said(book()) == ("valid", (0,))
+    assert said(book().release(14, 15, 2))[0] == "release-lied"
+    assert said(book().release(14, 21, 2))[0] == "valid"
+
+
+def test_the_settings_bring_a_ttl_and_a_drift() -> None:
+    def book() -> Book:
+        return Book(keys=("a",), ttl=0).acquire(10, 10, 1).acquire(12, 19, 2)
+
+    assert said(book(), ttl=9)[0] == "valid"
+    assert said(book(), ttl=10)[0] == "granted-inside-a-hold"
+    assert said(book(), ttl=10, drift=0.1)[0] == "valid"
+    with pytest.raises(Unusable, match=r"row 0: .*TTL"):
+        lease(book().history(), Settings())
+
+
+def test_what_is_no_lease_is_refused() -> None:
+    for facts in ({"lease": "none"}, {"lease": "quorum"}, {"permits": 2}):
+        with pytest.raises(Unusable):
+            lease(one(**facts).history(), Settings())
+    with pytest.raises(Unusable, match="reader"):
+        lease(one().acquire(30, 31, 2, ttl=10, flags=SHARED).history(), Settings())
+    history = one().history()
+    with pytest.raises(Unusable, match="times"):
+        lease(replace(history, clock=np.zeros((1, 2), np.int64)), Settings())
+
+
+def test_whose_an_operation_is_must_be_clear() -> None:
+    assert said(one().release(12, 13, 1).acquire(13, 14, 1, ttl=10).release(15, 16, 1))[0] == "valid"
+    assert said(one().acquire(12, 19, 1, ttl=10))[0] == "granted-inside-a-hold"
+    for book in (
+        one().release(12, 13, 1, INFO).acquire(14, 15, 1, ttl=10),
+        one().release(12, 15, 1).acquire(14, 16, 1, ttl=10),
+        Book(keys=("a",)).acquire(1, 0, 1, outcome=INFO).renew(3, 4, 1),
+        Book(keys=("a",)).acquire(1, 4, 1).renew(3, 5, 1),
+    ):
+        with pytest.raises(Unusable, match=r"row [12]: "):
+            lease(book.history(), Settings())
+
+
+def test_one_owner_may_hold_several_keys() -> None:
+    book = Book(ttl=10).acquire(1, 2, 1).acquire(1, 2, 1, key=1).release(3, 4, 1).acquire(5, 6, 2)
+    assert said(book)[0] == "valid"
+    assert said(book.acquire(5, 6, 3, key=1))[0] == "granted-inside-a-hold"
+
+
+def test_nested_acquires_are_part_of_their_grant() -> None:
+    book = one().acquire(11, 12, 1, flags=NESTED).release(13, 14, 1, flags=NESTED)
+    assert said(book.acquire(15, 19, 2, ttl=10))[0] == "granted-inside-a-hold"
+
+
+def test_three_holds_that_fit_pair_by_pair_only() -> None:
+    book = Book(keys=("a",), ttl=7).acquire(1, 6, 1).acquire(2, 8, 2).acquire(3, 14, 3)
+    assert said(book) == ("granted-inside-a-hold", (0, 1, 2))
+
+
+def test_only_what_matters_is_told() -> None:
+    book = Book(keys=("a",), ttl=10)
+    for number in range(1, 40):
+        book.acquire(number * 20, number * 20 + 1, number).renew(number * 20 + 3, number * 20 + 4, number)
+        book.release(number * 20 + 9, number * 20 + 10, number)
+    book.acquire(505, 506, 77).release(512, 513, 77)
+    rows = said(book)[1]
+    assert {int(book.history().columns["owner"][row]) for row in rows} <= {25, 77}
+
+
+def test_tokens_fix_the_order() -> None:
+    def book(*tokens: int) -> Book:
+        result = Book(keys=("a",), ttl=10)
+        result.acquire(4, 9, 1, token=tokens[0])
+        return result.acquire(1, 9, 2, ttl=5, token=tokens[1]).release(9, 10, 2)
+
+    assert said(book(-1, -1))[0] == "valid"
+    assert said(book(2, 1))[0] == "valid"
+    assert said(book(1, 2))[0] != "valid"
+
+
+# Sessions
+
+
+def etcd(second: int, **facts: Any) -> Book:
+    """Session 7 holds both keys; another gets the second one."""
+    book = Book(lease="session", ttl=10, **facts).add(F.SESSION_OPEN, 1, 2, session=7)
+    book.acquire(3, 4, 1, session=7).acquire(5, 6, 2, session=7, key=1)
+    return book.acquire(8, second, 3, session=8, key=1)
+
+
+def test_a_session_ends_all_its_holds_at_once() -> None:
+    assert said(etcd(10))[0] == "granted-inside-a-hold"
+    assert said(etcd(11))[0] == "valid"
+    # It was still there when it was granted another key, late: so it held the first one until then.
+    late = etcd(11).acquire(14, 15, 4, session=7)
+    assert said(late)[0] == "granted-inside-a-hold"
+    assert said(etcd(14).acquire(14, 15, 4, session=7))[0] == "valid"
+
+
+def test_touch_prolongs_everything() -> None:
+    def book(second: int) -> Book:
+        result = Book(lease="touch", ttl=10).acquire(1, 2, 1, session=7)
+        result.acquire(5, 6, 2, session=7, key=1).release(8, 9, 2, session=7, key=1)
+        return result.acquire(10, second, 3, session=8)
+
+    assert said(book(17))[0] == "renewal-lied"  # what prolonged it is the word that the release was done
+    assert said(book(18))[0] == "valid"
+
+
+def test_an_unanswered_release_frees_its_lock_or_leaves_its_session_alone() -> None:
+    """Not both: executed, it prolongs what else its session holds."""
+
+    def book(first: int, other: int) -> Book:
+        result = Book(lease="touch", ttl=10).acquire(1, 1, 1, session=7).acquire(2, 2, 2, session=7, key=1)
+        result.release(8, 0, 2, INFO, session=7, key=1)
+        return result.acquire(3, other, 3, session=8, key=1).acquire(3, first, 4, session=9)
+
+    assert said(book(18, 8))[0] == "valid"
+    assert said(book(12, 12))[0] == "valid"
+    assert said(book(12, 8))[0] == "granted-inside-a-hold"
+
+
+def test_two_sessions_cannot_end_before_each_other() -> None:
+    """Each is to have ended before the other got its second key, at one instant."""
+    book = Book(lease="session", ttl=10).acquire(4, 4, 1, session=7).acquire(4, 4, 2, session=8, key=1)
+    book.acquire(5, 5, 3, session=8).acquire(5, 5, 4, session=7, key=1)
+    assert said(book)[0] == "granted-inside-a-hold"
+
+
+def test_sessions_of_histories_from_elsewhere_are_seen() -> None:
+    book = Book(lease="grant", ttl=10).add(F.SESSION_OPEN, 1, 2, session=7).acquire(8, 9, 1, session=7)
+    assert said(book.acquire(10, 11, 2, session=8))[0] == "valid"
+
+
+def test_impossible_keep_alives_are_refused() -> None:
+    book = Book(lease="session", ttl=10).add(F.SESSION_OPEN, 3, 6, session=7).acquire(8, 9, 1, session=7)
+    with pytest.raises(Unusable, match="creation"):
+        lease(book.add(F.KEEP_ALIVE, 5, 8, session=7).history(), Settings())
+
+
+def test_a_spent_budget_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_sessions, "WORK", 5)
+    answer = lease(etcd(10).history(), Settings())
+    assert not answer.conflicts
+    assert set(answer.undecided) == {0, 1}
+
+
+# Proofs
+
+
+def test_wrong_proofs_are_not_accepted() -> None:
+    history = one().renew(15, 16, 1).acquire(17, 25, 2, ttl=10).history()
+    answer = lease(history, Settings())
+    order = answer.order().tolist()
+    assert certify(history, Settings(), True, order) is None
+    for wrong in (order[1:], order[::-1], [*order, order[0]], []):
+        assert certify(history, Settings(), True, wrong) is not None
+    assert certify(history, Settings(), False, order) is not None
+    broken = one().acquire(12, 19, 2, ttl=10).history()
+    assert certify(broken, Settings(), True, [0, 1]) is not None
+    assert certify(broken, Settings(), False, [0]) is not None
+
+
+def test_the_verifier_is_small_and_shares_nothing_with_the_engine() -> None:
+    import checkers.lease_events
+    import checkers.lease_proof
+
+    for module in (checkers.lease_proof, checkers.lease_events):
+        source = Path(str(module.__file__)).read_text()
+        assert len(source.splitlines()) <= 100
+        names = {node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)}
+        assert not any(name and ("engines" in name or name == "checkers.leases") for name in names)
+
+
+# Exhaustive search itself, which `fuzz_leases` compares with
+
+
+def test_exhaustive_search_itself_tries_every_instant() -> None:
+    """Coming as early as possible, or when something has ended, is enough."""
+    for number in range(40):
+        case = fuzz_leases.single(Random(f"e{number}"))
+        for mode in ("blind", "told", "full"):
+            assert possible(case, mode) == possible(case, mode, every_instant=True), (mode, case)
+
+
+def test_a_wrong_truth_is_noticed() -> None:
+    case = Case((Act("acquire", "ok", 1, 1, 1), Act("acquire", "ok", 3, 3, 2)), "grant", 3)
+    assert not possible(case, "blind")
+    assert possible(replace(case, length=2), "blind")
+
+
+def test_the_same_compiled() -> None:
+    """The kernels in both forms."""
+    book = Book(ttl=10)
+    for number in range(1, 30):
+        at, key = number * 10, number % 2
+        book.acquire(at, at + 1, number, key=key).renew(at + 2, at + 3, number, key=key)
+        book.release(at + 5, at + 6, number, OK if number % 3 else INFO, key=key)
+    history = book.history()
+    with always(compiled=False):
+        plain = lease(history, Settings())
+    with always(compiled=True):
+        compiled = lease(history, Settings())
+    assert plain.conflicts == compiled.conflicts
+    assert plain.order().tolist() == compiled.order().tolist()
+    assert lease_kernels.settle.loaded

@@ -1,0 +1,313 @@
+"""From a history and a model to a judgement with its proof: engine, search, the least, and its words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+from checkers.engines.engine import Answer, Conflict
+from checkers.history import History
+from checkers.linearizability import decide
+from checkers.models.model import ILLEGAL, Illegal, Model, Operation, Settings, State
+from checkers.models.own import ModelError, specification
+from checkers.models.registry import MODELS, Specification
+from checkers.operations import WHOLE
+from checkers.proof import verify_invalid, verify_valid
+from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.tests.test_search import many_unknown
+from checkers.wire import NONE, F, Outcome, Reason
+from checkers.witness import tell
+
+SETTINGS = Settings(initial=NONE)
+REGISTER = replace(MODELS["register"], engine=None)
+"""All keys are left to the search."""
+
+
+def good(keys: int = 1) -> Book:
+    book = Book(keys=tuple("abcdefgh"[:keys]))
+    for key in range(keys):
+        book.write(1, 4, 1, 7, key=key).read(2, 3, 2, 7, key=key).write(3, 0, 3, 8, INFO, key=key).read(
+            5, 6, 2, 8, key=key
+        )
+    return book
+
+
+def bad(key: int = 0) -> Book:
+    book = good(key + 1)
+    return book.write(11, 12, 1, 9, key=key).read(13, 14, 2, 8, key=key)
+
+
+def engine(answer: Answer) -> Specification:
+    return replace(REGISTER, engine=lambda history, settings: answer)
+
+
+def nothing() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.empty(0, np.int64)
+
+
+def test_valid_with_its_order() -> None:
+    history = good(3).history()
+    judged = decide(history, REGISTER, SETTINGS)
+    assert (judged.valid, judged.model, judged.operations) == (True, "register", 12)
+    assert verify_valid(history, REGISTER, SETTINGS, judged.order().tolist()) is None
+
+
+def test_invalid_with_its_rows() -> None:
+    history = bad(1).history()
+    judged = decide(history, REGISTER, SETTINGS)
+    assert judged.valid is False
+    assert (judged.kind, judged.key, judged.minimal) == ("no-order", 1, True)
+    assert verify_invalid(history, REGISTER, SETTINGS, judged.rows) is None
+    assert judged.story[-1] == "Worker 2's read fits nowhere: when it returned, there can only have been 9."
+
+
+def test_the_order_of_engine_and_search_are_one() -> None:
+    """The engine decides key 0 and leaves key 1."""
+    history = good(2).history()
+    rows = np.flatnonzero(history.columns["key"] == 0)
+    statement = engine(Answer((), {1: "it cannot tell"}, lambda: rows))
+    judged = decide(history, statement, SETTINGS)
+    assert judged.valid
+    assert verify_valid(history, statement, SETTINGS, judged.order().tolist()) is None
+
+
+def test_invalid_beats_unknown() -> None:
+    book = bad(1)
+    for n in range(30):
+        book.write(100, 1000 + n, n + 10, n + 100)
+    history = book.read(1100, 1101, 5, 9).history()
+    rows = tuple(np.flatnonzero(history.columns["key"] == 1).tolist())
+    statement = engine(Answer((Conflict("stale-read", 1, rows),), {0: "it cannot tell"}, nothing))
+    judged = decide(history, statement, SETTINGS, 5.0)
+    assert (judged.valid, judged.key, judged.kind) == (False, 1, "stale-read")
+    assert verify_invalid(history, statement, SETTINGS, judged.rows) is None
+
+
+def test_of_several_contradictions_the_earliest_is_told() -> None:
+    book = bad(0).write(1, 2, 1, 7, key=1).read(3, 4, 1, 8, key=1)
+    book.facts = replace(book.facts, keys=("a", "b"))
+    history = book.history()
+    keys = history.columns["key"]
+    conflicts = tuple(Conflict("x", key, tuple(np.flatnonzero(keys == key).tolist())) for key in (0, 1))
+    assert decide(history, engine(Answer(conflicts, {}, nothing)), SETTINGS).key == 1
+
+
+def test_a_contradiction_that_is_none_is_not_believed() -> None:
+    history = good().history()
+    judged = decide(history, engine(Answer((Conflict("stale-read", 0, (0, 1)),), {}, nothing)), SETTINGS)
+    assert judged.valid is None
+    assert "which the search does not confirm" in judged.reason
+
+
+def test_a_budget_that_is_spent_is_unknown_and_names_the_keys() -> None:
+    book = Book(keys=("a", "b\x1b[2J", "c", "d"))
+    for key in range(4):
+        book.write(1, 2, 1, 7, key=key).read(3, 4, 1, 7, key=key)
+    judged = decide(book.history(), REGISTER, SETTINGS, 0.0)
+    assert judged.valid is None
+    assert judged.reason == (
+        "key a: the budget was spent with 2 operations; key b\\x1b[2J: the budget was spent with 2 operations; "
+        "key c: the budget was spent with 2 operations; and 1 more keys"
+    )
+
+
+def test_models_without_keys_have_one_state() -> None:
+    whole = replace(REGISTER, keyed=False)
+    history = Book(keys=("a", "b")).write(1, 2, 1, 7).read(3, 4, 1, 7, key=1).history()
+    judged = decide(history, whole, SETTINGS)
+    assert judged.valid
+    assert verify_valid(history, whole, SETTINGS, judged.order().tolist()) is None
+    assert (
+        decide(Book(keys=("a", "b")).write(1, 2, 1, 7).read(3, 4, 1, 8, key=1).history(), whole, SETTINGS).key == WHOLE
+    )
+
+
+def test_an_empty_history_is_valid() -> None:
+    assert decide(Book().acquire(1, 2, 1).history(), REGISTER, SETTINGS).valid
+
+
+def test_many_unknown_operations_in_a_bad_key() -> None:
+    judged = decide(many_unknown(40).history(), REGISTER, SETTINGS, 600.0)
+    assert judged.valid is False
+    assert judged.minimal
+
+
+def test_models_that_need_times() -> None:
+    history = good().history()
+    places = replace(history, clock=np.zeros((len(history), 2), np.int64))
+    with pytest.raises(ModelError, match="needs times"):
+        decide(places, replace(REGISTER, needs_times=True), SETTINGS)
+
+
+# A user's own model
+
+
+OWN = """
+    from checkers.models.model import ILLEGAL
+    from checkers.wire import F
+
+    class Cell:
+        initial = -1
+
+        def step(self, state, operation):
+            if operation.f == F.WRITE:
+                return operation.value
+            return state if operation.value == state else ILLEGAL
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Callable[[str], str]:
+    def write(text: str) -> str:
+        path = tmp_path / "own_model.py"
+        path.write_text(dedent(text))
+        return str(path)
+
+    return write
+
+
+def test_a_users_own(own: Callable[[str], str]) -> None:
+    name = f"{own(OWN)}:Cell"
+    history = good().history()
+    judged = decide(history, name)
+    assert judged.valid
+    assert verify_valid(history, specification(name), Settings(), judged.order().tolist()) is None
+    history = bad().history()
+    judged = decide(history, name)
+    assert judged.valid is False
+    assert judged.minimal
+    assert verify_invalid(history, specification(name), Settings(), judged.rows) is None
+
+
+def test_a_users_own_by_module(own: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(own(OWN)).parent))
+    assert decide(good().history(), "own_model:Cell").valid
+
+
+def test_a_users_own_may_take_the_settings(own: Callable[[str], str]) -> None:
+    name = own(OWN + "\n        def __init__(self, settings):\n            self.initial = settings.initial\n")
+    history = Book(keys=("a",)).read(1, 2, 1, 7).history()
+    assert decide(history, f"{name}:Cell", Settings(initial=7)).valid
+    assert decide(history, f"{name}:Cell", Settings(initial=8)).valid is False
+
+
+def test_a_users_own_may_say_that_keys_share_a_state(own: Callable[[str], str]) -> None:
+    name = own(OWN + "\n        keyed = False\n        kinds = {F.READ, F.WRITE}\n")
+    history = Book(keys=("a", "b")).write(1, 2, 1, 7).acquire(1, 2, 3).read(3, 4, 1, 7, key=1).history()
+    judged = decide(history, f"{name}:Cell")
+    assert (judged.valid, judged.operations) == (True, 2)
+
+
+WRONG: Mapping[str, tuple[str, str]] = {
+    "no such file": ("", "none.py:Cell"),
+    "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'": ("", "no_such_module:Cell"),
+    "cannot be loaded: AttributeError": (OWN, "own_model.py:Other"),
+    "cannot be loaded: SyntaxError": ("class", "own_model.py:Cell"),
+    "cannot be loaded: SystemExit": ("raise SystemExit(3)", "own_model.py:Cell"),
+    "cannot be loaded: RecursionError": ("def f(): f()\nf()", "own_model.py:Cell"),
+    "has no step": ("class Cell: initial = 1", "own_model.py:Cell"),
+    "has no initial": ("class Cell:\n  def step(self, s, o): return s", "own_model.py:Cell"),
+    "is no class": ("import types\nCell = types.SimpleNamespace(initial=1, step=2)", "own_model.py:Cell"),
+    "cannot be made: TypeError": (OWN + "\n        def __init__(self, a, b): pass", "own_model.py:Cell"),
+    "initial: TypeError: unhashable": (
+        "class Cell:\n  initial = []\n  def step(self, s, o): return s",
+        "own_model.py:Cell",
+    ),
+    "step (on row 1, read 7): TypeError: unhashable type: 'dict'": (
+        "class Cell:\n  initial = 1\n  def step(self, s, o): return {}",
+        "own_model.py:Cell",
+    ),
+    "step (on row 1, read 7): ZeroDivisionError: integer division": (
+        "class Cell:\n  initial = 1\n  def step(self, s, o): return 1 // 0",
+        "own_model.py:Cell",
+    ),
+    "step (on row 1, read 7): TypeError: Cell.step() takes": (
+        "class Cell:\n  initial = 1\n  def step(self): return 1",
+        "own_model.py:Cell",
+    ),
+    "changes (on row 0, write 7): KeyError: 'x'": (
+        OWN + "\n        def changes(self, o): return {}['x']",
+        "own_model.py:Cell",
+    ),
+    "sees are not fields": (OWN + "\n        sees = ('colour',)", "own_model.py:Cell"),
+    "kinds are not a set of wire.F": (OWN + "\n        kinds = {99}", "own_model.py:Cell"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_is_wrong_with_a_users_own_is_told_in_a_line(
+    wrong: str, own: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, name = WRONG[wrong]
+    monkeypatch.chdir(Path(own(text)).parent)
+    with pytest.raises(ModelError) as told:
+        decide(good().history(), name)
+    assert wrong in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_no_such_model_lists_those_there_are() -> None:
+    with pytest.raises(ModelError, match=r"no model mutexx; there are mutex, .*, and package.module:Model"):
+        decide(good().history(), "mutexx")
+
+
+# Words
+
+
+def test_a_story_names_workers_tokens_values_and_times() -> None:
+    book = Book(keys=("a",)).write(1_000_000_000, 1_250_000_000, 1, 7, token=33)
+    judged = decide(book.read(2_000_000_000, 2_000_000_000, 2, 9).history(), REGISTER, SETTINGS)
+    assert judged.story == (
+        "Worker 2 read 9 at 1.000000 s.",
+        "No order of these operations explains all their answers.",
+        "Worker 2's read fits nowhere: when it returned, there can only have been the initial value.",
+    )
+
+
+def test_hostile_values_are_escaped_and_cut() -> None:
+    history = Book(keys=("a",), backend="").write(1, 2, 1, 0).read(3, 4, 2, 1).history()
+    values = ("x" * 500, "\x1b[31m\u202e\n")
+    judged = decide(replace(history, values=values), REGISTER, Settings())
+    assert judged.valid is False
+    story = "\n".join(judged.story)
+    assert all(c.isprintable() or c == "\n" for c in story)
+    assert "Process 2 read" in story
+    assert len(story) < 600
+
+
+def test_lines_of_the_file_are_named() -> None:
+    history: History = Book(keys=("a",), backend="", ttl=0).read(1, 2, 2, 0).history()
+    history = replace(history, values=("x",), lines=np.array([[3, 9]]), clock=np.array([[5, 250_000_005]]))
+    assert (
+        decide(history, REGISTER, Settings()).story[0] == 'Process 2 read "x" between 0 s and 0.25 s (lines 3 and 9).'
+    )
+    bare = replace(history, clock=None)
+    assert decide(bare, REGISTER, Settings()).story[0] == 'Process 2 read "x" (lines 3 and 9).'
+
+
+class Never(Model):
+    """Explains nothing."""
+
+    initial = 0
+
+    def step(self, state: State, operation: Operation) -> State | Illegal:
+        return ILLEGAL
+
+    def evidence(self, operation: Operation) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("outcome", [OK, FAIL, INFO])
+def test_every_kind_of_operation_can_be_told(outcome: Outcome) -> None:
+    statement = Specification("never", frozenset(F), lambda history, settings: Never())
+    for kind in F:
+        book = Book(keys=("a",)).add(kind, 1, 2, outcome, owner=1, value=3, base=4, token=5, reason=Reason.HELD)
+        history = book.history()
+        (sentence, *_) = tell(history, statement, Never(), "no-order", [0])
+        assert sentence.startswith("Worker 0 ")
+        assert sentence.endswith(", and never got an answer." if outcome == INFO else " s.")

@@ -1,0 +1,260 @@
+"""The lock engines: verdicts on histories written by hand, both forms of the kernels, and the fuzz with fixed seeds."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from checkers.engines import locks, locks_slots
+from checkers.engines.engine import Engine
+from checkers.engines.kernel import always
+from checkers.history import History
+from checkers.models.model import Model, Settings
+from checkers.operations import Operations, Source
+from checkers.tests import fuzz_locks
+from checkers.tests.build import FAIL, INFO, Book
+from checkers.wire import SHARED, F, Reason
+
+PLAIN, STRICT = Settings(), Settings(strict_try=True)
+
+
+def refused(book: Book, inv: int, ret: int, owner: int, reason: Reason = Reason.HELD, flags: int = 0) -> Book:
+    return book.add(F.TRY_ACQUIRE, inv, ret, FAIL, owner=owner, reason=reason, flags=flags)
+
+
+def judged(engine: Engine, book: Book, settings: Settings = PLAIN) -> tuple[str, tuple[int, ...]]:
+    """(kind, rows) of the only conflict, ("undecided", ()), or ("valid", order)."""
+    answer = engine(book.history(), settings)
+    if answer.conflicts:
+        (conflict,) = answer.conflicts
+        return conflict.kind, conflict.rows
+    return ("undecided", ()) if answer.undecided else ("valid", tuple(answer.order().tolist()))
+
+
+def test_holds_one_after_another_are_valid_in_the_order_of_their_cores() -> None:
+    book = Book().acquire(1, 2, 7).acquire(1, 6, 8).release(4, 5, 7).release(8, 9, 8).acquire(9, 12, 7)
+    assert judged(locks.mutex, book) == ("valid", (0, 2, 1, 3, 4))
+
+
+def test_two_holds_at_once_are_told_with_their_four_events() -> None:
+    book = Book().acquire(1, 2, 7).acquire(1, 3, 8).release(4, 5, 7).release(8, 9, 8)
+    assert judged(locks.mutex, book) == ("overlap", (0, 2, 3, 1))
+    assert judged(locks.reentrant_mutex, book) == ("overlap", (0, 2, 3, 1))
+    assert judged(locks.semaphore, book) == ("overlap", (0, 2, 3, 1))
+    assert judged(locks.semaphore, book, Settings(permits=2))[0] == "valid"
+
+
+def test_one_that_never_released_holds_for_ever() -> None:
+    book = Book().acquire(1, 2, 7).acquire(5, 6, 8)
+    assert judged(locks.mutex, book) == ("overlap", (0, 1))
+    book.release(3, 4, 7, INFO)
+    assert judged(locks.mutex, book)[0] == "valid"
+
+
+@pytest.mark.parametrize("engine", [locks.mutex, locks.rwlock, locks.semaphore])
+def test_a_second_acquire_by_the_holder_is_a_verdict(engine: Engine) -> None:
+    book = Book().acquire(1, 2, 7).acquire(3, 4, 7)
+    assert judged(engine, book)[0] == "second-acquire"
+    assert judged(engine, book)[1] == (0, 1)
+    assert judged(locks.reentrant_mutex, book)[0] == "valid"
+
+
+@pytest.mark.parametrize("engine", [locks.mutex, locks.rwlock, locks.semaphore, locks.reentrant_mutex])
+def test_a_release_by_somebody_who_holds_nothing_is_a_verdict(engine: Engine) -> None:
+    assert judged(engine, Book().release(1, 2, 7)) == ("release-by-another", (0,))
+    book = Book().acquire(1, 2, 8).release(3, 4, 7)
+    assert judged(engine, book) == ("release-by-another", (1,))
+    assert judged(engine, Book().acquire(1, 2, 7).release(3, 4, 7).release(5, 6, 7)) == ("release-by-another", (2,))
+    assert judged(engine, Book().acquire(1, 2, 7).release(3, 4, 7).release(5, 6, 7, FAIL))[0] == "valid"
+
+
+def test_an_unanswered_acquire_that_was_released_held_for_an_instant_somewhere() -> None:
+    book = Book().acquire(1, 0, 7, outcome=INFO).release(5, 8, 7)
+    assert judged(locks.mutex, book) == ("valid", (0, 1))
+    book.acquire(2, 3, 8).release(6, 7, 8)
+    assert judged(locks.mutex, book)[0] == "valid"  # from 6 on there is room
+    inside = Book().acquire(1, 0, 7, outcome=INFO).acquire(2, 3, 8).release(5, 8, 7).release(9, 10, 8)
+    for engine in (locks.mutex, locks.reentrant_mutex, locks.rwlock):
+        assert judged(engine, inside)[0] == "overlap"
+
+
+def test_an_unanswered_release_is_believed_where_it_is_needed_and_else_left_out() -> None:
+    again = Book().acquire(1, 2, 7).release(3, 0, 7, INFO).acquire(5, 6, 7)
+    assert judged(locks.mutex, again) == ("valid", (0, 1, 2))
+    retried = Book().acquire(1, 2, 7).release(3, 0, 7, INFO).release(6, 7, 7)
+    assert judged(locks.mutex, retried) == ("valid", (0, 2))
+    retried.acquire(4, 5, 8)
+    assert judged(locks.mutex, retried)[0] == "overlap"
+
+
+def test_an_owner_whose_operations_overlap_is_left_to_the_search_and_no_other_key_with_it() -> None:
+    book = Book().acquire(1, 5, 7).release(3, 6, 7).acquire(1, 2, 8, key=1).acquire(3, 4, 8, key=1)
+    answer = locks.mutex(book.history(), Settings())
+    assert list(answer.undecided) == [0]
+    assert [conflict.key for conflict in answer.conflicts] == [1]
+
+
+def test_ties_are_concurrent() -> None:
+    book = Book().acquire(1, 2, 7).release(5, 6, 7).acquire(3, 5, 8).release(5, 9, 8).acquire(4, 5, 9)
+    assert judged(locks.mutex, book)[0] == "valid"
+
+
+def test_a_refused_try_is_evidence_only_if_asked_for_and_refused_because_held() -> None:
+    book = refused(Book().acquire(1, 2, 7).release(3, 4, 7), 6, 7, 8)
+    assert judged(locks.mutex, book)[0] == "valid"
+    assert judged(locks.mutex, book, STRICT) == ("refused-while-free", (0, 1, 2))
+    other = refused(Book().acquire(1, 2, 7).release(3, 4, 7), 6, 7, 8, Reason.UNAVAILABLE)
+    assert judged(locks.mutex, other, STRICT)[0] == "valid"
+    met = refused(Book().acquire(1, 2, 7).release(3, 6, 7), 6, 7, 8)
+    assert judged(locks.mutex, met, STRICT) == ("valid", (0, 2, 1))
+
+
+def test_holds_reach_towards_each_other_for_tries_but_not_past() -> None:
+    book = Book().acquire(1, 2, 7).release(3, 9, 7).acquire(5, 8, 8).release(9, 10, 8)
+    for inv, ret in ((3, 3), (4, 4), (6, 6), (8, 8)):
+        again = refused(Book(), inv, ret, 9)
+        again.rows = [*book.rows, *again.rows]
+        assert judged(locks.mutex, again, STRICT)[0] == "valid"
+    early = refused(Book().acquire(2, 3, 7).release(4, 5, 7).acquire(7, 8, 8), 6, 6, 9)
+    assert judged(locks.mutex, early, STRICT)[0] == "refused-while-free"
+
+
+def test_an_unanswered_acquire_explains_what_is_refused_after_all_others() -> None:
+    book = refused(Book().acquire(1, 2, 7).release(3, 4, 7).acquire(3, 0, 8, outcome=INFO), 6, 7, 9)
+    assert judged(locks.mutex, book, STRICT) == ("valid", (0, 1, 2, 3))
+    book.acquire(9, 10, 7)
+    assert judged(locks.mutex, book, STRICT)[0] == "refused-while-free"
+
+
+def test_who_tries_again_what_it_holds_is_not_refused_by_a_reentrant_lock() -> None:
+    book = refused(Book().acquire(1, 2, 7).release(8, 9, 7), 4, 5, 7)
+    assert judged(locks.reentrant_mutex, book, STRICT)[0] == "refused-while-free"
+    assert judged(locks.mutex, book, STRICT)[0] == "valid"
+
+
+def test_a_reentrant_hold_lasts_to_its_outermost_release() -> None:
+    book = Book().acquire(1, 2, 7).acquire(3, 4, 7).release(5, 6, 7).acquire(7, 8, 8).release(9, 10, 7)
+    assert judged(locks.reentrant_mutex, book) == ("overlap", (0, 4, 3))
+    fine = Book().acquire(1, 2, 7).acquire(3, 4, 7).release(5, 6, 7).release(7, 8, 7).acquire(3, 9, 8)
+    assert judged(locks.reentrant_mutex, fine) == ("valid", (0, 1, 3, 4, 2))
+
+
+def test_readers_share_and_writers_do_not() -> None:
+    readers = Book().acquire(1, 2, 7, flags=SHARED).acquire(1, 2, 8, flags=SHARED).release(5, 6, 7).release(5, 6, 8)
+    assert judged(locks.rwlock, readers)[0] == "valid"
+    readers.acquire(3, 4, 9)
+    kind, rows = judged(locks.rwlock, readers)
+    assert kind == "overlap"
+    assert rows[-1] == 2
+    late = Book().acquire(1, 2, 7).acquire(3, 4, 8, flags=SHARED)
+    assert judged(locks.rwlock, late) == ("overlap", (0, 1))
+
+
+def test_permits_are_counted() -> None:
+    book = Book().acquire(1, 2, 7).acquire(3, 4, 7).acquire(5, 6, 8).release(8, 9, 7)
+    assert judged(locks.semaphore, book, Settings(permits=3))[0] == "valid"
+    kind, rows = judged(locks.semaphore, book, Settings(permits=2))
+    assert kind == "too-many"
+    assert set(rows) == {0, 1, 2, 3}
+    tried = refused(Book().acquire(1, 2, 7).acquire(3, 4, 8), 5, 6, 9)
+    assert judged(locks.semaphore, tried, Settings(permits=2, strict_try=True))[0] == "valid"
+    assert judged(locks.semaphore, tried, Settings(permits=3, strict_try=True))[0] == "refused-while-free"
+
+
+@pytest.mark.parametrize("name", list(fuzz_locks.MODELS))
+def test_nothing_at_all_is_valid(name: str) -> None:
+    engine, _ = fuzz_locks.MODELS[name]
+    for book in (Book(), Book().write(1, 2, 7, 5)):
+        answer = engine(book.history(), STRICT)
+        assert answer.conflicts == ()
+        assert not answer.undecided
+        assert not len(answer.order())
+
+
+@pytest.mark.parametrize("name", list(fuzz_locks.CHECKS))
+def test_against_exhaustive_search(name: str) -> None:
+    words = {fuzz_locks.CHECKS[name](Random(f"{name}/{n}")).split(",")[0] for n in range(1000)}
+    assert words == {"valid", "invalid", "undecided"}
+
+
+@pytest.mark.parametrize("name", list(fuzz_locks.CHECKS))
+def test_both_forms_of_the_kernels_agree_on_many_keys(name: str) -> None:
+    history, settings = many(Random(name), name, 300)
+    engine, model = fuzz_locks.MODELS[name.removesuffix("-strict")]
+    with always(compiled=False):
+        plain = engine(history, settings)
+        order = plain.order().tolist()
+    with always(compiled=True):
+        compiled = engine(history, settings)
+        assert compiled.order().tolist() == order
+    assert plain[:2] == compiled[:2]
+    settled = set(range(300)) - {c.key for c in plain.conflicts} - set(plain.undecided)
+    fuzz_locks.replayed(history, order, model(settings), settled)
+
+
+def many(rng: Random, name: str, keys: int) -> tuple[History, Settings]:
+    """Many tiny histories as the keys of one."""
+    book = Book(keys=tuple(str(key) for key in range(keys)))
+    base, permits = name.removesuffix("-strict"), 2 if name.startswith("semaphore") else 1
+    for key in range(keys):
+        fuzz_locks.book(fuzz_locks.story(rng, base, permits), key, book)
+    return book.history(), Settings(permits=permits, strict_try=name.endswith("-strict"))
+
+
+def test_each_key_is_judged_as_if_it_were_alone() -> None:
+    rng = Random(5)
+    book = Book(keys=tuple("abcdefgh"))
+    stories = [fuzz_locks.story(rng, "mutex", 1) for _ in range(8)]
+    for key, ops in enumerate(stories):
+        fuzz_locks.book(ops, key, book)
+    whole = locks.mutex(book.history(), STRICT)
+    for key, ops in enumerate(stories):
+        alone = locks.mutex(fuzz_locks.book(ops).history(), STRICT)
+        assert bool(alone.conflicts) == any(conflict.key == key for conflict in whole.conflicts)
+        assert bool(alone.undecided) == (key in whole.undecided)
+
+
+@pytest.mark.parametrize("probes", [locks_slots.PROBES, -10_000])
+def test_owners_may_be_any_numbers(probes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    names = rng.integers(-(1 << 62), 1 << 62, 40).tolist() + [(n + 1) << 40 for n in range(40)]
+    small, large = Book(keys=tuple("abc")), Book(keys=tuple("abc"))
+    for n in range(400):
+        owner, key, at = int(rng.integers(80)), int(rng.integers(3)), 3 * n + 1
+        for book, who in ((small, owner + 1), (large, names[owner])):
+            book.acquire(at, at + 1, who, key=key, process=1).release(at + 1, at + 2, who, key=key, process=1)
+    monkeypatch.setattr(locks_slots, "PROBES", probes)
+    for form in (False, True):
+        with always(compiled=form):
+            found = locks_slots.slots(large.history())
+            expected = locks_slots.slots(small.history())
+        pairs = set(zip(found.of.tolist(), expected.of.tolist(), strict=True))
+        assert len(pairs) == len(set(found.of.tolist())) == len(set(expected.of.tolist()))
+
+
+def test_closed_parts_of_a_valid_history_are_valid() -> None:
+    for n in range(400):
+        rng = Random(f"closed/{n}")
+        name, (_, make) = rng.choice(list(fuzz_locks.MODELS.items()))
+        settings = Settings(permits=2 if name == "semaphore" else 1, strict_try=rng.random() < 0.5)
+        ops = sorted(fuzz_locks.story(rng, name, settings.permits), key=lambda op: op.inv)
+        if not fuzz_locks.truth(name, ops, settings):
+            continue
+        history = fuzz_locks.book(ops).history()
+        kept = closed(rng, history, make(settings))
+        assert fuzz_locks.truth(name, [ops[row] for row in sorted(kept)], settings), (ops, kept)
+
+
+def closed(rng: Random, history: History, model: Model) -> set[int]:
+    """Some rows, and all that they need."""
+    peers = Operations(Source(history), np.arange(len(history)))
+    kept: set[int] = set()
+    wanted = [row for row in range(len(history)) if rng.random() < 0.3]
+    while wanted:
+        row = wanted.pop()
+        if row not in kept:
+            kept.add(row)
+            wanted += model.needs(peers[row], peers) or ()
+    return kept

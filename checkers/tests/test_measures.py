@@ -1,0 +1,74 @@
+"""All measures at once: each answers on any history, and every answer can be written down."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from random import Random
+
+import pytest
+
+from checkers.check import check
+from checkers.measures.measure import MEASURES, measures
+from checkers.tests import generate
+from checkers.tests.build import FAIL, INFO, Book
+from checkers.wire import F, Reason
+
+
+def full(**facts: object) -> Book:
+    """A bit of everything."""
+    book = Book(**facts).acquire(1, 2, 1, token=1).renew(3, 4, 1).write(5, 6, 1, 1, token=1).release(7, 8, 1)
+    book.acquire(4, 9, 2, token=2).read(10, 11, 2, 1, token=2).write(12, 0, 2, 2, INFO, token=2).release(13, 0, 2, INFO)
+    book.acquire(14, 0, 0, process=3, outcome=INFO).add(F.TRY_ACQUIRE, 15, 16, FAIL, process=1, reason=Reason.HELD)
+    book.write(17, 18, 1, 3, FAIL, token=1).acquire(19, 30, 5, process=1, token=4).lost(40, 5, process=1)
+    return book.fault("pause-server", 3, 16)
+
+
+@pytest.mark.parametrize("trial", ["t", ""])
+def test_every_measure_answers(trial: str) -> None:
+    found = measures(full(trial=trial, store="fence-writes").history())
+    assert len({measure.name for measure in found}) == len(found) == len(MEASURES)
+    for measure in found:
+        assert len(measure.definition) > 40
+        assert measure.values or measure.unexercised
+        assert all(rows and all(row >= 0 for row in rows) for rows in measure.rows)
+        names = [(value.name, value.of) for value in measure.values]
+        assert len(set(names)) == len(names)
+        for value in measure.values:
+            assert value.number is None or type(value.number) is (float if value.unit == "ratio" else int)
+
+
+def test_it_can_be_written_down() -> None:
+    found = measures(full().history())
+    text = json.dumps([asdict(measure) for measure in found], allow_nan=False)
+    first = json.loads(text)[0]
+    assert first["name"] == "definite-overlap"
+    assert first["values"][0] == {"name": "pairs", "number": 0, "unit": "count", "of": ""}
+
+
+@pytest.mark.parametrize("trial", ["t", ""])
+def test_nothing_is_measured_of_nothing(trial: str) -> None:
+    empty = Book(trial=trial).history()
+    assert all(measure.unexercised for measure in measures(empty))
+    unknown = Book(trial=trial).acquire(1, 0, 0 if trial else 1, outcome=INFO).history()
+    assert all(measure.unexercised for measure in measures(unknown))
+
+
+def test_verdicts_are_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = full().history()
+    verdicts = check(history, ["server-exclusion", "owner-release"])
+    expected = measures(history)
+    monkeypatch.setattr("checkers.measures.subject.PROPERTIES", {})
+    assert measures(history, verdicts=verdicts) == expected
+
+
+def test_any_history_has_an_answer() -> None:
+    """Random leases, recorded and from elsewhere: no measure stumbles."""
+    rng = Random(3)
+    for _ in range(150):
+        kind = rng.choice(("grant", "touch", "session", "quorum", "none"))
+        leases = generate.leases(rng, "grant" if kind in ("none", "quorum") else kind)
+        book = generate.lease_book(leases, kind, rng)
+        measures(book.history())
+        book.facts = Book(trial="", keys=("a",), ttl=0).facts
+        measures(book.history())

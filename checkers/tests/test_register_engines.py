@@ -1,0 +1,306 @@
+"""Registers, several at once, and maps with append."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checkers.engines import kernel
+from checkers.engines.appends import kv
+from checkers.engines.engine import Answer
+from checkers.engines.registers import cas_register, register
+from checkers.engines.registers_many import multi_register
+from checkers.history import BadHistory, History
+from checkers.models.model import UNSET, Operation, Settings
+from checkers.models.registers import CasRegister, Kv, MultiRegister
+from checkers.operations import WHOLE, Operations, Source
+from checkers.tests.acts import Act, history_of, replays, together
+from checkers.tests.build import FACTS, FAIL, INFO, Book
+from checkers.tests.fuzz_data import CHECKS, KINDS
+from checkers.wire import F
+
+PLAIN = Settings()
+
+
+def write(value: Any, inv: int, ret: int, outcome: str = "ok", **more: Any) -> Act:
+    return Act(F.WRITE, outcome, value, inv, ret, **more)
+
+
+def read(value: Any, inv: int, ret: int, **more: Any) -> Act:
+    return Act(F.READ, "ok", value, inv, ret, **more)
+
+
+def cas(base: Any, value: Any, inv: int, ret: int, outcome: str = "ok", **more: Any) -> Act:
+    return Act(F.CAS, outcome, value, inv, ret, base=base, **more)
+
+
+def asked(acts: Sequence[Act], settings: Settings = PLAIN) -> Answer:
+    return cas_register(history_of(acts), settings)
+
+
+@pytest.mark.parametrize("name", sorted(CHECKS))
+def test_some_histories_of_each_kind_agree_with_exhaustive_search(name: str) -> None:
+    for n in range(40):
+        CHECKS[name](Random(f"tests/{n}"))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_keys_do_not_disturb_each_other(name: str, compiled: bool) -> None:
+    with kernel.always(compiled=compiled):
+        for n in range(3):
+            assert len(together(Random(f"tests/{n}"), kind=KINDS[name], keys=100)) == 100
+
+
+@pytest.mark.parametrize(
+    ("kind", "acts", "rows"),
+    [
+        ("value-never-written", [write(1, 1, 2), read(7, 3, 4)], {1}),
+        ("value-never-written", [write(1, 1, 2), cas(7, 8, 3, 4)], {1}),
+        ("refused-value-read", [write(1, 1, 2, "fail"), read(1, 3, 4)], {0, 1}),
+        ("value-read-before-write", [read(1, 1, 2), write(1, 3, 4)], {0, 1}),
+        ("value-replaced-twice", [write(1, 1, 2), cas(1, 2, 3, 4), cas(1, 3, 5, 6)], {1, 2}),
+        ("values-in-a-circle", [cas(2, 1, 1, 9), cas(1, 2, 2, 8)], {0}),
+        ("not-the-latest-value", [write(1, 1, 2), cas(1, 2, 3, 4), read(1, 5, 6)], {1, 2}),
+        ("no-order-of-values", [write(1, 1, 2), write(2, 3, 4), read(1, 5, 6)], {0, 1, 2}),
+        ("no-order-of-values", [write(1, 1, 2), read(None, 3, 4)], {0, 1}),
+        ("failed-without-reason", [write(1, 1, 2), cas(1, 2, 3, 4, "fail"), read(1, 5, 6)], {0, 1, 2}),
+    ],
+)
+def test_each_contradiction_is_named_with_its_rows(kind: str, acts: list[Act], rows: set[int]) -> None:
+    answer = asked(acts)
+    assert not answer.undecided
+    (conflict,) = answer.conflicts
+    assert conflict.kind == kind
+    assert set(conflict.rows) >= rows
+
+
+def test_an_unknown_write_that_was_read_happened_and_one_that_was_not_is_left_out() -> None:
+    acts = [write(1, 1, 2), write(2, 3, 0, "info"), write(3, 4, 0, "info"), read(2, 5, 6)]
+    answer = asked(acts)
+    assert not answer.conflicts
+    assert answer.order().tolist() == [0, 1, 3]
+    assert asked([*acts, read(1, 7, 8)]).conflicts
+
+
+def test_an_unknown_compare_and_set_proves_what_it_expected() -> None:
+    acts = [write(1, 1, 0, "info"), cas(1, 2, 1, 0, "info"), read(2, 5, 6), read(None, 7, 8)]
+    assert asked(acts[:3]).order().tolist() == [0, 1, 2]
+    assert asked(acts).conflicts
+
+
+def test_simultaneous_operations_are_concurrent() -> None:
+    assert not asked([write(1, 1, 2), write(2, 2, 3), read(1, 3, 4)]).conflicts
+    assert asked([write(1, 1, 2), write(2, 3, 4), read(1, 5, 6)]).conflicts
+
+
+def test_values_written_twice_are_left_to_the_search_unless_nobody_saw_them() -> None:
+    twice = [write(1, 1, 2), write(1, 3, 4)]
+    assert asked([*twice, read(1, 5, 6)]).undecided == {0: "a value that was seen was written repeatedly"}
+    answer = asked([*twice, write(2, 5, 6), read(2, 7, 8)])
+    assert not answer.undecided
+    assert answer.order().tolist() == [0, 1, 2, 3]
+    assert asked([*twice, write(0, 5, 6), read(0, 7, 8)], Settings(initial=0)).undecided
+
+
+def test_what_repeated_values_do_not_touch_still_contradicts_itself() -> None:
+    twice = [write(1, 1, 2), write(1, 3, 4), read(1, 5, 6)]
+    answer = asked([*twice, write(2, 7, 8), write(3, 9, 10), read(2, 11, 12)])
+    assert [conflict.kind for conflict in answer.conflicts] == ["no-order-of-values"]
+    assert not answer.undecided
+    early = [read(1, 1, 2), write(1, 3, 4), write(1, 3, 4)]
+    assert [conflict.kind for conflict in asked(early).conflicts] == ["value-read-before-write"]
+
+
+def test_settings_say_what_failures_and_nil_prove() -> None:
+    failed = [write(1, 1, 2), cas(1, 2, 3, 4, "fail"), read(1, 5, 6)]
+    assert asked(failed).conflicts
+    assert not asked(failed, Settings(failed_cas="ignored")).conflicts
+    nil = [write(1, 1, 2), read(None, 3, 4), read(1, 5, 6)]
+    assert asked(nil).conflicts
+    answer = asked(nil, Settings(nil_read="unknown"))
+    assert not answer.conflicts
+    assert answer.order().tolist() == [0, 1, 2]
+    assert not asked([read(5, 1, 2)], Settings(initial=5)).conflicts
+    assert asked([read(5, 1, 2)]).conflicts
+    assert not asked([write(1, 1, 2), read(UNSET, 3, 4), read(1, 5, 6)]).conflicts
+
+
+def test_a_failed_compare_and_set_stands_where_the_value_was_another() -> None:
+    acts = [write(1, 1, 2), cas(1, 5, 1, 9, "fail"), cas(1, 2, 3, 4), read(2, 8, 9)]
+    answer = asked(acts)
+    assert not answer.conflicts
+    assert not answer.undecided
+    assert replays(operations(acts), CasRegister(PLAIN), answer.order().tolist()) is None
+
+
+def test_keys_are_apart() -> None:
+    acts = [write(1, 1, 2), write(1, 1, 2, key="b"), read(1, 3, 4), read(None, 3, 4, key="b")]
+    answer = asked(acts)
+    assert [conflict.key for conflict in answer.conflicts] == [1]
+    assert {row for conflict in answer.conflicts for row in conflict.rows} == {1, 3}
+
+
+def test_a_register_knows_no_compare_and_set() -> None:
+    assert not register(history_of([write(1, 1, 2), cas(1, 2, 3, 4), read(1, 5, 6)]), PLAIN).conflicts
+
+
+def made(seed: int, keys: int, size: int, *, spread: int, bad: bool = False, wide: int = 1) -> History:
+    """A compare-and-set register under each key that works, values unique; bad: some reads return what is gone."""
+    rng = Random(seed)
+    book = Book(keys=tuple(map(str, range(keys))))
+    held, gone = [-1] * keys, [-1] * keys
+    for n in range(size):
+        key = rng.randrange(keys)
+        at = 4 * n + spread
+        span: dict[str, Any] = {"key": key, "process": n % 10}
+        inv, ret = at - rng.randint(0, spread), at + rng.randint(0, spread)
+        kind = rng.random()
+        fresh = n + 1
+        outcome = INFO if rng.random() < 0.02 else None
+        if kind < 0.5:
+            value = gone[key] if bad and rng.random() < 0.01 else held[key]
+            book.add(F.READ, inv, ret, value=value, **span)
+        elif kind < 0.75:
+            book.add(F.WRITE, inv, ret, *([outcome] if outcome else []), value=fresh * wide, **span)
+            gone[key], held[key] = held[key], fresh * wide
+        elif kind < 0.9:
+            book.add(F.CAS, inv, ret, *([outcome] if outcome else []), base=held[key], value=fresh * wide, **span)
+            gone[key], held[key] = held[key], fresh * wide
+        else:
+            book.add(F.CAS, inv, ret, FAIL, base=max(gone[key], 0), value=fresh * wide, **span)
+    return book.history()
+
+
+@pytest.mark.parametrize("bad", [False, True])
+@pytest.mark.parametrize("wide", [1, 1 << 40])
+def test_plain_and_compiled_kernels_say_the_same(bad: bool, wide: int) -> None:
+    history = made(7, 20, 3000, spread=30, bad=bad, wide=wide)
+    with kernel.always(compiled=False):
+        plain = cas_register(history, PLAIN)
+        order = plain.order()
+    with kernel.always(compiled=True):
+        compiled = cas_register(history, PLAIN)
+        assert compiled.order().tolist() == order.tolist()
+    assert compiled[:2] == plain[:2]
+    assert bool(plain.conflicts) is bad
+
+
+@pytest.mark.parametrize(("keys", "wide"), [(1, 1), (1, 1 << 40), (20, 1), (20, 1 << 40)])
+def test_the_order_of_a_longer_history_replays_key_by_key(keys: int, wide: int) -> None:
+    history = made(3, keys, 1000, spread=20, wide=wide)
+    answer = cas_register(history, PLAIN)
+    assert not answer.conflicts
+    order = answer.order()
+    for key in set(range(keys)) - set(answer.undecided):
+        rows = [row for row in order.tolist() if history.columns["key"][row] == key]
+        assert _illegal(history, rows) is None
+
+
+def _illegal(history: History, rows: list[int]) -> int | None:
+    model = CasRegister.of(history, PLAIN)
+    state = model.initial
+    latest = 0
+    for operation in (Operations(Source(history), np.array(rows, np.int64))[n] for n in range(len(rows))):
+        state = model.step(state, operation)
+        latest = max(latest, operation.inv)
+        if not isinstance(state, int) or operation.ret < latest:
+            return operation.row
+    return None
+
+
+def test_late_times_and_the_same_values_under_all_keys_change_nothing() -> None:
+    history = made(5, 4, 400, spread=20, bad=True)
+    moved = {**history.columns}
+    for name in ("inv", "ret"):
+        moved[name] = np.where(moved[name] > 0, moved[name] + (1 << 62), 0)
+    late = cas_register(History(FACTS, moved), PLAIN)
+    assert late[:2] == cas_register(history, PLAIN)[:2]
+    wide = {**history.columns}
+    for name in ("value", "base"):
+        wide[name] = np.where(wide[name] > 0, wide[name] << 30, wide[name])
+    assert cas_register(History(FACTS, wide), PLAIN)[:2] == late[:2]
+
+
+def test_an_empty_history_is_valid() -> None:
+    empty = History(FACTS, {name: column[:0] for name, column in history_of([read(None, 1, 2)]).columns.items()})
+    for engine in (register, cas_register, multi_register, kv):
+        answer = engine(empty, PLAIN)
+        assert not answer.conflicts
+        assert not answer.undecided
+        assert len(answer.order()) == 0
+
+
+def transact(parts: tuple[Any, ...], inv: int, ret: int, outcome: str = "ok") -> Act:
+    return Act(F.TRANSACT, outcome, parts, inv, ret)
+
+
+def test_transactions_contradict_one_register_or_themselves() -> None:
+    torn = [transact((("w", "x", 1), ("r", "x", 2)), 1, 2)]
+    assert multi_register(history_of(torn), PLAIN).conflicts[0].kind == "transaction-contradicts-itself"
+    stale = [transact((("w", "x", 1), ("w", "y", 1)), 1, 2), transact((("r", "y", None),), 3, 4)]
+    (conflict,) = multi_register(history_of(stale), PLAIN).conflicts
+    assert conflict.key == WHOLE
+    assert set(conflict.rows) == {0, 1}
+    assert multi_register(history_of(stale[:1]), PLAIN).undecided
+    given = Settings(initial={"y": 5})
+    assert not multi_register(history_of([transact((("r", "y", 5),), 1, 2)]), given).conflicts
+
+
+def test_a_transaction_that_is_none_is_refused() -> None:
+    for odd in (5, (("x", "y"),), (("add", "x", 1),)):
+        history = history_of([Act(F.TRANSACT, "ok", odd, 1, 2)])
+        with pytest.raises(BadHistory, match="a transaction"):
+            MultiRegister.of(history, PLAIN)
+
+
+def append(value: Any, inv: int, ret: int, outcome: str = "ok") -> Act:
+    return Act(F.APPEND, outcome, value, inv, ret)
+
+
+def test_appended_strings_are_taken_apart() -> None:
+    acts = [append("x 0 y", 1, 2), append("x 1 y", 3, 4), append("x 2 y", 3, 0, "info"), read("x 0 yx 1 y", 5, 6)]
+    answer = kv(history_of(acts), PLAIN)
+    assert not answer.undecided
+    assert answer.order().tolist() == [0, 1, 3]
+    lost = kv(history_of([*acts[:2], read("x 1 y", 5, 6)]), PLAIN)
+    assert [conflict.kind for conflict in lost.conflicts] == ["not-the-latest-value"]
+    assert kv(history_of([append("a", 1, 2), append("ab", 3, 4)]), PLAIN).undecided
+    cut = kv(history_of([append("ab", 1, 2), read("a", 1, 2)]), PLAIN)
+    assert [conflict.kind for conflict in cut.conflicts] == ["value-never-written"]
+
+
+def test_nothing_is_nil_an_empty_string_and_an_empty_list() -> None:
+    for nothing in (None, "", ()):
+        assert not kv(history_of([read(nothing, 1, 2), append("a", 3, 4), read("a", 5, 6)]), PLAIN).conflicts
+        assert not kv(history_of([read(nothing, 1, 2), write(1, 3, 4), read(1, 5, 6)]), PLAIN).conflicts
+
+
+def operations(acts: Sequence[Act]) -> Operations:
+    history = history_of(acts)
+    return Operations(Source(history), np.arange(len(history)))
+
+
+def needed(model: Any, acts: Sequence[Act], row: int) -> set[int]:
+    peers = operations(acts)
+    operation: Operation = peers[row]
+    rows = model.needs(operation, peers)
+    assert rows is not None
+    return set(rows)
+
+
+def test_what_must_stay_with_an_operation() -> None:
+    acts = [write(1, 1, 2), write(2, 3, 4), cas(2, 3, 5, 6), read(3, 7, 8), cas(1, 4, 9, 10, "fail"), write(1, 11, 12)]
+    model = CasRegister(PLAIN)
+    assert needed(model, acts, 3) == {2}
+    assert needed(model, acts, 2) == {1}
+    assert model.needs(operations(acts)[4], operations(acts)) is None
+    assert needed(model, acts, 0) == set()
+    listed = [append("a", 1, 2), append("b", 3, 4), read("b", 5, 6)]
+    assert needed(Kv(PLAIN), listed, 2) == {1}
+    torn = [transact((("w", "x", 1), ("w", "y", 1)), 1, 2), transact((("r", "y", 1),), 3, 4), write(2, 1, 2)]
+    assert needed(MultiRegister(PLAIN), torn, 2) == {0}
