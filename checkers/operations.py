@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Final, overload
 
 import numpy as np
@@ -22,6 +23,7 @@ WHOLE: Final = NONE
 _F: Final = tuple(F(n) if n in set(F) else None for n in range(256))
 _OUTCOME: Final = tuple(Outcome(n) if n in set(Outcome) else None for n in range(256))
 _REASON: Final = tuple(Reason(n) if n in set(Reason) else Reason.NONE for n in range(256))
+_INFO: Final = int(Outcome.INFO)  # NumPy takes seven times as long to compare with a member of an enumeration
 
 
 class Source:
@@ -30,15 +32,18 @@ class Source:
     def __init__(self, history: History) -> None:
         self.history = history
 
-    def array(self, name: str) -> npt.NDArray[Any]:
-        """A column of `wire.FIELDS`, or ``row``."""
+    def array(self, name: str, rows: Rows) -> npt.NDArray[Any]:
+        """Of these rows a column of `wire.FIELDS`, or ``row``."""
         if name == "row":
-            return np.arange(len(self.history))
-        return self._ret if name == "ret" else self.history.columns[name]
+            return rows
+        found: npt.NDArray[Any] = self.history.columns[name][rows]
+        if name == "ret":
+            found = np.where(self.history.columns["outcome"][rows] == _INFO, INFINITY, found)
+        return found
 
     def read(self, name: str, rows: Rows) -> list[Any]:
         """One field of `Operation` of these rows, in words."""
-        found: list[Any] = self.array(name)[rows].tolist() if name != "row" else rows.tolist()
+        found: list[Any] = self.array(name, rows).tolist()
         words = self._words.get(name)
         return found if words is None else list(map(words, found))
 
@@ -50,11 +55,6 @@ class Source:
             return self._indexes.get(value, [])
         except TypeError:  # not hashable, so not a value of the history
             return []
-
-    @cached_property
-    def _ret(self) -> npt.NDArray[Any]:
-        columns = self.history.columns
-        return np.where(columns["outcome"] == Outcome.INFO, INFINITY, columns["ret"])
 
     @cached_property
     def _words(self) -> dict[str, Callable[[int], Any]]:
@@ -107,7 +107,7 @@ class Operations(Sequence[Operation]):
 
     def array(self, name: str) -> npt.NDArray[Any]:
         """One column of these rows, as `Source.array`."""
-        return self.rows if name == "row" else self.source.array(name)[self.rows]
+        return self.source.array(name, self.rows)
 
     def only(self, rows: Iterable[int]) -> Operations:
         """The operations of some of the rows."""
@@ -132,15 +132,15 @@ class Operations(Sequence[Operation]):
         elif base is not UNSET:
             rows = self._with("base", source.indexes(base))
         if kinds:
-            rows = rows[_any_of(source.array("f")[rows], kinds)]
+            rows = rows[_any_of(source.array("f", rows), kinds)]
         for name, wanted in (("value", value), ("base", base)):
             if wanted is not UNSET:
-                rows = rows[_any_of(source.array(name)[rows], source.indexes(wanted))]
+                rows = rows[_any_of(source.array(name, rows), source.indexes(wanted))]
         if tokens is not None:
-            token = source.array("token")[rows]
+            token = source.array("token", rows)
             rows = rows[(token >= tokens[0]) & (token <= tokens[1])]
         if meets is not None:
-            rows = rows[(source.array("inv")[rows] <= meets[1]) & (source.array("ret")[rows] >= meets[0])]
+            rows = rows[(source.array("inv", rows) <= meets[1]) & (source.array("ret", rows) >= meets[0])]
         return list(self._made(rows))
 
     def _with(self, name: str, wanted: Sequence[int]) -> Rows:
@@ -163,7 +163,7 @@ class Operations(Sequence[Operation]):
 def _any_of(column: npt.NDArray[Any], wanted: Sequence[int]) -> npt.NDArray[np.bool_]:
     mask = np.zeros(len(column), bool)
     for one in wanted:
-        mask |= column == one
+        mask |= column == int(one)
     return mask
 
 
@@ -179,13 +179,12 @@ class ByKey:
     def __init__(self, history: History, kinds: Iterable[F], *, keyed: bool = True) -> None:
         self._source = Source(history)
         self._keyed = keyed
-        wanted = np.zeros(256, bool)
-        wanted[list(kinds)] = True
-        self._rows = np.flatnonzero(wanted[history.columns["f"]])
+        self._wanted = np.zeros(256, bool)
+        self._wanted[list(kinds)] = True
 
     def __len__(self) -> int:
         """How many operations there are."""
-        return len(self._rows)
+        return int(np.count_nonzero(self._mask))
 
     @property
     def keys(self) -> list[int]:
@@ -200,15 +199,25 @@ class ByKey:
         """The same without a look at other keys, where not many are asked for."""
         if not self._keyed:
             return Operations(self._source, self._rows)
-        return Operations(self._source, self._rows[self._source.array("key")[self._rows] == key])
+        return Operations(self._source, np.flatnonzero(self._mask & (self._source.history.columns["key"] == key)))
+
+    @cached_property
+    def _mask(self) -> npt.NDArray[np.bool_]:
+        mask: npt.NDArray[np.bool_] = self._wanted[self._source.history.columns["f"]]
+        return mask
+
+    @cached_property
+    def _rows(self) -> Rows:
+        return np.flatnonzero(self._mask)
 
     @cached_property
     def _parts(self) -> dict[int, Rows]:
         if not self._keyed:
             return {WHOLE: self._rows} if len(self._rows) else {}
-        key = self._source.array("key")[self._rows].astype(np.int64)
+        if not len(self._rows):
+            return {}
+        key = self._source.array("key", self._rows)
         order = np.argsort(key, kind="stable")
-        ordered = key[order]
-        begins = np.flatnonzero(np.diff(ordered, prepend=-1))
-        parts = np.split(self._rows[order], begins[1:]) if len(order) else []
-        return dict(zip(ordered[begins].tolist(), parts, strict=True))
+        rows, key = self._rows[order], key[order]
+        bounds = [0, *(np.flatnonzero(key[1:] != key[:-1]) + 1).tolist(), len(key)]
+        return {int(key[begin]): rows[begin:end] for begin, end in pairwise(bounds)}

@@ -40,6 +40,8 @@ class Sessions:
             keep-alives were acknowledged of what had ended.
     shut    from here on its client may have closed it; dead: by then it was over, if what was refused is believed.
     closed  by then it was over, if what its client was told of its closing is believed.
+    closings  from where to where its closings that may have happened are in the next two: their invocations, and their
+            returns (`INFINITY`: unanswered).
     proof   rows of creation and acknowledged keep-alives, closings and refusals.
     """
 
@@ -50,6 +52,9 @@ class Sessions:
     shut: Ints
     dead: Ints
     closed: Ints
+    closings: Ints
+    closing_inv: Ints
+    closing_ret: Ints
     proof: tuple[tuple[int, ...], ...]
 
 
@@ -118,6 +123,11 @@ class Attempts:
             and c["f"][row] in (F.RENEW, F.RELEASE)
             and _refusal(int(c["reason"][row]))
         ]
+
+    def prolonging(self) -> Ints:
+        """Attempts that may never have begun, whose acknowledged releases prolonged their sessions all the same."""
+        some = (self.answered == 0) & (self.frees > 0) & (self.session >= 0) & self.touch
+        return np.flatnonzero(some)
 
 
 def gather(history: History, settings: Settings) -> Attempts:
@@ -249,12 +259,13 @@ def _sessions(
     index = {name: number for number, name in enumerate(names)}
     lived, opened, known, trusted = (np.zeros(count, np.int64) for _ in range(4))
     kept_alive: list[list[tuple[int, int]]] = [[] for _ in names]
+    closing: list[list[tuple[int, int]]] = [[] for _ in names]
     shut, dead, closed = (np.full(count, INFINITY, np.int64) for _ in range(3))
     proof: list[list[int]] = [[] for _ in names]
     c = history.columns
     about = (F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE)
     rows = np.flatnonzero(_any_of(c["f"], about)).tolist() if count and kept is None else sorted(kept or ())
-    answered = np.zeros(count, np.int64)
+    answered, used = np.zeros(count, np.int64), np.zeros(count, bool)
     for row in rows:
         z = index.get(int(c["session"][row]))
         if z is None or c["f"][row] not in about:
@@ -262,10 +273,13 @@ def _sessions(
         kind, outcome, inv, ret = (int(c[name][row]) for name in ("f", "outcome", "inv", "ret"))
         if kind == F.SESSION_OPEN:
             if outcome == Outcome.OK:
+                if used[z]:
+                    raise Unusable(f"{_place(history, int(row))}: created a session that had been asked something")
                 opened[z], known[z], answered[z] = inv, int(c["ttl"][row]), ret
                 lived[z] = max(lived[z], inv)
                 proof[z].append(int(row))
             continue
+        used[z] = True
         if inv < answered[z]:
             raise Unusable(f"{_place(history, int(row))}: asked of a session whose creation had not been answered yet")
         if outcome != Outcome.FAIL or _refusal(int(c["reason"][row])):
@@ -278,6 +292,7 @@ def _sessions(
                 dead[z] = min(dead[z], ret)
         elif outcome != Outcome.FAIL:
             shut[z] = min(shut[z], inv)
+            closing[z].append((inv, ret if outcome == Outcome.OK else INFINITY))
             if outcome == Outcome.OK:
                 closed[z] = min(closed[z], ret)
     for attempt, z in enumerate(of.tolist()):
@@ -291,7 +306,11 @@ def _sessions(
         for ret, inv in sorted(kept_alive[z]):
             if ret < trusted[z]:
                 trusted[z] = max(trusted[z], inv + length[z])
-    return Sessions(lived, until, opened, trusted, shut, dead, closed, tuple(map(tuple, proof))), known
+    closings = np.cumsum([0, *map(len, closing)])
+    spans = np.array([span for mine in closing for span in mine], np.int64).reshape(-1, 2)
+    proofs = tuple(map(tuple, proof))
+    invs, rets = spans[:, 0].copy(), spans[:, 1].copy()
+    return Sessions(lived, until, opened, trusted, shut, dead, closed, closings, invs, rets, proofs), known
 
 
 def _asked_again(history: History) -> dict[int, int]:

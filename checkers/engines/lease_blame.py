@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from checkers.engines.lease_attempts import Attempts, restrict
-from checkers.engines.lease_kernels import FULL
+from checkers.engines.lease_kernels import FULL, TOLD
 from checkers.engines.lease_solve import pose, solve
 from checkers.models.model import Settings
 from checkers.wire import F, Outcome
@@ -28,6 +28,8 @@ def least(
 
     deadline: as `time.monotonic` tells; past it, what is left is returned.
     """
+    if mode == TOLD:
+        grants = [*grants, *_beside(attempts, grants)]
     units = [_rows(attempts, mode, attempt) for attempt in dict.fromkeys(grants)]
     proofs = _proofs(attempts, mode, grants)
 
@@ -75,6 +77,14 @@ def _rows(attempts: Attempts, mode: int, attempt: int) -> list[int]:
         if row == attempts.rows[attempt] or row in refused or done:
             believed.append(row)
     return believed
+
+
+def _beside(attempts: Attempts, grants: Sequence[int]) -> list[int]:
+    """What may have prolonged the sessions of grants without being one."""
+    others = attempts.prolonging()
+    sessions = np.unique(attempts.session[list(grants)])
+    found: list[int] = others[np.isin(attempts.session[others], sessions)].tolist()
+    return found
 
 
 def _proofs(attempts: Attempts, mode: int, grants: Sequence[int]) -> list[int]:

@@ -122,6 +122,16 @@ def prolonged(a: Any, end: Any, first: int, last: int, length: int, inv: Ints, r
 
 
 @kernel
+def closing(lived: Any, first: int, last: int, inv: Ints, ret: Ints) -> Any:
+    """When a session that still lived then can have been closed: not by what had returned before."""
+    earliest = np.int64(INFINITY)
+    for place in range(first, last):
+        if ret[place] >= lived:
+            earliest = min(earliest, np.int64(inv[place]))
+    return earliest
+
+
+@kernel
 def soonest(
     start: Ints,
     lasts: Ints,
@@ -165,7 +175,9 @@ def settle(
     parts: Ints,
     alive: Ints,
     until: Ints,
-    shut: Ints,
+    closings: Ints,
+    closing_inv: Ints,
+    closing_ret: Ints,
     dead: Ints,
     patience: int,
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, bool]:
@@ -173,8 +185,9 @@ def settle(
 
     floor    nobody else is granted the key before that, whatever ended the hold (a client that believes).
     session  of each grant, -1 for none; `bits` says what that means, and `parts` when it was released, where it was.
-    alive, until, shut, dead  of each session: when it certainly lived, up to when its lease lasts at least, when it may
-             have been closed, and by when it must be over.
+    alive, until, dead  of each session: when it certainly lived, up to when its lease lasts at least, and by when it
+             must be over.
+    closings  of each session from where to where its closings are in the next two, its own place to the next one's.
 
     The end of a session is later than all that it did in the order of events, not in time alone: so moments are
     pairs (time, rank). A rank beyond the number of sessions is a circle, which only a release can break.
@@ -257,7 +270,8 @@ def settle(
                     lasting[z] = lease
                     changed = True
                 if again[i] == 0 and bits[i] & CERTAIN == 0:
-                    other, other_rank = min(lasting[z], np.int64(shut[z])), np.int64(1)
+                    shut = closing(lived[z], closings[z], closings[z + 1], closing_inv, closing_ret)
+                    other, other_rank = min(lasting[z], shut), np.int64(1)
                     if lived[z] >= other:
                         other, other_rank = lived[z], rank[z]
                     if other < end or (other == end and other_rank < end_rank):
@@ -268,6 +282,7 @@ def settle(
                 stuck[i] = 1
                 broken = True
     for z in range(sessions):
-        if max(lived[z], min(lasting[z], shut[z])) > dead[z]:
+        shut = closing(lived[z], closings[z], closings[z + 1], closing_inv, closing_ret)
+        if max(lived[z], min(lasting[z], shut)) > dead[z]:
             late[z] = 1
     return begun, begun_rank, stuck, lived, rank, lasting, late, not changed

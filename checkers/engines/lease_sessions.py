@@ -225,6 +225,9 @@ def posed(windows: Sequence[Window], *, touch: bool, ordered: frozenset[int]) ->
         alive=ever * 0,
         until=ever * 0,
         shut=ever,
+        closings=np.zeros(len(names) + 1, np.int64),
+        closing_inv=nothing[:0],
+        closing_ret=nothing[:0],
         dead=ever,
         ordered=ordered,
     )

@@ -24,6 +24,7 @@ from checkers.engines.lease_kernels import (
     FULL,
     INFINITY,
     PARTS,
+    TOLD,
     TOUCHES,
     UNREFUSED,
     Ints,
@@ -76,6 +77,9 @@ class Problem:
     alive: Ints
     until: Ints
     shut: Ints
+    closings: Ints
+    closing_inv: Ints
+    closing_ret: Ints
     dead: Ints
     ordered: frozenset[int] = frozenset()
 
@@ -116,7 +120,9 @@ class Problem:
             self.parts,
             self.alive,
             self.until,
-            self.shut,
+            self.closings,
+            self.closing_inv,
+            self.closing_ret,
             self.dead,
             patience,
         )
@@ -188,6 +194,12 @@ def pose(
         in_session,
     )
     sessions = attempts.sessions
+    blind = mode == BLIND
+    alive, until = (sessions.opened, sessions.trusted) if blind else (sessions.lived, sessions.until)
+    if mode == TOLD and len(beside := attempts.prolonging()):
+        alive, until, z, at = alive.copy(), until.copy(), attempts.session[beside], attempts.freeing[beside]
+        np.maximum.at(alive, z, at)
+        np.maximum.at(until, z, at + attempts.length[beside])
     session, frees = attempts.session[who], attempts.frees[who]
     bits = np.zeros(len(who), np.int64)
     optional = np.zeros(len(who), np.int64)
@@ -196,7 +208,7 @@ def pose(
             bits |= np.where(session >= 0, TOUCHES, 0)
             bits |= np.where((session >= 0) & (frees > 0) & (mode != BLIND), PARTS, 0)
             own = (session >= 0) & (frees == 0) & (attempts.released[who] < INFINITY)
-            lasting = (sessions.trusted if mode == BLIND else sessions.until)[session]
+            lasting = until[session]
             optional = (own & (attempts.released[who] + lasts > lasting)).astype(np.int64)
         if mode >= UNREFUSED:
             bits |= np.where((session >= 0) & (frees > 0), CERTAIN, 0)
@@ -205,7 +217,6 @@ def pose(
         dead = np.minimum(dead, sessions.closed)
     if mode == FULL:
         dead = np.minimum(dead, sessions.dead)
-    blind = mode == BLIND
     problem = Problem(
         who=who,
         key=attempts.key[who],
@@ -227,9 +238,12 @@ def pose(
         asked=attempts.asked[who],
         optional=optional,
         token=attempts.token[who],
-        alive=sessions.opened if blind else sessions.lived,
-        until=sessions.trusted if blind else sessions.until,
+        alive=alive,
+        until=until,
         shut=sessions.shut,
+        closings=sessions.closings,
+        closing_inv=sessions.closing_inv,
+        closing_ret=sessions.closing_ret,
         dead=dead,
     )
     problem = replace(problem, ordered=in_order_of_tokens(attempts) if ordered is None else ordered)

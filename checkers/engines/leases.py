@@ -16,7 +16,11 @@ extend nothing; an unanswered release may have happened once it was sent, or nev
 happened, but has if its release was acknowledged; renewals and releases that failed because the service was unavailable
 prove nothing. Where a service acknowledges releases of what another holds by then (deletes of what is not there),
 ``release-lied`` says so: the lock was not its holder's any more. Of sessions blind believes that grants were made, and
-keep-alives that came in time; that other requests prolonged a session is believed from told on.
+keep-alives that were answered before its lease can have run out as creation and keep-alives alone tell (a grant shows
+more: so blame of a renewal may fall to the next mode); that other requests prolonged a session is believed from told
+on. What a session was granted or acknowledged after the return of its own closing shows in blind and told that the
+closing ended nothing; from unrefused on it is a contradiction in itself, as a renewal after its own release is. What
+precedes a session's creation by its client's own order is no answer of the service, and refused as input.
 
 Where all grants of a key carry tokens that do not contradict real time, they came in the order of their tokens.
 """
@@ -36,7 +40,7 @@ from checkers.engines.lease_kernels import BLIND, FULL, TOLD, UNREFUSED
 from checkers.engines.lease_points import points
 from checkers.engines.lease_solve import Solution, in_order_of_tokens, pose, solve
 from checkers.history import History
-from checkers.lease_proof import certify as certify
+from checkers.lease_least import certify as certify
 from checkers.models.model import Settings
 
 MODES: Final = {"blind": BLIND, "told": TOLD, "unrefused": UNREFUSED, "full": FULL}

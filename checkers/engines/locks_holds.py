@@ -46,7 +46,8 @@ _RELEASE: Final = int(F.RELEASE)
 _FAIL: Final = int(Outcome.FAIL)
 _INFO: Final = int(Outcome.INFO)
 
-# What is known of a slot, in one stretch of memory: rows and holds as number + 1, 0 for none.
+# What is known of a slot, in one stretch of memory that is as small as can be, since there may be as many slots as
+# holds: rows and holds as number + 1, 0 for none.
 _SIZE: Final = 8
 _OPEN: Final = 0
 """The acquire in force; of several the first."""
@@ -58,9 +59,9 @@ _GUESSES: Final = 3
 _GHOST: Final = 4
 """The first unanswered acquire that nothing needed so far."""
 _GRANTED: Final = 5
-"""ns; the latest return of an acquire."""
+"""The acquire that returned latest."""
 _RETURNED: Final = 6
-"""ns; the latest return."""
+"""What returned latest."""
 _STATUS: Final = 7
 
 # Statuses are sums of the first three, or one of the others.
@@ -126,7 +127,7 @@ def _pair(
     keys: int,
 ) -> tuple[Array, Array, Array, Array, Array, Array, Array, Array, Array, bool]:
     rows = len(f)
-    state = np.zeros(slots * _SIZE, np.int64)
+    state = np.zeros(slots * _SIZE, np.int32)
     acquire = np.empty(rows, np.int32)
     release = np.empty(rows, np.int32)
     many = rows if how == COUNT else 0
@@ -148,14 +149,14 @@ def _pair(
         status = state[s + _STATUS]
         unknown = outcome[i] == _INFO
         if status >= _FAILED:
-            if status == _FAILED and t <= state[s + _RETURNED]:
+            if status == _FAILED and t <= _return(state[s + _RETURNED], ret):
                 state[s + _STATUS] = _ODD
                 odd[key[i]] = True
             continue
         if unknown:
             status |= _UNSURE
             state[s + _STATUS] = status
-        strange = status & _UNSURE > 0 and t <= state[s + _RETURNED]
+        strange = status & _UNSURE > 0 and t <= _return(state[s + _RETURNED], ret)
         held = state[s + _HELD]
         if strange:
             pass
@@ -194,10 +195,10 @@ def _pair(
                     if how == COUNT:
                         newest[i] = i
                 state[s + _HELD] = held + 1
-            if ret[i] > state[s + _GRANTED]:
-                state[s + _GRANTED] = ret[i]
-            if ret[i] > state[s + _RETURNED]:
-                state[s + _RETURNED] = ret[i]
+            if ret[i] > _return(state[s + _GRANTED], ret):
+                state[s + _GRANTED] = i + 1
+            if ret[i] > _return(state[s + _RETURNED], ret):
+                state[s + _RETURNED] = i + 1
         elif unknown:
             if held == state[s + _GUESSES] or (how == DEPTH and held > 1):
                 strange = how == DEPTH and held > 1 and status & _SPARE > 0
@@ -226,7 +227,7 @@ def _pair(
                     failed_with[failures] = -1
                     failures += 1
                     state[s + _STATUS] = _FAILED
-            elif t < state[s + _GRANTED]:
+            elif t < _return(state[s + _GRANTED], ret):
                 strange = True
             else:
                 held -= 1
@@ -241,19 +242,20 @@ def _pair(
                     state[s + _STATUS] = status | _SPARE
                 elif how == DEPTH and held:
                     # At one instant: it may as well have released the whole first, and acquired again.
-                    strange = status & _SPARE > 0 or t == state[s + _GRANTED]
+                    strange = status & _SPARE > 0 or t == _return(state[s + _GRANTED], ret)
                 else:
                     acquire[count] = state[s + _OPEN] - 1
                     release[count] = i
-                    if how == DEPTH or (turns and t == state[s + _GRANTED]):
-                        strange = ret[i] < state[s + _RETURNED]  # an earlier release may be the last one instead
+                    if how == DEPTH or (turns and t == _return(state[s + _GRANTED], ret)):
+                        # An earlier release may be the last one instead.
+                        strange = ret[i] < _return(state[s + _RETURNED], ret)
                     if how == COUNT:
                         # At one instant: which of several it releases decides whether there is room.
                         strange = held > 0 and ret[acquire[count]] == t
                         state[s + _OPEN] = _next(acquire[count], after, newest)
                     count += 1
-            if ret[i] > state[s + _RETURNED]:
-                state[s + _RETURNED] = ret[i]
+            if ret[i] > _return(state[s + _RETURNED], ret):
+                state[s + _RETURNED] = i + 1
         if strange:
             state[s + _STATUS] = _ODD
             odd[key[i]] = True
@@ -304,6 +306,12 @@ def _pair(
         state,
         in_order,
     )
+
+
+@kernel
+def _return(number: int, ret: Array) -> int:
+    """ns; when the row of this number returned, 0 for no row."""
+    return int(ret[number - 1]) if number else 0
 
 
 @kernel

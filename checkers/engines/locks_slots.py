@@ -25,7 +25,9 @@ class Slots(NamedTuple):
 
 
 def slots(history: History) -> Slots:
-    """One slot for each pair: computed where owners are few numbers, as processes are, looked up where they are not."""
+    """One slot for each pair: computed where owners are few numbers, as processes are; the owner's own where each owns
+    something of one key only, as grants do; looked up where it is neither.
+    """
     key, owner = history.columns["key"], history.columns["owner"]
     rows = len(key)
     if not rows:
@@ -34,6 +36,10 @@ def slots(history: History) -> Slots:
     span = int(owner.max()) - low + 1
     if keys * span <= max(rows, 64):
         return Slots(_computed(key, owner, low, span), keys * span)
+    if span <= 2 * rows:
+        of, alone = _of_owner(key, owner, low, span)
+        if alone:
+            return Slots(of, span)
     of, count = _looked_up(key, owner, max(8, (2 * rows - 1).bit_length()))
     if count < 0:
         _, owner = np.unique(owner, return_inverse=True)
@@ -48,6 +54,21 @@ def _computed(key: Array, owner: Array, low: int, span: int) -> Array:
     for i in range(len(key)):
         of[i] = key[i] * span + (owner[i] - low)
     return of
+
+
+@kernel
+def _of_owner(key: Array, owner: Array, low: int, span: int) -> tuple[Array, bool]:
+    """(anything, False) where an owner has several keys."""
+    of = np.empty(len(key), np.int32)
+    home = np.zeros(span, np.int32)  # of each owner its first row + 1
+    for i in range(len(key)):
+        place = owner[i] - low
+        of[i] = place
+        if not home[place]:
+            home[place] = i + 1
+        elif key[home[place] - 1] != key[i]:
+            return of, False
+    return of, True
 
 
 @kernel

@@ -48,6 +48,10 @@ _OFTEN: Final = 4
 _FEW: Final = 20
 """Rows, writes of each value, unknown ones: within these bounds the search of a key costs less than the engine."""
 
+_WRITE: Final = int(F.WRITE)
+_CAS: Final = int(F.CAS)
+_FAIL: Final = int(Outcome.FAIL)
+_INFO: Final = int(Outcome.INFO)
 _REPEATED: Final = "a value that was seen was written repeatedly"
 _STUCK: Final = "a failed compare-and-set needs another order of the values"
 
@@ -118,8 +122,8 @@ def decide(history: History, settings: Settings, values: Values, *, swaps: bool)
 def _worn(history: History, values: Values) -> bool:
     """Whether a few values were written over and over, and little is unknown: the search is then done at once."""
     c = history.columns
-    written = ((c["f"] == F.WRITE) | (c["f"] == F.CAS)) & (c["outcome"] != Outcome.FAIL)
-    unknown = int(np.count_nonzero(written & (c["outcome"] == Outcome.INFO)))
+    written = ((c["f"] == _WRITE) | (c["f"] == _CAS)) & (c["outcome"] != _FAIL)
+    unknown = int(np.count_nonzero(written & (c["outcome"] == _INFO)))
     again = int(np.count_nonzero(written))
     return unknown <= _FEW and again > _OFTEN and again > _OFTEN * len(set(values.value[written].tolist()))
 

@@ -52,8 +52,9 @@ def plan(operations: Operations, model: Model, deadline: float) -> Plan:
     The model is asked `evidence` and `changes` once for each kind. deadline: of `time.monotonic`. Raises OutOfTime,
     and whatever the model raises.
     """
-    numbers = _numbered(operations, tuple(dict.fromkeys(("f", "outcome", *model.sees))), deadline)
-    _, firsts, kinds = np.unique(numbers, return_index=True, return_inverse=True)
+    kinds = _numbered(operations, tuple(dict.fromkeys(("f", "outcome", *model.sees))), deadline)
+    firsts = np.empty(int(kinds.max(initial=-1)) + 1, np.int64)
+    firsts[kinds[::-1]] = np.arange(len(kinds))[::-1]  # of equal ones the last assignment stays
     examples = list(Operations(operations.source, operations.rows[firsts]))
     changing = [bool(model.changes(example)) for example in examples]
     counts = [
@@ -75,14 +76,14 @@ def plan(operations: Operations, model: Model, deadline: float) -> Plan:
 
 
 def _numbered(operations: Operations, names: tuple[str, ...], deadline: float) -> Numbers:
-    """A number for each row; equal ones where all these fields are."""
+    """A number for each row, counted from 0; equal ones where all these fields are."""
     numbers: dict[tuple[int, ...], int] = {}
     result = np.empty(len(operations), np.int64)
     for begin in range(0, len(operations), _BLOCK):
         if time.monotonic() > deadline:
             raise OutOfTime
         rows = operations.rows[begin : begin + _BLOCK]
-        columns = [rows.tolist() if name == "row" else operations.source.array(name)[rows].tolist() for name in names]
+        columns = [operations.source.array(name, rows).tolist() for name in names]
         seen = zip(*columns, strict=True)
         result[begin : begin + _BLOCK] = [numbers.setdefault(fields, len(numbers)) for fields in seen]
     return result

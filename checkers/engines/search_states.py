@@ -92,27 +92,26 @@ class StateSearch:
         events = plan.answered
         self._changing: list[list[int]] = [[] for _ in range(events)]
         self._reading: list[list[int]] = [[] for _ in range(events)]
-        self._fresh: list[list[int]] = [[] for _ in range(events)]
-        starting: list[list[int]] = [[] for _ in range(events)]
-        for n, begin in enumerate(begins[:events]):
-            changing = plan.changing[self._kinds[n]]
-            for flying in (self._changing if changing else self._reading)[begin : n + 1]:
-                flying.append(n)
-            if not changing:
-                self._fresh[begin].append(n)
-            starting[begin].append(n)
+        self._starting: list[list[int]] = [[] for _ in range(events)]
+        for n in range(events):
+            begin = begins[n]
+            flying = self._changing if plan.changing[self._kinds[n]] else self._reading
+            for event in range(begin, n + 1):
+                flying[event].append(n)
+            self._starting[begin].append(n)
             if not n & 1023:
                 self._look_at_the_clock()
-        self._bits = [0] * events
+        self._bits = bits = [0] * events
         free: list[int] = []
         width = 0
-        for event in range(events):
-            for n in starting[event]:
-                if not free:
-                    free.append(1 << width)
+        for event, starting in enumerate(self._starting):
+            for n in starting:
+                if free:
+                    bits[n] = free.pop()
+                else:
+                    bits[n] = 1 << width
                     width += 1
-                self._bits[n] = free.pop()
-            free.append(self._bits[event])
+            free.append(bits[event])
         self._unknown = [(n, begins[n], 1 << place) for place, n in enumerate(range(events, len(begins)))]
 
     def run(self, steps: int) -> bool:
@@ -188,17 +187,19 @@ class StateSearch:
         True at the end, when the answer is there.
         """
         event, mask, state = node.event, node.mask, node.state
+        bits, kinds, changing = self._bits, self._kinds, self._plan.changing
         fresh = self._reading
-        while event < self._plan.answered:
+        while event < len(bits):
             for n in fresh[event]:
-                if not mask & self._bits[n] and self._step(state, n) >= 0:
-                    mask |= self._bits[n]
+                if not (mask & bits[n] or changing[kinds[n]]) and self._step(state, n) >= 0:
+                    mask |= bits[n]
                     placed.append(n)
-            if not mask & self._bits[event]:
+            bit = bits[event]
+            if not mask & bit:
                 break
-            mask &= ~self._bits[event]
+            mask ^= bit
             event += 1
-            fresh = self._fresh
+            fresh = self._starting
             if not event & 255:
                 self._look_at_the_clock()
         node.event, node.mask, node.placed = event, mask, placed

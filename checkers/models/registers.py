@@ -14,6 +14,10 @@ EMPTY: Final = (None, "", ())
 """What a `Kv` takes for nothing at all: under a key that nobody wrote some stores show the one, some the other."""
 
 
+_WRITE: Final = F.WRITE  # see `checkers.models.model`; searches ask for steps again and again
+_CAS: Final = F.CAS
+
+
 def says_nothing(read: Operation, settings: Settings) -> bool:
     """Whether a read proves nothing: it was never answered, or without a value, or with a nil that means none."""
     return read.unknown or read.value is UNSET or (read.value is None and settings.nil_read == "unknown")
@@ -43,7 +47,7 @@ class Register(Model):
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
         """See `Model`."""
-        if operation.f == F.WRITE:
+        if operation.f == _WRITE:
             written: State = operation.value
             return written
         if says_nothing(operation, self._settings) or operation.value == state:
@@ -52,7 +56,7 @@ class Register(Model):
 
     def changes(self, operation: Operation) -> bool:
         """See `Model`."""
-        return operation.f == F.WRITE
+        return operation.f == _WRITE
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
         """A read needs the writes of its value. Any other only cuts short what was there before it."""
@@ -66,7 +70,7 @@ class CasRegister(Register):
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
         """See `Model`."""
-        if operation.f != F.CAS:
+        if operation.f != _CAS:
             return super().step(state, operation)
         if operation.failed:
             return ILLEGAL if operation.base == state else state
@@ -74,13 +78,13 @@ class CasRegister(Register):
 
     def changes(self, operation: Operation) -> bool:
         """See `Model`."""
-        if operation.f == F.CAS:
+        if operation.f == _CAS:
             return not operation.failed and operation.base != operation.value
         return super().changes(operation)
 
     def evidence(self, operation: Operation) -> bool:
         """See `Model`."""
-        return operation.f == F.CAS and self._settings.failed_cas == "observes"
+        return operation.f == _CAS and self._settings.failed_cas == "observes"
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
         """What wrote the value that was read or expected; a failed compare-and-set needs all that came before it."""

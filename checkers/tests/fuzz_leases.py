@@ -14,6 +14,7 @@ from random import Random
 from checkers.check import check
 from checkers.engines.leases import BLAME, MODES, in_mode, lease
 from checkers.history import History
+from checkers.lease_least import certify as minimal
 from checkers.lease_proof import certify
 from checkers.models.model import Settings, Unusable
 from checkers.tests.brute_leases import MODES as IN_ORDER
@@ -253,7 +254,22 @@ def blame(rng: Random, *, kind: str) -> str:
         acts = tuple(case.acts[row] for row in conflict.rows)
         if kind == "grant" and possible(replace(case, acts=acts), first):
             raise Disagreement(f"{conflict} is possible under {first}:\n{case}")
+        if minimal(history, SETTINGS, False, conflict.rows) is None:
+            _none_to_spare(case, acts)
     return f"invalid, {first}"
+
+
+def _none_to_spare(case: Case, acts: tuple[Act, ...]) -> None:
+    """An attempt goes with all that belongs to it, a release or closing that may have happened with what it ended."""
+    for act in acts:
+        if act.f == "acquire":
+            rest = tuple(other for other in acts if other.attempt != act.attempt)
+        elif act.f in ("release", "close") and act.outcome != "fail":
+            continue
+        else:
+            rest = tuple(other for other in acts if other is not act)
+        if not possible(replace(case, acts=rest), "full"):
+            raise Disagreement(f"{act} can be spared of {acts}:\n{case}")
 
 
 def across_keys(rng: Random, *, kind: str) -> str:

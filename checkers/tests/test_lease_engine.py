@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from checkers import lease_least
 from checkers.engines import lease_kernels, lease_sessions
 from checkers.engines.kernel import always
-from checkers.engines.leases import lease
-from checkers.lease_proof import certify
+from checkers.engines.leases import in_mode, lease
+from checkers.lease_least import certify
+from checkers.lease_proof import certify as proven
+from checkers.linearizability import decide
 from checkers.models.model import Settings, Unusable
 from checkers.tests import fuzz_leases
 from checkers.tests.brute_leases import Act, Case, possible
@@ -32,7 +35,7 @@ def said(book: Book, **settings: Any) -> tuple[str, tuple[int, ...]]:
         assert certify(history, options, True, order) is None
         return "valid", order
     (conflict,) = answer.conflicts
-    assert certify(history, options, False, conflict.rows) is None
+    assert proven(history, options, False, conflict.rows) is None
     return conflict.kind, conflict.rows
 
 
@@ -213,10 +216,38 @@ def test_sessions_of_histories_from_elsewhere_are_seen() -> None:
     assert said(book.acquire(10, 11, 2, session=8))[0] == "valid"
 
 
+def test_what_a_session_is_granted_after_it_was_closed_contradicts_its_closing() -> None:
+    def book(closed: int, second: int) -> Book:
+        result = Book(lease="session", ttl=10).add(F.SESSION_CLOSE, 2, closed, session=7)
+        result.acquire(4, 5, 1, session=7).add(F.KEEP_ALIVE, 9, 9, session=7)
+        return result.acquire(9, second, 2, session=8)
+
+    assert said(book(9, 9))[0] == "valid"
+    assert said(book(4, 30))[0] == "release-lied"
+    assert said(book(4, 9))[0] == "renewal-lied"  # it did not end at 9: it had been closed before, or not at all
+
+
+def test_the_closings_of_a_session_are_told_apart() -> None:
+    for second, valid in ((11, False), (12, True)):
+        book = Book(lease="session", ttl=10).add(F.SESSION_CLOSE, 2, 4, session=7).acquire(8, 9, 1, session=7)
+        book.add(F.KEEP_ALIVE, 9, 9, session=7).add(F.SESSION_CLOSE, 12, 0, INFO, session=7)
+        answer = in_mode(book.acquire(10, second, 2, session=8).history(), Settings(), "told")
+        assert bool(answer.conflicts) is not valid
+
+
+def test_an_acknowledged_release_prolongs_its_session_though_nobody_knows_of_its_acquire() -> None:
+    book = Book(lease="touch", ttl=3).acquire(1, 0, 1, outcome=INFO, session=7).acquire(2, 2, 2, session=7, key=1)
+    kind, rows = said(book.release(5, 6, 1, session=7).acquire(6, 6, 3, session=8, key=1))
+    assert (kind, set(rows)) == ("renewal-lied", {0, 1, 2, 3})
+
+
 def test_impossible_keep_alives_are_refused() -> None:
     book = Book(lease="session", ttl=10).add(F.SESSION_OPEN, 3, 6, session=7).acquire(8, 9, 1, session=7)
     with pytest.raises(Unusable, match="creation"):
         lease(book.add(F.KEEP_ALIVE, 5, 8, session=7).history(), Settings())
+    book = Book(lease="session", ttl=10).acquire(8, 9, 1, session=7).add(F.SESSION_CLOSE, 1, 2, session=7)
+    with pytest.raises(Unusable, match="created"):
+        lease(book.add(F.SESSION_OPEN, 3, 6, session=7).history(), Settings())
 
 
 def test_a_spent_budget_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,11 +273,28 @@ def test_wrong_proofs_are_not_accepted() -> None:
     assert certify(broken, Settings(), False, [0]) is not None
 
 
+def test_what_can_be_spared_is_not_called_minimal() -> None:
+    history = one().renew(11, 12, 1).acquire(13, 14, 2, ttl=10).renew(15, 16, 2).acquire(40, 41, 3, ttl=10).history()
+    assert proven(history, Settings(), False, (0, 2)) is None
+    assert "row 1 may be" in str(certify(history, Settings(), False, (0, 1, 2)))
+    assert "row 4 may be" in str(certify(history, Settings(), False, (0, 2, 4)))
+    assert certify(history, Settings(), False, (0, 2)) is None
+    judged = decide(history, "lease")
+    assert (judged.valid, judged.rows, judged.minimal) == (False, (0, 2), True)
+
+
+def test_minimal_is_claimed_only_where_it_was_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_least, "FEW", 1)
+    judged = decide(one().acquire(12, 13, 2, ttl=10).history(), "lease")
+    assert (judged.valid, judged.rows, judged.minimal) == (False, (0, 1), False)
+
+
 def test_the_verifier_is_small_and_shares_nothing_with_the_engine() -> None:
     import checkers.lease_events
+    import checkers.lease_least
     import checkers.lease_proof
 
-    for module in (checkers.lease_proof, checkers.lease_events):
+    for module in (checkers.lease_proof, checkers.lease_events, checkers.lease_least):
         source = Path(str(module.__file__)).read_text()
         assert len(source.splitlines()) <= 100
         names = {node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)}

@@ -234,6 +234,22 @@ def test_owners_may_be_any_numbers(probes: int, monkeypatch: pytest.MonkeyPatch)
         assert len(pairs) == len(set(found.of.tolist())) == len(set(expected.of.tolist()))
 
 
+@pytest.mark.parametrize("strays", [0, 1, 5])
+def test_owners_of_one_key_each_have_a_slot_each_and_others_one_for_each_key(strays: int) -> None:
+    rng = np.random.default_rng(strays)
+    book, pairs = Book(keys=tuple(map(str, range(20)))), []
+    for n in range(200):
+        owner, at = int(rng.integers(1, 100)), 3 * n + 1
+        pairs.append((owner, int(rng.integers(20)) if n >= 200 - strays else owner % 20))
+        book.acquire(at, at + 1, owner, key=pairs[-1][1], process=1)
+    for form in (False, True):
+        with always(compiled=form):
+            found = locks_slots.slots(book.history())
+        of = found.of.tolist()
+        assert len(set(zip(of, pairs, strict=True))) == len(set(of)) == len(set(pairs))
+        assert set(of) <= set(range(found.total))
+
+
 def test_closed_parts_of_a_valid_history_are_valid() -> None:
     for n in range(400):
         rng = Random(f"closed/{n}")

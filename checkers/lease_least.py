@@ -1,0 +1,57 @@
+"""Whether none of the rows can be spared that prove leases to contradict each other. Shares no code with the engine.
+
+What can be spared: an attempt with all that belongs to it, or one renewal, refusal, creation or keep-alive. Releases
+and closings stay with what they end: fewer of them would contradict more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import replace
+from typing import Final
+
+from checkers.history import History
+from checkers.lease_events import GETS, Events
+from checkers.lease_proof import certify as proven
+from checkers.models.model import Settings
+from checkers.wire import F
+
+FEW: Final = 40
+"""Rows of which it is tried whether any can be spared; of more it costs too much."""
+
+
+def certify(history: History, settings: Settings, valid: bool, rows: Sequence[int]) -> str | None:  # noqa: FBT001
+    """None if the rows prove the verdict and, where it is invalid, none of them can be spared; else what is wrong."""
+    wrong = proven(history, settings, valid, rows)
+    if valid or wrong is not None:
+        return wrong
+    if len(rows) > FEW:
+        return f"more than {FEW} rows: it was not tried whether any can be spared"
+    alone = _only(history, Events(history, settings).kind, sorted(rows))
+    e = Events(alone, settings)
+    for row, original in enumerate(sorted(rows)):
+        part = _part(e, row)
+        rest = [other for other in range(len(rows)) if other not in part]
+        if part and rest and not _explained(_only(alone, e.kind, rest), settings):
+            return f"row {original} may be one that can be spared"
+    return None
+
+
+def _part(e: Events, row: int) -> Set[int]:
+    """What must go if a row goes; nothing if it goes with another only."""
+    if e.f[row] in GETS:
+        return {row, *(other for other, mine in enumerate(e.attempt) if mine == row)}
+    ends = e.f[row] in (F.RELEASE, F.SESSION_CLOSE) and not e.refused(row)
+    return set() if ends and (e.f[row] == F.SESSION_CLOSE or e.attempt[row] >= 0) else {row}
+
+
+def _only(history: History, kind: str, rows: Sequence[int]) -> History:
+    """The rows as a history of their own. kind: of its leases, which some rows alone may not show."""
+    columns = {name: column[list(rows)] for name, column in history.columns.items()}
+    return replace(history, facts=replace(history.facts, lease=kind), columns=columns, lines=None, clock=None)
+
+
+def _explained(history: History, settings: Settings) -> bool:
+    """Whether some order certainly explains the history."""
+    wrong = proven(history, settings, False, range(len(history)))
+    return wrong == "some order explains these rows"
