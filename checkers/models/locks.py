@@ -6,6 +6,7 @@ failed tries are evidence (`Settings.strict_try`), that the same acquire was imp
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -60,11 +61,13 @@ class _Lock(Model):
                 return rows
         return ()
 
+    @abstractmethod
     def _acquired(self, state: State, operation: Operation) -> State | Illegal:
-        raise NotImplementedError
+        """The state after an acquire that was granted, or `ILLEGAL`."""
 
+    @abstractmethod
     def _released(self, state: State, operation: Operation) -> State | Illegal:
-        raise NotImplementedError
+        """The state after a release that was acknowledged, or `ILLEGAL`."""
 
 
 class Mutex(_Lock):

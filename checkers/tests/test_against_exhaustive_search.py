@@ -13,7 +13,7 @@ from checkers.tests import brute, fuzz, generate
 from checkers.tests.compare import Disagreement
 from checkers.tests.fuzz import CHECKS, run
 
-COUNT = 100
+COUNT = 1000
 WORDS = ("valid", "invalid")
 
 
