@@ -26,20 +26,26 @@ SEED: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """name: a class of `suites.locks.mutants`. found_by: the property that names the bug. fault: what brings it out."""
+    """A lock with a bug.
+
+    name      a class of `suites.locks.mutants`.
+    found_by  the property that names the bug.
+    fault     what brings it out.
+    where     the lanes of its one trial: more than one where it takes a chance to see the bug.
+    """
 
     name: str
     found_by: str
     fault: str = NO_FAULT
-    where: str = "set/unfenced"
+    where: tuple[str, ...] = ("set/unfenced",)
 
     @property
     def lock(self) -> type[LockClient]:
         return registry.lock(f"suites.locks.mutants:{self.name}")
 
     @property
-    def lane(self) -> Lane:
-        return lane_named(f"suites.locks.mutants:{self.name}/{self.where}")
+    def lanes(self) -> list[Lane]:
+        return [lane_named(f"suites.locks.mutants:{self.name}/{lane}") for lane in self.where]
 
     @property
     def bug(self) -> str:
@@ -51,7 +57,7 @@ CATALOGUE: Final = tuple(
     Mutant(*told)
     for told in (
         ("CountsBeforeItHolds", "token-order"),
-        ("TwoOfFive", "server-exclusion", "cut-client-majority"),
+        ("TwoOfFive", "server-exclusion", NO_FAULT, ("set/unfenced", "inventory/unfenced", "register/compare-owner")),
         ("NewestFirst", "server-exclusion"),
         ("ByName", "server-exclusion"),
         ("FreesTwo", "server-exclusion"),
@@ -60,7 +66,7 @@ CATALOGUE: Final = tuple(
         ("RenewsNothing", "server-exclusion", "stall-holder"),
         ("RenewsBriefly", "server-exclusion", "stall-holder"),
         ("RenewsUnderAnotherName", "honest-renewal", "stall-holder"),
-        ("BelievesForEver", "holder-exclusion", "kill-renewal", "leader/unfenced"),
+        ("BelievesForEver", "holder-exclusion", "kill-renewal", ("leader/unfenced",)),
         ("StealsEarly", "server-exclusion", "freeze-holder"),
         ("ReleasesAlways", "owner-release", "freeze-holder"),
         ("WaitsForAnswers", "fail-fast", "pause-server"),
@@ -115,15 +121,19 @@ def run(mutants: Iterable[Mutant]) -> Iterator[Result]:
     cycles = Cycles()
     try:
         for (backend, fault), group in groupby(sorted(mutants, key=_trial_of), key=_trial_of):
-            tried = {mutant.lane.name: mutant for mutant in group}
-            lanes = [mutant.lane for mutant in tried.values()]
+            tried = {mutant: [lane.name for lane in mutant.lanes] for mutant in group}
+            lanes = [lane for mutant in tried for lane in mutant.lanes]
             cycle = cycles.run(compile_plan([fault], SEED, backend, longest_ttl(lanes)), lanes, DEADLINE)
             if cycle.record is None:
-                yield from (Result(mutant, (), cycle.wrong) for mutant in tried.values())
+                yield from (Result(mutant, (), cycle.wrong) for mutant in tried)
                 continue
-            for lane in cycle.record.lanes:
-                by = [judgement.property for judgement in lane.judgements if judgement.word is Word.VIOLATED]
-                yield Result(tried[lane.history.facts.lane], tuple(by))
+            violated = {
+                lane.history.facts.lane: [j.property for j in lane.judgements if j.word is Word.VIOLATED]
+                for lane in cycle.record.lanes
+            }
+            for mutant, names in tried.items():
+                by = dict.fromkeys(name for lane in names for name in violated[lane])
+                yield Result(mutant, tuple(by))
     finally:
         cycles.close()
 

@@ -35,8 +35,13 @@ _AGAIN: Final = 0.1
 _WAIT: Final = 0.02
 """Seconds between looks at the control page before the start."""
 _APART: Final = 0.04
-"""Seconds between the first requests of a lane's workers: longer than a request takes, and shorter than a section, so
-that who is first in the queue, who is next and who reads beside whom is certain at least once."""
+"""Seconds between the first requests of a lane's workers where they queue, or some only read: longer than a request
+takes, and shorter than a section, so that who is first, who is next and who reads beside whom is certain at least once.
+"""
+_CROWD: Final = 0.4
+"""Seconds; elsewhere the first `_CROWDS` rounds begin at multiples of this: votes split, and many races show, only
+where several ask at the same instant, which those who poll seldom do by themselves."""
+_CROWDS: Final = 3
 LATE_SHARE: Final = 0.2
 """Share of the rounds that end with a deliberate late write, where the workload allows it; one of the first
 of each worker does."""
@@ -74,8 +79,12 @@ class Worker:
         while page[wire.RUN] == Run.WAIT:
             time.sleep(_WAIT)
         page[wire.STATE] = State.RUNNING
-        time.sleep(_APART * self.spec.number)
+        crowds = 0 if self.client.fair or self.workload.readers or self._woken else _CROWDS
+        time.sleep(0.0 if crowds else _APART * self.spec.number)
         while page[wire.RUN] == Run.GO:
+            if crowds:
+                crowds -= 1
+                time.sleep(_CROWD - time.monotonic() % _CROWD)
             self._round()
             self.recorder.round_over()
             if self.keeper.broken is not None:

@@ -19,12 +19,13 @@ class TestCatalogue:
     def test_its_lane_asks_for_what_must_find_it(self, mutant: Mutant) -> None:
         assert mutant.fault in EVERY_FAULT
         assert mutant.fault not in FAULTS or FAULTS[mutant.fault].applies(mutant.lock.backend) is None
-        assert mutant.lane.asks(mutant.found_by, (mutant.fault,))
+        assert all(lane.asks(mutant.found_by, (mutant.fault,)) for lane in mutant.lanes)
 
     def test_the_correct_lock_promises_it_there(self, mutant: Mutant) -> None:
-        lock, lane = mutant.lock, mutant.lane
-        facts = replace(FACTS, workload=lane.workload.name, store=lane.store, fault_names=(mutant.fault,))
-        assert declared(mutant.found_by, replace(facts, claims=lock.claims, hazards=lock.hazards)).answered
+        lock = mutant.lock
+        for lane in mutant.lanes:
+            facts = replace(FACTS, workload=lane.workload.name, store=lane.store, fault_names=(mutant.fault,))
+            assert declared(mutant.found_by, replace(facts, claims=lock.claims, hazards=lock.hazards)).answered
 
     def test_it_says_what_is_wrong_with_it(self, mutant: Mutant) -> None:
         assert mutant.lock.__doc__ != mutant.lock.__mro__[1].__doc__
