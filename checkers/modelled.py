@@ -133,7 +133,7 @@ def _lines(
         yield f"{head}: {judgement.kind}{'' if one else f', key {_key(history, judgement.key)}'}"
         yield from (f"  {sentence}" for sentence in judgement.story)
         if not judgement.minimal:
-            yield "  The budget was spent before it was known whether fewer operations prove it."
+            yield "  Whether fewer operations prove it is not known."
     if proof == "":
         yield "  The proof was verified: " + (
             "all operations in an order that explains them."

@@ -20,6 +20,7 @@ from checkers.engines.fenced_groups import classified, grouped, sequential, unan
 from checkers.engines.fenced_order import arranged
 from checkers.engines.fenced_origins import origins
 from checkers.engines.fenced_refusals import explanations, needless, soonest
+from checkers.engines.fenced_screen import doubtful
 from checkers.engines.fenced_survey import NEEDLESS, WORDS, bequeathed, overtaken, proven, surveyed
 from checkers.engines.fenced_zones import within
 from checkers.engines.kernel import kernel
@@ -29,6 +30,7 @@ from checkers.finding import Finding
 from checkers.history import History
 from checkers.models.model import Settings
 from checkers.models.stores import Rule, rule_of
+from checkers.wire import F, Outcome
 
 KINDS: Final = (
     "value-never-written",
@@ -45,24 +47,29 @@ KINDS: Final = (
 )
 
 REPEATED: Final = "several writes of one value, which was read"
+COLUMNS: Final = 9
+"""Arguments of `judged` that are columns, which come first; `KEY` is the place of one."""
+KEY: Final = 4
+
 LOOSE: Final = "reads without a token, or without a value, that have no place of their own"
 
 
 def fenced_store(history: History, settings: Settings) -> Answer:
     """Rule of the store: the lane's own, where it has one, else that of the settings. Raises ValueError."""
     rule = rule_of(history, settings)
-    found, repeated, loose = judged(*_asked(history, settings, rule, 0))
+    arguments = asked(history, settings, rule)
+    found, repeated, loose = _judged(arguments)
     key = history.columns["key"]
     places = found.reshape(-1, WORDS)
     keys, first = np.unique(key[places[:, 1]], return_index=True)
     conflicts = tuple(
-        Conflict(KINDS[place[0]], int(k), _proof(place))
+        Conflict(KINDS[place[0]], int(k), tuple(dict.fromkeys((*_rivals(history, place), *_proof(place)))))
         for k, place in zip(keys.tolist(), places[first].tolist(), strict=True)
     )
     undecided = _undecided(repeated, loose)
     for conflict in conflicts:
         undecided.pop(conflict.key, None)
-    return Answer(conflicts, undecided, lambda: judged(*_asked(history, settings, rule, 1))[0])
+    return Answer(conflicts, undecided, lambda: judged(*_with(arguments, 1))[0])
 
 
 class Judged(NamedTuple):
@@ -74,8 +81,7 @@ class Judged(NamedTuple):
 
 def fenced_findings(history: History, rule: Rule) -> Judged:
     """Whether a store can have gone by a rule, in all keys at once."""
-    asked = _asked(history, Settings(), rule, 0)
-    found, repeated, loose = judged(*asked)
+    found, repeated, loose = _judged(asked(history, Settings(), rule))
     findings = []
     inv = history.columns["inv"]
     for place in found.reshape(-1, WORDS).tolist():
@@ -92,20 +98,80 @@ def _proof(finding: list[int]) -> tuple[int, ...]:
     return (*dict.fromkeys(row for row in (*others, *finding[6:]) if row >= 0 and row != last), last)
 
 
+def _rivals(history: History, finding: list[int]) -> tuple[int, ...]:
+    """Of a needless refusal, the accesses that keep a write of a higher token from having been first in its group."""
+    rival = finding[2]
+    if finding[0] != NEEDLESS or rival < 0:
+        return ()
+    c = history.columns
+    peers = c["key"] == c["key"][rival]
+    written = peers & (c["f"] == F.WRITE) & (c["token"] == c["token"][rival])
+    read = peers & (c["f"] == F.READ) & (c["outcome"] == Outcome.OK) & np.isin(c["value"], c["value"][written])
+    return tuple(np.flatnonzero(written | read).tolist())
+
+
 def _undecided(repeated: Column, loose: Column) -> dict[int, str]:
     reasons = dict.fromkeys(np.flatnonzero(repeated).tolist(), REPEATED)
     return reasons | dict.fromkeys(np.flatnonzero(loose).tolist(), LOOSE)
 
 
-def _asked(history: History, settings: Settings, rule: Rule, ordered: int) -> tuple[Any, ...]:
+def _judged(arguments: tuple[Any, ...]) -> tuple[Column, Column, Column]:
+    """What `judged` finds, which is asked only about keys that do not pass at the first look."""
+    doubt = screened(*arguments)
+    if doubt.all():
+        return judged(*_with(arguments, 0))
+    if not doubt.any():
+        return np.empty(0, np.int64), doubt, doubt
+    rows = np.flatnonzero(doubt[arguments[KEY]])
+    columns = tuple(column[rows] for column in arguments[:COLUMNS])
+    found, repeated, loose = judged(*_with((*columns, *arguments[COLUMNS:]), 0))
+    places = found.reshape(-1, WORDS)
+    places[:, 1:] = np.where(places[:, 1:] >= 0, rows[places[:, 1:]], -1)
+    return found, repeated, loose
+
+
+def _with(arguments: tuple[Any, ...], ordered: int) -> tuple[Any, ...]:
     """Arguments of `judged`."""
+    return *arguments, ordered
+
+
+def asked(history: History, settings: Settings, rule: Rule) -> tuple[Any, ...]:
+    """Arguments of `screened`, and of `judged` but for its last."""
     c = history.columns
     values = values_of(history, settings)
     keys = max(len(history.facts.keys), int(c["key"].max(initial=0)) + 1)
     columns = tuple(c[name] for name in ("f", "outcome", "reason", "flags", "key", "token"))
     times = (values.value, values.inv, values.ret)
     words = (values.initial, values.nothing, values.absent)
-    return *columns, *times, keys, *words, int(rule.reads), int(rule.strict), ordered
+    return *columns, *times, keys, *words, int(rule.reads), int(rule.strict)
+
+
+@kernel
+def screened(
+    f: Column,
+    outcome: Column,
+    reason: Column,
+    flags: Column,
+    key: Column,
+    token: Column,
+    value: Column,
+    inv: Column,
+    ret: Column,
+    keys: int,
+    initial: int,
+    nothing: int,
+    absent: int,
+    reads: int,
+    strict: int,
+) -> Column:
+    """Of each key whether `judged` has to look at it."""
+    if reads:
+        return np.full(keys, True, np.bool_)
+    kind, low_token, high_token, low_value, high_value, odd = classified(
+        f, outcome, reason, flags, key, token, value, keys, nothing, absent, reads
+    )
+    group, order, begin, _ = grouped(kind, key, token, low_token, high_token, odd)
+    return doubtful(kind, key, group, order, begin, value, inv, ret, low_value, high_value, initial, strict)
 
 
 @kernel
@@ -174,6 +240,7 @@ def judged(
         strict,
         before,
         last,
+        opener,
         carried,
         above,
         upward,

@@ -154,6 +154,7 @@ def needless(
     strict: int,
     before: Column,
     last: Column,
+    opener: Column,
     carried: Column,
     above: Column,
     upward: Column,
@@ -162,8 +163,8 @@ def needless(
 ) -> tuple[Column, int]:
     """A finding for each refusal that nothing explains, of the keys not to `skip`.
 
-    Its rows are the refusal and, where there is one, the access that must come before all that might have explained it,
-    and was invoked too late.
+    Its rows are a write that was in time to explain it but cannot come first in its group, the access that must come
+    before all that might have explained it and was invoked too late, each -1 where there is none, and the refusal.
     """
     for row in spared:
         what = kind[row]
@@ -178,7 +179,10 @@ def needless(
                 read = carried[group[late]]
                 if read >= 0 and inv[read] > ret[row] and tokens[group[late]] > tokens[here]:
                     late = read
-            found, used = noted(found, used, NEEDLESS, row, late, row, -1, -1)
+            rival = -1 if reason < 0 else opener[group[reason]]
+            if rival >= 0 and inv[rival] > ret[row]:
+                rival = -1
+            found, used = noted(found, used, NEEDLESS, row, rival, late, row, -1)
     return found, used
 
 

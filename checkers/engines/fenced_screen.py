@@ -1,0 +1,156 @@
+"""A first look at a store that fences writes: in which keys something may be wrong.
+
+One walk over the accesses as they were invoked, one over the groups, in order of their tokens. Most histories need no
+more. Where this look is in doubt it says so, and the exact rules (`checkers.engines.fenced`) judge the key.
+
+The values written under one token are taken to have been written in the order of their invocations. A read of an
+earlier one must then not be invoked after some access of a later one had returned; and a read that was invoked before
+its write only has to return after that. Source of the other rules: checkers.md, section 2d.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from checkers.engines.fenced_groups import ACCEPTED, READ_OK, REFUSED, UNKNOWN, layout
+from checkers.engines.kernel import kernel
+from checkers.engines.sorting import Column
+from checkers.leases import INFINITY
+
+NOBODY = -1
+"""Who wrote a value that nobody accessed so far; what is below stands for the key of a read that came before its write.
+Of others, 2 * (key * groups + group), and one more where the write was refused."""
+
+
+@kernel
+def doubtful(
+    kind: Column,
+    key: Column,
+    group: Column,
+    order: Column,
+    begin: Column,
+    value: Column,
+    inv: Column,
+    ret: Column,
+    low: Column,
+    high: Column,
+    initial: int,
+    strict: int,
+) -> Column:
+    """Of each key whether it has to be judged by the rules. Rows are in order of invocation.
+
+    order, begin: the groups, as `fenced_groups.grouped` tells them. low, high: of the values written in each key.
+    """
+    keys, groups = len(low), len(order)
+    base, total, _ = layout(low, high, 2 * len(kind) + 64)
+    if total < 0:
+        return np.full(keys, True, np.bool_)
+    doubt = np.empty(keys, np.bool_)
+    for k in range(keys):
+        doubt[k] = low[k] <= initial <= high[k]
+    waiting = np.zeros(keys, np.int32)
+    # Of each value: its write, when the first access to it returned, and the value written next under its token.
+    write = np.full(total, NOBODY, np.int64)
+    done = np.full(total, INFINITY, np.int64)
+    after = np.full(total, -1, np.int32)
+    # Of each group: when its first access returned, when its first write and its last access were invoked, and what was
+    # written last.
+    over = np.full(groups, INFINITY, np.int64)
+    opened = np.full(groups, INFINITY, np.int64)
+    begun = np.full(groups, -1, np.int64)
+    last = np.full(groups, -1, np.int32)
+    refused = np.empty(len(kind), np.int32)
+    refusals = 0
+    for row in range(len(kind)):
+        what = kind[row]
+        if what == READ_OK:
+            k = key[row]
+            if value[row] == initial:
+                begun[k] = inv[row]  # in the first group, which nothing can overtake
+                continue
+            place = base[k] + value[row]
+            if not 0 <= place < total:
+                doubt[k] = True
+                continue
+            word = write[place]
+            if word < 0:
+                if word == NOBODY:
+                    write[place] = NOBODY - 1 - k
+                    waiting[k] += 1
+                elif word != NOBODY - 1 - k:
+                    doubt[k] = True
+                done[place] = min(done[place], ret[row])
+                continue
+            here = (word >> 1) - k * groups
+            if not 0 <= here < groups or word & 1:
+                doubt[k] = True
+                continue
+            over[here] = min(over[here], ret[row])
+            done[place] = min(done[place], ret[row])
+            begun[here] = inv[row]
+            later = after[place]
+            while later >= 0:
+                if done[later] < inv[row]:
+                    doubt[k] = True
+                    break
+                later = after[later]
+        elif what in (ACCEPTED, UNKNOWN, REFUSED):
+            if what == REFUSED:
+                refused[refusals] = row
+                refusals += 1
+            k, here = key[row], group[row]
+            place = base[k] + value[row]
+            word = write[place]
+            if word == NOBODY - 1 - k and what != REFUSED and done[place] >= inv[row]:
+                waiting[k] -= 1
+            elif word != NOBODY:
+                doubt[k] = True
+                continue
+            write[place] = 2 * (k * groups + here) + (what == REFUSED)
+            if what == REFUSED:
+                continue
+            if what == ACCEPTED:
+                done[place] = min(done[place], ret[row])
+            # One that nobody answered, and nobody has read, may have raised the bar, but need not have.
+            if what == ACCEPTED or word != NOBODY:
+                over[here] = min(over[here], done[place])
+                begun[here] = inv[row]
+            if last[here] < 0:
+                opened[here] = inv[row]
+            else:
+                after[last[here]] = place
+                doubt[k] = doubt[k] or strict != 0
+            last[here] = place
+    _against_tokens(order, begin, waiting, over, opened, begun, doubt)
+    for n in range(refusals):
+        row = refused[n]
+        here = group[row]
+        raised = min(over[here], opened[here]) if strict else over[here]
+        if ret[row] < raised:
+            doubt[key[row]] = True
+    return doubt
+
+
+@kernel
+def _against_tokens(
+    order: Column, begin: Column, waiting: Column, over: Column, opened: Column, begun: Column, doubt: Column
+) -> None:
+    """Groups in order of their tokens. Makes `over` of each when the bar can first have stood above its token, and
+    `opened` when it can first have stood at it.
+    """
+    for k in range(len(begin) - 1):
+        worst = -1
+        for place in range(begin[k], begin[k + 1]):
+            here = order[place]
+            if over[here] < worst:
+                doubt[k] = True
+            if opened[here] < INFINITY:
+                opened[here] = max(opened[here], worst)
+            worst = max(worst, begun[here])
+        raised = INFINITY
+        for place in range(begin[k + 1] - 1, begin[k] - 1, -1):
+            here = order[place]
+            over[here] = raised
+            raised = min(raised, opened[here])
+        if waiting[k] != 0:
+            doubt[k] = True
