@@ -18,12 +18,14 @@ Those of locks that are broken by design are in `checkers.designs`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from checkers.designs import DESIGNS
 from checkers.excuses import (
     ALONE,
     BY_A_LOST_COUNTER,
+    BY_A_LOST_LEASE,
     BY_A_STALE_HOLDER,
     REFUSED,
     Hits,
@@ -124,29 +126,31 @@ def revoked_early(violation: Violation, view: View, hits: Hits) -> bool:
     though it had acknowledged to prolong it: etcd's old leader revokes what it could not see kept alive (etcd #15247).
 
     A server stands still while it is frozen, and whenever its disk does not answer: from that it may come back at any
-    time.
+    time. A holder that asked for nothing until its lease had run out was told so by the first answer since.
     """
-    backs = [hit.healing for hit in hits if hit.kind == "pause" and hit.healing]
-    backs += [hit.begun for hit in hits if hit.kind == "disk"]
-    if min(backs, default=INFINITY) > violation.at:
+    backs = [hit.healing for hit in hits if hit.kind == "pause" and 0 < hit.healing <= violation.at]
+    if not backs and not any(hit.kind == "disk" and hit.begun <= violation.at for hit in hits):
         return False
     holders = violation.holders if violation.kind in ALONE else violation.holders[:-1]
     return violation.kind == REFUSED or (
-        violation.kind in ("granted-while-held", "overlap", "believed-too-long", "freed-by-inner-release", *ALONE)
-        and any(_told_gone_early(row, view) for row in holders)
+        violation.kind in BY_A_LOST_LEASE | ALONE and any(_told_gone(row, backs, view) for row in holders)
     )
 
 
-def _told_gone_early(acquire: int, view: View) -> bool:
-    """Whether a release or keep-alive was refused as not the owner's before the acknowledged end of the lease."""
+def _told_gone(acquire: int, backs: Sequence[int], view: View) -> bool:
+    """Whether a release or keep-alive was refused as not the owner's before the acknowledged end of the lease, or was
+    the first that was answered at all since a moment of `backs`.
+    """
     window = view.windows[acquire]
     owner, session, ret, reason = (view.column(name) for name in ("owner", "session", "ret", "reason"))
-    return any(
-        reason[row] == Reason.NOT_OWNER
-        and ret[row] < window.expiry(window.start)
-        and (owner[row] == window.grant.owner or (session[row] and session[row] == window.grant.session))
-        for row in view.rows(F.RELEASE, F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.FAIL,))
+    answers = sorted(
+        (int(ret[row]), bool(reason[row] == Reason.NOT_OWNER))
+        for row in view.rows(F.RELEASE, F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK, Outcome.FAIL))
+        if owner[row] == window.grant.owner or (session[row] and session[row] == window.grant.session)
     )
+    if any(gone and at < window.expiry(window.start) for at, gone in answers):
+        return True
+    return any(next((gone for at, gone in answers if at > back), False) for back in backs)
 
 
 # A write that came late

@@ -241,6 +241,15 @@ class TestRevokedEarly:
         book = self.revoked().fault("f", begun, healing + 1, healing=healing, kind=kind, target="etcd1 (leader)")
         assert word(book) is expected
 
+    @pytest.mark.parametrize(("answered", "expected"), [(20, Word.BROKEN_AS_DOCUMENTED), (27, Word.VIOLATED)])
+    def test_a_holder_that_asked_for_nothing_is_told_late(self, answered: int, expected: Word) -> None:
+        """Its lease lasts until 70 or longer; the server comes back at 25, and the next that is heard comes at 81."""
+        book = kept_alive().acquire(9, 10, 1, sent=9, ttl=50, session=1)
+        book.add(F.KEEP_ALIVE, answered - 1, answered, session=1, process=1)
+        book.release(80, 81, 1, FAIL, reason=Reason.NOT_OWNER, session=1)
+        book.acquire(11, 30, 2, sent=29, ttl=50, session=2).release(60, 61, 2, session=2)
+        assert word(book.fault("f", 5, 26, healing=25, kind="pause", target="etcd1 (leader)")) is expected
+
     def test_a_holder_alone_is_told_so_too(self) -> None:
         view = View(self.revoked().fault("f", 5, 26, healing=25, kind="pause", target="etcd1 (leader)").history())
         first, second = (view.by_owner[owner].row for owner in (1, 2))
