@@ -48,7 +48,7 @@ KINDS: Final = (
 
 REPEATED: Final = "several writes of one value, which was read"
 COLUMNS: Final = 9
-"""Arguments of `judged` that are columns, which come first; `KEY` is the place of one."""
+"""Arguments of `judged` that are columns, of which `KEY` is one; they come first, and the number of keys next."""
 KEY: Final = 4
 
 LOOSE: Final = "reads without a token, or without a value, that have no place of their own"
@@ -69,7 +69,7 @@ def fenced_store(history: History, settings: Settings) -> Answer:
     undecided = _undecided(repeated, loose)
     for conflict in conflicts:
         undecided.pop(conflict.key, None)
-    return Answer(conflicts, undecided, lambda: judged(*_with(arguments, 1))[0])
+    return Answer(conflicts, undecided, lambda: judged(1, *arguments)[0])
 
 
 class Judged(NamedTuple):
@@ -119,24 +119,23 @@ def _judged(arguments: tuple[Any, ...]) -> tuple[Column, Column, Column]:
     """What `judged` finds, which is asked only about keys that do not pass at the first look."""
     doubt = screened(*arguments)
     if doubt.all():
-        return judged(*_with(arguments, 0))
+        return judged(0, *arguments)
     if not doubt.any():
         return np.empty(0, np.int64), doubt, doubt
-    rows = np.flatnonzero(doubt[arguments[KEY]])
-    columns = tuple(column[rows] for column in arguments[:COLUMNS])
-    found, repeated, loose = judged(*_with((*columns, *arguments[COLUMNS:]), 0))
+    columns, rest = arguments[:COLUMNS], arguments[COLUMNS + 1 :]
+    rows = np.flatnonzero(doubt[columns[KEY]])
+    taken = [column[rows] for column in columns]
+    taken[KEY] = np.cumsum(doubt)[taken[KEY]] - 1
+    found, *unclear = judged(0, *(*taken, np.count_nonzero(doubt), *rest))
     places = found.reshape(-1, WORDS)
     places[:, 1:] = np.where(places[:, 1:] >= 0, rows[places[:, 1:]], -1)
+    repeated, loose = np.zeros((2, len(doubt)), np.bool_)
+    repeated[doubt], loose[doubt] = unclear
     return found, repeated, loose
 
 
-def _with(arguments: tuple[Any, ...], ordered: int) -> tuple[Any, ...]:
-    """Arguments of `judged`."""
-    return *arguments, ordered
-
-
 def asked(history: History, settings: Settings, rule: Rule) -> tuple[Any, ...]:
-    """Arguments of `screened`, and of `judged` but for its last."""
+    """Arguments of `screened`, and of `judged` but for its first."""
     c = history.columns
     values = values_of(history, settings)
     keys = max(len(history.facts.keys), int(c["key"].max(initial=0)) + 1)
@@ -176,6 +175,7 @@ def screened(
 
 @kernel
 def judged(
+    ordered: int,
     f: Column,
     outcome: Column,
     reason: Column,
@@ -191,7 +191,6 @@ def judged(
     absent: int,
     reads: int,
     strict: int,
-    ordered: int,
 ) -> tuple[Column, Column, Column]:
     """(findings, keys in which values repeat, keys with loose reads); ordered: rows in order instead of findings."""
     kind, low_token, high_token, low_value, high_value, odd = classified(
