@@ -92,20 +92,25 @@ class StateSearch:
         events = plan.answered
         self._changing: list[list[int]] = [[] for _ in range(events)]
         self._reading: list[list[int]] = [[] for _ in range(events)]
-        self._starting: list[list[int]] = [[] for _ in range(events)]
+        self._arriving: list[list[int]] = [[] for _ in range(events)]
+        """Of those that only read, which are in flight from this event on."""
+        starting: list[list[int]] = [[] for _ in range(events)]
         for n in range(events):
             begin = begins[n]
-            flying = self._changing if plan.changing[self._kinds[n]] else self._reading
+            reads = not plan.changing[self._kinds[n]]
+            flying = self._reading if reads else self._changing
             for event in range(begin, n + 1):
                 flying[event].append(n)
-            self._starting[begin].append(n)
+            starting[begin].append(n)
+            if reads:
+                self._arriving[begin].append(n)
             if not n & 1023:
                 self._look_at_the_clock()
         self._bits = bits = [0] * events
         free: list[int] = []
         width = 0
-        for event, starting in enumerate(self._starting):
-            for n in starting:
+        for event, begun in enumerate(starting):
+            for n in begun:
                 if free:
                     bits[n] = free.pop()
                 else:
@@ -187,11 +192,14 @@ class StateSearch:
         True at the end, when the answer is there.
         """
         event, mask, state = node.event, node.mask, node.state
-        bits, kinds, changing = self._bits, self._kinds, self._plan.changing
+        bits, kinds, moves, events = self._bits, self._kinds, self._moves, self._plan.answered
         fresh = self._reading
-        while event < len(bits):
+        while event < events:
             for n in fresh[event]:
-                if not (mask & bits[n] or changing[kinds[n]]) and self._step(state, n) >= 0:
+                if mask & bits[n]:
+                    continue
+                after = moves[kinds[n]].get(state)
+                if (self._step(state, n) if after is None else after) >= 0:
                     mask |= bits[n]
                     placed.append(n)
             bit = bits[event]
@@ -199,14 +207,14 @@ class StateSearch:
                 break
             mask ^= bit
             event += 1
-            fresh = self._starting
+            fresh = self._arriving
             if not event & 255:
                 self._look_at_the_clock()
         node.event, node.mask, node.placed = event, mask, placed
         if event > self._furthest:
             self._furthest = event
             self._there.clear()
-        if event == self._plan.answered:
+        if event == events:
             self.order = self._path(node)
             return True
         if event == self._furthest and len(self._there) < _STATES_TOLD:
