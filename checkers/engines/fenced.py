@@ -23,7 +23,7 @@ from checkers.engines.fenced_refusals import explanations, needless, soonest
 from checkers.engines.fenced_screen import doubtful
 from checkers.engines.fenced_survey import NEEDLESS, WORDS, bequeathed, overtaken, proven, surveyed
 from checkers.engines.fenced_zones import within
-from checkers.engines.kernel import kernel
+from checkers.engines.kernel import SMALL, kernel
 from checkers.engines.sorting import Column
 from checkers.engines.values import values_of
 from checkers.finding import Finding
@@ -126,7 +126,8 @@ def _judged(arguments: tuple[Any, ...]) -> tuple[Column, Column, Column]:
     rows = np.flatnonzero(doubt[columns[KEY]])
     taken = [column[rows] for column in columns]
     taken[KEY] = np.cumsum(doubt)[taken[KEY]] - 1
-    found, *unclear = judged(0, *(*taken, np.count_nonzero(doubt), *rest))
+    size = len(columns[KEY]) if judged.fast or len(rows) >= SMALL else len(rows)
+    found, *unclear = judged.sized(size, 0, *(*taken, np.count_nonzero(doubt), *rest))
     places = found.reshape(-1, WORDS)
     places[:, 1:] = np.where(places[:, 1:] >= 0, rows[places[:, 1:]], -1)
     repeated, loose = np.zeros((2, len(doubt)), np.bool_)
