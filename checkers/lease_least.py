@@ -10,8 +10,10 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from checkers.history import History
-from checkers.lease_events import GETS, Events
+from checkers.lease_events import ABOUT_SESSIONS, GETS, Events
 from checkers.lease_proof import certify as proven
 from checkers.models.model import Settings
 from checkers.wire import F
@@ -22,12 +24,16 @@ FEW: Final = 40
 
 def certify(history: History, settings: Settings, valid: bool, rows: Sequence[int]) -> str | None:  # noqa: FBT001
     """None if the rows prove the verdict and, where it is invalid, none of them can be spared; else what is wrong."""
-    wrong = proven(history, settings, valid, rows)
-    if valid or wrong is not None:
+    if valid:
+        return proven(history, settings, valid, rows)
+    kind = _kind(history)
+    near = _near(history, rows)
+    wrong = proven(_only(history, kind, near), settings, valid, np.searchsorted(near, rows).tolist())
+    if wrong is not None:
         return wrong
     if len(rows) > FEW:
         return f"more than {FEW} rows: it was not tried whether any can be spared"
-    alone = _only(history, Events(history, settings).kind, sorted(rows))
+    alone = _only(history, kind, sorted(rows))
     e = Events(alone, settings)
     for row, original in enumerate(sorted(rows)):
         part = _part(e, row)
@@ -35,6 +41,22 @@ def certify(history: History, settings: Settings, valid: bool, rows: Sequence[in
         if part and rest and not _explained(_only(alone, e.kind, rest), settings):
             return f"row {original} may be one that can be spared"
     return None
+
+
+def _kind(history: History) -> str:
+    """Of its leases, as `Events` tells it."""
+    c = history.columns
+    told = c["session"][np.isin(c["f"], ABOUT_SESSIONS)].any()
+    return "session" if history.facts.lease == "grant" and told else history.facts.lease
+
+
+def _near(history: History, rows: Sequence[int]) -> Sequence[int]:
+    """All rows that have to do with some: what else there is of their keys, and of the sessions that met there."""
+    key, session = history.columns["key"], history.columns["session"]
+    here = np.isin(key, key[list(rows)])
+    met = np.unique(session[here])
+    near: Sequence[int] = np.flatnonzero(here | np.isin(session, met[met != 0])).tolist()
+    return near
 
 
 def _part(e: Events, row: int) -> Set[int]:
