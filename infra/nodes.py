@@ -35,6 +35,10 @@ READY_WITHIN: Final = 60.0
 STOPS_WITHIN: Final = 10
 """Seconds for an orderly end, before it is killed."""
 
+DYING: Final = "is zombie"
+"""What the engine says when it no longer waits for the end of what it has killed: that takes long where threads of it
+hang in the machine, or are traced."""
+
 POLL: Final = 0.05
 """Seconds between two looks at something that is not ready."""
 
@@ -215,7 +219,11 @@ class Node:
             if orderly:
                 self._ask(self._client.api.stop, timeout=STOPS_WITHIN)
             else:
-                self._ask(self._client.api.kill, "SIGKILL")
+                try:
+                    self._ask(self._client.api.kill, "SIGKILL")
+                except Failed as error:
+                    if DYING not in str(error):
+                        raise
                 self._ask(self._client.api.wait, timeout=TIMEOUT)
 
     def _up(self) -> None:

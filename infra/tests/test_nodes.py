@@ -6,11 +6,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pytest
+from docker.errors import APIError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from infra import clocks
 from infra.clocks import Skew
+from infra.machine import Failed
 from infra.nodes import Node
 
 if TYPE_CHECKING:
@@ -109,6 +111,29 @@ def test_a_node_is_what_those_want_who_still_want_something(changes: list[tuple[
     for by in KEYS:
         node.let_go(by)
     assert (engine.status, buried) == ("running", set())
+
+
+def test_a_process_that_takes_long_to_die_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    node, engine, buried = made()
+    killed = engine.kill
+
+    def gives_up(container: str, signal: str) -> None:
+        killed(container, signal)
+        raise APIError("500", explanation="Cannot kill container: PID 7 is zombie and can not be killed")
+
+    monkeypatch.setattr(engine, "kill", gives_up)
+    node.kill("a")
+    assert (engine.status, buried) == ("exited", {"redis1"})
+
+
+def test_an_engine_that_cannot_kill_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(container: str, signal: str) -> None:
+        raise APIError("500", explanation="Cannot kill container: permission denied")
+
+    node, engine, _ = made()
+    monkeypatch.setattr(engine, "kill", refuses)
+    with pytest.raises(Failed, match="permission denied"):
+        node.kill("a")
 
 
 @given(changes=CHANGES)

@@ -53,6 +53,9 @@ BOUNDS: Final[Mapping[str, float]] = {"recovery": 3.0, "crash-release": 1.5, "ho
 """Seconds. A dead client's connection is closed by its kernel, and its session ended by a process of its own: that
 measures milliseconds, and half a second where the machine has more to do than it can."""
 
+ASKS: Final = tuple(fault for fault in RUNNING if fault != "stall-renewal")
+"""Faults under which a holder asks for its session as often as always."""
+
 DETECTED: Final = (*STORE, *RUNNING)
 """Faults under which the server finds those who wait for each other within deadlock_timeout (1 s), and can tell one."""
 
@@ -64,8 +67,8 @@ CLAIMS: Final = (
     Claim("no-lost-update", under=tuple(fault for fault in KEPT if fault != "delayed-write"), stores=("unfenced",)),
     Claim("recovery"),
     Claim("crash-release", under=("kill-*", "freeze-successor")),
-    # Who is frozen notices nothing.
-    Claim("honest-belief", under=(*STORE, *RUNNING, *CLOCKS, *KEPT[-6:], *ENDED, *TERMINATED)),
+    # Who is frozen notices nothing, and no more does one whose thread that asks is stalled.
+    Claim("honest-belief", under=(*STORE, *ASKS, *CLOCKS, *KEPT[-6:], *ENDED, *TERMINATED)),
     Claim("fail-fast"),
 )
 
