@@ -68,7 +68,8 @@ class ExternalNode(Node):
         places: Mapping[str, str],
     ) -> None:
         """places: what stands in the commands of hooks."""
-        super().__init__(client, links, "", name, address, ask, lambda _: None, lambda: None, untouched=True)
+        nothing = lambda *_: None  # noqa: E731
+        super().__init__(client, links, "", name, address, ask, nothing, nothing, nothing, untouched=True)
         self._hooks = hooks
         self._places = places
         self._done: State = "running"

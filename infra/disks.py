@@ -3,7 +3,7 @@
 A disk is slow when strace, in the node's pid namespace, delays every call that synchronises it: fsync and its kin; how
 fast bytes are written does not change. It is full while a process holds ballast in a file without a name. Either ends
 with its container, however that ends, and is seen by that container's label: what is on is what the engine says, also
-when another process did it. A node that is killed and started again is slow no more: strace ended with it.
+when another process did it. A node that is killed and started again is slow no more: what strace delays could not die.
 
 A disk is a volume of memory (docker-compose.yml), which Toxiproxy's container has as well: there it stays while the
 node is down, can be looked at, and be wiped.
@@ -87,6 +87,10 @@ class Disks:
         for node, kind in self._wishes.pop(by, {}):
             self._settle(node, kind)
 
+    def free(self, node: str) -> None:
+        """Let go of its processes: the threads that strace delays do not die as long as it lives."""
+        self._end(f"{self._environment}-{node}-slow")
+
     def clear_all(self) -> None:
         """Undo everything, whoever did it."""
         self._wishes.clear()
@@ -122,11 +126,10 @@ class Disks:
         wishes = [wish[node, kind] for wish in self._wishes.values() if (node, kind) in wish]
         wanted = self._sidecar(node, kind, max(wishes)) if wishes else None
         name = f"{self._environment}-{node}-{kind}"
-        there = [one for one in self._sidecars() if f"/{name}" in one["Names"]]
+        there = self._named(name)
         if wanted and any(one["Labels"][FAULT] == wanted.words and one["State"] == "running" for one in there):
             return
-        for one in there:
-            self._remove(one["Id"])
+        self._end(name)
         if wanted:
             self._begin(name, wanted)
 
@@ -158,6 +161,13 @@ class Disks:
         filters = {"label": [f"{reaper.ENV}={self._environment}", FAULT]}
         found: list[dict[str, Any]] = self._client.api.containers(all=True, filters=filters)
         return found
+
+    def _named(self, name: str) -> Sequence[dict[str, Any]]:
+        return [one for one in self._sidecars() if f"/{name}" in one["Names"]]
+
+    def _end(self, name: str) -> None:
+        for one in self._named(name):
+            self._remove(one["Id"])
 
     def _remove(self, container: str) -> None:
         """SIGKILL is enough: the processes that strace held go on, the ballast is gone."""

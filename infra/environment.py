@@ -298,6 +298,7 @@ class Environment:
                 self._probe(name),
                 lambda image: self._remake(name, image),
                 lambda: self._empty(name),
+                lambda: self.disks.free(name),
                 untouched=untouched,
             )
 

@@ -36,8 +36,7 @@ STOPS_WITHIN: Final = 10
 """Seconds for an orderly end, before it is killed."""
 
 DYING: Final = "is zombie"
-"""What the engine says when it no longer waits for the end of what it has killed: that takes long where threads of it
-hang in the machine, or are traced."""
+"""What the engine says when it no longer waits for the end of what it has killed, which may come all the same."""
 
 POLL: Final = 0.05
 """Seconds between two looks at something that is not ready."""
@@ -62,12 +61,15 @@ class Node:
         probe: Probe,
         remake: Callable[[str], None],
         empty: Callable[[], None],
+        free: Callable[[], None],
         *,
         untouched: bool = False,
     ) -> None:
         """remake: makes and starts its container anew, from an image of that name.
 
         empty: removes what is on its disk.
+
+        free: ends what holds its processes fast, which cannot die before.
 
         untouched: whether it was made by this process, so that nobody else can have moved its clock.
         """
@@ -82,6 +84,7 @@ class Node:
         self._probe = probe
         self._remake = remake
         self._empty = empty
+        self._free = free
         self._wishes: dict[str, State] = {}
         self._skews: dict[str, Skew] = {}
         self._clock: tuple[Skew, ...] | None = () if untouched else None  # as it was set last; None: not known
@@ -215,16 +218,23 @@ class Node:
         self._links.bury(self.name)
         if state == "paused":
             self._ask(self._client.api.unpause)  # the engine does not kill what is paused
-        if state != "stopped":
-            if orderly:
-                self._ask(self._client.api.stop, timeout=STOPS_WITHIN)
-            else:
-                try:
-                    self._ask(self._client.api.kill, "SIGKILL")
-                except Failed as error:
-                    if DYING not in str(error):
-                        raise
-                self._ask(self._client.api.wait, timeout=TIMEOUT)
+        if state == "stopped":
+            return
+        with ThreadPoolExecutor(max_workers=1) as pool:  # at once: what is freed before is whole for a moment
+            ending = pool.submit(self._end, orderly=orderly)
+            self._free()
+            ending.result()
+
+    def _end(self, *, orderly: bool) -> None:
+        if orderly:
+            self._ask(self._client.api.stop, timeout=STOPS_WITHIN)
+            return
+        try:
+            self._ask(self._client.api.kill, "SIGKILL")
+        except Failed as error:
+            if DYING not in str(error):
+                raise
+        self._ask(self._client.api.wait, timeout=TIMEOUT)
 
     def _up(self) -> None:
         self._set_clock()  # while it is down, so that it never sees the wrong time

@@ -120,8 +120,9 @@ def test_of_two_that_slow_a_disk_the_slower_counts(environment: Environment, tar
 def test_a_killed_server_comes_back_with_a_fast_disk(environment: Environment, target: Target) -> None:
     node = target.cluster.nodes[0]
     environment.disks.stall(node.name)
+    write(target, node)  # from now on a thread of it hangs in a synchronisation, wherever the write is kept
     node.kill()
-    assert environment.disks.active() == [f"{node.name}'s disk is stalled (no more)"]
+    assert environment.disks.active() == []
     node.let_go()
     target.cluster.await_ready()
     assert write(target, node).outcome == "kept"

@@ -86,6 +86,7 @@ def made() -> tuple[Node, Engine, set[str]]:
         lambda *_: None,
         lambda _: None,
         lambda: None,
+        lambda: None,
         untouched=True,
     )
     return node, engine, buried
