@@ -66,7 +66,7 @@ CATALOGUE: Final = tuple(
         ("RenewsNothing", "server-exclusion", "stall-holder"),
         ("RenewsBriefly", "server-exclusion", "stall-holder"),
         ("RenewsUnderAnotherName", "honest-renewal", "stall-holder"),
-        ("BelievesForEver", "holder-exclusion", "kill-renewal", ("leader/unfenced",)),
+        ("BelievesForEver", "holder-exclusion", "stall-renewal", ("leader/unfenced",)),
         ("StealsEarly", "server-exclusion", "freeze-holder"),
         ("ReleasesAlways", "owner-release", "freeze-holder"),
         ("WaitsForAnswers", "fail-fast", "pause-server"),
