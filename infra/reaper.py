@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,9 @@ LEAKED: Final = "has active endpoints"
 
 LEAKED_AFTER: Final = 2.0
 """Seconds for which it says so of networks without any container, until we believe it and leave them."""
+
+LEAKED_LONG: Final = 60.0
+"""Seconds after which a network that is all that is left of an environment is no longer on its way out."""
 
 REMOVED_WITHIN: Final = 120.0
 """Seconds until we give up. It measures two, and 22 on a machine with ten times more to do than it can."""
@@ -61,8 +65,11 @@ def find(client: DockerClient) -> list[Found]:
 
 
 def reap(client: DockerClient, say: Say) -> list[str]:
-    """Remove the environments whose owner is dead and return their names. Raises Failed."""
-    dead = [found.name for found in find(client) if found.dead]
+    """Remove the environments whose owner is dead and return their names. Raises Failed.
+
+    Passes over those of which only networks are left that the engine cannot remove, as somebody has found before.
+    """
+    dead = [found.name for found in find(client) if found.dead and not _only_leaked(client, found.name)]
     for name in dead:
         say(f"removing environment {name}, whose owner is gone")
         _await_orphan(name)
@@ -101,6 +108,22 @@ def remove(client: DockerClient, name: str, *, threads: bool = True) -> None:
                 raise Failed(f"environment {name} could not be removed: {next(filter(None, trouble), 'no end')}")
             if any(trouble):
                 time.sleep(0.1)  # another process is removing the same, or a container is still letting go
+
+
+def _only_leaked(client: DockerClient, name: str) -> bool:
+    filters = {"label": f"{ENV}={name}"}
+    if client.api.containers(all=True, quiet=True, filters=filters) or client.api.volumes(filters=filters)["Volumes"]:
+        return False
+    networks = client.api.networks(filters=filters)
+    if any(time.time() < _made(network) + LEAKED_LONG for network in networks):
+        return False
+    trouble = [_try(client.api.remove_network, network["Id"]) for network in networks]
+    return any(trouble) and all(why is None or LEAKED in why for why in trouble)
+
+
+def _made(network: dict[str, Any]) -> float:
+    """Seconds since the epoch."""
+    return datetime.fromisoformat(network["Created"][:19] + "+00:00").timestamp()
 
 
 def _try(removal: Callable[..., None], one: str, **how: bool) -> str | None:
