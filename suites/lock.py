@@ -89,6 +89,9 @@ class Declarations:
               often.
     renewed   whether the worker renews what it holds, every TTL/3.
     pace      how long a step of work takes, 0: as long as is usual on its backend.
+    claims    what it promises: exactly these. One with neither claims nor hazards promises server-exclusion where there
+              is no fault.
+    hazards   what it is documented to break.
     """
 
     name: ClassVar[str] = ""

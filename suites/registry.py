@@ -6,11 +6,13 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Final, cast
 
+from infra.spelling import instead
 from suites.lock import Declarations, LockClient
 
 FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -89,39 +91,89 @@ _VERBS: Final = ("open", "acquire", "renew", "release", "close")
 
 
 class UnknownLock(LookupError):
-    """No such lock. The text lists what exists, or says what is missing."""
+    """No such lock, or none that can be tried. The text says in one line what is wrong, and what there is instead."""
 
 
 def spelling(name: str) -> str:
     """``module:Class`` or ``file.py:Class`` of a lock, however it was asked for. Raises UnknownLock."""
     if name in LOCKS:
         return LOCKS[name]
+    if name.endswith(".py"):
+        raise UnknownLock(f"--lock {name} does not say which class of the file, FILE.py:CLASS; {_classes(name)}")
     module, _, attribute = name.rpartition(":")
     if not module or not attribute:
-        raise UnknownLock(f"no lock {name!r}; there are {', '.join(LOCKS)}, or give module:Class or file.py:Class")
+        raise UnknownLock(f"no lock {name!r}; {instead(name, LOCKS)}, or give module:Class or file.py:Class")
     return f"{Path(module).resolve()}:{attribute}" if module.endswith(".py") else name
 
 
 def lock(name: str) -> type[LockClient]:
     """The class of a lock: a name of `LOCKS`, ``module:Class`` or ``file.py:Class``.
 
-    What a class does not declare is filled in by a subclass of it (`suites.lock.Declarations`). Raises UnknownLock;
-    what goes wrong inside the module comes out as it is.
+    What a class does not declare is filled in by a subclass of it (`suites.lock.Declarations`); what it does declare
+    must make sense (`suites.declared`). Raises UnknownLock.
     """
     module, _, attribute = spelling(name).rpartition(":")
-    loaded = _from_file(Path(module)) if module.endswith(".py") else _from_module(module)
+    loaded = _loaded(module)
     found = getattr(loaded, attribute, None)
     if not isinstance(found, type):
-        raise UnknownLock(f"{module} has no class {attribute}")
-    missing = [verb for verb in _VERBS if not callable(getattr(found, verb, None))]
-    if missing:
+        there = f"; {_classes(module)}" if module.endswith(".py") else ""
+        raise UnknownLock(f"{module} has no class {attribute}{there}")
+    if missing := _missing(found):
         raise UnknownLock(f"{name} is no lock: it has no {', '.join(missing)} (see suites/lock.py)")
     if not isinstance(getattr(found, "backend", None), str):
         raise UnknownLock(f"{name} does not say which backend it runs on: backend = 'redis', for instance")
     if not issubclass(found, Declarations):
         named = {"name": getattr(found, "name", attribute), "__module__": found.__module__}
         found = type(found.__name__, (found, Declarations), named | {"__qualname__": found.__qualname__})
-    return cast(type[LockClient], found)
+    complete = cast(type[LockClient], found)
+    if not _works() and (mistake := importlib.import_module("suites.declared").wrong(complete)):
+        raise UnknownLock(f"{name}: {mistake}")
+    return complete
+
+
+def _works() -> bool:
+    """Whether this is the fork server or a worker of it: they load what the harness has found good.
+
+    What `suites.declared` needs would make each of them ten times as heavy; it is imported late for that reason too.
+    """
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return spec is not None and spec.name == "suites.forkserver"
+
+
+def _missing(found: type) -> list[str]:
+    return [verb for verb in _VERBS if not callable(getattr(found, verb, None))]
+
+
+def _classes(file: str) -> str:
+    """The classes of a file that could be meant, as its author would ask for them."""
+    loaded = _loaded(file)
+    own = [one for one in vars(loaded).values() if isinstance(one, type) and one.__module__ == loaded.__name__]
+    if locks := [f"{file}:{one.__name__}" for one in own if not _missing(one)]:
+        return f"locks in it: {', '.join(locks)}"
+    parts = [(one, missing) for one in own if len(missing := _missing(one)) < len(_VERBS)]
+    lack = "".join(f"; {one.__name__} has no {', '.join(missing)}" for one, missing in parts)
+    return f"no class in it has the five verbs of a lock, {', '.join(_VERBS)} (see suites/your-own-lock.md){lack}"
+
+
+def _loaded(module: str) -> ModuleType:
+    """The module of this name or file. Raises UnknownLock: a mistake in somebody's file is told by its line."""
+    try:
+        return _from_file(Path(module)) if module.endswith(".py") else _from_module(module)
+    except UnknownLock:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UnknownLock(f"{module} cannot be loaded: {_told(error)}") from error
+
+
+def _told(error: BaseException) -> str:
+    """An error in a module, in one line, with where it is."""
+    if isinstance(error, SyntaxError) and error.lineno is not None:
+        return f"{error.filename}:{error.lineno}: {error.msg}: {(error.text or '').strip()}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
+    where = f"{frames[-1].filename}:{frames[-1].lineno}"
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        return f"{where} imports {error.name}, which is not installed for {sys.executable}"
+    return f"{where}: {type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _from_module(module: str) -> ModuleType:
@@ -130,7 +182,7 @@ def _from_module(module: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not (module == error.name or module.startswith(error.name + ".")):
             raise
-        raise UnknownLock(f"no module {error.name}; by name there are {', '.join(LOCKS)}") from error
+        raise UnknownLock(f"no module {error.name}; a lock in a file is given as file.py:Class") from error
 
 
 def _from_file(path: Path) -> ModuleType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -98,10 +99,69 @@ def test_a_class_that_is_no_lock_is_told_what_it_lacks(file: Path, attribute: st
         lock(f"{file}:{attribute}")
 
 
-def test_an_error_inside_the_module_is_not_hidden(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("import json\nimport fencepost_is_not_there\n", "broken.py:2 imports fencepost_is_not_there, which is not"),
+        ("x = 1\ndef (\n", "broken.py:2: invalid syntax: def ("),
+        ("def f():\n    return nope\nf()\n", "broken.py:2: NameError: name 'nope' is not defined"),
+        ("raise SystemExit(3)\n", "broken.py:1: SystemExit: 3"),
+    ],
+)
+def test_an_error_inside_the_module_is_told_by_its_line(tmp_path: Path, text: str, told: str) -> None:
     broken = tmp_path / "broken.py"
-    broken.write_text("import fencepost_is_not_there\n")
+    broken.write_text(text)
     for _ in range(2):
-        with pytest.raises(ModuleNotFoundError, match="fencepost_is_not_there"):
+        with pytest.raises(UnknownLock) as caught:
             lock(f"{broken}:Mine")
+        assert f"cannot be loaded: {broken.parent}/{told}" in str(caught.value)
+        assert "\n" not in str(caught.value)
     assert not any(getattr(module, "__file__", None) == str(broken) for module in list(sys.modules.values()))
+
+
+def test_a_module_that_imports_what_is_missing_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "fencepost_needy.py").write_text("\nimport fencepost_is_not_there\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UnknownLock, match=r"fencepost_needy\.py:2 imports fencepost_is_not_there"):
+        lock("fencepost_needy:Mine")
+
+
+def test_what_is_most_like_a_misspelled_name_comes_first() -> None:
+    with pytest.raises(UnknownLock, match="no lock 'reddis'; did you mean redis "):
+        lock("reddis")
+
+
+def test_a_file_without_a_class_is_answered_with_its_locks(file: Path) -> None:
+    for name, said in ((str(file), "does not say which class"), (f"{file}:Mien", "has no class Mien")):
+        with pytest.raises(UnknownLock) as caught:
+            lock(name)
+        assert said in str(caught.value)
+        assert str(caught.value).endswith(f"locks in it: {file}:Mine, {file}:NoBackend")
+
+
+def test_a_file_without_a_lock_says_what_its_classes_lack(tmp_path: Path) -> None:
+    (path := tmp_path / "half.py").write_text("class Other: ...\nclass Half:\n    def open(*_): ...\n")
+    with pytest.raises(UnknownLock, match=r"five verbs.*; Half has no acquire, renew, release, close$"):
+        lock(str(path))
+
+
+def test_a_mistake_in_a_declaration_is_told_with_the_lock(file: Path) -> None:
+    file.write_text(MINIMAL + "class Wrong(Mine):\n    min_ttl = -1.0\n")
+    with pytest.raises(UnknownLock) as caught:
+        lock(f"{file}:Wrong")
+    assert str(caught.value).startswith(f"{file}:Wrong: min_ttl = -1.0; ")
+
+
+def test_the_fork_server_stays_light(file: Path) -> None:
+    """It loads what the harness has judged, and forks: it needs no checkers."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "suites.forkserver", f"{file}:Mine"],
+        cwd=Path(registry.__file__).parent.parent,
+        input="",
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "suites.registry" in done.stderr
+    assert not any(heavy in done.stderr for heavy in ("suites.declared", "checkers.check"))

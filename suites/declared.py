@@ -1,0 +1,206 @@
+"""Whether what a lock says of itself can be meant: a promise with a mistake in it would never be asked, or judged.
+
+A lock with `claims` keeps exactly those: the usual claim, server-exclusion without a fault, stands for one that says
+nothing. So a misspelled claim would leave nothing that could fail.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from checkers.check import PROPERTIES
+from checkers.claims import NO_FAULT, Claim, Hazard, matches
+from checkers.mechanisms import MECHANISMS
+from infra.faults.register import FAULTS
+from infra.spelling import instead
+from infra.star import AUXILIARIES, BACKENDS
+from suites.lane import STORES, lanes_of
+from suites.lock import Declarations, LockClient, admitted
+
+BOUNDED: Final = ("recovery", "crash-release", "honest-belief", "fail-fast", "independence")
+"""Properties that are judged by a bound alone."""
+
+LEASES: Final = ("grant", "touch", "session", "quorum", "none")
+_FIELDS: Final = tuple(Declarations.__annotations__)
+_FAULTS: Final = (NO_FAULT, *FAULTS)
+_LANES: Final = tuple(f"{workload}/{store}" for workload, stores in STORES.items() for store in stores)
+_PATTERNS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "under": ("fault", _FAULTS),
+    "stores": ("store mode", tuple(dict.fromkeys(store for stores in STORES.values() for store in stores))),
+    "workloads": ("workload", tuple(STORES)),
+}
+"""Field of a claim or hazard → what its patterns name, and what there is."""
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, tuple | list) and all(isinstance(one, str) for one in value)
+
+
+def _flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+_VALUES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "backend": (lambda value: value in BACKENDS, f"there are: {', '.join(BACKENDS)}"),
+    "lease": (lambda value: value in LEASES, f"there are: {', '.join(LEASES)}"),
+    "min_ttl": (lambda value: _number(value) and value > 0, "it must be a number of seconds above 0, for example 2.0"),
+    "drift": (
+        lambda value: _number(value) and 0 <= value < 1,
+        "it must be a fraction from 0 up to 1, for example 0.01",
+    ),
+    "grain": (lambda value: _number(value) and value >= 0, "it must be a number of seconds, 0 or more"),
+    "pace": (lambda value: _number(value) and value >= 0, "it must be a number of seconds, 0 or more"),
+    "permits": (lambda value: type(value) is int and value > 0, "it must be a whole number, 1 or more"),
+    "bounds": (lambda value: isinstance(value, Mapping), "it must be a dict, for example {'recovery': 2.0}"),
+    "lanes": (_texts, "it must be a tuple of patterns, for example ('register/*',)"),
+    **dict.fromkeys(("tokens", "fair", "excludes", "reentrant", "renewed"), (_flag, "it must be True or False")),
+}
+"""Declaration → what it may be, and the answer where it is not."""
+
+_NEEDS: Final[Mapping[str, tuple[Callable[[type[LockClient]], bool], str]]] = {
+    "server-exclusion": (lambda lock: lock.permits == 1, "permits = 1; of a semaphore it is called permits"),
+    "permits": (lambda lock: lock.permits > 1, "permits above 1"),
+    "token-order": (lambda lock: lock.tokens, "tokens = True"),
+    "fifo": (lambda lock: lock.fair, "fair = True"),
+    "herd-free": (lambda lock: hasattr(lock, "wakes"), "a property `wakes` that counts how often a client was woken"),
+    "sharing": (lambda lock: hasattr(lock, "acquire_shared"), "a method acquire_shared(name, timeout)"),
+    "reentrancy": (lambda lock: lock.reentrant, "reentrant = True"),
+}
+"""Property → what a lock must have so that it is asked, in code and in words; `BOUNDED` ones need their bound."""
+
+_CALLS: Final[Mapping[str, tuple[str, ...]]] = {
+    "open": ("endpoints", "ttl"),
+    "acquire": ("name", "timeout"),
+    "acquire_shared": ("name", "timeout"),
+    "renew": ("grant",),
+    "release": ("grant",),
+    "belief": ("grant",),
+    "close": (),
+}
+"""Method → the arguments that the suite passes, by position."""
+
+
+def wrong(lock: type[LockClient]) -> str | None:
+    """What is wrong with the declarations of a lock, in one line: the first mistake, or None."""
+    questions = (_misspelled, _values, _calls, _bounds, _promises, _lanes)
+    return next((mistake for question in questions for mistake in question(lock)), None)
+
+
+def _misspelled(lock: type[LockClient]) -> Iterator[str]:
+    """Attributes that look like a declaration with a typing error: `claim`, `min_tll`."""
+    for name in dir(lock):
+        (close, *_) = difflib.get_close_matches(name, _FIELDS, 1, cutoff=0.8) or [""]
+        if name.startswith("_") or name in _FIELDS or not close:
+            continue
+        if _kind(inspect.getattr_static(lock, name)) == _kind(getattr(Declarations, close)):
+            yield f"{name} is no declaration; did you mean {close}? (suites/lock.py, Declarations)"
+
+
+def _kind(value: object) -> type:
+    return float if _number(value) else type(value)
+
+
+def _values(lock: type[LockClient]) -> Iterator[str]:
+    for field, (fits, answer) in _VALUES.items():
+        if not fits(value := getattr(lock, field)):
+            yield f"{field} = {value!r}; {answer}"
+    if lock.via not in ("", *AUXILIARIES[lock.backend]):
+        there = ", ".join(AUXILIARIES[lock.backend]) or "none"
+        yield f"via = {lock.via!r}; nodes beside those of {lock.backend}: {there}"
+
+
+def _calls(lock: type[LockClient]) -> Iterator[str]:
+    for verb, passed in _CALLS.items():
+        if not callable(getattr(lock, verb, None)):
+            continue
+        yield from _called(lock, verb, passed)
+        if verb == "open" and admitted(lock):
+            yield from _called(lock, verb, (*passed, "access"))
+
+
+def _called(lock: type[LockClient], verb: str, passed: tuple[str, ...]) -> Iterator[str]:
+    found, method = inspect.getattr_static(lock, verb), getattr(lock, verb)
+    if inspect.iscoroutinefunction(method):
+        yield f"{verb} is async; the suite calls it without await: run your event loop inside of it"
+        return
+    # `open` is called on the class, the others on what it returned.
+    bare = verb == "open" or isinstance(found, staticmethod | classmethod) or not hasattr(type(found), "__get__")
+    try:
+        signature = inspect.signature(method)
+    except ValueError:  # it is written in C and does not tell
+        return
+    try:
+        signature.bind(*(() if bare else ("self",)), *passed)
+    except TypeError as error:
+        hint = "; is its @classmethod missing?" if verb == "open" and inspect.isfunction(found) else ""
+        yield f"{verb} is called as {verb}({', '.join(passed)}), and takes {signature}: {error}{hint}"
+
+
+def _bounds(lock: type[LockClient]) -> Iterator[str]:
+    for name, bound in lock.bounds.items():
+        if name not in BOUNDED:
+            yield f"bounds: nothing is judged by a bound for {name!r}; {instead(name, BOUNDED)}"
+        elif not _number(bound) or bound < 0 or (name == "recovery" and bound == 0):
+            least = "above 0" if name == "recovery" else "0 or more"
+            yield f"bounds: {name!r}: {bound!r}; it must be a number of seconds, {least}"
+
+
+def _promises(lock: type[LockClient]) -> Iterator[str]:
+    for field, kind in (("claims", Claim), ("hazards", Hazard)):
+        promises = getattr(lock, field)
+        if not isinstance(promises, tuple | list):
+            yield f"{field} = {promises!r}; it must be a tuple of them: {field} = ({kind.__name__}(...),)"
+            continue
+        for one in promises:
+            if not isinstance(one, kind):
+                yield f"{field} has {one!r}, which is no {kind.__name__} (checkers/claims.py)"
+                continue
+            yield from (f"{kind.__name__}({one.property!r}): {mistake}" for mistake in _promise(lock, one))
+
+
+def _promise(lock: type[LockClient], said: Claim | Hazard) -> Iterator[str]:
+    if said.property not in tuple(PROPERTIES):
+        kept = "" if isinstance(said, Hazard) else " (a lock with claims keeps exactly those)"
+        yield f"no such property{kept}; {instead(said.property, PROPERTIES)}"
+    for field, (what, known) in _PATTERNS.items():
+        yield from _patterns(field, getattr(said, field), what, known)
+    if isinstance(said, Hazard):
+        if said.mechanism not in tuple(MECHANISMS):
+            yield f"no mechanism {said.mechanism!r}; {instead(said.mechanism, MECHANISMS)}"
+        if not said.under:
+            yield "under is empty, so it excuses nothing; name the faults, or 'none' for what needs no fault"
+    elif needed := _needed(lock, said.property):
+        yield f"it would never be judged: it needs {needed}"
+
+
+def _needed(lock: type[LockClient], property: str) -> str:
+    """What the lock lacks so that a claim of the property is judged, "" for nothing."""
+    has, what = _NEEDS.get(property, (lambda _: True, ""))
+    if property in BOUNDED and property not in lock.bounds:
+        return f"a bound, for example bounds = {{{property!r}: 2.0}} (seconds)"
+    if not lock.excludes and (property in _NEEDS or property in BOUNDED or property == "holder-exclusion"):
+        return "excludes = True"
+    return "" if has(lock) else what
+
+
+def _patterns(field: str, patterns: object, what: str, known: Iterable[str]) -> Iterator[str]:
+    if not isinstance(patterns, tuple | list) or not _texts(patterns):
+        yield f"{field} = {patterns!r}; it must be a tuple of patterns, for example ({next(iter(known))!r},)"
+        return
+    for pattern in patterns:
+        if not any(matches(name, (pattern,)) for name in known):
+            yield f"{field}: {pattern!r} matches no {what}; {instead(pattern, known)}"
+
+
+def _lanes(lock: type[LockClient]) -> Iterator[str]:
+    yield from _patterns("lanes", lock.lanes, "lane", _LANES)
+    if all(lane.not_applicable for lane in lanes_of(lock.name, lock)):
+        yield f"lanes = {lock.lanes!r}: this lock can run in none of them; ('register/*',) suits every lock"
