@@ -21,7 +21,7 @@ from suites import guest, recorder, registry
 from suites.lane import Lane
 from suites.options import Asked, Case
 from suites.trial import Trial, about, run_trial
-from suites.workers import ForkServer, TrialBroke
+from suites.workers import ForkServer, TrialBroke, WorkerBroke
 
 Say = Callable[[str], None]
 
@@ -65,25 +65,33 @@ class Session:
         self._parts: dict[tuple[str, str], tuple[tuple[Lane, ...], ...]] = {}
         self._answers: dict[tuple[str, str, int], dict[tuple[str, str], list[Answer]]] = {}
         self._failures: dict[tuple[str, str, int], str] = {}
+        self._untold: dict[tuple[str, str, int], Exception] = {}
+        """Failures that no case has told at length yet."""
         self._recordings = recorder.folder()
 
     def answer(self, case: Case) -> Answer:
-        """Runs the trial behind the case, if it has not run yet. Raises what made the trial impossible."""
+        """Runs the trial behind the case, if it has not run yet. Raises what made the trial impossible.
+
+        Where it was a lock's workers that broke, the others' lanes become a trial of their own, without that lock.
+        """
         column = (case.lane.backend, case.fault)
         if column not in self._parts:
             self._parts[column] = self._asked.parts(*column)
         parts = self._parts[column]
         part = next(number for number, lanes in enumerate(parts, 1) if case.lane in lanes)
         trial = (*column, part)
+        if trial in self._untold:
+            raise self._untold.pop(trial)
         if trial in self._failures:
-            raise TrialFailed(f"its trial failed: {self._failures[trial]}")
+            raise TrialFailed(f"not judged, its trial came to no verdict: {self._failures[trial]}")
         if trial not in self._answers:
             try:
                 self._answers[trial] = self._try(*trial, parts[part - 1])
-            except Exception as error:  # whatever it is, it would be the same for every case of the trial
-                self._failures[trial] = self._asked.masked(_in_a_line(error))
+            except Exception as error:  # noqa: BLE001 - kept: the same for every case of the trial, the first raises it
+                self._failures[trial], self._untold[trial] = self._asked.masked(_in_a_line(error)), error
                 self._discard_environment()
-                raise
+                self._parts[column] = _parted(parts, part, error)
+                return self.answer(case)
         return decisive(self._answers[trial][case.lane.name, case.property_id])
 
     def close(self) -> None:
@@ -138,7 +146,8 @@ class Session:
         except Exception as error:
             told, line = (self._asked.masked(text) for text in (str(error) or repr(error), _in_a_line(error)))
             self._say(f"{title}: broke, {line}")
-            self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": told}, ()))
+            rest = {"traceback": lines} if (lines := told.splitlines()[1:]) else {}
+            self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": line, **rest}, ()))
             raise
         page = self._run.save_trial(record)
         judgements = {
@@ -183,8 +192,23 @@ def decisive(told: list[Answer]) -> Answer:
     return replace(heaviest, attempts=len(told))
 
 
+def _parted(parts: tuple[tuple[Lane, ...], ...], part: int, error: Exception) -> tuple[tuple[Lane, ...], ...]:
+    """The parts after one of them broke: only the lanes of the locks whose workers broke it are left in it, all others
+    become the last part. The same parts where nobody knows who it was, or it was everybody.
+    """
+    lanes = parts[part - 1]
+    broke = error.lanes if isinstance(error, WorkerBroke) else frozenset[str]()
+    blamed = {lane.lock_name for lane in lanes if lane.name in broke}
+    others = tuple(lane for lane in lanes if lane.lock_name not in blamed)
+    if not blamed or not others:
+        return parts
+    return (*parts[: part - 1], tuple(lane for lane in lanes if lane not in others), *parts[part:], others)
+
+
 def _in_a_line(error: Exception) -> str:
     """For a summary."""
-    if isinstance(error, Trouble | TrialBroke):
+    if isinstance(error, TrialBroke):
+        return error.line
+    if isinstance(error, Trouble):
         return str(error).partition("\n")[0]
     return f"{type(error).__name__}: {error}".partition("\n")[0]

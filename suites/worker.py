@@ -18,6 +18,7 @@ from checkers import wire
 from checkers.wire import SHARED, F, Gate, Reason, Run, State
 from suites import registry
 from suites.gates import Gates
+from suites.grants import checked
 from suites.keeper import Holding, Keeper
 from suites.lock import Grant, Indeterminate, LockError, Refused, Session, Shares, Wakes, opened
 from suites.recorder import Recorder
@@ -103,7 +104,7 @@ class Worker:
         owner, token = (outer.grant.owner, outer.grant.token) if outer else (0, None)
         row = self.recorder.invoke(F.ACQUIRE, self.process.number, key, owner=owner, token=token, flags=flags)
         try:
-            grant = self._ask(row, key, timeout, flags)
+            answer = self._ask(row, key, timeout, flags)
         except Refused as refusal:
             self.recorder.fail(row, refusal.reason, str(refusal))
             if refusal.reason is not Reason.HELD:
@@ -116,6 +117,8 @@ class Worker:
             return None
         finally:
             self._note_session()
+        verb = "acquire_shared" if self._sharer and flags & SHARED else "acquire"
+        grant = checked(answer, self.spec.keys[key], f"{type(self.client).__name__}.{verb}")
         if grant is None:
             self.recorder.fail(row, Reason.TIMEOUT)
             return None

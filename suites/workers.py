@@ -6,6 +6,7 @@ import contextlib
 import json
 import mmap
 import os
+import re
 import select
 import signal
 import subprocess
@@ -30,11 +31,23 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class TrialBroke(Exception):
-    """The trial came to no verdict. The text says why; its first line is enough for a summary."""
+    """The trial came to no verdict. The text says why; its first line is enough for a summary (`line`)."""
+
+    @property
+    def line(self) -> str:
+        """Why, in one line: for progress, for the report, and for whoever does not need the traceback again."""
+        return str(self).partition("\n")[0]
 
 
 class WorkerBroke(TrialBroke):
-    """An adapter raised what it may not raise, or a worker died by itself. The text says which and why."""
+    """An adapter raised what it may not raise, or a worker died by itself. The text says which and why.
+
+    lanes: whose workers it was; empty when that is not known.
+    """
+
+    def __init__(self, text: str, lanes: Iterable[str] = ()) -> None:
+        super().__init__(text)
+        self.lanes = frozenset(lanes)
 
 
 @dataclass(slots=True)
@@ -74,6 +87,11 @@ class Handle:
     def errors(self) -> list[str]:
         """The error texts that its rows refer to, from number 1 on."""
         return recorder.read_errors(self.spec.recording)
+
+    def reason(self) -> str:
+        """Why it broke or ended by itself: a line, then the traceback if there is one."""
+        errors = self.errors() if self.state is State.BROKEN else []
+        return re.sub(r"\\(.)", _unescaped, errors[-1]).rstrip() if errors else f"exit status {self.exited}"
 
     def discard(self) -> None:
         """Remove the recording; its rows have been read."""
@@ -124,15 +142,14 @@ class ForkServer:
             self._take(self._read())
         for handle in self.handles.values():
             if handle.state is State.BROKEN or (handle.exited not in (None, 0) and not handle.killed):
-                errors = handle.errors()
-                text = errors[-1].replace("\\n", "\n") if errors else f"exit status {handle.exited}"
-                raise WorkerBroke(f"{handle.spec.name} broke:\n{text}")
+                raise WorkerBroke(f"{handle.spec.name} broke: {handle.reason()}", {handle.spec.lane})
 
     def await_state(self, handles: Sequence[Handle], state: State, timeout: float) -> None:
         """Wait until all are at least there. Raises WorkerBroke, also when the time passes."""
         if not self.await_condition(lambda: all(handle.state >= state for handle in handles), timeout):
-            late = [handle.spec.name for handle in handles if handle.state < state]
-            raise WorkerBroke(f"after {timeout:.0f} s these workers are not {state.name.lower()}: {', '.join(late)}")
+            late = [handle.spec for handle in handles if handle.state < state]
+            names, lanes = ", ".join(spec.name for spec in late), {spec.lane for spec in late}
+            raise WorkerBroke(f"after {timeout:.0f} s these workers are not {state.name.lower()}: {names}", lanes)
 
     def await_condition(self, condition: Callable[[], bool], timeout: float) -> bool:
         """Wait until something holds, looking after the workers meanwhile. False when the time passes."""
@@ -211,6 +228,11 @@ class ForkServer:
     def _take(self, message: dict[str, Any]) -> None:
         if "exited" in message and message["exited"] in self.handles:
             self.handles[message["exited"]].exited = message["status"]
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    """Of two characters at a time, since an escaped backslash may stand before an n."""
+    return "\n" if match[1] == "n" else match[1]
 
 
 def _stdin(process: subprocess.Popen[bytes]) -> IO[bytes]:

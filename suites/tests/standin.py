@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Self
 
 from infra import store
@@ -59,6 +60,12 @@ class BreaksInRenew(Free):
 
     def renew(self, grant: Grant) -> None:
         raise LookupError("planted in renew")
+
+
+class BadToken(Free):
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        grant = super().acquire(name, timeout)
+        return grant and replace(grant, token="tok-1")  # type: ignore[arg-type]
 
 
 class Exits(Free):

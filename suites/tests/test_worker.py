@@ -13,6 +13,7 @@ from checkers.history import read_recording
 from checkers.wire import NONE, F, Outcome, Reason
 from infra import store as fenced
 from suites import recorder, registry, worker
+from suites.grants import BadGrant
 from suites.keeper import Holding
 from suites.lock import Indeterminate, LockError, Refused
 from suites.section import Section
@@ -56,6 +57,8 @@ def at_work(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> Worker:
     """A worker whose lock and store are in memory; nothing of it runs by itself."""
 
     class Lock(Fake):
+        fair = False
+
         @classmethod
         def open(cls, *_: object) -> Lock:
             return cls()
@@ -147,6 +150,15 @@ class TestWriting:
         _, (row,) = sections(at_work)
         assert (row["f"], row["outcome"], row["reason"]) == (F.ACQUIRE, outcome, reason)
         assert at_work.process.number == 1 + (at_work.spec.step if outcome is Outcome.INFO else 0)
+
+    @pytest.mark.parametrize("verb", ["acquire", "acquire_shared"])
+    def test_what_is_no_grant_breaks_the_worker_and_is_not_recorded_as_one(self, at_work: Worker, verb: str) -> None:
+        setattr(at_work.client, verb, lambda *_: True)
+        at_work._sharer = at_work.client  # type: ignore[assignment]
+        with pytest.raises(BadGrant, match=rf"^Lock.{verb} returned True \(bool\): "):
+            at_work.acquire(0, 1.0, wire.SHARED if verb == "acquire_shared" else 0)
+        (row,) = read_recording(at_work.spec.recording)
+        assert (row["f"], row["outcome"]) == (F.ACQUIRE, Outcome.PENDING)
 
     def test_a_bug_of_the_keeper_breaks_the_worker_although_it_is_asked_to_finish(self, at_work: Worker) -> None:
         page = at_work.recorder.page

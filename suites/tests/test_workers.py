@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from checkers import wire
 from checkers.history import read_recording
 from checkers.wire import F, Outcome, Run, State
 from infra.faults.target import Aim
 from suites import recorder, registry
 from suites.actors import Crew
-from suites.forkserver import NICE
+from suites.forkserver import NICE, in_a_line
 from suites.lane import lanes_of
 from suites.recorder import Recorder
 from suites.spec import Spec
@@ -26,6 +28,7 @@ from suites.trial import Running
 from suites.workers import ROOT, ForkServer, Handle, TrialBroke, WorkerBroke
 
 MODULE = "suites.tests.standin"
+LANE = "standin/register/unfenced"
 SOON = 30.0
 """Seconds within which anything must have happened, on whatever machine."""
 
@@ -52,8 +55,8 @@ def specs(folder: str, lock: str, count: int = 3, ttl: float = 0.3) -> list[Spec
     return [
         Spec(
             recordings=folder,
-            lane="standin/register/unfenced",
-            lock=f"{MODULE}:{lock}",
+            lane=LANE,
+            lock=lock if ":" in lock else f"{MODULE}:{lock}",
             endpoints=("nowhere:1",),
             ttl=ttl,
             workload="suites.workloads.register:Register",
@@ -197,7 +200,11 @@ class TestABug:
         with pytest.raises(WorkerBroke) as caught:
             run_on(server, tmp_path, lock)
         first, *rest = str(caught.value).splitlines()
-        assert first in {f"worker {number} of standin/register/unfenced broke:" for number in range(3)}
+        assert first == caught.value.line
+        assert re.fullmatch(
+            rf"worker [012] of {LANE} broke: LookupError: planted in {place} \(standin.py:\d+, in {place}\)", first
+        )
+        assert caught.value.lanes == {LANE}
         assert rest[0] == "Traceback (most recent call last):"
         assert any(f"in {place}" in line and "standin.py" in line for line in rest)
         assert f"LookupError: planted in {place}" in rest
@@ -209,13 +216,56 @@ class TestABug:
     def test_a_death_that_nobody_ordered_is_one_too(self, server: ForkServer, tmp_path: Path) -> None:
         handles = running(server, tmp_path)
         os.kill(handles[2].pid, signal.SIGKILL)
-        with pytest.raises(WorkerBroke, match=r"worker 2 of .* broke:\nexit status -9"):
+        with pytest.raises(WorkerBroke, match=r"worker 2 of .* broke: exit status -9$"):
             server.await_condition(lambda: False, SOON)
 
     def test_a_worker_that_does_not_get_ready_is_named(self, server: ForkServer, tmp_path: Path) -> None:
         handles = server.spawn(specs(str(tmp_path), "Free"))
-        with pytest.raises(WorkerBroke, match=r"not running: worker 0 of .*, worker 1 of"):
+        with pytest.raises(WorkerBroke, match=r"not running: worker 0 of .*, worker 1 of") as caught:
             server.await_state(handles, State.RUNNING, 0.5)
+        assert caught.value.lanes == {LANE}
+
+    def test_what_a_grant_cannot_be_is_said_in_a_line(self, server: ForkServer, tmp_path: Path) -> None:
+        with pytest.raises(WorkerBroke) as caught:
+            run_on(server, tmp_path, "BadToken")
+        needed = "an int from 0 to 2**63 - 1, or None, is needed"
+        told = f"BadGrant: BadToken.acquire returned a Grant whose token is 'tok-1' (str): {needed}"
+        assert caught.value.line.partition(" broke: ")[2] == told
+
+    @pytest.mark.parametrize(
+        ("error", "told"),
+        [
+            (ValueError("one\ntwo"), "ValueError: one"),
+            (KeyError("k"), "KeyError: 'k'"),
+            (OSError("\n  late"), "OSError: late"),
+            (SystemExit(), "SystemExit"),
+        ],
+    )
+    @pytest.mark.parametrize("lock", ["redis", "no.such.module:Lock"])
+    def test_that_is_not_in_the_locks_files_names_no_place(self, error: BaseException, told: str, lock: str) -> None:
+        with pytest.raises(type(error)) as caught:
+            raise error
+        assert in_a_line(caught.value, lock) == told
+
+    def test_in_what_the_lock_inherits_is_placed_there(self, tmp_path: Path) -> None:
+        file = tmp_path / "mine.py"
+        file.write_text(
+            f"from {MODULE} import BreaksInRelease\n\n\nclass Mine(BreaksInRelease):\n"
+            "    def release(self, grant):\n        super().release(grant)\n"
+        )
+        spelling = registry.spelling(f"{file}:Mine")
+        with ForkServer([spelling]) as server, pytest.raises(WorkerBroke) as caught:
+            run_on(server, tmp_path, spelling)
+        assert re.search(r"LookupError: planted in release \(standin.py:\d+, in release\)$", caught.value.line)
+
+    @pytest.mark.parametrize("text", ["a\\nb", "a\nb", "\\\\n", "C:\\new\n", "\\"])
+    def test_is_read_as_it_was_written(self, tmp_path: Path, text: str) -> None:
+        (spec, *_) = specs(str(tmp_path), "Free")
+        recorder.create(spec.recording, 1)
+        record = Recorder(spec.recording)
+        record.note(text)
+        record.page[wire.STATE] = State.BROKEN
+        assert Handle(spec, 1, record.page).reason() == text.rstrip()
 
 
 class TestReplacement:

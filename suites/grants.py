@@ -1,0 +1,64 @@
+"""What an acquire returned, looked at before anybody believes it: a mistake of an adapter is told in its own words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from suites.lock import NEVER, Grant, now
+
+_MOST: Final = (1 << 63) - 1
+"""What a column of a recording holds (`checkers.wire`)."""
+
+
+class BadGrant(Exception):
+    """An acquire returned what cannot be one. The text, a line, says what is wrong and what is needed."""
+
+
+def checked(grant: object, name: str, who: str) -> Grant | None:
+    """It, if it can be what an acquire of this lock returned. who: ``MyLock.acquire``. Raises BadGrant.
+
+    Whether it tells the truth is for the checkers. A TTL of 0 is that of a lock without one.
+    """
+    if grant is None:
+        return None
+    if not isinstance(grant, Grant):
+        raise BadGrant(f"{who} returned {_told(grant)}: a suites.lock.Grant, or None, is needed")
+    wrong = _wrong(grant, name)
+    if wrong is not None:
+        field, needed = wrong
+        raise BadGrant(f"{who} returned a Grant whose {field} is {_told(getattr(grant, field))}: {needed} is needed")
+    return grant
+
+
+def _wrong(grant: Grant, name: str) -> tuple[str, str] | None:
+    """(field, what it must be) of the first that cannot be."""
+    sent, here = grant.sent, now()
+    if grant.name != name:
+        return "name", f"the name that was asked for, {name!r},"
+    if not _int(grant.owner, 1, _MOST):
+        return "owner", "an int from 1 to 2**63 - 1 (suites.lock.new_owner())"
+    if grant.token is not None and not _int(grant.token, 0, _MOST):
+        return "token", "an int from 0 to 2**63 - 1, or None,"
+    if not _int(sent, 1, here):
+        return "sent", f"an int from 1 to the present, {here}, in ns (suites.lock.now() before the request)"
+    if not _int(grant.ttl, 0, NEVER):
+        return "ttl", "an int from 0 to 2**62, in ns,"
+    # In a session it counts from the last keep-alive: it may be over before the request was even sent.
+    if not _int(grant.expires, 1 if grant.session else sent + 1, _MOST):
+        return "expires", f"an int later than its sent, {sent}, in ns (suites.lock.NEVER for no end)"
+    if not _int(grant.session, -_MOST - 1, _MOST):
+        return "session", "an int of 64 bits, 0 for none,"
+    if not _int(grant.queued, 0, here):
+        return "queued", f"an int from 0 (no queue) to the present, {here}, in ns"
+    return None
+
+
+def _int(value: object, least: int, most: int) -> bool:
+    """bool is an int to Python, and here a mistake."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _told(value: object) -> str:
+    """As ``'tok-1' (str)``, in a line of bearable length."""
+    text = repr(value).replace("\n", " ")
+    return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"

@@ -1,0 +1,102 @@
+"""A lock whose workers break a trial takes no other lock along, and its reason is told once at length."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from checkers.claims import Word
+from suites.options import Asked, Case
+from suites.session import TrialFailed
+from suites.tests.test_options import asked
+from suites.tests.test_session import SEED, Told, World, world
+from suites.trial import Trial
+from suites.workers import TrialBroke, WorkerBroke
+
+__all__ = ["world"]
+
+LINE = "worker 1 of redlock/register/unfenced broke: ValueError: bad (mine.py:22, in acquire)"
+LANES = ("redlock/register/unfenced",)
+
+
+@pytest.fixture
+def both() -> Asked:
+    """Two locks that share a trial."""
+    run = asked(lock=["redis", "redlock"], faults=["none"], seed=SEED)
+    assert len(run.parts("redis", "none")) == 1
+    return run
+
+
+def cases(run: Asked, lock: str) -> list[Case]:
+    found = [case for case in run.cases("server-exclusion") if case.lane.lock_name == lock and case.because is None]
+    assert len(found) > 1
+    return found
+
+
+def breaks(world: World, error: TrialBroke, *locks: str) -> None:
+    """The trial of this world, whenever all these locks are in it."""
+
+    def script(trial: Trial) -> Told:
+        if set(locks) <= {lane.lock_name for lane in trial.lanes}:
+            raise error
+        return {}
+
+    world.script = script
+
+
+@pytest.mark.parametrize("first", ["redis", "redlock"])
+def test_the_others_are_tried_without_it(world: World, both: Asked, first: str) -> None:
+    breaks(world, WorkerBroke(f"{LINE}\nTraceback", LANES), "redlock")
+    session = world.session(both)
+    good, bad = cases(both, "redis"), cases(both, "redlock")
+    if first == "redis":
+        assert session.answer(good[0]).judgement.word is Word.UPHELD
+    with pytest.raises(WorkerBroke) as caught:
+        session.answer(bad[0])
+    assert str(caught.value) == f"{LINE}\nTraceback", "the first of its cases says why at length"
+    for case in bad:
+        with pytest.raises(TrialFailed) as failed:
+            session.answer(case)
+        assert str(failed.value) == f"not judged, its trial came to no verdict: {LINE}"
+    assert {session.answer(case).judgement.word for case in good} == {Word.UPHELD}
+    assert [{lane.lock_name for lane in trial.lanes} for trial in world.trials] == [{"redis", "redlock"}, {"redis"}]
+    assert [trial.name for trial in world.trials] == [f"redis-none-{SEED}", f"redis-none-{SEED}-part2"]
+    assert world.trials[1].lanes == tuple(lane for lane in both.runnable("redis", "none") if lane.lock_name == "redis")
+    assert [environment.closed for environment in world.environments] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [TrialBroke(LINE), WorkerBroke(LINE), WorkerBroke(LINE, ["elsewhere/register/unfenced"])],
+    ids=["unclean", "nobody", "elsewhere"],
+)
+def test_where_nobody_can_be_blamed_it_is_not_run_again(world: World, both: Asked, error: TrialBroke) -> None:
+    breaks(world, error, "redlock")
+    session = world.session(both)
+    with pytest.raises(TrialBroke):
+        session.answer(cases(both, "redis")[0])
+    for case in cases(both, "redlock"):
+        with pytest.raises(TrialFailed):
+            session.answer(case)
+    assert len(world.trials) == 1
+
+
+def test_where_everybody_is_to_blame_it_is_not_run_again(world: World, both: Asked) -> None:
+    breaks(world, WorkerBroke("late", (*LANES, "redis/register/unfenced")))
+    session = world.session(both)
+    with pytest.raises(WorkerBroke):
+        session.answer(cases(both, "redis")[0])
+    with pytest.raises(TrialFailed):
+        session.answer(cases(both, "redlock")[0])
+    assert len(world.trials) == 1
+
+
+def test_the_report_and_the_progress_have_it_in_a_line_and_the_page_in_full(world: World, both: Asked) -> None:
+    breaks(world, WorkerBroke(f"{LINE}\nTraceback\n  File 'mine.py'", LANES), "redlock")
+    world.session(both).answer(cases(both, "redis")[0])
+    (problem,) = world.run.read().problems
+    assert problem.endswith(f"aborted: {LINE}")
+    assert [line for line in world.said if "broke" in line and line.endswith(LINE)]
+    (page,) = (Path(world.run.path) / "trials" / f"redis-none-{SEED}").glob("index.html")
+    assert "mine.py&#39;" in page.read_text() or "mine.py'" in page.read_text()
