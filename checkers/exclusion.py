@@ -7,6 +7,7 @@ may as many clients as a semaphore has permits: what its service granted is aske
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
@@ -29,6 +30,9 @@ HOLDER: Final = "holder-exclusion"
 GAP: Final = "gap at hand-over (ms, median)"
 OVERLAP: Final = "longest overlap (ms)"
 
+SECONDS: Final = 30.0
+"""For the search for an order of grants, all keys together. Few histories need any of it."""
+
 _BROKEN: Final = {
     "granted-while-held": "So the service granted the lock while the grant before was still in force.",
     "no-room": "So the service's grants cannot have followed one another: there is no room for all of them.",
@@ -48,11 +52,12 @@ def server_exclusion(view: View) -> Verdict:
     """
     findings: list[Finding] = []
     undecided: list[str] = []
+    deadline = time.monotonic() + SECONDS
     for key, grants in view.by_key.items():
         windows = [view.windows[grant.row] for grant in grants]
         findings += _after_release(windows)
         try:
-            for conflict in _conflicts(view, windows):
+            for conflict in _conflicts(view, windows, deadline):
                 findings.append(_finding(conflict))  # what was found before a budget ran out stays found
         except OutOfBudget as spent:
             undecided.append(f"{view.facts.keys[key]}: {spent}")
@@ -115,13 +120,13 @@ def overlaps(grants: Sequence[Grant]) -> Iterator[tuple[Grant, Grant]]:
             there.append(grant)
 
 
-def _conflicts(view: View, windows: Sequence[Window]) -> Iterator[tuple[Window, ...]]:
+def _conflicts(view: View, windows: Sequence[Window], deadline: float) -> Iterator[tuple[Window, ...]]:
     if view.facts.lease == "quorum":
         return by_majority(windows)
     grants = [window.grant for window in windows]
     if tokens_of(grants) and not disordered(grants):
         return in_order(sorted(windows, key=lambda window: window.grant.token))
-    return in_any_order(windows)
+    return in_any_order(windows, deadline=deadline)
 
 
 def _across_keys(view: View) -> tuple[list[Finding], list[str]]:

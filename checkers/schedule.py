@@ -10,21 +10,28 @@ Readers follow one another in no order: what is said of two grants here is never
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Any, Final
 
 from checkers.finding import OutOfBudget
 from checkers.leases import INFINITY, Window, exclude
 
-BUDGET: Final = 300_000
-"""Placements tried for one lock before the search is given up; about a second. Where very many floats are open at once,
-each counts for more.
+BUDGET: Final = 5_000_000
+PER_GRANT: Final = 100
+"""Steps for one lock, and how many more for each of its grants, before the search is given up; some seconds.
+
+A step is one float looked at for one set of floats.
 """
 
 SMALL: Final = 40
-SMALL_BUDGET: Final = 2_000
-"""Grants of a conflict that is made smaller, and placements tried for each step of that."""
+SMALL_BUDGET: Final = 40_000
+"""Grants of a conflict that is made smaller, and steps for each attempt at that."""
+
+WIDE: Final = 4096
+"""Bits of a set that are handled in the time of a step."""
 
 
 def in_order(order: Sequence[Window]) -> Iterator[tuple[Window, ...]]:
@@ -61,11 +68,16 @@ def in_order(order: Sequence[Window]) -> Iterator[tuple[Window, ...]]:
 
 
 def in_any_order(
-    all_windows: Sequence[Window], budget: int = BUDGET, *, order: list[Window] | None = None
+    all_windows: Sequence[Window],
+    budget: int = BUDGET,
+    *,
+    order: list[Window] | None = None,
+    deadline: float = inf,
 ) -> Iterator[tuple[Window, ...]]:
     """Conflicts of grants whose order is not known; see `in_order`. Raises OutOfBudget, after what is certain.
 
     order: where there are no conflicts and no readers, receives all of them in an order in which they fit.
+    deadline: by `time.monotonic`, for those who ask about several locks.
 
     A tuple of more than two is a set of grants of which at least one has no place; mostly a smallest one. Among
     readers, floats are not searched for a place but compared with one grant at a time: sound, and not exact.
@@ -85,7 +97,7 @@ def in_any_order(
     # What needs no search comes first, so that it is known even when the budget runs out.
     tight = list(in_order(forced))
     yield from tight
-    search = _Search(floats, budget)
+    search = _Search(floats, _Purse(budget + PER_GRANT * len(all_windows), deadline))
     broken = {id(conflict[-1]) for conflict in tight}
     for window in forced:
         if id(window) in broken:
@@ -93,11 +105,11 @@ def in_any_order(
         else:
             conflict = search.place(window)
             if conflict:
-                yield _smallest(conflict)
+                yield _smallest(conflict, deadline)
                 search.restart(window)
     conflict = search.finish()
     if conflict:
-        yield _smallest(conflict)
+        yield _smallest(conflict, deadline)
     else:
         order += search.order()
 
@@ -108,27 +120,43 @@ def _forced_and_floats(windows: Sequence[Window]) -> tuple[list[Window], list[Wi
     return [w for w in ordered if w.latest < w.end(w.start)], [w for w in ordered if w.latest >= w.end(w.start)]
 
 
-def _smallest(conflict: tuple[Window, ...]) -> tuple[Window, ...]:
+def _smallest(conflict: tuple[Window, ...], deadline: float) -> tuple[Window, ...]:
     """A conflict none of whose grants can be left out, unless it is too large to try."""
     if len(conflict) > SMALL:
         return conflict
     for window in conflict:
         rest = tuple(w for w in conflict if w is not window)
-        if not _possible(rest):
+        if not _possible(rest, deadline):
             conflict = rest
     return conflict
 
 
-def _possible(windows: Sequence[Window]) -> bool:
+def _possible(windows: Sequence[Window], deadline: float) -> bool:
     """Whether they fit; also if that takes too long to find out."""
     forced, floats = _forced_and_floats(windows)
     if next(in_order(forced), None) is not None:
         return False
-    search = _Search(floats, SMALL_BUDGET)
+    search = _Search(floats, _Purse(SMALL_BUDGET, deadline))
     try:
         return all(search.place(window) is None for window in forced) and search.finish() is None
     except OutOfBudget:
         return True
+
+
+class _Purse:
+    """What a search may still cost."""
+
+    def __init__(self, steps: int, deadline: float) -> None:
+        self._steps = steps
+        self._deadline = deadline
+
+    def spend(self, steps: int, floats: int) -> None:
+        """Before the work is done. Raises OutOfBudget."""
+        self._steps -= steps
+        if self._steps < 0:
+            raise OutOfBudget(f"{floats} grants without a certain moment overlap: too many orders to try")
+        if time.monotonic() > self._deadline:
+            raise OutOfBudget("the order of all grants was searched for too long")
 
 
 _Path = Any  # (path, window), None: a list that is shared by all that go on from it
@@ -142,24 +170,28 @@ class _Search:
     stands how it was reached.
     """
 
-    def __init__(self, floats: Sequence[Window], budget: int) -> None:
+    def __init__(self, floats: Sequence[Window], purse: _Purse) -> None:
         self._floats = floats
         self._latest = [window.latest for window in floats]
+        self._instant = [window.end(window.start) == window.start for window in floats]
         self._by_start = sorted(range(len(floats)), key=lambda n: floats[n].start)
         self._begun = 0
         self._open: list[int] = []
         self._base = 0
         self._first = 0
         self._states: _States = {0: (0, None)}
-        self._budget = budget
+        self._purse = purse
         self._stretch: list[Window] = []
 
     def place(self, window: Window) -> tuple[Window, ...] | None:
         """Let a forced grant come next; a conflict if no set of floats allows it."""
+        conflict = self._walk(window.start)
+        if conflict:
+            return conflict
         self._begin(window.latest)
         placed: _States = {}
         horizon = window.end(window.start)
-        for mask, (end, path) in self._expand(window.latest).items():
+        for mask, (end, path) in self._expand(window.latest, window.latest).items():
             start = max(window.start, end)
             if start > window.latest:
                 continue
@@ -177,15 +209,7 @@ class _Search:
 
     def finish(self) -> tuple[Window, ...] | None:
         """A conflict if the floats left over do not fit after the last forced grant."""
-        if self._base == len(self._floats):
-            return None
-        self._begin(INFINITY)
-        wanted = (1 << (len(self._floats) - self._base)) - 1
-        reached = self._expand(INFINITY)
-        if wanted not in reached:
-            return self._conflict(INFINITY)
-        self._states = {wanted: reached[wanted]}
-        return None
+        return self._walk(INFINITY)
 
     def order(self) -> list[Window]:
         """All windows in an order in which they fit, once nothing is left over."""
@@ -199,12 +223,30 @@ class _Search:
     def restart(self, window: Window) -> None:
         """Begin anew with a forced grant and the floats that can still come after it, wherever those then stand."""
         self._begin(window.latest)
+        self._purse.spend(self._begun // 4, len(self._open))
         self._base = max(self._base, bisect_right(self._latest, window.end(window.start) - 1))
         self._first = self._base
         self._open = [n for n in self._by_start[: self._begun] if n >= self._base]
         self._states = {0: (0, None)}
         self._stretch = []
         self.place(window)
+
+    def _walk(self, until: int) -> tuple[Window, ...] | None:
+        """Place the floats that must begin before `until`; a conflict if they do not fit.
+
+        From one latest start to the next: only those that overlap there are open at once, in however long a history.
+        """
+        while self._base < len(self._floats) and self._latest[self._base] < until:
+            moment = self._latest[self._base]
+            self._begin(moment)
+            due = (1 << bisect_right(self._latest, moment) - self._base) - 1
+            # To wait for one that takes no time can be put off until it must, unless one that takes some comes between.
+            wait = due if all(self._instant[n] for n in self._open) else -1
+            placed = {mask: found for mask, found in self._expand(moment, INFINITY, wait).items() if mask & due == due}
+            if not placed:
+                return self._conflict(moment)
+            self._keep(placed)
+        return None
 
     def _begin(self, until: int) -> None:
         """Admit the floats that may begin by then."""
@@ -214,25 +256,30 @@ class _Search:
                 self._open.append(n)
             self._begun += 1
 
-    def _expand(self, until: int) -> _States:
-        """All sets that can be reached by placing open floats that end by then, the present ones included."""
+    def _expand(self, begun: int, ended: int, wait: int = -1) -> _States:
+        """All sets that can be reached by placing open floats that begin and end by then, the present ones included.
+
+        wait: mask of the floats for which it may be waited.
+        """
         best: _States = {}
         todo = [(mask, end, path) for mask, (end, path) in self._states.items()]
+        count = len(self._open)
+        cost = 1 + count * (1 + (max(self._open, default=self._base) - self._base) // WIDE)
+        self._purse.spend(cost, count)
         bits = [(1 << (n - self._base), self._floats[n]) for n in self._open]
+        eligible = [entry for entry in bits if entry[0] & wait]
         while todo:
+            self._purse.spend(cost, count)
             mask, end, path = self._settle(*todo.pop(), bits)
             if mask in best and best[mask][0] <= end:
                 continue
             best[mask] = end, path
-            self._budget -= 1 + len(bits) // 64
-            if self._budget < 0:
-                raise OutOfBudget(f"{len(bits)} grants without a certain moment overlap: too many orders to try")
-            for bit, window in bits:
+            for bit, window in eligible:
                 if not mask & bit:
                     start = max(window.start, end)
-                    if start <= window.latest:
+                    if start <= window.latest and start <= begun:
                         after = window.end(start)
-                        if after <= until and (mask | bit not in best or best[mask | bit][0] > after):
+                        if after <= ended and (mask | bit not in best or best[mask | bit][0] > after):
                             todo.append((mask | bit, after, (path, window)))
         return best
 
@@ -240,13 +287,14 @@ class _Search:
     def _settle(mask: int, end: int, path: _Path, bits: Sequence[tuple[int, Window]]) -> tuple[int, int, _Path]:
         """Place at once whatever takes no time here: that never hurts."""
         for bit, window in bits:
-            if not mask & bit and window.start <= end <= window.latest and window.end(end) == end:
+            if window.start <= end <= window.latest and not mask & bit and window.end(end) == end:
                 mask |= bit
                 path = path, window
         return mask, end, path
 
     def _keep(self, states: _States) -> None:
         """Drop sets that are worse than another, and the floats that every set has placed."""
+        self._purse.spend(len(states), len(self._open))
         ordered = sorted(states.items(), key=lambda item: item[1][0])
         kept: list[tuple[int, tuple[int, _Path]]] = []
         for mask, reached in ordered:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
-from checkers import schedule
+from checkers import exclusion, schedule
 from checkers.check import check
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.verdict import Verdict
@@ -185,6 +186,59 @@ def test_too_many_floats_are_unknown_with_a_reason(monkeypatch: pytest.MonkeyPat
     assert found.valid is None
     assert found.reason is not None
     assert found.reason.startswith("a: ")
+
+
+def crowded(grants: int, ttl: int) -> Book:
+    """No two can be told apart by time, and each may have come first."""
+    book = Book(keys=("a",), ttl=ttl)
+    for owner in range(1, grants + 1):
+        book.acquire(owner, grants + owner, owner, ttl=ttl)
+    return book
+
+
+def test_the_work_for_many_floats_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The budget counts what each set of floats costs, so that hundreds of them cannot take hours."""
+    monkeypatch.setattr(schedule, "BUDGET", 10_000)
+    settle = schedule._Search._settle
+    looked = 0
+
+    def counting(mask: int, end: int, path: Any, bits: Any) -> Any:
+        nonlocal looked
+        looked += len(bits)
+        return settle(mask, end, path, bits)
+
+    monkeypatch.setattr(schedule._Search, "_settle", staticmethod(counting))
+    found = check_with_budget(crowded(1_000, 3))
+    assert found.valid is None
+    assert found.reason == "a: 1000 grants without a certain moment overlap: too many orders to try"
+    assert looked < schedule.BUDGET + schedule.PER_GRANT * 1_000
+
+
+def test_all_keys_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exclusion, "SECONDS", -1.0)
+    found = verdict(crowded(3, 1))
+    assert found.valid is None
+    assert found.reason == "a: the order of all grants was searched for too long"
+
+
+@pytest.mark.parametrize("ttl", [0, -5])
+def test_grants_without_a_ttl_fit_anywhere_and_that_is_seen_at_once(ttl: int) -> None:
+    """As a lock of somebody else's recorded them: all are floats, eight of them open at a time."""
+    book = Book(keys=("a",), ttl=ttl)
+    for owner in range(1, 3_001):
+        book.acquire(10 * owner, 10 * owner + 75, owner, ttl=ttl)
+    began = time.monotonic()
+    assert verdict(book).valid
+    assert time.monotonic() - began < 10
+
+
+def test_floats_that_wait_for_one_another_still_find_their_places() -> None:
+    """The two without a TTL come while it is waited for them, before the third takes all the room there is."""
+    book = Book(keys=("a",))
+    book.acquire(1, 9, 1, ttl=-1).acquire(4, 9, 2, ttl=-1).acquire(2, 12, 3, ttl=6)
+    assert verdict(book).valid
+    book.acquire(1, 7, 4, ttl=12)
+    assert verdict(book).valid is False
 
 
 def check_with_budget(book: Book) -> Verdict:
