@@ -121,6 +121,15 @@ def _terminated(_number: int, _frame: object) -> None:
     pytest.exit("terminated", returncode=pytest.ExitCode.INTERRUPTED)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Wherever it came: pytest must be able to tell of it, or the run ends as an internal error."""
+    from infra import lifetime
+
+    lifetime.printable(excinfo.value)
+    excinfo.traceback = pytest.ExceptionInfo.from_exception(excinfo.value).traceback
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """xdist: runs in the controller for each worker."""

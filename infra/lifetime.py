@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Final, NoReturn
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -60,6 +60,33 @@ def at_exit(clean_up: Callable[[], None]) -> None:
             clean_up()
 
     atexit.register(once)
+
+
+def printable(error: BaseException) -> None:
+    """Give every place in the tracebacks of `error`, and of what it came from, a line: its function's first for none.
+
+    Python's compiler adds instructions that belong to no line. A signal may arrive there, and pytest cannot print that.
+    """
+    known: set[int] = set()
+    todo: list[BaseException | None] = [error]
+    while todo:
+        one = todo.pop()
+        if one is not None and id(one) not in known:
+            known.add(id(one))
+            todo += [one.__cause__, one.__context__]
+            one.__traceback__ = _lined(one.__traceback__)
+
+
+def _lined(traceback: TracebackType | None) -> TracebackType | None:
+    entries = []
+    while traceback is not None:
+        entries.append(traceback)
+        traceback = traceback.tb_next
+    for entry in reversed(entries):
+        line: int | None = entry.tb_lineno  # typeshed does not know of None
+        first = entry.tb_frame.f_code.co_firstlineno
+        traceback = TracebackType(traceback, entry.tb_frame, entry.tb_lasti, first if line is None else line)
+    return traceback
 
 
 def _exit(number: int, _frame: FrameType | None) -> NoReturn:

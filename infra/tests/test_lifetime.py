@@ -1,12 +1,21 @@
-"""A process that is asked to end twice while it heals: it heals, and ends without a traceback."""
+"""A process that is asked to end twice while it heals: it heals, and ends without a traceback.
+
+And pytest that is asked to end anywhere: it says so, and ends with the status of an interrupted run.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import traceback
+from pathlib import Path
+from typing import Any
 
 import pytest
+
+from infra import lifetime
 
 HEALS = """
 import sys, time
@@ -41,3 +50,61 @@ def test_the_first_begins_the_heal_and_the_second_waits(number: signal.Signals) 
         assert process.stdout.readline() == "healed\n"
         assert process.wait(10) == 128 + number
         assert process.stderr.read() == ""
+
+
+# A code whose instructions belong to no line, as some of any judge's do.
+NO_LINE = """
+def judge(error, cause=None):
+    raise error from cause
+
+code = judge.__code__
+units = len(code.co_code) // 2
+table = b"".join(bytes([0xF8 | min(units - done, 8) - 1]) for done in range(0, units, 8))
+judge.__code__ = code.replace(co_linetable=table)
+"""
+
+
+def test_a_place_without_a_line_is_given_one() -> None:
+    space: dict[str, Any] = {}
+    exec(NO_LINE, space)
+    before, error = ValueError("before"), KeyboardInterrupt("now")
+    with pytest.raises(ValueError, match="before"):
+        space["judge"](before)
+    with pytest.raises(KeyboardInterrupt):
+        space["judge"](error, before)
+    for one in (before, error):
+        assert _lines(one)[-1] is None
+    lifetime.printable(error)
+    for one in (before, error):
+        lines = _lines(one)
+        assert len(lines) == 2
+        assert lines[-1] == 2  # where `judge` begins
+
+
+def _lines(error: BaseException) -> list[int | None]:
+    return [line for _, line in traceback.walk_tb(error.__traceback__)]
+
+
+ROOT = Path(__file__).parents[2]
+
+RUN = """
+import conftest
+from results.run import Run
+
+def pytest_sessionstart(session):
+    session.config.stash[conftest._run] = Run.create(session.config.rootpath, {})
+"""
+
+
+@pytest.mark.parametrize("error", ['KeyboardInterrupt("now")', 'pytest.exit.Exception("now", 2)'])
+def test_interrupted_at_such_a_place_pytest_tells_what_it_has(tmp_path: Path, error: str) -> None:
+    (tmp_path / "opened.py").write_text(RUN)
+    (tmp_path / "test_it.py").write_text(f"import pytest\n{NO_LINE}\ndef test_it():\n    judge({error})\n")
+    command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "opened", "-p", "no:cacheprovider"]
+    command += ["-c", "/dev/null", f"--rootdir={tmp_path}", "-q", str(tmp_path)]
+    path = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=ROOT, env=path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == pytest.ExitCode.INTERRUPTED, done.stdout + done.stderr
+    assert "interrupted: what follows is only a part" in done.stdout
+    assert "locks × faults" in done.stdout
+    assert "Traceback" not in done.stderr
