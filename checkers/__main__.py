@@ -186,8 +186,10 @@ if __name__ == "__main__":
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names and values may be of characters that it does not have
     try:
-        status = main()
-        sys.stdout.flush()
+        try:
+            status = main()
+        finally:
+            sys.stdout.flush()  # now, where it can be caught: help too ends with what is still to be written
     except BrokenPipeError:
         # Whoever read us has seen enough; nothing more can be said, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Final
@@ -11,9 +12,9 @@ import numpy as np
 from checkers.claims import NO_FAULT
 from checkers.counting import apart
 from checkers.history import FaultInterval
-from checkers.leases import INFINITY
+from checkers.leases import INFINITY, Grant
 from checkers.view import View
-from checkers.wire import FINAL, NESTED, SHARED, F, Outcome
+from checkers.wire import FINAL, NESTED, SHARED, F, Outcome, Reason
 
 # The least that must have happened. Few are enough: one contended hand-over under the fault is a real test.
 MIN_GRANTS: Final = 2
@@ -31,6 +32,11 @@ ON_LEASES: Final = frozenset({"clock", "wipe", "failover"})
 
 STORE: Final = "the store"
 """How a hit names the one end of a link that is no server."""
+
+TEXT_SHOWN: Final = 80
+"""Characters of a recorded error text that are repeated."""
+
+_REASONS: Final = {each.value: each.name.lower().replace("_", " ") for each in Reason}
 
 GRANTS: Final = "grants"
 HAND_OVERS: Final = "hand-overs"
@@ -155,7 +161,11 @@ def lock_unexercised(view: View, counted: Mapping[str, int]) -> str | None:
     """Why a pass would say nothing about exclusion, or None. What is no lock at all has nothing to hand over."""
     locks = not view.facts.properties or EXCLUSION.intersection(view.facts.properties)
     contest = ((HAND_OVERS, MIN_HAND_OVERS), (CONTENDED, MIN_CONTENDED)) if locks else ()
-    return short_of(counted, ((GRANTS, MIN_GRANTS), *contest)) or fault_missed(view, counted)
+    short = short_of(counted, ((GRANTS, MIN_GRANTS), *contest))
+    if short is None:
+        return fault_missed(view, counted)
+    cause = in_vain(view)
+    return f"{short}: {cause}" if cause else short
 
 
 def short_of(counted: Mapping[str, int], needs: Iterable[tuple[str, int]]) -> str | None:
@@ -164,3 +174,72 @@ def short_of(counted: Mapping[str, int], needs: Iterable[tuple[str, int]]) -> st
         if counted[name] < least:
             return f"{counted[name] or 'no'} {name if counted[name] != 1 else name.removesuffix('s')}, {least} needed"
     return None
+
+
+def in_vain(view: View) -> str:
+    """What came of the acquires that gave nobody anything since the last grant; empty where most acquires did.
+
+    The cause of too few grants is mostly there: a service that always errs, or a lock that never frees.
+    """
+    last = max(view.grants, key=lambda grant: grant.ret, default=None)
+    ret, outcome, flags = view.array("ret").tolist(), view.column("outcome"), view.column("flags")
+    rows = [
+        row
+        for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE)
+        if outcome[row] != Outcome.OK
+        and not flags[row] & NESTED
+        and (last is None or not ret[row] or ret[row] > last.ret)
+    ]
+    if not rows or len(rows) < len(view.grants):
+        return ""
+    ends = Counter(ending(row, view) for row in rows).most_common()
+    told = f"{len(rows)} acquire{'s' * (len(rows) != 1)}"
+    told += f" {ends[0][0]}" if len(ends) == 1 else ", " + ", ".join(f"{count} {words}" for words, count in ends)
+    if last is not None:
+        told = f"{'the last ' * (len(view.grants) > 1)}{_parting(last, view)}, {told} since"
+    texts: Counter[str] = Counter()
+    for number, count in Counter(view.array("error")[rows].tolist()).items():
+        texts[_shown(number, view)] += count
+    del texts[""]
+    for text, count in texts.most_common(1):
+        told += f", {'mostly' if count * 2 > len(rows) else 'most often'} {text}"
+    return told
+
+
+def ending(row: int, view: View) -> str:
+    """How an operation that did not succeed ended."""
+    reason = view.column("reason")[row]
+    if view.column("outcome")[row] == Outcome.INFO:
+        return "got no answer" if view.array("ret")[row] else "never returned"
+    if reason == Reason.TIMEOUT:
+        return "timed out"
+    return f"failed ({_REASONS.get(reason, f'reason {reason}')})" if reason != Reason.NONE else "failed"
+
+
+def error_text(row: int, view: View) -> str:
+    """The error text of an operation in quotes, on one line and short; empty where there is none."""
+    return _shown(int(view.array("error")[row]), view)
+
+
+def _shown(number: int, view: View) -> str:
+    """An error text by its number; while a trial still runs, nobody has collected them."""
+    text = view.history.errors[number] if number < len(view.history.errors) else ""
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: TEXT_SHOWN + 1])
+    return f'"{text if len(text) <= TEXT_SHOWN else text[: TEXT_SHOWN - 3] + "..."}"' if text else ""
+
+
+def _parting(grant: Grant, view: View) -> str:
+    """What became of a grant."""
+
+    def clock(ns: int) -> str:
+        return f"{(ns - view.zero) / 1e9:.3f} s"
+
+    if grant.freed[1] < INFINITY:
+        return f"released at {clock(grant.freed[1])}"
+    if grant.release >= 0:
+        refused = view.column("outcome")[grant.release] == Outcome.FAIL
+        sent = clock(view.column("inv")[grant.release])
+        return f"release sent at {sent} {'was refused' if refused else 'got no answer'}"
+    if grant.lost >= 0:
+        return f"lost at {clock(grant.left)}"
+    return f"granted at {clock(grant.ret)} and never released"

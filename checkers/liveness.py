@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from checkers.claims import NO_FAULT
-from checkers.exercise import counters, fault_missed
+from checkers.exercise import counters, ending, error_text, fault_missed, worker_of
 from checkers.finding import Finding
 from checkers.narrate import Narrator
 from checkers.verdict import Verdict
 from checkers.view import View
-from checkers.wire import F
+from checkers.wire import NESTED, NONE, F
 
 RECOVERY: Final = "recovery"
 ASKED: Final = "keys asked for after the heal"
 SLOWEST: Final = "slowest recovery (ms)"
-
-_BROKEN: Final = {"not-recovered": "So nobody got the lock within the bound that it declares."}
 
 
 def recovery(view: View) -> Verdict:
@@ -43,8 +42,58 @@ def recovery(view: View) -> Verdict:
             judged += 1
             slowest = max(slowest, late)
     counted = {**counters(view), ASKED: judged, SLOWEST: slowest // 1_000_000}
-    violations = Narrator(view).tell(findings, _BROKEN)
+    violations = Narrator(view).tell(findings, {"not-recovered": partial(_broken, view, healed)})
     return Verdict(RECOVERY, not violations, violations, counted, unexercised=_unexercised(view, healed, judged))
+
+
+def _broken(view: View, healed: int, finding: Finding) -> str:
+    """What was broken: how long the bound is, from when on it counts and why, who asked by its end, what they got."""
+    clock, key, inv = Narrator(view).clock, view.column("key")[finding.rows[0]], view.column("inv")[finding.rows[0]]
+    bound, until = view.facts.bounds[RECOVERY], finding.at
+    since = until - bound
+    heal = next(fault.name for fault in view.history.faults if fault.applied and fault.healed == healed) + " was healed"
+    if since == healed:
+        why = heal
+    elif since == inv:
+        why = f"somebody first asked after {heal} at {clock(healed)}"
+    else:
+        why = f"the last of those left who had got it before {heal} at {clock(healed)}"
+    return (
+        f"So nobody got the lock within the bound that it declares, {bound / 1e9:g} s from {clock(since)} on, "
+        f"when {why}; {_asked(view, key, healed, since, until)}."
+    )
+
+
+def _asked(view: View, key: int, healed: int, since: int, until: int) -> str:
+    """Who asked for a key while nobody got it, what the last call that returned came to, and who got it at last."""
+    words = Narrator(view)
+    inv, moments, process = view.column("inv"), view.array("ret").tolist(), view.column("process")
+    keys, flags = view.column("key"), view.column("flags")
+    asked = [
+        row
+        for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE)
+        if keys[row] == key
+        and not flags[row] & NESTED
+        and inv[row] <= until
+        # Who was killed before the heal never returned either.
+        and (moments[row] > since if moments[row] else inv[row] > healed)
+    ]
+    *others, one = sorted({worker_of(process[row], view) for row in asked}) or [NONE]
+    whose = f"workers {', '.join(map(str, others))} and {one}" if others else f"worker {one}" if asked else "nobody"
+    told = f"until {words.clock(until)} {whose} asked"
+    if asked:
+        told += f" {len(asked)} time{'s' * (len(asked) != 1)}"
+        last = max((row for row in asked if 0 < moments[row] <= until), key=moments.__getitem__, default=None)
+        if last is None:
+            told += " and had no answer"
+        else:
+            text = error_text(last, view)
+            told += f", and the last call that returned, {words.worker(process[last])}'s, {ending(last, view)}"
+            told += f" at {words.clock(moments[last])}" + (f": {text}" if text else "")
+    granted = next((grant for grant in view.by_key.get(key, ()) if grant.ret > until), None)
+    if granted is not None:
+        told += f"; {words.worker(granted.process)} got it at {words.clock(granted.ret)}"
+    return told
 
 
 def _unexercised(view: View, healed: int, judged: int) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from checkers.exercise import ON_LEASES, worker_of
@@ -21,6 +21,10 @@ FAULTS_TOLD: Final = 3
 """Faults in one story, the latest."""
 
 
+Conclusion = str | Callable[[Finding], str]
+"""The sentence that says what was broken, or what makes it."""
+
+
 def earliest(grant: Grant) -> tuple[int, int, int]:
     """Sorts grants of one key: by token, where there is one, else by return."""
     return grant.token, grant.ret, grant.row
@@ -32,13 +36,14 @@ class Narrator:
     def __init__(self, view: View) -> None:
         self._view = view
 
-    def tell(self, findings: Iterable[Finding], conclusion: dict[str, str]) -> tuple[Violation, ...]:
-        """Violations in order of time. conclusion: kind of finding → the sentence that says what was broken."""
+    def tell(self, findings: Iterable[Finding], conclusion: Mapping[str, Conclusion]) -> tuple[Violation, ...]:
+        """Violations in order of time. conclusion: kind of finding → its last sentence."""
         ordered = sorted(findings, key=lambda finding: (finding.at, finding.rows))
         violations = []
         for number, finding in enumerate(ordered):
             holders = finding.holders or self.holders(finding.rows)
-            last = conclusion[finding.kind]
+            ending = conclusion[finding.kind]
+            last = ending if isinstance(ending, str) else ending(finding)
             story = (*self.operations(finding, holders), last) if number < FULL_STORIES else (last,)
             violations.append(Violation(finding.kind, finding.at, finding.rows, holders, story))
         return tuple(violations)

@@ -6,14 +6,15 @@ died, or hangs and will never release.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
 from checkers.exercise import counters, fault_missed
 from checkers.finding import Finding
 from checkers.history import FaultInterval
-from checkers.leases import INFINITY, Grant, effective
+from checkers.leases import INFINITY, Grant, effective, exclude
 from checkers.liveness import RECOVERY
 from checkers.narrate import Narrator
 from checkers.spans import Span, clipped, length, moment, united, without
@@ -33,7 +34,6 @@ _NOT_ASKED: Final = (Reason.UNAVAILABLE, Reason.DENIED)
 """Why an acquire failed that was never in line."""
 
 _BROKEN: Final = {
-    "released-anothers": "So a release was acknowledged although the lock was another's by then.",
     "never-freed": "So what the dead holder held was never given to anybody who asked for it.",
     "freed-late": "So what the dead holder held was freed later than the TTL and the bound that the lock declares.",
     "kept-by-a-hung-holder": "So a holder that hung kept everybody else out for longer than the TTL and the bound.",
@@ -47,6 +47,7 @@ def owner_release(view: View) -> Verdict:
     """
     outcome, inv, flags, owner = (view.column(name) for name in ("outcome", "inv", "flags", "owner"))
     following = superseded(view)
+    present = _Present(view)
     findings = []
     stale = 0
     for row in view.rows(F.RELEASE):
@@ -57,13 +58,55 @@ def owner_release(view: View) -> Verdict:
         if given < inv[row]:
             stale += 1
             if outcome[row] == Outcome.OK:
-                findings.append(
-                    Finding("released-anothers", inv[row], (grant.row, later, row), (grant.row, later)),
-                )
+                other = present.holder(grant, later, inv[row])
+                other = later if other is None else other
+                findings.append(Finding("released-anothers", inv[row], (grant.row, other, row), (grant.row, other)))
     counted = {**counters(view), STALE_RELEASES: stale}
-    violations = Narrator(view).tell(findings, _BROKEN)
+    violations = Narrator(view).tell(findings, {"released-anothers": present.conclusion})
     unexercised = None if stale else "nobody released what another held by then"
     return Verdict(OWNER_RELEASE, not violations, violations, counted, unexercised=unexercised)
+
+
+class _Present:
+    """Whose a lock was at the moment at which somebody released it whose own grant was over."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._ends: dict[int, list[int]] = {}
+
+    def holder(self, grant: Grant, later: int, at: int) -> int | None:
+        """The acquire row of the latest grant after this one that was certainly in force, if there is any.
+
+        later: the first that came after.
+        """
+        grants = self._view.by_key[grant.key]
+        place = bisect_left(grants, at, key=lambda other: other.ret) - 1
+        while place >= 0 and self._over(grant.key)[place] > at:  # else all up to here were over
+            other = grants[place]
+            follows = other.row == later or other.start > grant.ret
+            if follows and exclude(grant, other) and self._end(other) > at:
+                return other.row
+            place -= 1
+        return None
+
+    def conclusion(self, finding: Finding) -> str:
+        """What was broken. Where nobody held the lock at that moment, it was not another's either."""
+        own, other = (self._view.windows[row].grant for row in finding.holders)
+        if self._end(other) > finding.at:
+            return "So a release was acknowledged although the lock was another's by then."
+        whose = Narrator(self._view).worker(own.process)
+        return f"So a release was acknowledged although the lock had not been {whose}'s since another was granted it."
+
+    def _end(self, grant: Grant) -> int:
+        """ns; until when it was certainly in force."""
+        window = self._view.windows[grant.row]
+        return window.end(window.start)
+
+    def _over(self, key: int) -> list[int]:
+        """When each grant of a key and all that were answered before it may have been over."""
+        if key not in self._ends:
+            self._ends[key] = list(accumulate(map(self._end, self._view.by_key[key]), max))
+        return self._ends[key]
 
 
 class Crash(NamedTuple):

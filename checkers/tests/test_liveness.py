@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from checkers.check import check
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.verdict import Verdict
-from checkers.wire import F
+from checkers.wire import F, Reason
 
 NOBODY = "nobody asked for the lock, or could have got it, after the last heal"
 
@@ -63,3 +65,55 @@ def test_a_live_holder_is_no_failure_to_recover() -> None:
     assert verdict(held).unexercised == NOBODY
     silent = healed().acquire(11, 12, 3).renew(14, 15, 3).add(F.ACQUIRE, 15, 95, FAIL)
     assert verdict(silent).valid is False
+
+
+class TestStory:
+    """A fault from 10 to 20 s; the bound is 30 s."""
+
+    def told(self, book: Book, errors: tuple[str, ...] = ("",)) -> str:
+        unit = 10**9
+        facts = replace(book.facts, bounds={"recovery": 30 * unit}, ttl=unit)
+        scaled = Book()
+        scaled.facts = facts
+        scaled.rows = [(row[0] * unit, row[1] * unit, *row[2:]) for row in book.rows]
+        for fault in book.faults:
+            scaled.fault(fault.name, fault.begun * unit, fault.healed * unit)
+        history = scaled.history()
+        history.columns["error"][:] = [len(errors) - 1 if row[13] == FAIL else 0 for row in sorted(scaled.rows)]
+        (found,) = check(replace(history, errors=errors), ["recovery"])
+        return found.violations[0].story[-1]
+
+    def test_the_heal_the_bound_who_asked_and_the_last_answer(self) -> None:
+        book = healed().add(F.ACQUIRE, 15, 25, FAIL, process=2, reason=Reason.TIMEOUT)
+        book.add(F.ACQUIRE, 30, 48, FAIL, process=3, reason=Reason.HELD).add(F.ACQUIRE, 49, 0, INFO, process=6)
+        assert self.told(book) == (
+            "So nobody got the lock within the bound that it declares, 30 s from 19.000 s on, when pause-server was "
+            "healed; until 49.000 s workers 2 and 3 asked 3 times, and the last call that returned, worker 3's, "
+            "failed (held) at 47.000 s."
+        )
+
+    def test_the_text_of_an_error(self) -> None:
+        book = healed().add(F.ACQUIRE, 15, 25, FAIL, process=2)
+        assert self.told(book, ("", "no\nroom")).endswith('worker 2\'s, failed at 24.000 s: "no\\nroom".')
+
+    def test_from_when_on_it_counts(self) -> None:
+        assert (
+            "30 s from 49.000 s on, when somebody first asked after pause-server was healed at 19.000 s"
+            in self.told(healed().add(F.ACQUIRE, 50, 0, INFO))
+        )
+        silent = healed().acquire(11, 12, 3).release(24, 25, 3).add(F.ACQUIRE, 15, 95, FAIL)
+        assert "when the last of those left who had got it before pause-server was healed" in self.told(silent)
+
+    def test_nobody_asked_any_more(self) -> None:
+        silent = healed().acquire(11, 12, 3).release(24, 25, 3).add(F.ACQUIRE, 15, 22, FAIL)
+        assert self.told(silent).endswith("until 53.000 s nobody asked.")
+
+    def test_nobody_was_answered(self) -> None:
+        assert self.told(healed().add(F.ACQUIRE, 15, 0, INFO, process=1).add(F.ACQUIRE, 20, 95, FAIL)).endswith(
+            "until 49.000 s worker 0 asked 1 time and had no answer."
+        )
+
+    def test_who_got_it_too_late(self) -> None:
+        assert self.told(healed().acquire(15, 51, 2)).endswith(
+            "asked 1 time and had no answer; worker 2 got it at 50.000 s."
+        )

@@ -51,6 +51,32 @@ class TestOwnerRelease:
     def test_a_release_inside_a_hold_is_none(self) -> None:
         assert owner_release(self.book().release(40, 41, 1, flags=NESTED)).valid
 
+    def test_the_witness_is_who_had_it_at_that_moment(self) -> None:
+        """Worker 2 had gone by then, and worker 3 has it, whose grant came last."""
+        book = self.book().release(31, 32, 2).acquire(33, 35, 3).release(36, 37, 1)
+        (violation,) = owner_release(book).violations
+        assert (violation.rows, violation.holders) == ((0, 3, 4), (0, 3))
+        assert violation.story[-1] == "So a release was acknowledged although the lock was another's by then."
+
+    def test_nobody_had_it_at_that_moment(self) -> None:
+        book = self.book().release(31, 32, 2).acquire(33, 35, 3).release(36, 37, 3)
+        (violation,) = owner_release(book.release(38, 39, 1)).violations
+        assert violation.holders == (0, 1)  # who took it from worker 1
+        assert violation.story[-1] == (
+            "So a release was acknowledged although the lock had not been worker 1's since another was granted it."
+        )
+
+    @pytest.mark.parametrize(("sent", "by_then"), [(34, True), (35, False)])
+    def test_a_lease_that_could_be_over_is_no_hold(self, sent: int, by_then: bool) -> None:
+        (violation,) = owner_release(self.book().release(sent, 36, 1)).violations
+        assert violation.story[-1].endswith("was another's by then.") is by_then
+
+    def test_a_long_lease_that_began_before_others_is_found(self) -> None:
+        book = self.book(ttl=90).acquire(40, 41, 3, ttl=2).release(50, 51, 1)
+        (violation,) = owner_release(book).violations
+        assert violation.holders == (0, 1)
+        assert violation.story[-1].endswith("was another's by then.")
+
     def test_two_readers(self) -> None:
         book = Book(keys=("a",)).acquire(8, 10, 1, flags=SHARED).acquire(25, 30, 2, flags=SHARED)
         assert owner_release(book.release(31, 32, 1, flags=SHARED)).valid
