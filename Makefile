@@ -53,6 +53,7 @@ venv:  ## .venv from requirements.lock
 
 ready: venv  ## everything a run needs: .venv, Docker Engine, images
 	@$(PY) -m infra doctor --fix
+	@$(if $(filter ready,$(MAKECMDGOALS)),echo "ready: all that a run needs is there ($(PY) -m infra doctor lists it)",:)
 
 lock: venv  ## resolve pyproject.toml into requirements.lock (ARGS=--upgrade for the newest)
 	@$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \

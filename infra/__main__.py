@@ -46,13 +46,18 @@ def main(argv: Sequence[str]) -> int:
     except machine.Trouble as trouble:
         machine.say(str(trouble))
         return trouble.status
-    except BrokenPipeError:  # whoever reads has heard enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except KeyboardInterrupt:
         return 130
     return status
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        try:
+            status = main(sys.argv[1:])
+        finally:
+            sys.stdout.flush()  # now, where it can be caught: help too ends with what is still to be written
+    except BrokenPipeError:  # whoever reads has heard enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    sys.exit(status)

@@ -1,4 +1,6 @@
-"""How a cluster that is not ours lets us in: user, password, certificates. Clusters of ours ask for nothing.
+"""How a cluster lets us in: user, password, certificates. Of ours only PostgreSQL asks, for a user and a password.
+
+The password of ours is drawn for each environment (`Environment.access`); what follows is about clusters of others.
 
 What is secret comes from the environment, never from the command line, which is stored with the results. It travels to
 the workers over a pipe. Whatever may repeat a secret (the text of an error) goes through `Access.masked` before it is
@@ -136,4 +138,4 @@ def _context(ca: str, cert: str, key: str) -> ssl.SSLContext:
 
 
 OPEN: Final = Access()
-"""Of the clusters of ours."""
+"""Of the clusters of ours, PostgreSQL's aside."""

@@ -6,6 +6,7 @@ Exit status: 0, or 2 for bad usage and for a run that is missing or damaged.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import webbrowser
 from collections.abc import Sequence
@@ -102,4 +103,12 @@ def _open(run: Run) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        try:
+            status = main()
+        finally:
+            sys.stdout.flush()  # now, where it can be caught: help too ends with what is still to be written
+    except BrokenPipeError:  # whoever reads has heard enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 2
+    sys.exit(status)

@@ -1,12 +1,12 @@
 """`python -m suites`: what there is to run: suites, locks with their claims and hazards, faults, profiles.
 
-It starts nothing. With the name of a command it does something: `soak`, `measure`, `literature`, `curves`, `mutants`,
-`readme`; each has a --help of its own.
+It starts nothing. With the name of a command it does something; `--help` lists them, and each has a --help of its own.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,24 +20,30 @@ from suites import registry
 from suites.profiles import PROFILES
 from suites.readme import summary
 
-COMMANDS: Final[Mapping[str, str]] = {
-    "soak": "suites.soak",
-    "measure": "suites.measure",
-    "literature": "suites.reproduce",
-    "curves": "suites.curves",
-    "mutants": "suites.mutants",
-    "readme": "suites.readme",
+COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "soak": ("suites.soak", "random plans of overlapping faults, each of which must leave all clean"),
+    "measure": ("suites.measure", "how long each fault takes to apply and to heal"),
+    "literature": ("suites.reproduce", "measure what the literature says"),
+    "curves": ("suites.curves", "measure P(two inside) against the length of a pause, the jump of a clock"),
+    "mutants": ("suites.mutants", "locks broken on purpose, each of which must be found out"),
+    "readme": ("suites.readme", "write the parts of README.md that are made from the code"),
 }
-"""Command → the module whose `main` does it."""
+"""Command → the module whose `main` does it, and what help says of it."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Exit status 2: no such command."""
+    if argv and argv[0] in ("-h", "--help"):
+        print("usage: python -m suites [COMMAND [-h] ...]\n")
+        print("Without a command: all suites, locks with their claims and hazards, faults and profiles.\n")
+        for command, (_, purpose) in COMMANDS.items():
+            print(f"  {command:<10} {purpose}")
+        return 0
     if argv and argv[0] not in COMMANDS:
         print(f"fencepost: no command {argv[0]!r}; there are {', '.join(COMMANDS)}, or none", file=sys.stderr)
         return 2
     if argv:
-        status: int = importlib.import_module(COMMANDS[argv[0]]).main(argv[1:])
+        status: int = importlib.import_module(COMMANDS[argv[0]][0]).main(argv[1:])
         return status
     console = Console()
     for table in (_suites(), _locks(), _promises(), _faults(), _profiles()):
@@ -94,4 +100,12 @@ def _named() -> Iterator[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        try:
+            status = main(sys.argv[1:])
+        finally:
+            sys.stdout.flush()  # now, where it can be caught: help too ends with what is still to be written
+    except BrokenPipeError:  # whoever reads has heard enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    sys.exit(status)

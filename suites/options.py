@@ -25,6 +25,7 @@ from suites.lock import admitted
 from suites.profiles import PROFILES, Profile
 
 EVERY_FAULT: Final = (NO_FAULT, *FAULTS)
+_ALL: Final = f"{', '.join(FAULTS)}, {NO_FAULT} (no fault)"
 LANES: Final = 22
 """In one trial, as a rule: more workers than theirs would wait for each other on two cores."""
 RESULTS: Final = Path(__file__).resolve().parent.parent / "results" / "runs"
@@ -302,11 +303,13 @@ def _faults(lists: Sequence[str]) -> tuple[str, ...]:
     for column in columns:
         names = fault_names(column)
         if "" in names:
-            expected = f"expected NAME, NAME,NAME, NAME+NAME or {STORM}SEED; there are {', '.join(EVERY_FAULT)}"
+            expected = f"expected NAME, NAME,NAME, NAME+NAME or {STORM}SEED; there are {_ALL}"
             raise BadOption(f"--faults {column!r}: {expected}")
+        if NO_FAULT in names and len(names) > 1:
+            raise BadOption(f"--faults {column}: {NO_FAULT} means no fault, and cannot be combined with one")
         for name in names if storm_seed(column) is None else ():
-            if name not in (known := EVERY_FAULT if len(names) == 1 else tuple(FAULTS)):
-                raise BadOption(f"unknown fault {name!r}; {instead(name, known)}")
+            if name not in EVERY_FAULT:
+                raise BadOption(f"unknown fault {name!r}; {instead(name, (*FAULTS, NO_FAULT))} (no fault)")
         if len(set(names)) < len(names):
             raise BadOption(f"--faults {column}: a fault cannot overlap itself")
     return tuple(dict.fromkeys(columns))

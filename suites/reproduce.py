@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -58,12 +59,15 @@ class Measured:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 every statement got an answer, 1 one did not."""
+    """Exit status: 0 every statement got an answer, 1 one did not, 2 no statement contains the text."""
     parser = argparse.ArgumentParser(prog="python -m suites literature", description=main.__doc__, allow_abbrev=False)
     parser.add_argument("--seed", type=int, default=1, help="of the first trials (1)")
     parser.add_argument("--only", metavar="TEXT", default="", help="only statements that contain this text")
     options = parser.parse_args(argv)
     statements = [one for one in STATEMENTS if options.only.lower() in one.says.lower()]
+    if not statements:
+        print(f"fencepost: no statement contains {options.only!r}", file=sys.stderr)
+        return 2
     run = Run.create(RESULTS, {"command": ["python", "-m", "suites", "literature", *argv], "seed": options.seed})
     measured = _measure([probe for one in statements for probe in one.probes], options.seed, run)
     print(f"report: {run.close({})}")

@@ -131,14 +131,18 @@ class Plan:
 
 
 def parse(text: str) -> Plan:
-    """A plan from the text of its file. Raises BadPlan, also when it does nothing."""
+    """A plan from the text of its file. Raises BadPlan, also when it does nothing without being called `NO_FAULT`."""
     try:
         data = json.loads(text)
     except ValueError as error:
         raise BadPlan(f"not JSON: {error}") from error
     plan = Plan.from_json(data)
-    if not plan.steps:
-        raise BadPlan("steps: must not be empty, or nothing would be done")
+    if not plan.steps and plan.name != NO_FAULT:
+        raise BadPlan(
+            f"steps: must not be empty, or nothing would be done; only the plan named {NO_FAULT} does nothing"
+        )
+    if plan.steps and plan.name == NO_FAULT:
+        raise BadPlan(f"name: {NO_FAULT} is the plan without steps, and this one has {len(plan.steps)}")
     return plan
 
 
@@ -206,7 +210,7 @@ def _step(data: object, where: str, backend: str) -> Step:
 
 def _check_applies(name: object, backend: str, where: str) -> None:
     if not isinstance(name, str) or name not in FAULTS:
-        raise BadPlan(f"{where}: there is no {name!r}; {instead(name, (NO_FAULT, *FAULTS))}")
+        raise BadPlan(f"{where}: there is no {name!r}; {instead(name, FAULTS)}")
     if reason := FAULTS[name].applies(backend):
         raise BadPlan(f"{where}: {name} does not apply to {backend}: {reason}")
 

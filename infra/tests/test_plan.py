@@ -165,7 +165,7 @@ BAD: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda plan: plan.update(steps={}), "steps: must be a list"),
     (_at("fault", "kill-sever"), r"steps\[0\].fault: there is no 'kill-sever'; did you mean kill-server.*\? there are"),
     (lambda plan: plan.update(steps=[1]), r"steps\[0\]: must be an object"),
-    (_at("fault", "kill"), r"steps\[0\].fault: there is no 'kill'; there are none, cut-client-refuse"),
+    (_at("fault", "kill"), r"steps\[0\].fault: there is no 'kill'; there are cut-client-refuse"),
     (_at("fault", "isolate-leader-drop"), "five independent servers have no leader"),
     (_at("after", -1), r"steps\[0\].after: must be seconds from 0 to 3600, not -1"),
     (_at("for", True), r"steps\[0\].for: must be seconds"),
@@ -189,9 +189,14 @@ def test_a_bad_plan_names_its_field(spoil: Callable[[dict[str, Any]], object], m
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_does_nothing() -> None:
+def test_a_file_does_nothing_if_and_only_if_its_plan_is_called_none() -> None:
+    """As the suite writes it beside a trial without faults."""
+    nothing, something = (compile_plan([name], 7, "etcd", 2.0) for name in ("none", "kill-server"))
+    assert parse(json.dumps(nothing.to_json())) == nothing
     with pytest.raises(BadPlan, match="steps: must not be empty"):
-        parse(json.dumps(compile_plan(["none"], 7, "etcd", 2.0).to_json()))
+        parse(json.dumps(replace(nothing, name="mine").to_json()))
+    with pytest.raises(BadPlan, match="name: none is the plan without steps, and this one has 1"):
+        parse(json.dumps(replace(something, name="none").to_json()))
 
 
 @pytest.mark.parametrize(

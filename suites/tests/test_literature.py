@@ -60,5 +60,13 @@ def test_one_wrong_prediction_refutes_and_no_answer_leaves_it_open(
     assert reproduce._entry(statement, found)["outcome"] == outcome
 
 
+def test_a_text_that_no_statement_contains_starts_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("suites.reproduce.Run.create", lambda *_: pytest.fail("a run was made"))
+    assert reproduce.main(["--only", "zzzz"]) == 2
+    assert capsys.readouterr() == ("", "fencepost: no statement contains 'zzzz'\n")
+
+
 def test_the_readme_is_up_to_date() -> None:
     assert readme.main(["--check"]) == 0

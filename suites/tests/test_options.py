@@ -103,6 +103,8 @@ class TestBadInput:
         [
             ({"faults": [""]}, EVERY_FAULT),
             ({"faults": ["kill-server+nope"]}, FAULTS),
+            ({"faults": ["nope"]}, ["there are cut-client-refuse", ", none (no fault)"]),
+            ({"faults": ["none+freeze-holder"]}, ["none+freeze-holder: none means no fault, and cannot be combined"]),
             ({"faults": ["storm-"]}, ["unknown fault 'storm-'"]),
             ({"faults": ["storm-x"]}, ["unknown fault 'storm-x'"]),
             ({"faults": ["kill-server+kill-server"]}, ["cannot overlap itself"]),
@@ -212,6 +214,18 @@ class TestCases:
         assert storms == [f"storm-{seed}" for seed in range(40, 40 + PROFILES["nightly"].storms)]
         assert not any(run.tries(lane, storms[0]) for lane in run.lanes if lane.lock_name in CONTROLS)
         assert all(run.parts(backend, storms[0]) for backend in run.backends)
+
+    def test_the_plan_of_a_trial_without_faults_is_that_again(self, tmp_path: Path) -> None:
+        plan = compile_plan([NO_FAULT], 1, "redis", 1.0)
+        file = tmp_path / "plan.json"
+        file.write_text(json.dumps(plan.to_json()))
+        run = asked(lock=["redis"], plan=[str(file)])
+        assert (run.faults, run.fault_names(NO_FAULT, "redis"), run.plan(NO_FAULT, "redis")) == (
+            ("none",),
+            ("none",),
+            plan,
+        )
+        assert run.runnable("redis", NO_FAULT)
 
     def test_a_plan_is_the_column_of_its_backend(self, tmp_path: Path) -> None:
         plan = replace(compile_plan(["kill-server", "freeze-holder"], 1, "etcd", 1.0), name="mine")
