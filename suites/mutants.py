@@ -57,7 +57,12 @@ CATALOGUE: Final = tuple(
     Mutant(*told)
     for told in (
         ("CountsBeforeItHolds", "token-order"),
-        ("TwoOfFive", "server-exclusion", "slow-links", ("set/unfenced", "inventory/unfenced", "register/compare-owner")),
+        (
+            "TwoOfFive",
+            "server-exclusion",
+            "slow-links",
+            ("set/unfenced", "inventory/unfenced", "register/compare-owner"),
+        ),
         ("NewestFirst", "server-exclusion"),
         ("ByName", "server-exclusion"),
         ("FreesTwo", "server-exclusion"),
