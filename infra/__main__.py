@@ -4,11 +4,10 @@ Exit status: 0 done, 1 failed, 2 usage, 3 not possible here.
 """
 
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 
-from infra import machine
+from infra import lifetime, machine
 
 COMMANDS = {
     "doctor": ("infra.doctor:main", "what this machine has, lacks, and --fix"),
@@ -52,12 +51,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        try:
-            status = main(sys.argv[1:])
-        finally:
-            sys.stdout.flush()  # now, where it can be caught: help too ends with what is still to be written
-    except BrokenPipeError:  # whoever reads has heard enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 1
-    sys.exit(status)
+    lifetime.to_the_end(main)

@@ -6,7 +6,6 @@ It starts nothing. With the name of a command it does something; `--help` lists 
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
+from infra import lifetime
 from infra.faults.register import FAULTS
 from suites import registry
 from suites.profiles import PROFILES
@@ -100,12 +100,4 @@ def _named() -> Iterator[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    try:
-        try:
-            status = main(sys.argv[1:])
-        finally:
-            sys.stdout.flush()  # now, where it can be caught: help too ends with what is still to be written
-    except BrokenPipeError:  # whoever reads has heard enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 1
-    sys.exit(status)
+    lifetime.to_the_end(main)

@@ -287,8 +287,6 @@ def _lanes(names: Sequence[str]) -> list[Lane]:
             lock = registry.lock(name)
         except registry.UnknownLock as error:
             raise BadOption(str(error)) from error
-        except (ImportError, SyntaxError) as error:
-            raise BadOption(f"--lock {name} cannot be loaded: {error}") from error
         _one(lock.backend, dict.fromkeys(BACKENDS), f"backend of {name}")
         lanes += lanes_of(name, lock)
     return lanes
