@@ -9,9 +9,7 @@ Exit status: 0 valid, 1 invalid, 2 usage or bad input, 3 unknown; over several f
 from __future__ import annotations
 
 import argparse
-import io
 import json
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -19,13 +17,14 @@ from math import isfinite
 from pathlib import Path
 from typing import Final
 
+from checkers.ending import BAD, to_the_end
 from checkers.history import BadHistory
 from checkers.models.registry import MODELS
 from checkers.told import Told
 
 VALID: Final = 0
 INVALID: Final = 1
-BAD_INPUT: Final = 2
+BAD_INPUT: Final = BAD
 UNKNOWN: Final = 3
 _WEIGHTS: Final = (INVALID, BAD_INPUT, UNKNOWN, VALID)
 _STATUSES: Final[Mapping[bool | None, int]] = {True: VALID, False: INVALID, None: UNKNOWN}
@@ -183,15 +182,4 @@ def _print_json(file: Path, told: Told, seconds: float | None) -> None:
 
 
 if __name__ == "__main__":
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # names and values may be of characters that it does not have
-    try:
-        try:
-            status = main()
-        finally:
-            sys.stdout.flush()  # now, where it can be caught: help too ends with what is still to be written
-    except BrokenPipeError:
-        # Whoever read us has seen enough; nothing more can be said, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = BAD_INPUT
-    sys.exit(status)
+    to_the_end(main)

@@ -19,7 +19,7 @@ class Events:
 
     granted  attempts that certainly succeeded: acknowledged, or so was their release.
     asked    attempt → when its session asked for the same key again, and so had given it up.
-    opened   session → when it was created at the earliest.
+    opened   session → when it was created at the earliest, and when its client knew.
     length   of each row: the shortest that a lease can last which it prolongs.
     ordered  keys whose grants come in the order of their tokens: all have one, and no two contradict real time.
     holding  sessions that hold anything: of others it does not matter how long they lived.
@@ -34,7 +34,7 @@ class Events:
         numbers = {0: 0, **{z: n for n, z in enumerate(sorted(set(c["session"]) - {0}), 1)}}
         self.session = [numbers[z] if self.kind != "grant" else 0 for z in c["session"]]
         self.attempt, self.granted = [-1] * len(history), set[int]()
-        self.asked, self.opened, ttls = dict[int, int](), dict[int, int](), dict[int, int]()
+        self.asked, self.opened, ttls = dict[int, int](), dict[int, tuple[int, int]](), dict[int, int]()
         latest, asking = dict[tuple[int, int], int](), dict[tuple[int, int], int]()
         for row, (f, z) in enumerate(zip(self.f, self.session, strict=True)):
             mine, ok = (c["owner"][row], self.key[row]), self.ok(row)
@@ -50,7 +50,7 @@ class Events:
                 self.granted.add(self.attempt[row])
             if ok and c["ttl"][row] and f in (*GETS, F.SESSION_OPEN):
                 ttls[z] = min(ttls.get(z, FOREVER), c["ttl"][row])
-            self.opened |= {z: self.inv[row]} if ok and f == F.SESSION_OPEN else {}
+            self.opened |= {z: (self.inv[row], c["ret"][row])} if ok and f == F.SESSION_OPEN else {}
         drift, default, self.length = settings.drift or facts.drift, settings.ttl or facts.ttl, list[int]()
         for z, mine_row in zip(self.session, self.attempt, strict=True):
             ttl = (ttls.get(z) if z else c["ttl"][mine_row] if mine_row >= 0 else 0) or default
@@ -62,7 +62,7 @@ class Events:
         """ns; when it can have happened at the earliest."""
         if self.f[row] not in GETS:
             return self.inv[row]
-        return max(self.columns["sent"][row] or self.inv[row], self.opened.get(self.session[row], 0))
+        return max(self.columns["sent"][row] or self.inv[row], self.opened.get(self.session[row], (0, 0))[0])
 
     def end(self, row: int) -> int:
         """ns; when it had happened at the latest."""
@@ -83,7 +83,8 @@ class Events:
             return False
         if self.refused(row):
             told = self.columns["reason"][row] < Reason.UNAVAILABLE
-            return told and (f == F.KEEP_ALIVE or (f in GIVES and mine >= 0 and self.ok(mine)))
+            known = self.inv[row] >= self.opened.get(self.session[row], (0, 0))[1]  # else there may be nothing yet
+            return told and ((f == F.KEEP_ALIVE and known) or (f in GIVES and mine >= 0 and self.ok(mine)))
         return f in (*GETS, *GIVES, *ABOUT_SESSIONS) and (self.ok(row) or row in self.granted)
 
     def _ordered(self) -> set[int]:

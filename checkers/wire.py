@@ -41,8 +41,8 @@ ARMED_ACTION = 1
 """Harness: the `Action` to take there; this and the next two are written before ARMED_GATE."""
 ARMED_KEY = 8
 """Harness: the index of the key that must be held there, `NONE` for any (int64)."""
-CALL_FOR = 16
-"""Harness: how long a call takes (int64, ns)."""
+SPAN = 16
+"""Harness: how long a call takes; how long after the gate a freeze comes (int64, ns)."""
 THAWED = 2
 """Harness: 1 when who was caught may go on."""
 REACHED_GATE = 3
@@ -203,7 +203,8 @@ class Action(IntEnum):
     """What happens at an armed gate."""
 
     FREEZE = 1
-    """The whole process stops (SIGSTOP), renewal included, until it is continued: a long GC pause."""
+    """The whole process stops (SIGSTOP), renewal included, until it is continued: a long GC pause. It does when it has
+    gone on for SPAN, in whatever it does then."""
     STALL = 2
     """Only the thread at the gate waits until it is thawed, and then goes on where it was. Of the main thread: a hung
     job, whose lock is renewed all the while. Of the renewal thread: a hung renewal, which is sent late."""
@@ -212,7 +213,7 @@ class Action(IntEnum):
     DIE = 4
     """Only at IN_RENEWAL: the thread ends and sends nothing; when thawed, another begins anew."""
     CALL = 5
-    """A stall that ends by itself after CALL_FOR: a long call of somebody else's service."""
+    """A stall that ends by itself after SPAN: a long call of somebody else's service."""
 
 
 class Run(IntEnum):

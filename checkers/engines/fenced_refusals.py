@@ -174,21 +174,25 @@ def needless(
         reason = upward[here] if strict and what == REFUSED else above[here]
         if reason < 0 or ret[row] < moment(before, group, inv, reason):
             k = key[row]
-            late = _obstacle(order, begin[k], begin[k + 1], inv, before, last[k], ret[row])
-            if late >= 0:
-                read = carried[group[late]]
-                if read >= 0 and inv[read] > ret[row] and tokens[group[late]] > tokens[here]:
-                    late = read
-            rival = -1 if reason < 0 else opener[group[reason]]
-            if rival >= 0 and inv[rival] > ret[row]:
-                rival = -1
+            place = _obstacle(order, begin[k], begin[k + 1], inv, before, ret[row])
+            there = order[place]
+            late = before[order[place + 1]] if place + 1 < begin[k + 1] else last[k]
+            rival = -1
+            if late < 0 or inv[late] <= ret[row]:
+                late = -1
+            elif tokens[there] > tokens[here] or (strict and what == REFUSED and there == here):
+                # Lower groups were wholly invoked, and would have explained it; higher ones come after what was late.
+                if carried[there] >= 0 and inv[carried[there]] > ret[row]:
+                    late = carried[there]
+                elif opener[there] >= 0 and inv[opener[there]] <= ret[row]:
+                    rival = opener[there]
             found, used = noted(found, used, NEEDLESS, row, rival, late, row, -1)
     return found, used
 
 
 @kernel
-def _obstacle(order: Column, begin: int, end: int, inv: Column, before: Column, last: int, moment: int) -> int:
-    """Of the lowest token whose group was not wholly invoked at a moment, the row invoked last; -1 for none."""
+def _obstacle(order: Column, begin: int, end: int, inv: Column, before: Column, moment: int) -> int:
+    """Of the groups of a key, the place of the lowest that was not wholly invoked at a moment; else of the highest."""
     low, high = begin, end
     while low < high:
         middle = (low + high) // 2
@@ -197,6 +201,4 @@ def _obstacle(order: Column, begin: int, end: int, inv: Column, before: Column, 
             high = middle
         else:
             low = middle + 1
-    if low < end:
-        return int(before[order[low]])
-    return last if last >= 0 and inv[last] > moment else -1
+    return low - 1

@@ -22,9 +22,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from enum import EnumMeta
+from functools import cache
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
+
+from checkers.garbage import uncollected
 
 if TYPE_CHECKING:
     from checkers.engines.kernel import Kernel
@@ -38,15 +41,14 @@ UNREADABLE: Final = (ValueError, TypeError, AttributeError, ImportError, EOFErro
 
 def compiled(kernel: Kernel[..., Any], signature: str) -> Callable[..., Any]:
     """The compiled form for arguments of this signature: from disk, or compiled at the first call and put there."""
-    return _dispatcher(kernel, _Store(kernel, signature))
+    store = _Store(kernel, signature)
+    return _entry(store) or _dispatcher(kernel, store)
 
 
 def loaded(kernel: Kernel[..., Any], signature: str) -> Callable[..., Any] | None:
     """The same where it need not be compiled, else None. Where there is no file, numba is not even imported."""
     store = _Store(kernel, signature)
-    if not store.present() or store.payload() is None:
-        return None
-    return _dispatcher(kernel, store)
+    return _entry(store) if store.present() else None
 
 
 def digest(kernel: Kernel[..., Any]) -> str:
@@ -152,40 +154,52 @@ def _checksum(about: bytes, data: bytes) -> bytes:
     return hashlib.blake2b(about + b"\n" + data, digest_size=16).hexdigest().encode()
 
 
+@cache
 def _about() -> bytes:
     """Versions and processor that compiled code belongs to, in one line."""
-    import numba
-    from numba.core.registry import cpu_target
-
-    magic = cpu_target.target_context.codegen().magic_tuple()
+    numba = _numba()
+    magic = numba.core.registry.cpu_target.target_context.codegen().magic_tuple()
     versions = numba.__version__, importlib.import_module("llvmlite").__version__
     return repr((versions, magic)).encode().replace(b"\n", b" ")
 
 
+def _entry(store: _Store) -> Callable[..., Any] | None:
+    """What is on disk, ready to be called; None where it has to be compiled.
+
+    Machine code needs numba's runtime, but nothing of what numba makes ready before it compiles, which takes longer
+    than to check a million operations.
+    """
+    payload = store.payload()
+    numba = _numba()
+    if payload is None or numba.config.DISABLE_JIT:
+        return None
+    core = numba.core
+    context = core.registry.cpu_target.target_context
+    with core.compiler_lock.global_compiler_lock, suppress(*UNREADABLE):
+        core.runtime.rtsys.initialize(context)
+        entry: Callable[..., Any] = core.compiler.CompileResult._rebuild(context, *payload).entry_point
+        return entry
+    return None
+
+
 def _dispatcher(kernel: Kernel[..., Any], store: _Store) -> Callable[..., Any]:
-    numba: Any = importlib.import_module("numba")
-    base: Any = importlib.import_module("numba.core.caching")._Cache
-    result: Any = importlib.import_module("numba.core.compiler").CompileResult
-    serialize: Any = importlib.import_module("numba.core.serialize")
+    """Compiles at the first call, and writes down what came of it."""
+    numba = _numba()
+    base: Any = numba.core.caching._Cache
 
     class OneFile(base):  # type: ignore[misc]
-        """numba's interface of a cache, for a single entry."""
+        """numba's interface of a cache, for a single entry that is not there yet."""
 
         @property
         def cache_path(self) -> None:
             return None
 
-        def load_overload(self, _signature: Any, target_context: Any) -> Any:
-            target_context.refresh()
-            payload = store.payload()
-            if payload is not None:
-                with suppress(*UNREADABLE):
-                    return result._rebuild(target_context, *payload)
+        def load_overload(self, _signature: Any, _target_context: Any) -> None:
             return None
 
         def save_overload(self, _signature: Any, data: Any) -> None:
             if not data.library.has_dynamic_globals:
-                store.write(serialize.dumps(data._reduce()))
+                store.write(numba.core.serialize.dumps(data._reduce()))
 
         def enable(self) -> None:
             pass
@@ -197,3 +211,9 @@ def _dispatcher(kernel: Kernel[..., Any], store: _Store) -> Callable[..., Any]:
         dispatcher._cache = OneFile()
     compiled_form: Callable[..., Any] = dispatcher
     return compiled_form
+
+
+@cache
+def _numba() -> Any:
+    with uncollected():
+        return importlib.import_module("numba")

@@ -14,6 +14,7 @@ import numpy as np
 
 from checkers.engines.lease_fold import AMBIGUOUS, EARLY, OVERLAPPING, UNANSWERED, fold, is_refusal
 from checkers.engines.lease_kernels import INFINITY, Ints
+from checkers.engines.sorting import Column, by_number
 from checkers.history import History
 from checkers.leases import shortest
 from checkers.models.model import Settings, Unusable
@@ -95,8 +96,8 @@ class Attempts:
     last: Ints
     renewal_inv: Ints
     renewal_ret: Ints
-    order: Ints
-    group: Ints
+    order: Column
+    group: Column
     again: Mapping[int, int]
     sessions: Sessions
 
@@ -137,17 +138,13 @@ def gather(history: History, settings: Settings) -> Attempts:
     f = c["f"]
     mask = _any_of(f, (F.ACQUIRE, F.TRY_ACQUIRE, F.RENEW, F.RELEASE, F.BELIEF))
     mask &= (c["flags"] & NESTED == 0) & (c["owner"] != 0)
-    order = np.flatnonzero(mask)
-    owner, key = c["owner"][order], c["key"][order]
-    by = np.argsort(owner, kind="stable")
-    same = np.diff(owner[by], prepend=owner[by[:1]]) == 0
-    elsewhere = np.diff(key[by].astype(np.int64), prepend=0) != 0
-    if len(order) and (same & elsewhere)[1:].any():
-        by = np.lexsort((key, owner))
-        elsewhere = np.diff(key[by].astype(np.int64), prepend=0) != 0
-        same = np.diff(owner[by], prepend=owner[by[:1]]) == 0
-    order = order[by]
-    group = np.cumsum(~same | elsewhere) if len(order) else order
+    order: Column = np.flatnonzero(mask).astype(np.int32)
+    order = order[by_number(c["owner"][order])]
+    another, elsewhere = _differs(c["owner"][order]), _differs(c["key"][order])
+    if (elsewhere & ~another).any():
+        order = order[by_number(c["key"][order])]
+        another, elsewhere = _differs(c["owner"][order]), _differs(c["key"][order])
+    group = np.cumsum(another | elsewhere, dtype=np.int32)
     return _folded(history, settings, order, group, _asked_again(history), None)
 
 
@@ -159,10 +156,14 @@ def restrict(attempts: Attempts, settings: Settings, rows: Set[int]) -> Attempts
 
 
 def _folded(
-    history: History, settings: Settings, order: Ints, group: Ints, again: Mapping[int, int], kept: Set[int] | None
+    history: History, settings: Settings, order: Column, group: Column, again: Mapping[int, int], kept: Set[int] | None
 ) -> Attempts:
     c, facts = history.columns, history.facts
-    found = fold(group, *(c[name][order] for name in ("f", "outcome", "reason", "inv", "ret")))
+    columns = [c[name] for name in ("f", "outcome", "reason", "inv", "ret")]
+    if kept is None:
+        found = fold(order, group, *columns)
+    else:  # few: only what they need is worth a look
+        found = fold(np.arange(len(order), dtype=np.int32), group, *(column[order] for column in columns))
     place, answered, renewed, proven, released, freeing, freed, frees, refused = found[:9]
     believed, first, last, renewal_inv, renewal_ret, wrong, where = found[9:]
     rows = order[place]
@@ -280,14 +281,16 @@ def _sessions(
                 proof[z].append(int(row))
             continue
         used[z] = True
-        if inv < answered[z]:
-            raise Unusable(f"{_place(history, int(row))}: asked of a session whose creation had not been answered yet")
+        early = inv < answered[z]  # clients that choose the id themselves need not wait for the answer
+        if early and outcome == Outcome.FAIL:
+            continue  # perhaps there was nothing yet
         if outcome != Outcome.FAIL or _refusal(int(c["reason"][row])):
             proof[z].append(int(row))
         if kind == F.KEEP_ALIVE:
             if outcome == Outcome.OK:
                 lived[z] = max(lived[z], inv)
-                kept_alive[z].append((ret, inv))
+                if not early:
+                    kept_alive[z].append((ret, inv))
             elif outcome == Outcome.FAIL and _refusal(int(c["reason"][row])):
                 dead[z] = min(dead[z], ret)
         elif outcome != Outcome.FAIL:
@@ -295,9 +298,9 @@ def _sessions(
             closing[z].append((inv, ret if outcome == Outcome.OK else INFINITY))
             if outcome == Outcome.OK:
                 closed[z] = min(closed[z], ret)
-    for attempt, z in enumerate(of.tolist()):
-        if z >= 0 and ttl[attempt] > 0:
-            known[z] = min(known[z] or int(ttl[attempt]), int(ttl[attempt]))
+    for attempt in np.flatnonzero((of >= 0) & (ttl > 0)).tolist():
+        z = of[attempt]
+        known[z] = min(known[z] or int(ttl[attempt]), int(ttl[attempt]))
     known[known == 0] = min(settings.ttl or history.facts.ttl, _LONGEST)
     length = _lengths(known, history, settings)
     until = np.where(lived > 0, lived + length, 0)
@@ -341,6 +344,11 @@ def _place(history: History, row: int) -> str:
     if history.lines is not None:
         return f"line {int(history.lines[row][0])}"
     return f"row {row}"
+
+
+def _differs(column: Any) -> Any:
+    """Rows whose value is not that of the row before; the first is one."""
+    return np.append(np.ones(min(1, len(column)), bool), column[1:] != column[:-1])
 
 
 def _any_of(values: Any, wanted: Sequence[int]) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 
 from checkers.engines.kernel import kernel
 from checkers.engines.lease_kernels import INFINITY, Ints
+from checkers.engines.sorting import Column
 from checkers.wire import F, Outcome, Reason
 
 ACQUIRE: Final = int(F.ACQUIRE)
@@ -31,13 +32,38 @@ def is_refusal(reason: int) -> bool:
 
 
 @kernel
+def begins(kind: int, fate: int, current: int) -> bool:
+    """Whether an operation begins an attempt. current: that of the operation before it, -1 for none."""
+    if kind in (ACQUIRE, TRY_ACQUIRE):
+        return fate != FAIL
+    # Who renews or releases without an acquire has an attempt of its own, which nothing can explain.
+    return current < 0 and fate == OK and kind != BELIEF
+
+
+@kernel
+def counts(order: Column, group: Column, f: Ints, outcome: Ints) -> tuple[int, int]:
+    """How many attempts there are, and acknowledged renewals: what there is room for need not be paid for twice."""
+    attempts, renewals, current = 0, 0, -1
+    for place in range(len(order)):
+        row = order[place]
+        if place == 0 or group[place] != group[place - 1]:
+            current = -1
+        if begins(f[row], outcome[row], current):
+            current = attempts
+            attempts += 1
+        if f[row] == RENEW and outcome[row] == OK:
+            renewals += 1
+    return attempts, renewals
+
+
+@kernel
 def fold(
-    group: Ints, f: Ints, outcome: Ints, reason: Ints, inv: Ints, ret: Ints
+    order: Column, group: Column, f: Ints, outcome: Ints, reason: Ints, inv: Ints, ret: Ints
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, int, int]:
     """Gathers the operations of each attempt to hold.
 
-    Given acquires, renewals, releases and beliefs, those of one owner and key together and in order of invocation;
-    group is a number that owner and key have in common.
+    Given columns, and the order of acquires, renewals, releases and beliefs in which those of one owner and key stand
+    together, in order of invocation; group is a number that owner and key have in common.
 
     Returns per attempt: the place of its acquire (of its first operation where there was none), whether that was
     answered (-1 where there was none), the last invocation and the first return of its acknowledged renewals, the first
@@ -45,7 +71,7 @@ def fold(
     how many there were, the first return of a refusal, the last moment of belief, and from where to where its renewals
     are in the next two; then invocations and returns of acknowledged renewals; then what is wrong, and the place where.
     """
-    n = len(f)
+    n, room = counts(order, group, f, outcome)
     acquire = np.full(n, -1, np.int64)
     answered = np.full(n, 1, np.int64)
     renewed = np.full(n, -1, np.int64)
@@ -58,8 +84,8 @@ def fold(
     believed = np.full(n, -1, np.int64)
     first = np.zeros(n, np.int64)
     last = np.zeros(n, np.int64)
-    renewal_inv = np.zeros(n, np.int64)
-    renewal_ret = np.zeros(n, np.int64)
+    renewal_inv = np.zeros(room, np.int64)
+    renewal_ret = np.zeros(room, np.int64)
     renewals = 0
     one = -1
     current = -1
@@ -67,77 +93,73 @@ def fold(
     loose = False
     wrong = 0
     where = -1
-    for place in range(n):
-        kind = f[place]
-        fate = outcome[place]
-        fresh = place == 0 or group[place] != group[place - 1]
-        begins = kind in (ACQUIRE, TRY_ACQUIRE)
-        if (begins and fate == FAIL) or (kind == BELIEF and fate != OK):
-            fate = 0
-        if fresh:
+    for place in range(len(order)):
+        row = order[place]
+        kind = f[row]
+        fate = outcome[row]
+        if place == 0 or group[place] != group[place - 1]:
             current = -1
-        if begins and fate != 0:
-            if current >= 0 and wrong == 0:
-                if busy > inv[place]:
+        if begins(kind, fate, current):
+            acquires = kind != RENEW and kind != RELEASE
+            if acquires and current >= 0 and wrong == 0:
+                if busy > inv[row]:
                     wrong, where = OVERLAPPING, place
                 elif loose:
                     wrong, where = AMBIGUOUS, place
-            current = -1
-        # Who renews or releases without an acquire has an attempt of its own, which nothing can explain.
-        if fate != 0 and current < 0 and (begins or (fate == OK and kind != BELIEF)):
             one += 1
             current = one
             acquire[one] = place
-            answered[one] = (1 if fate == OK else 0) if begins else -1
+            answered[one] = (1 if fate == OK else 0) if acquires else -1
             first[one] = renewals
             last[one] = renewals
-            busy = np.int64(ret[place]) if fate == OK else np.int64(0)
+            busy = np.int64(ret[row]) if fate == OK else np.int64(0)
             loose = fate == INFO
-        if fate != 0 and current >= 0 and not begins:
-            if kind == BELIEF:
-                believed[one] = max(believed[one], inv[place])
+        if current < 0 or kind in (ACQUIRE, TRY_ACQUIRE):
+            continue
+        if kind == BELIEF:
+            if fate == OK:
+                believed[one] = max(believed[one], inv[row])
+            continue
+        if wrong == 0 and answered[one] == 1 and inv[row] < ret[order[acquire[one]]]:
+            wrong, where = EARLY, place
+        if wrong == 0 and answered[one] == 0 and kind == RENEW:
+            wrong, where = UNANSWERED, place
+        if fate != INFO:
+            busy = max(busy, np.int64(ret[row]))
+        if fate == FAIL:
+            if is_refusal(reason[row]) and answered[one] == 1:
+                refused[one] = min(refused[one], ret[row])
+        elif kind == RENEW:
+            if fate == OK:
+                renewed[one] = max(renewed[one], inv[row])
+                proven[one] = min(proven[one], ret[row])
+                renewal_inv[renewals] = inv[row]
+                renewal_ret[renewals] = ret[row]
+                renewals += 1
+                last[one] = renewals
+        else:
+            released[one] = min(released[one], inv[row])
+            if fate == OK:
+                frees[one] += 1
+                freeing[one] = max(freeing[one], inv[row])
+                freed[one] = min(freed[one], ret[row])
             else:
-                if wrong == 0 and answered[one] == 1 and inv[place] < ret[acquire[one]]:
-                    wrong, where = EARLY, place
-                if wrong == 0 and answered[one] == 0 and kind == RENEW:
-                    wrong, where = UNANSWERED, place
-                if fate != INFO:
-                    busy = max(busy, np.int64(ret[place]))
-                if fate == FAIL:
-                    if is_refusal(reason[place]) and answered[one] == 1:
-                        refused[one] = min(refused[one], ret[place])
-                elif kind == RENEW:
-                    if fate == OK:
-                        renewed[one] = max(renewed[one], inv[place])
-                        proven[one] = min(proven[one], ret[place])
-                        renewal_inv[renewals] = inv[place]
-                        renewal_ret[renewals] = ret[place]
-                        renewals += 1
-                        last[one] = renewals
-                else:
-                    released[one] = min(released[one], inv[place])
-                    if fate == OK:
-                        frees[one] += 1
-                        freeing[one] = max(freeing[one], inv[place])
-                        freed[one] = min(freed[one], ret[place])
-                    else:
-                        loose = True
-    count = one + 1
+                loose = True
     return (
-        acquire[:count],
-        answered[:count],
-        renewed[:count],
-        proven[:count],
-        released[:count],
-        freeing[:count],
-        freed[:count],
-        frees[:count],
-        refused[:count],
-        believed[:count],
-        first[:count],
-        last[:count],
-        renewal_inv[:renewals],
-        renewal_ret[:renewals],
+        acquire,
+        answered,
+        renewed,
+        proven,
+        released,
+        freeing,
+        freed,
+        frees,
+        refused,
+        believed,
+        first,
+        last,
+        renewal_inv,
+        renewal_ret,
         wrong,
         where,
     )

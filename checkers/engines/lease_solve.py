@@ -32,6 +32,7 @@ from checkers.engines.lease_kernels import (
     settle,
     soonest,
 )
+from checkers.engines.sorting import by_number, sorted_within
 from checkers.finding import OutOfBudget
 from checkers.leases import Grant, Window
 from checkers.schedule import in_any_order
@@ -331,8 +332,7 @@ def likely(problem: Problem, until: Ints, alive: Ints) -> tuple[Rows, npt.NDArra
     if problem.ordered:
         known = np.isin(problem.key, list(problem.ordered))
         first = np.where(known, problem.token, first)
-    order: Rows = np.lexsort((end, first, problem.key)).astype(np.int64, copy=False)
-    return order, end <= problem.latest
+    return sorted_within(by_number(problem.key), problem.key, first, end), end <= problem.latest
 
 
 def _squeezed(problem: Problem, order: Ints, begun: Ints, place: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Sorting inside kernels: row numbers by two columns, stable, in O(n log n); in one pass where they are in order."""
+"""Sorting rows: by two columns inside kernels, in one pass where they are in order; by one column of any numbers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,45 @@ Column = npt.NDArray[Any]
 
 RUN = 16
 """Rows that are sorted by insertion before runs are merged."""
+
+
+def by_number(numbers: Column) -> Column:
+    """Places in the order of their numbers, stable, int32: by counting, where numbers are not much more than places."""
+    if not len(numbers):
+        return np.empty(0, np.int32)
+    low = int(numbers.min())
+    span = int(numbers.max()) - low + 1
+    if span <= 2 * len(numbers):
+        return _counted(numbers, low, span)
+    return np.argsort(numbers, kind="stable").astype(np.int32)
+
+
+@kernel
+def _counted(numbers: Column, low: int, span: int) -> Column:
+    begins = np.zeros(span + 1, np.int32)
+    for i in range(len(numbers)):
+        begins[numbers[i] - low + 1] += 1
+    for n in range(span):
+        begins[n + 1] += begins[n]
+    places = np.empty(len(numbers), np.int32)
+    for i in range(len(numbers)):
+        n = numbers[i] - low
+        places[begins[n]] = i
+        begins[n] += 1
+    return places
+
+
+@kernel
+def sorted_within(rows: Column, group: Column, first: Column, second: Column) -> Column:
+    """Rows that stand group by group, those of each group in the order of (first[row], second[row]), stable."""
+    result = np.empty(len(rows), np.int64)
+    begin = 0
+    for i in range(len(rows)):
+        result[i] = rows[i]
+        if i + 1 == len(rows) or group[rows[i + 1]] != group[rows[i]]:
+            sort_rows(result, begin, i + 1, first, second)
+            begin = i + 1
+    return result
 
 
 @kernel

@@ -34,7 +34,6 @@ Whatever is damaged, contradicts itself or cannot be told apart (``1`` and ``tru
 
 from __future__ import annotations
 
-import gc
 import re
 from enum import StrEnum
 from pathlib import Path
@@ -46,6 +45,7 @@ from checkers.formats.nemesis import intervals
 from checkers.formats.operations import history, operations
 from checkers.formats.pairing import ordered, pair
 from checkers.formats.source import Source, opened
+from checkers.garbage import uncollected
 from checkers.history import BadHistory, History, load
 from checkers.models.model import Settings
 
@@ -112,14 +112,8 @@ def load_with_defaults(path: Path) -> Loaded:
 
 def parse(path: Path, data: bytes) -> Loaded:
     """The history of a text file, from its bytes. Raises BadHistory."""
-    # Millions of new tuples, none of them garbage: looking for it among them costs as much as reading.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
+    with uncollected():
         return _parsed(path, data)
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _parsed(path: Path, data: bytes) -> Loaded:

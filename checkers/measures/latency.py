@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -36,13 +36,7 @@ def acquire_latency(subject: Subject) -> Finding:
         return silent("nobody asked for a lock")
     if subject.untimed:
         return silent(subject.untimed)
-    subject = subject.timed
-    c, rows = subject.view.history.columns, subject.acquires
-    rows = rows[c["f"][rows] == F.ACQUIRE]
-    outcome = c["outcome"][rows]
-    late = (outcome == Outcome.FAIL) & (c["reason"][rows] == Reason.TIMEOUT)
-    told = rows[(outcome != Outcome.FAIL) | late]
-    return _by_phase(subject, told, c["outcome"][told] == Outcome.OK)
+    return _by_phase(subject.timed, acquires(subject.timed))
 
 
 @measure("release-latency")
@@ -52,13 +46,47 @@ def release_latency(subject: Subject) -> Finding:
 
     One without an answer is censored when it was given up. Quantiles and phases as in acquire-latency.
     """
-    c = subject.view.history.columns
-    told = np.flatnonzero(of_kind(c, F.RELEASE) & (c["flags"] & NESTED == 0))
-    if not len(told):
+    if not len(_released(subject)):
         return silent("nobody released anything")
     if subject.untimed:
         return silent(subject.untimed)
-    return _by_phase(subject.timed, told, c["outcome"][told] != Outcome.INFO)
+    return _by_phase(subject.timed, releases(subject.timed))
+
+
+class Waits(NamedTuple):
+    """What was waited for, one entry a request.
+
+    row    of the history.
+    done   whether it was answered; else it was given up.
+    inv    ns; when it began.
+    ended  ns; when that was.
+    """
+
+    row: Ints
+    done: Flags
+    inv: Ints
+    ended: Ints
+
+    @property
+    def lasted(self) -> Ints:
+        """ns."""
+        return self.ended - self.inv
+
+
+def acquires(subject: Subject) -> Waits:
+    """Those of which acquire-latency speaks. subject: one that is `timed`."""
+    c, rows = subject.view.history.columns, subject.acquires
+    rows = rows[c["f"][rows] == F.ACQUIRE]
+    outcome = c["outcome"][rows]
+    late = (outcome == Outcome.FAIL) & (c["reason"][rows] == Reason.TIMEOUT)
+    told = rows[(outcome != Outcome.FAIL) | late]
+    return _waits(subject, told, c["outcome"][told] == Outcome.OK)
+
+
+def releases(subject: Subject) -> Waits:
+    """Those of which release-latency speaks. subject: one that is `timed`."""
+    told = _released(subject)
+    return _waits(subject, told, subject.view.history.columns["outcome"][told] != Outcome.INFO)
 
 
 def kaplan_meier(lasted: Ints, done: Flags) -> tuple[Ints, Ints, Ints]:
@@ -78,20 +106,29 @@ def survival_quantile(times: Ints, ended: Ints, there: Ints, permille: int) -> i
     return int(times[reached[0]]) if len(reached) else None
 
 
-def _by_phase(subject: Subject, rows: Ints, done: Flags) -> Finding:
+def _released(subject: Subject) -> Ints:
+    c = subject.view.history.columns
+    return np.flatnonzero(of_kind(c, F.RELEASE) & (c["flags"] & NESTED == 0))
+
+
+def _waits(subject: Subject, rows: Ints, done: Flags) -> Waits:
     c = subject.view.history.columns
     never = (c["outcome"][rows] == Outcome.INFO) & (c["ret"][rows] == 0)
     ended = np.where(never, max(subject.view.finish, 1), subject.ended[rows])
-    lasted = ended - c["inv"][rows]
+    return Waits(rows, done, c["inv"][rows], ended)
+
+
+def _by_phase(subject: Subject, waits: Waits) -> Finding:
+    done = waits.done
     values: list[Value] = []
-    for phase, of in _phases(subject, c["inv"][rows], ended):
+    for phase, of in _phases(subject, waits.inv, waits.ended):
         if of.any():
-            values += _quantiles(phase, lasted[of], done[of])
-    slowest = np.argsort(-np.where(done, lasted, -1), kind="stable")[:1]
+            values += _quantiles(phase, waits.lasted[of], done[of])
+    slowest = np.argsort(-np.where(done, waits.lasted, -1), kind="stable")[:1]
     return Finding(
         tuple(values),
         None if done.any() else "none was answered",
-        tuple((int(rows[n]),) for n in slowest if done[n]),
+        tuple((int(waits.row[n]),) for n in slowest if done[n]),
     )
 
 

@@ -5,20 +5,25 @@ Specifications are stated by the checks, over plain Python values, and share not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from checkers.engines.engine import Answer, Conflict
 from checkers.history import History
 from checkers.linearizability import decide
 from checkers.models.model import UNSET, Illegal, Model, Operation, Settings
-from checkers.models.registry import MODELS
+from checkers.models.registry import MODELS, Specification
 from checkers.operations import Operations, Source
+from checkers.tests.batches import Batched, names
+from checkers.tests.brute import FOREVER
 from checkers.tests.build import FACTS
 from checkers.tests.compare import Disagreement
+from checkers.tests.orders import explained
 from checkers.wire import FIELDS, NONE, F, Outcome
 
 KEYS = ("a", "b")
@@ -26,8 +31,7 @@ _FACTS = replace(FACTS, keys=KEYS, lane="fuzz", store="", lock="")
 OUTCOMES = {"ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.INFO}
 
 
-@dataclass(frozen=True)
-class Act:
+class Act(NamedTuple):
     """One operation on one key; values are what a file would hold. UNSET: it holds none."""
 
     f: F
@@ -39,7 +43,7 @@ class Act:
     key: str = "a"
 
 
-Step = Callable[[Any, Act], Iterator[Any]]
+Step = Callable[[Any, Act], Iterable[Any]]
 
 
 def history_of(acts: Sequence[Act]) -> History:
@@ -80,22 +84,9 @@ def silent(read: Act, settings: Settings) -> bool:
 
 def possible(acts: Sequence[Act], initial: Hashable, step: Step) -> bool:
     """Whether some order that respects real time, with unknown operations in or left out, explains all answers."""
-    dead: set[tuple[frozenset[int], Hashable]] = set()
-    ends = [10**6 if act.outcome == "info" else act.ret for act in acts]
-
-    def fits(left: frozenset[int], state: Hashable) -> bool:
-        if all(acts[n].outcome == "info" for n in left):
-            return True
-        if (left, state) in dead:
-            return False
-        horizon = min(ends[n] for n in left)
-        for n in left:
-            if acts[n].inv <= horizon and any(fits(left - {n}, after) for after in step(state, acts[n])):
-                return True
-        dead.add((left, state))
-        return False
-
-    return fits(frozenset(range(len(acts))), initial)
+    unknown = [act.outcome == "info" for act in acts]
+    spans = [(act.inv, FOREVER if act.outcome == "info" else act.ret) for act in acts]
+    return explained(acts, spans, unknown, initial, step)
 
 
 def replays(operations: Sequence[Operation], model: Model, order: Sequence[int]) -> str | None:
@@ -130,16 +121,76 @@ class Kind(NamedTuple):
     draw: Callable[[Random, Settings], Drawn]
 
 
+class Case(NamedTuple):
+    """A history of one key, what exhaustive search says of it, and what it is judged by."""
+
+    settings: Settings
+    acts: list[Act]
+    truth: bool
+
+
+def batched(kind: Kind) -> Batched[Case]:
+    """A check of histories of a kind."""
+    return Batched(partial(_case, kind=kind), lambda case: case.settings, partial(_cases, name=kind.name))
+
+
+def _case(rng: Random, *, kind: Kind) -> Case:
+    settings = kind.settings(rng)
+    return Case(settings, *kind.draw(rng, settings))
+
+
+def _cases(cases: Sequence[Case], *, name: str) -> list[str]:
+    """What the engine says of each, as keys of one history, and what is said at last. Raises Disagreement."""
+    settings = cases[0].settings
+    statement = MODELS[name]
+    if len(cases) == 1:
+        ((_, acts, truth),) = cases
+        history = history_of(acts)
+        words = judged(history, [(acts, truth)], name, settings)
+        if words != ["valid"]:
+            _at_last(history, statement, cases[0])
+        return words
+    history = _history([(act, n) for n, case in enumerate(cases) for act in case.acts], names(len(cases)))
+    assert statement.engine is not None
+    answer = statement.engine(history, settings)
+    words = _judged(history, [(case.acts, case.truth) for case in cases], statement, settings, answer)
+    rows: list[list[int]] = [[] for _ in cases]
+    for row, key in enumerate(history.columns["key"].tolist()):
+        rows[key].append(row)
+    for key, (case, word) in enumerate(zip(cases, words, strict=True)):
+        if word != "valid":
+            engine = partial(_said, _part(answer, key, rows[key]))
+            _at_last(history_of(case.acts), replace(statement, engine=engine), case)
+    return words
+
+
+def _part(answer: Answer, key: int, rows: Sequence[int]) -> Answer:
+    """What an engine said of one key, as if it had been alone: its verdict need not be found twice."""
+    place = {row: n for n, row in enumerate(rows)}
+    conflicts = tuple(
+        Conflict(conflict.kind, 0, tuple(place[row] for row in conflict.rows))
+        for conflict in answer.conflicts
+        if conflict.key == key
+    )
+    undecided = {0: answer.undecided[key]} if key in answer.undecided else {}
+    return Answer(conflicts, undecided, lambda: np.empty(0, np.int64))
+
+
+def _said(answer: Answer, history: History, settings: Settings) -> Answer:
+    """Stands for an engine that has been asked already."""
+    del history, settings
+    return answer
+
+
+def _at_last(history: History, statement: Specification, case: Case) -> None:
+    judgement = decide(history, statement, case.settings)
+    if judgement.valid is not case.truth or not (case.truth or judgement.minimal):
+        raise Disagreement(f"{judgement}, in truth {case.truth}, {case.settings}:\n{case.acts}")
+
+
 def alone(rng: Random, *, kind: Kind) -> str:
     """One history: what the engine says of it, and what is said at last. Raises Disagreement."""
-    settings = kind.settings(rng)
-    acts, truth = kind.draw(rng, settings)
-    history = history_of(acts)
-    (word,) = judged(history, [(acts, truth)], kind.name, settings)
-    if word != "valid":
-        judgement = decide(history, kind.name, settings)
-        if judgement.valid is not truth or not (truth or judgement.minimal):
-            raise Disagreement(f"{judgement}, in truth {truth}, {settings}:\n{acts}")
+    (word,) = _cases([_case(rng, kind=kind)], name=kind.name)
     return word
 
 
@@ -154,14 +205,20 @@ def together(rng: Random, *, kind: Kind, keys: int) -> list[str]:
 def judged(history: History, drawn: Sequence[Drawn], name: str, settings: Settings) -> list[str]:
     """The word for what the engine says of each key of a history. Raises Disagreement."""
     statement = MODELS[name]
-    model = statement.make(history, settings)
     assert statement.engine is not None
+    return _judged(history, drawn, statement, settings, statement.engine(history, settings))
+
+
+def _judged(
+    history: History, drawn: Sequence[Drawn], statement: Specification, settings: Settings, answer: Answer
+) -> list[str]:
+    model = statement.make(history, settings)
     assert model is not None
-    answer = statement.engine(history, settings)
     bad = {max(conflict.key, 0) for conflict in answer.conflicts}
     if any(not c.rows or not all(0 <= row < len(history) for row in c.rows) for c in answer.conflicts):
         raise Disagreement(f"rows that do not exist: {answer.conflicts}\n{drawn}")
     undecided = {max(key, 0) for key in answer.undecided}
+    settled = set(range(len(drawn))) - bad - undecided
     orders: list[list[int]] = [[] for _ in drawn]
     operations: list[list[Operation]] = [[] for _ in drawn]
     key = history.columns["key"].tolist() if statement.keyed else [0] * len(history)
@@ -177,7 +234,7 @@ def judged(history: History, drawn: Sequence[Drawn], name: str, settings: Settin
         if n not in undecided and (n in bad) is truth:
             conflicts = [conflict for conflict in answer.conflicts if max(conflict.key, 0) == n]
             raise Disagreement(f"the engine says {conflicts}, exhaustive search {truth}, {settings}:\n{acts}")
-        if n not in bad | undecided:
+        if n in settled:
             wrong = replays(operations[n], model, orders[n])
             if wrong is not None:
                 raise Disagreement(f"the order {orders[n]}: {wrong}, {settings}\n{acts}")
@@ -196,7 +253,7 @@ def disturbed(acts: list[Act], rng: Random) -> list[Act]:
     if rng.random() < 0.7:
         n = rng.randrange(len(acts))
         inv = max(1, acts[n].inv + rng.randint(-5, 5))
-        acts[n] = replace(acts[n], inv=inv, ret=max(inv, acts[n].ret + rng.randint(-5, 5)))
+        acts[n] = acts[n]._replace(inv=inv, ret=max(inv, acts[n].ret + rng.randint(-5, 5)))
     if rng.random() < 0.1 and len(acts) > 1:
         acts.pop(rng.randrange(len(acts)))
     rng.shuffle(acts)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, permutations, product
-from typing import Any
+from typing import Any, NamedTuple
 
 from checkers.leases import Window
+from checkers.tests.orders import explained
 from checkers.wire import Outcome
 
 FOREVER = 10**6
 
 
-@dataclass(frozen=True)
-class Op:
+class Op(NamedTuple):
     """An access to a store. outcome: ok, fail, info."""
 
     write: bool
@@ -30,26 +30,12 @@ class Op:
         return FOREVER if self.outcome == "info" else self.ret
 
 
-Step = Callable[[Any, Op], Iterator[Any]]
+Step = Callable[[Any, Op], Iterable[Any]]
 
 
 def linearizable(ops: Sequence[Op], initial: Any, step: Step) -> bool:
     """Whether some order that respects real time, with unknown operations in or left out, explains all answers."""
-    dead: set[tuple[frozenset[int], Any]] = set()
-
-    def possible(left: frozenset[int], state: Any) -> bool:
-        if all(ops[n].outcome == "info" for n in left):
-            return True
-        if (left, state) in dead:
-            return False
-        horizon = min(ops[n].end for n in left)
-        for n in left:
-            if ops[n].inv <= horizon and any(possible(left - {n}, after) for after in step(state, ops[n])):
-                return True
-        dead.add((left, state))
-        return False
-
-    return possible(frozenset(range(len(ops))), initial)
+    return explained(ops, [(op.inv, op.end) for op in ops], [op.outcome == "info" for op in ops], initial, step)
 
 
 def fence(*, reads: bool, strict: bool) -> Step:

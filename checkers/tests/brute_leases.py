@@ -5,7 +5,7 @@ Nothing here is shared with the engine, nor with the verifier of its proofs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -56,46 +56,95 @@ class Case:
 
 
 class State(NamedTuple):
-    """holder: (key, attempt); ends: (lease, its end); over: sessions; token: of each key the last."""
+    """holder: (key, attempt); ends: (lease: an attempt, or a session with a minus; its end); over: sessions.
+
+    What the case does not ask about is not kept: tokens, of each key the last; had, all who ever held.
+    """
 
     now: int
     holder: frozenset[tuple[int, int]]
-    ends: frozenset[tuple[str, int]]
+    ends: frozenset[tuple[int, int]]
     over: frozenset[int]
     tokens: frozenset[tuple[int, int]]
     had: frozenset[tuple[int, int]]
 
 
+class _Asked(NamedTuple):
+    """What is asked of a case, and what does not change while orders are tried.
+
+    sessions  attempt → its session. beliefs: attempt → moments after which nobody else may have begun to hold.
+    waits     moments for which something may wait, whatever the state. shared: whether there are sessions.
+    """
+
+    case: Case
+    mode: str
+    sessions: dict[int, int]
+    asked: dict[int, int]
+    beliefs: dict[int, list[int]]
+    waits: tuple[int, ...]
+    every_instant: bool
+    shared: bool
+
+
+class _Move(NamedTuple):
+    """An act, as a bit in the set of those that are left. after: those that must not be left; latest: its instant."""
+
+    bit: int
+    after: int
+    act: Act
+    latest: int
+
+
 def possible(case: Case, mode: str, *, bound: int | None = None, every_instant: bool = False) -> bool:
     """Whether some order of events explains what this mode believes."""
-    acts = [act for act in case.acts if _believed(act, case, mode, bound is not None)]
+    sessions: dict[int, int] = {}
+    beliefs: dict[int, list[int]] = {}
+    for act in case.acts:
+        if act.f == "acquire":
+            sessions.setdefault(act.attempt, act.session)
+        elif act.f == "believe" and bound is not None:
+            beliefs.setdefault(act.attempt, []).append(act.inv - bound)
+    waits = (*case.asked.values(), *(moment for mine in beliefs.values() for moment in mine))
+    asked = _Asked(
+        case, mode, sessions, case.asked, beliefs, waits, every_instant, any(act.session for act in case.acts)
+    )
+    moves, needed = _moves(case, mode)
     start = State(0, frozenset(), frozenset(), frozenset(), frozenset(), frozenset())
-    known: set[tuple[frozenset[int], State]] = set()
-    limit = max((moment for act in case.acts for moment in (act.inv, act.ret)), default=0) + case.length + 1
-    todo = [(frozenset(range(len(acts))), start)]
+    known: set[tuple[int, State]] = set()
+    todo = [((1 << len(moves)) - 1, start)]
     while todo:
         left, state = todo.pop()
-        needed = [acts[n] for n in left if _needed(acts[n], case, mode)]
-        if not needed:
+        if not left & needed:
             return True
-        horizon = min(act.end for act in needed)
-        for n in left:
-            if acts[n].inv > horizon or any(_first(acts[m], acts[n]) for m in left):
-                continue
-            latest = min(acts[n].end, limit)
-            for after in _happens(acts[n], state, case, mode, bound, latest, every_instant):
-                item = left - {n}, after
-                if item not in known:
-                    known.add(item)
-                    todo.append(item)
+        found = []
+        for bit, after, act, latest in moves:
+            if left & bit and not left & after:
+                for following in _happens(act, state, asked, latest):
+                    item = left ^ bit, following
+                    if item not in known:
+                        known.add(item)
+                        found.append(item)
+        todo += reversed(found)  # the likely ones first
     return False
 
 
-def _believed(act: Act, case: Case, mode: str, beliefs: bool) -> bool:
+def _moves(case: Case, mode: str) -> tuple[list[_Move], int]:
+    """What this mode believes, and the set of what it cannot do without."""
+    acts = [act for act in case.acts if _believed(act, case, mode)]
+    needs = [_needed(act, mode) for act in acts]
+    limit = max((moment for act in case.acts for moment in (act.inv, act.ret)), default=0) + case.length + 1
+    moves = []
+    for n, act in enumerate(acts):
+        after = sum(1 << m for m, other in enumerate(acts) if (needs[m] and other.end < act.inv) or _first(other, act))
+        moves.append(_Move(1 << n, after, act, min(act.end, limit)))
+    return moves, sum(1 << n for n, need in enumerate(needs) if need)
+
+
+def _believed(act: Act, case: Case, mode: str) -> bool:
     if act.f == "believe" or (act.f in ("open", "keep", "close") and not _holds(act.session, case, mode)):
         return False
     if act.outcome == "fail":
-        return mode == "full" and act.f != "acquire" and not _vain(act, case)
+        return mode == "full" and act.f != "acquire" and not _vain(act, case) and not _early(act, case)
     return act.outcome == "ok" or act.f in ("acquire", "release", "close")
 
 
@@ -116,7 +165,14 @@ def _vain(act: Act, case: Case) -> bool:
     )
 
 
-def _needed(act: Act, case: Case, mode: str) -> bool:
+def _early(act: Act, case: Case) -> bool:
+    """Whether its session's creation had not been answered yet, so that there may have been nothing to ask of."""
+    return act.f == "keep" and any(
+        a.f == "open" and a.outcome == "ok" and a.session == act.session and act.inv < a.ret for a in case.acts
+    )
+
+
+def _needed(act: Act, mode: str) -> bool:
     if act.outcome == "info":
         return False
     if act.f == "close":
@@ -133,120 +189,126 @@ def _first(one: Act, other: Act) -> bool:
     return one.f == "open" and other.session == one.session and one.outcome == "ok"
 
 
-def _happens(
-    act: Act, state: State, case: Case, mode: str, bound: int | None, latest: int, every: bool
-) -> Iterator[State]:
+def _happens(act: Act, state: State, asked: _Asked, latest: int) -> list[State]:
     least = max(state.now, act.inv)
-    for t in range(least, latest + 1):
-        yield from _at(act, state._replace(now=t), case, mode, bound)
-        if not every:
-            # Only what has to wait (for a lease to end, for a belief) gains by coming later.
-            waits = [moment for _, moment in state.ends] + list(case.asked.values())
-            waits += [b.inv - bound for b in case.acts if b.f == "believe" and bound is not None]
-            for later in sorted({moment for moment in waits if least < moment <= latest}):
-                yield from _at(act, state._replace(now=later), case, mode, bound)
-            return
+    if least > latest:
+        return []
+    found = _at(act, state, asked, least)
+    if asked.every_instant:
+        later = range(least + 1, latest + 1)
+        return found + [after for t in later for after in _at(act, state, asked, t)]
+    # Only what has to wait (for a lease to end, for a belief) gains by coming later.
+    waits = {moment for _, moment in state.ends if least < moment <= latest}
+    waits.update(moment for moment in asked.waits if least < moment <= latest)
+    for t in sorted(waits):
+        found += _at(act, state, asked, t)
+    return found
 
 
-def _at(act: Act, state: State, case: Case, mode: str, bound: int | None) -> Iterator[State]:
-    for before in _endings(state, case):
-        yield from _effect(act, before, case, mode, bound)
+def _at(act: Act, state: State, asked: _Asked, t: int) -> list[State]:
+    if t != state.now:
+        state = State(t, *state[1:])
+    found = [_effect(act, before, asked) for before in _endings(state, asked)]
+    return [after for after in found if after is not None]
 
 
-def _endings(state: State, case: Case) -> Iterator[State]:
+def _endings(state: State, asked: _Asked) -> list[State]:
     """What may have ended by now: any of what can end, so all sets of those."""
-    yield state
-    ends = dict(state.ends)
-    for key, attempt in state.holder:
-        session = _session(attempt, case)
-        if case.asked.get(attempt, FOREVER) <= state.now:
-            yield from _endings(_without(state, {key}), case)
-        if session and ends.get(f"s{session}", 0) <= state.now:
-            yield from _endings(_over(state, session, case), case)
-        elif not session and ends[f"a{attempt}"] <= state.now:
-            yield from _endings(_without(state, {key}), case)
-    for name, end in state.ends:
-        session = int(name[1:]) if name[0] == "s" else 0
-        idle = session and not any(_session(attempt, case) == session for _, attempt in state.holder)
-        if idle and session not in state.over and end <= state.now:
-            yield from _endings(_over(state, session, case), case)
+    now, holder, ends, over = state[:4]
+    result = [state]
+    sessions = asked.sessions
+    lasting = {lease for lease, end in ends if end > now}
+    for item in holder:
+        attempt = item[1]
+        session = sessions[attempt]
+        if asked.asked and asked.asked.get(attempt, FOREVER) <= now:
+            result += _endings(_without(state, item), asked)
+        if session and -session not in lasting:
+            result += _endings(_over(state, session, asked), asked)
+        elif not session and attempt not in lasting:
+            result += _endings(_without(state, item), asked)
+    if asked.shared:
+        held = {sessions[attempt] for _, attempt in holder}
+        for lease, end in ends:
+            if lease < 0 and end <= now and -lease not in over and -lease not in held:
+                result += _endings(_over(state, -lease, asked), asked)
+    return result
 
 
-def _effect(act: Act, state: State, case: Case, mode: str, bound: int | None) -> Iterator[State]:
-    t, holder = state.now, dict(state.holder)
+def _effect(act: Act, state: State, asked: _Asked) -> State | None:
+    """What follows, None if it cannot have happened here."""
+    case, mode = asked.case, asked.mode
+    f, t, refused = act.f, state.now, act.outcome == "fail"
     alive = act.session not in state.over
-    mine = holder.get(act.key) == act.attempt
+    mine = (act.key, act.attempt) in state.holder
     certain = mode in ("unrefused", "full")
-    if act.f == "acquire":
-        tokens = dict(state.tokens)
-        if act.key in holder or (act.session and not alive) or (case.ordered and act.token <= tokens.get(act.key, -1)):
-            return
-        if bound is not None and any(
-            act.key == key and b.f == "believe" and b.attempt == attempt and b.inv - bound > t
-            for key, attempt in state.had
-            for b in case.acts
-        ):
-            return
-        state = state._replace(
-            holder=state.holder | {(act.key, act.attempt)},
-            tokens=frozenset({**tokens, act.key: act.token}.items()),
-            had=state.had | {(act.key, act.attempt)},
-        )
-        if not act.session or case.kind == "touch":
-            yield _prolong(state, act, t + case.length)
-        else:
-            yield _prolong(state, act, 0)
-    elif act.f == "renew" and act.outcome == "ok":
+    until = t + case.length
+    if f == "acquire":
+        return _acquired(act, state, asked) if alive or not act.session else None
+    if refused and f in ("renew", "release"):
+        return None if mine else state
+    if f == "renew":
         if mine and (not act.session or alive):
-            yield _prolong(state, act, t + case.length)
-        elif mode == "blind":
-            yield state
-    elif act.outcome == "fail" and act.f in ("renew", "release"):
-        if not mine:
-            yield state
-    elif act.f == "release":
+            return _prolonged(state, act, until)
+        return state if mode == "blind" else None
+    if f == "release":
         if act.outcome == "info" and not mine:
-            return
+            return None
         prolongs = act.session and case.kind == "touch" and mode != "blind"
         if (prolongs and not alive) or (certain and act.outcome == "ok" and not mine):
-            return
-        freed = _without(state, {act.key}) if mine else state
-        yield (
-            _prolong(freed, act, t + case.length)
-            if prolongs or (act.session and case.kind == "touch" and act.outcome == "info")
-            else freed
-        )
-    elif act.f == "open":
-        yield _prolong(state, act, t + case.length)
-    elif act.f == "keep" and act.outcome == "ok":
+            return None
+        freed = _without(state, (act.key, act.attempt)) if mine else state
+        if prolongs or (act.session and case.kind == "touch" and act.outcome == "info"):
+            return _prolonged(freed, act, until)
+        return freed
+    if f == "open":
+        return _prolonged(state, act, until)
+    if f == "keep":
+        if refused:
+            return None if alive else state
         if alive:
-            yield _prolong(state, act, t + case.length)
-        elif mode == "blind":
-            yield state
-    elif act.f == "keep":
-        if not alive:
-            yield state
-    elif act.f == "close":
-        yield _over(state, act.session, case)
+            return _prolonged(state, act, until)
+        return state if mode == "blind" else None
+    return _over(state, act.session, asked)
 
 
-def _session(attempt: int, case: Case) -> int:
-    return next(act.session for act in case.acts if act.f == "acquire" and act.attempt == attempt)
+def _acquired(act: Act, state: State, asked: _Asked) -> State | None:
+    key, t, case = act.key, state.now, asked.case
+    now, holder, ends, over, tokens, had = state
+    if any(held == key for held, _ in holder):
+        return None
+    if case.ordered:
+        last = dict(tokens)
+        if act.token <= last.get(key, -1):
+            return None
+        last[key] = act.token
+        tokens = frozenset(last.items())
+    item = {(key, act.attempt)}
+    if asked.beliefs:
+        if any(t < moment for which, attempt in had if which == key for moment in asked.beliefs.get(attempt, ())):
+            return None
+        had |= item
+    begun = State(now, holder | item, ends, over, tokens, had)
+    return _prolonged(begun, act, t + case.length if not act.session or case.kind == "touch" else 0)
 
 
-def _without(state: State, keys: set[int]) -> State:
-    return state._replace(holder=frozenset(item for item in state.holder if item[0] not in keys))
+def _without(state: State, item: tuple[int, int]) -> State:
+    now, holder, ends, over, tokens, had = state
+    return State(now, holder - {item}, ends, over, tokens, had)
 
 
-def _over(state: State, session: int, case: Case) -> State:
-    keys = {key for key, attempt in state.holder if _session(attempt, case) == session}
-    return _without(state, keys)._replace(over=state.over | {session})
+def _over(state: State, session: int, asked: _Asked) -> State:
+    now, holder, ends, over, tokens, had = state
+    holder = frozenset(item for item in holder if asked.sessions[item[1]] != session)
+    return State(now, holder, ends, over | {session}, tokens, had)
 
 
-def _prolong(state: State, act: Act, until: int) -> State:
-    name = f"s{act.session}" if act.session else f"a{act.attempt}"
-    ends = dict(state.ends)
-    return state._replace(ends=frozenset({**ends, name: max(ends.get(name, 0), until)}.items()))
+def _prolonged(state: State, act: Act, until: int) -> State:
+    lease = -act.session or act.attempt
+    now, holder, ends, over, tokens, had = state
+    until = max(until, dict(ends).get(lease, 0))
+    ends = frozenset((*(one for one in ends if one[0] != lease), (lease, until)))
+    return State(now, holder, ends, over, tokens, had)
 
 
 def without(case: Case, acts: Sequence[Act]) -> Case:

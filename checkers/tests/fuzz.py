@@ -2,6 +2,10 @@
 
 python -m checkers.tests.fuzz --count 1000000 --seed 1 --jobs 2 [--check NAME]
 python -m checkers.tests.fuzz --check NAME --history 1/4711    one of them again: what a disagreement names
+python -m checkers.tests.fuzz --check NAME --history 1/40-47   these as keys of one, where none disagrees alone
+
+Where a check can do so (`checkers.tests.batches`), it judges all histories as keys of a few large ones, and some of
+them alone as well.
 """
 
 from __future__ import annotations
@@ -19,7 +23,10 @@ from random import Random
 from typing import Final
 
 from checkers import tests
+from checkers.engines.kernel import always
+from checkers.tests.batches import Batched
 from checkers.tests.compare import Disagreement
+from checkers.tests.dice import Dice
 
 Check = Callable[[Random], str]
 """Makes one history, judges it in both ways, and answers what it was: "valid", "invalid", maybe with more behind a
@@ -27,6 +34,18 @@ comma. Raises Disagreement."""
 
 CHUNK: Final = 5_000
 """Histories that a process makes at a time."""
+
+BATCH: Final = 5_000
+"""Histories that are judged together."""
+
+ALONE: Final = 32
+"""Of so many histories one is judged alone too."""
+
+PLAIN: Final = 10_000
+"""The first histories go through plain kernels: for so few, compiling would take longer than all else."""
+
+COMPILED: Final = 8
+"""Of so many batches after them, all but one go through compiled kernels, as large histories do."""
 
 
 def _merged() -> dict[str, Check]:
@@ -47,18 +66,66 @@ CHECKS: Final[Mapping[str, Check]] = _merged()
 def run(name: str, count: int, seed: int, first: int = 0) -> Counter[str]:
     """How often each word came. Raises Disagreement, which names the one history."""
     seen: Counter[str] = Counter()
-    for number in range(first, first + count):
-        seen[one(name, f"{seed}/{number}")] += 1
+    together = isinstance(CHECKS[name], Batched)
+    for begin, size in _chunks(count, BATCH):
+        numbers = range(first + begin, first + begin + size)
+        if together:
+            seen.update(_batch(name, seed, numbers))
+        for number in numbers:
+            if not together:
+                seen[one(name, f"{seed}/{number}")] += 1
+            elif number % ALONE == 0:
+                one(name, f"{seed}/{number}")
     return seen
 
 
 def one(name: str, history: str) -> str:
-    """The word for one history. Raises Disagreement, also where an engine fell over."""
+    """The word for one history, or the words for a range of them together.
+
+    Raises Disagreement, also where an engine fell over.
+    """
+    seed, _, numbers = history.rpartition("/")
+    first, _, last = numbers.partition("-")
     try:
-        return CHECKS[name](Random(history))
+        if last:
+            return "; ".join(_together(name, seed, range(int(first), int(last) + 1)))
+        return CHECKS[name](Dice(history))
     except Exception as error:
         told = error if isinstance(error, Disagreement) else repr(error)
         raise Disagreement(f"{name}, history {history}: {told}") from error
+
+
+def _together(name: str, seed: int | str, numbers: range) -> list[str]:
+    check = CHECKS[name]
+    if not isinstance(check, Batched):
+        raise Disagreement("this check judges each history alone")
+    with always(compiled=numbers[0] >= PLAIN and numbers[0] // BATCH % COMPILED != 0):
+        return check.together(Dice(f"{seed}/{number}") for number in numbers)
+
+
+def _batch(name: str, seed: int, numbers: range) -> list[str]:
+    """The words for histories together. Raises Disagreement: of one that disagrees alone too, if there is any."""
+    try:
+        return _together(name, seed, numbers)
+    except Exception as error:
+        for number in numbers:
+            one(name, f"{seed}/{number}")
+        least = _least(name, seed, numbers)
+        one(name, least)
+        raise Disagreement(f"{name}, history {least}: only once, {error!r}") from error
+
+
+def _least(name: str, seed: int, numbers: range) -> str:
+    """A short range of histories that disagree only together."""
+    whole = f"{seed}/{numbers[0]}-{numbers[-1]}"
+    half = len(numbers) // 2
+    for part in (numbers[:half], numbers[half:]):
+        if half > 1:
+            try:
+                one(name, f"{seed}/{part[0]}-{part[-1]}")
+            except Disagreement:
+                return _least(name, seed, part)
+    return whole
 
 
 def main() -> int:
@@ -70,7 +137,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--check", choices=sorted(CHECKS), action="append", metavar="NAME", help="repeatable")
-    parser.add_argument("--history", metavar="SEED/NUMBER", help="only this one")
+    parser.add_argument("--history", metavar="SEED/NUMBER", help="only this one, or NUMBER-NUMBER")
     parser.add_argument("--list", action="store_true", help="the names of all checks")
     options = parser.parse_args()
     names = options.check or list(CHECKS)

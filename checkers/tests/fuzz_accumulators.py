@@ -9,7 +9,7 @@ from typing import Any
 
 from checkers.engines.set_full import certify, fates, set_full
 from checkers.models.model import UNSET, Settings
-from checkers.tests.acts import Act, Drawn, Kind, alone, disturbed, history_of, moments, possible, silent
+from checkers.tests.acts import Act, Drawn, Kind, batched, disturbed, history_of, moments, possible, silent
 from checkers.tests.compare import Disagreement
 from checkers.wire import F
 
@@ -154,6 +154,6 @@ KINDS: dict[str, Kind] = {
 }
 
 CHECKS: dict[str, Callable[[Random], str]] = {
-    **{name: partial(alone, kind=kind) for name, kind in KINDS.items()},
+    **{name: batched(kind) for name, kind in KINDS.items()},
     "set-full": fully,
 }

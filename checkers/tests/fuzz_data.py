@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from checkers.models.model import UNSET, Settings
 from checkers.models.registers import holds_lists
-from checkers.tests.acts import Act, Drawn, Kind, alone, disturbed, history_of, moments, possible, silent
+from checkers.tests.acts import Act, Drawn, Kind, alone, batched, disturbed, history_of, moments, possible, silent
 from checkers.wire import F
+
+READ: Final = F.READ  # names of the module are found sooner than members of an enumeration
+WRITE: Final = F.WRITE
+CAS: Final = F.CAS
 
 # Registers
 
 
-def register_step(state: Hashable, act: Act, *, settings: Settings) -> Iterator[Hashable]:
+def register_step(state: Hashable, act: Act, *, settings: Settings) -> tuple[Hashable, ...]:
     """State: the value."""
-    if act.f == F.WRITE:
-        if act.outcome != "fail":
-            yield act.value
-    elif act.f == F.READ:
-        if silent(act, settings) or act.value == state:
-            yield state
-    elif act.outcome == "fail":
-        if settings.failed_cas == "ignored" or act.base != state:
-            yield state
-    elif act.base == state:
-        yield act.value
+    f, outcome, value = act[:3]
+    if f == WRITE:
+        return () if outcome == "fail" else (value,)
+    if f == READ:
+        return (state,) if silent(act, settings) or value == state else ()
+    if outcome == "fail":
+        return (state,) if settings.failed_cas == "ignored" or act.base != state else ()
+    return (value,) if act.base == state else ()
 
 
 def register_acts(rng: Random, *, swaps: bool, initial: Hashable) -> list[Act]:
@@ -38,18 +38,18 @@ def register_acts(rng: Random, *, swaps: bool, initial: Hashable) -> list[Act]:
     pool = rng.choice((0, 0, 0, 2, 3))
     for place in range(rng.randint(1, 7)):
         inv, ret = moments(rng, place)
-        kind = rng.choice((F.READ, F.READ, F.WRITE, F.CAS, F.CAS)) if swaps else rng.choice((F.READ, F.READ, F.WRITE))
+        kind = rng.choice((READ, READ, WRITE, CAS, CAS)) if swaps else rng.choice((READ, READ, WRITE))
         outcome = rng.choices(("ok", "info", "fail"), (8, 2, 1))[0]
         value = rng.randint(1, pool) if pool else fresh
         fresh += 1
         happens = outcome == "ok" or (outcome == "info" and rng.random() < 0.5)
-        if kind == F.READ:
+        if kind == READ:
             seen = state if rng.random() < 0.85 else rng.choice(past)
             seen = rng.choice((None, UNSET)) if rng.random() < 0.06 else seen
             acts.append(Act(kind, outcome, seen if outcome == "ok" else UNSET, inv, ret))
             continue
         base: Any = UNSET
-        if kind == F.CAS:
+        if kind == CAS:
             base = state if rng.random() < 0.85 else rng.choice([*past, value, 99])
             if base != state and rng.random() < 0.9:
                 happens = False
@@ -96,7 +96,7 @@ def many_step(state: Written, act: Act, *, settings: Settings) -> Iterator[Writt
     for kind, key, value in parts:
         if kind in ("w", "write"):
             values[key] = value
-        elif not silent(replace(act, value=value), settings) and values.get(key) != value:
+        elif not silent(act._replace(value=value), settings) and values.get(key) != value:
             return
     yield frozenset(values.items())
 
@@ -149,7 +149,7 @@ def kv_step(state: Any, act: Act, *, lists: bool, settings: Settings) -> Iterato
         if isinstance(state, tuple if lists else str):
             yield (*state, act.value) if lists else state + value
     else:
-        if silent(replace(act, value=None if value == nothing else act.value), settings) or value == state:
+        if silent(act._replace(value=None if value == nothing else act.value), settings) or value == state:
             yield state
 
 
@@ -195,6 +195,6 @@ KINDS: dict[str, Kind] = {
 }
 
 CHECKS: dict[str, Callable[[Random], str]] = {
-    **{name: partial(alone, kind=kind) for name, kind in KINDS.items()},
+    **{name: batched(kind) for name, kind in KINDS.items()},
     "multi-register": partial(alone, kind=Kind("multi-register", nil_settings, many)),
 }

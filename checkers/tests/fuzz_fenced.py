@@ -1,28 +1,37 @@
-"""The engines for fencing tokens and fenced stores against exhaustive search: verdicts, orders and contradictions."""
+"""The engine for fenced stores against exhaustive search: verdicts, orders and contradictions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import accumulate
 from random import Random
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from checkers.engines.engine import Answer
+import numpy as np
+
+from checkers.engines.engine import Conflict
 from checkers.engines.fenced import fenced_store
-from checkers.engines.tokens import fencing_tokens
-from checkers.history import History
-from checkers.models.model import Model, Settings
+from checkers.models.model import Peers, Settings
 from checkers.models.stores import FencedStore
-from checkers.models.tokens import FencingTokens
-from checkers.operations import ByKey
+from checkers.operations import ByKey, Operations, Source
 from checkers.tests import brute, generate
+from checkers.tests.batches import Batched, names, sorted_history
 from checkers.tests.brute import FOREVER, Op
-from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.tests.build import FACTS
 from checkers.tests.compare import Disagreement, compare
-from checkers.wire import FINAL, NESTED, NONE, SHARED, F, Outcome, Reason
+from checkers.tests.few import Few
+from checkers.wire import FIELDS, FINAL, NONE, F, Outcome, Reason
 
-OUTCOMES: Final = {"ok": OK, "fail": FAIL, "info": INFO}
+OUTCOMES: Final = {
+    "ok": (int(Outcome.OK), int(Reason.NONE)),
+    "fail": (int(Outcome.FAIL), int(Reason.STALE_TOKEN)),
+    "info": (int(Outcome.INFO), int(Reason.NONE)),
+}
+_KINDS: Final = (int(F.READ), int(F.WRITE))
+_KEY: Final = [name for name, _ in FIELDS].index("key")
+_FEW_KEYS: Final = 3
 BELOW: Final = -9
 """A token below all others that are used here."""
 
@@ -33,20 +42,18 @@ def fenced(mode: str) -> brute.Step:
     """The rules of a fenced store, said again. State: (highest token, value)."""
     reads, strict = mode.startswith("fence-reads"), mode.endswith("strict")
 
-    def step(state: State, op: Op) -> Iterator[State]:
+    def step(state: State, op: Op) -> tuple[State, ...]:
         highest, value = state
-        if not op.write and (not reads or op.token == NONE):
-            if op.outcome == "info" or (op.outcome == "ok" and op.value == value):
-                yield state
-            return
-        fits = op.token > highest or (op.token == highest and not (op.write and strict))
-        if fits and op.outcome != "fail":
-            if op.write:
-                yield op.token, op.value
-            elif op.outcome == "info" or op.value == value:
-                yield op.token, value
-        if not fits and op.outcome != "ok":
-            yield state
+        write, outcome, token = op[:3]
+        if not write and (not reads or token == NONE):
+            return (state,) if outcome == "info" or (outcome == "ok" and op.value == value) else ()
+        if token > highest or (token == highest and not (write and strict)):
+            if outcome == "fail":
+                return ()
+            if write:
+                return ((token, op.value),)
+            return ((token, value),) if outcome == "info" or op.value == value else ()
+        return () if outcome == "ok" else (state,)
 
     return step
 
@@ -64,7 +71,7 @@ def crowded(rng: Random, mode: str) -> list[Op]:
     for n, op in enumerate(ops):
         if not op.write and op.outcome == "ok":
             seen = [w for w in ops if w.write and (w.token <= op.token or mode.startswith("fence-writes"))]
-            ops[n] = replace(op, value=rng.choice([w.value for w in seen] or [NONE]) if rng.random() < 0.9 else NONE)
+            ops[n] = op._replace(value=rng.choice([w.value for w in seen] or [NONE]) if rng.random() < 0.9 else NONE)
     if rng.random() < 0.7:
         inv = rng.randint(1, span)
         write = mode.startswith("fence-writes") or rng.random() < 0.6
@@ -97,9 +104,9 @@ def handed_over(rng: Random) -> list[Op]:
         wrong = rng.choice((*range(-1, 7),))
         ops[n] = rng.choice(
             (
-                replace(ops[n], token=max(0, wrong)),
-                replace(ops[n], outcome=rng.choice(("ok", "fail", "info"))),
-                ops[n] if ops[n].write else replace(ops[n], value=wrong),
+                ops[n]._replace(token=max(0, wrong)),
+                ops[n]._replace(outcome=rng.choice(("ok", "fail", "info"))),
+                ops[n] if ops[n].write else ops[n]._replace(value=wrong),
             )
         )
     return ops
@@ -109,11 +116,11 @@ def disturbed(rng: Random, ops: list[Op], mode: str) -> list[Op]:
     """Now and then with values that repeat, reads without a token, and the initial value written."""
     luck = rng.random()
     if luck < 0.12:
-        ops = [replace(op, value=op.value % 2 if op.value >= 0 else op.value) for op in ops]
+        ops = [op._replace(value=op.value % 2 if op.value >= 0 else op.value) for op in ops]
     elif luck < 0.15:
-        ops = [replace(op, value=NONE) if op.write and rng.random() < 0.3 else op for op in ops]
+        ops = [op._replace(value=NONE) if op.write and rng.random() < 0.3 else op for op in ops]
     elif luck < 0.25 and mode.startswith("fence-reads"):
-        ops = [replace(op, token=NONE) if rng.random() < 0.3 and op.outcome == "ok" else op for op in ops]
+        ops = [op._replace(token=NONE) if rng.random() < 0.3 and op.outcome == "ok" else op for op in ops]
         if rng.random() < 0.6:
             end = max((op.end for op in ops if op.end < FOREVER), default=0) + rng.randint(0, 2)
             ops = [op for op in ops if op.write or op.token != NONE]
@@ -139,58 +146,155 @@ def accesses(rng: Random, mode: str) -> list[Op]:
     return disturbed(rng, ops, mode)
 
 
-def store_history(lanes: Sequence[Sequence[Op]], mode: str, rng: Random) -> tuple[History, dict[tuple[int, int], Op]]:
-    """A key for each lane, and in `dict` what stands in which row. Values and tokens may be sparse."""
-    book = Book(store=mode, keys=tuple("abcd"[: len(lanes)]))
+class Told(NamedTuple):
+    """Lanes as rows of a history, and what each row tells. Values and tokens may be sparse.
+
+    rows: in the form of `history.DTYPE`, with the number of the lane for a key. scale: what they were multiplied by.
+    """
+
+    lanes: list[list[Op]]
+    rows: list[tuple[Any, ...]]
+    ops: list[tuple[int, Op]]
+    scale: tuple[int, int]
+
+
+def told(lanes: list[list[Op]], rng: Random) -> Told:
+    """A key for each lane."""
     sparse = rng.choice((1, 1, 10**15))
     far = rng.choice((1, 1, 10**15))
+    rows: list[tuple[Any, ...]] = []
     ops: list[tuple[int, Op]] = []
     for key, lane in enumerate(lanes):
         for op in lane:
-            add = book.write if op.write else book.read
-            value = op.value * sparse if op.value >= 0 else op.value
-            token = op.token * far if op.token >= 0 else op.token
-            flags = FINAL if not op.write and op.token == NONE and rng.random() < 0.5 else 0
-            add(op.inv, op.ret, op.owner, value, OUTCOMES[op.outcome], token=token, key=key, flags=flags)
+            write, outcome, token, owner, value, inv, ret = op
+            value = value * sparse if value >= 0 else value
+            flags = FINAL if not write and token == NONE and rng.random() < 0.5 else 0
+            about = (_KINDS[write], *OUTCOMES[outcome], flags)
+            ret = 0 if outcome == "info" else ret
+            token = token * far if token >= 0 else token
+            rows.append((inv, ret, 0, 0, token, owner, value, NONE, 0, owner, 0, key, *about))
             ops.append((key, op))
     if rng.random() < 0.3:  # these never reached the store
-        book.write(3, 4, 1, 77, FAIL, reason=Reason.UNAVAILABLE, token=9)
+        rows.append((3, 4, 0, 0, 9, 1, 77, NONE, 0, 1, 0, 0, F.WRITE, Outcome.FAIL, Reason.UNAVAILABLE, 0))
         ops.append((0, Op(True, "never", 9, 1, 77, 3, 4)))
-    order = sorted(range(len(ops)), key=lambda n: ops[n][1].inv)
-    return book.history(), {(ops[n][0], row): ops[n][1] for row, n in enumerate(order)}
+    return Told(lanes, rows, ops, (sparse, far))
 
 
-def store(rng: Random, *, mode: str) -> str:
-    """One to three keys."""
+class Shop(NamedTuple):
+    """One to three keys, and the first of them as `both_forms` tells it."""
+
+    told: Told
+    other: Told | None
+
+
+def shop(rng: Random, *, mode: str) -> Shop:
+    """Any."""
     lanes = [accesses(rng, mode) for _ in range(rng.choice((1, 1, 2, 3)))]
     if not any(lanes):
         lanes = [[Op(True, "ok", 1, 1, 5, 1, 2)]]
-    history, rows = store_history(lanes, mode, rng)
-    answer = fenced_store(history, Settings())
-    model = FencedStore.of(history, Settings())
-    words = []
-    for key, lane in enumerate(lanes):
-        here = {row: op for (k, row), op in rows.items() if k == key and op.outcome != "never"}
-        truth = brute.linearizable(lane, (BELOW, NONE), fenced(mode))
-        words.append(_compared(answer, key, here, truth, fenced(mode)))
-        if not truth:
-            _refuted(answer, key, here, history, model, fenced(mode))
-        if words[-1].startswith("undecided") and not _unclear(lane, mode):
-            raise Disagreement(f"left undecided: {answer.undecided[key]}\n{lane}")
-    if mode.startswith("fence-reads"):
-        words[0] += _both_forms(rng, lanes[0], mode)
-    return words[0]
+    here = told(lanes, rng)
+    if not mode.startswith("fence-reads"):
+        return Shop(here, None)
+    # Two unanswered reads of one token make no difference, but keep the accesses of a token from being sequential.
+    return Shop(here, told([[*lanes[0], *[Op(False, "info", BELOW, 7, NONE, 1, 1)] * 2]], rng))
 
 
-def _compared(answer: Answer, key: int, ops: dict[int, Op], truth: bool, step: brute.Step) -> str:
-    if key in answer.undecided:
-        return f"undecided, {'valid' if truth else 'invalid'}"
-    bad = any(conflict.key == key for conflict in answer.conflicts)
-    word = compare(not bad, truth, (key, ops, answer.conflicts, answer.undecided))
-    if truth:
-        order = [row for row in answer.order().tolist() if row in ops]
-        _replayed(order, ops, step)
-    return word
+class Judged:
+    """Some of what was told as the keys of one history, through the engine.
+
+    first: of each its first key. rows: of each key row → operation; order: the engine's, of each key.
+    """
+
+    def __init__(self, some: Sequence[Told], mode: str) -> None:
+        self.mode = mode
+        self.step = fenced(mode)
+        self.first = list(accumulate((len(one.lanes) for one in some), initial=0))
+        keys = self.first.pop()
+        table = [(*row[:_KEY], row[_KEY] + key, *row[_KEY + 1 :]) for one, key in self._each(some) for row in one.rows]
+        facts = replace(FACTS, store=mode, keys=names(keys))
+        self.history, places = sorted_history(facts, table)
+        self.rows: list[dict[int, Op]] = [{} for _ in range(keys)]
+        at = [0] * len(table)
+        listed = ((lane + key, op) for one, key in self._each(some) for lane, op in one.ops)
+        for place, (key, op) in zip(places, listed, strict=True):
+            at[place] = key
+            if op.outcome != "never":
+                self.rows[key][place] = op
+        self.answer = fenced_store(self.history, Settings())
+        self.conflicts: dict[int, list[Conflict]] = {}
+        for conflict in self.answer.conflicts:
+            self.conflicts.setdefault(conflict.key, []).append(conflict)
+        self.order: list[list[int]] = [[] for _ in range(keys)]
+        for row in self.answer.order().tolist():
+            self.order[at[row]].append(row)
+
+    def _each(self, some: Sequence[Told]) -> Iterator[tuple[Told, int]]:
+        return zip(some, self.first, strict=True)
+
+    def compared(self, key: int, truth: bool) -> str:
+        """The word for a key. Raises Disagreement, also where the order is none."""
+        ops = self.rows[key]
+        if key in self.answer.undecided:
+            return f"undecided, {'valid' if truth else 'invalid'}"
+        conflicts = self.conflicts.get(key, [])
+        word = compare(not conflicts, truth, (key, ops, conflicts))
+        if truth:
+            _replayed([row for row in self.order[key] if row in ops], ops, self.step)
+        return word
+
+    @cached_property
+    def _model(self) -> FencedStore:
+        return FencedStore.of(self.history, Settings())
+
+    @cached_property
+    def _by_key(self) -> Sequence[Peers]:
+        """The operations of each key: of a few keys as the product has them, of many as it takes less time."""
+        if len(self.rows) <= _FEW_KEYS:
+            by_key = ByKey(self.history, (F.READ, F.WRITE))
+            return [by_key[key] for key in range(len(self.rows))]
+        few: list[Few] = [Few() for _ in self.rows]
+        key = self.history.columns["key"].tolist()
+        for operation in Operations(Source(self.history), np.arange(len(self.history))):
+            few[key[operation.row]].append(operation)
+        return few
+
+    def refuted(self, key: int) -> None:
+        """What contradicts itself does so alone, with what `needs` says it cannot do without."""
+        ops, peers = self.rows[key], self._by_key[key]
+        by_row = {operation.row: operation for operation in peers}
+        for conflict in self.conflicts.get(key, []):
+            kept: set[int] = set()
+            waiting = list(conflict.rows)
+            while waiting:
+                row = waiting.pop()
+                if row not in kept:
+                    kept.add(row)
+                    waiting += self._model.needs(by_row[row], peers) or ()
+            if brute.linearizable([ops[row] for row in kept], (BELOW, NONE), self.step):
+                raise Disagreement(f"no contradiction: {conflict}, closed {sorted(kept)}\n{ops}")
+
+
+def stores(shops: Sequence[Shop], *, mode: str) -> list[str]:
+    """All of them at once."""
+    judged = Judged([one.told for one in shops], mode)
+    words, truths = [], []
+    for one, first in zip(shops, judged.first, strict=True):
+        mine = []
+        for key, lane in enumerate(one.told.lanes, first):
+            truth = brute.linearizable(lane, (BELOW, NONE), judged.step)
+            mine.append(judged.compared(key, truth))
+            if not truth:
+                judged.refuted(key)
+            if mine[-1].startswith("undecided") and not _unclear(lane, mode):
+                raise Disagreement(f"left undecided: {judged.answer.undecided[key]}\n{lane}")
+            if key == first:
+                truths.append(truth)
+        words.append(mine[0])
+    others = [one.other for one in shops if one.other is not None]
+    if others:
+        both_forms(others, truths, mode)
+        return [word + _turns(one.told.lanes[0]) for word, one in zip(words, shops, strict=True)]
+    return words
 
 
 def _replayed(order: Sequence[int], ops: dict[int, Op], step: brute.Step) -> None:
@@ -216,25 +320,7 @@ def _answered(op: Op, state: State) -> Op:
     """An unknown operation that is listed took effect."""
     if op.outcome != "info":
         return op
-    return replace(op, outcome="ok", value=op.value if op.write else state[1])
-
-
-def _refuted(answer: Answer, key: int, ops: dict[int, Op], history: History, model: Model, step: brute.Step) -> None:
-    """What contradicts itself does so alone, with what `needs` says it cannot do without."""
-    peers = ByKey(history, (F.READ, F.WRITE))[key]
-    by_row = {operation.row: operation for operation in peers}
-    for conflict in answer.conflicts:
-        if conflict.key != key:
-            continue
-        kept: set[int] = set()
-        waiting = list(conflict.rows)
-        while waiting:
-            row = waiting.pop()
-            if row not in kept:
-                kept.add(row)
-                waiting += model.needs(by_row[row], peers) or ()
-        if brute.linearizable([ops[row] for row in kept], (BELOW, NONE), step):
-            raise Disagreement(f"no contradiction: {conflict}, closed {sorted(kept)}\n{ops}")
+    return op._replace(outcome="ok", value=op.value if op.write else state[1])
 
 
 def _unclear(lane: Sequence[Op], mode: str) -> bool:
@@ -246,15 +332,16 @@ def _unclear(lane: Sequence[Op], mode: str) -> bool:
     return any(value in read and (written.count(value) > 1 or value == NONE) for value in written)
 
 
-def _both_forms(rng: Random, lane: Sequence[Op], mode: str) -> str:
-    """Two unanswered reads of one token make no difference, but keep the accesses of a token from being sequential."""
-    truth = brute.linearizable(lane, (BELOW, NONE), fenced(mode))
-    reads = [Op(False, "info", BELOW, 7, NONE, 1, 1)] * 2
-    history, rows = store_history([[*lane, *reads]], mode, rng)
-    answer = fenced_store(history, Settings())
-    here = {row: op for (_, row), op in rows.items() if op.outcome != "never"}
-    if not answer.undecided:
-        _compared(answer, 0, here, truth, fenced(mode))
+def both_forms(others: Sequence[Told], truths: Sequence[bool], mode: str) -> None:
+    """What makes no difference to the rules must make none to the verdict, though the engine goes another way."""
+    judged = Judged(others, mode)
+    for key, truth in enumerate(truths):
+        if key not in judged.answer.undecided:
+            judged.compared(key, truth)
+
+
+def _turns(lane: Sequence[Op]) -> str:
+    """Whether the accesses of each token follow one another."""
     busy: dict[int, int] = {}
     for op in sorted(lane, key=lambda op: op.inv):
         if op.outcome != "fail":
@@ -264,82 +351,12 @@ def _both_forms(rng: Random, lane: Sequence[Op], mode: str) -> str:
     return ", sequential"
 
 
-Grant = tuple[int, int, int, Outcome, int]
-"""inv, ret, token, outcome, flags."""
-
-
-def tokens(rng: Random) -> str:
-    """Grants with tokens, some of readers, some inside their own hold, some without a token or an answer."""
-    book = Book(keys=("a", "b"))
-    lanes: list[list[Grant]] = [[], []]
-    wide = rng.choice((0, 2, 5))
-    for number in range(rng.randint(1, 6)):
-        inv = number * 2 + rng.randint(1, 5)
-        token = number if rng.random() < 0.75 else rng.randint(-1, 5)
-        flags = rng.choices((0, SHARED, NESTED), (5, 3, 1))[0]
-        if flags == SHARED and lanes[0] and rng.random() < 0.5:
-            token = lanes[0][-1][2]
-        outcome = rng.choices((OK, FAIL, INFO), (8, 1, 1))[0]
-        lanes[rng.random() < 0.2].append((inv, inv + rng.randint(0, wide), token, outcome, flags))
-    if rng.random() < 0.1:
-        lanes[0] = [(g[0], g[1], 6 - g[2] if g[2] >= 0 else g[2], g[3], g[4]) for g in lanes[0]]
-    listed = sorted(((grant, key) for key, lane in enumerate(lanes) for grant in lane), key=lambda item: item[0][0])
-    for owner, ((inv, ret, token, outcome, flags), key) in enumerate(listed, 1):
-        book.acquire(inv, ret, owner, outcome=outcome, token=token, key=key, flags=flags)
-    history = book.history()
-    answer = fencing_tokens(history, Settings())
-    assert not answer.undecided
-    truths = []
-    for key, lane in enumerate(lanes):
-        counted = [(inv, ret, token, flags) for inv, ret, token, outcome, flags in lane if outcome == OK]
-        truths.append(_increasing([(*g[:3], g[3] & SHARED) for g in counted if g[2] != NONE and not g[3] & NESTED]))
-        compare(all(conflict.key != key for conflict in answer.conflicts), truths[key], (key, lane, answer.conflicts))
-    for conflict in answer.conflicts:
-        pair = [listed[row][0] for row in conflict.rows]
-        if _increasing([(inv, ret, token, flags & SHARED) for inv, ret, token, _, flags in pair]):
-            raise Disagreement(f"no contradiction: {conflict}\n{lanes}")
-    for key in (0, 1):
-        if truths[key]:
-            _tokens_replayed([row for row in answer.order().tolist() if listed[row][1] == key], listed, history, key)
-    return "valid" if all(truths) else "invalid"
-
-
-def _increasing(grants: Sequence[tuple[int, int, int, int]]) -> bool:
-    """Whether some order of (inv, ret, token, shared) respects real time and has tokens that increase."""
-
-    def possible(left: frozenset[int], highest: int, shared: int) -> bool:
-        if not left:
-            return True
-        horizon = min(grants[n][1] for n in left)
-        return any(
-            possible(left - {n}, token, reader)
-            for n in left
-            for inv, _, token, reader in [grants[n]]
-            if inv <= horizon and (token > highest or (token == highest and shared and reader))
-        )
-
-    return possible(frozenset(range(len(grants))), BELOW, 0)
-
-
-def _tokens_replayed(order: Sequence[int], listed: Sequence[tuple[Grant, int]], history: History, key: int) -> None:
-    model = FencingTokens()
-    operations = {operation.row: operation for operation in ByKey(history, (F.ACQUIRE,))[key]}
-    state = model.initial
-    latest = 0
-    for row in order:
-        (inv, ret, _, _, _), _ = listed[row]
-        state = model.step(state, operations[row])
-        if ret < latest or not isinstance(state, tuple):
-            raise Disagreement(f"not an order of linearization points: {order}\n{listed}")
-        latest = max(latest, inv)
-    if {row for row, (grant, k) in enumerate(listed) if k == key and grant[3] == OK} != set(order):
-        raise Disagreement(f"not all grants: {order}\n{listed}")
-
-
 CHECKS: Final = {
-    "fencing-tokens": tokens,
-    "fenced-store-writes": partial(store, mode="fence-writes"),
-    "fenced-store-writes-strict": partial(store, mode="fence-writes-strict"),
-    "fenced-store-reads": partial(store, mode="fence-reads-and-writes"),
-    "fenced-store-reads-strict": partial(store, mode="fence-reads-and-writes-strict"),
+    name: Batched(partial(shop, mode=mode), lambda one: one.told.scale, partial(stores, mode=mode))
+    for name, mode in (
+        ("fenced-store-writes", "fence-writes"),
+        ("fenced-store-writes-strict", "fence-writes-strict"),
+        ("fenced-store-reads", "fence-reads-and-writes"),
+        ("fenced-store-reads-strict", "fence-reads-and-writes-strict"),
+    )
 }

@@ -5,11 +5,12 @@ A history is made by a service that works, then told a little wrong: noise is ra
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from random import Random
+from typing import Any, Final, NamedTuple
 
 from checkers.check import check
 from checkers.engines.leases import BLAME, MODES, in_mode, lease
@@ -17,15 +18,30 @@ from checkers.history import History
 from checkers.lease_least import certify as minimal
 from checkers.lease_proof import certify
 from checkers.models.model import Settings, Unusable
+from checkers.tests.batches import Batched, names, sorted_history
 from checkers.tests.brute_leases import MODES as IN_ORDER
 from checkers.tests.brute_leases import Act, Case, possible
-from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.tests.build import FACTS, Book
 from checkers.tests.compare import Disagreement, compare, sound
-from checkers.wire import F, Reason
+from checkers.wire import NONE, F, Outcome, Reason
 
 SETTINGS = Settings()
-OUTCOMES = {"ok": OK, "fail": FAIL, "info": INFO}
-KINDS = {"open": F.SESSION_OPEN, "keep": F.KEEP_ALIVE, "close": F.SESSION_CLOSE, "believe": F.BELIEF}
+OUTCOMES: Final = {
+    "ok": (int(Outcome.OK), int(Reason.NONE)),
+    "fail": (int(Outcome.FAIL), int(Reason.NOT_OWNER)),
+    "info": (int(Outcome.INFO), int(Reason.NONE)),
+}
+KINDS: Final = {
+    "acquire": int(F.ACQUIRE),
+    "renew": int(F.RENEW),
+    "release": int(F.RELEASE),
+    "open": int(F.SESSION_OPEN),
+    "keep": int(F.KEEP_ALIVE),
+    "close": int(F.SESSION_CLOSE),
+    "believe": int(F.BELIEF),
+}
+APART: Final = 128
+"""More attempts, and sessions, than a history has; the strange one is 99."""
 
 
 def single(rng: Random) -> Case:
@@ -151,7 +167,8 @@ def _case(acts: list[Act], kind: str, length: int) -> Case:
         if act.f == "acquire" or first is None or first is act:
             fine.append(act)
             continue
-        least = first.inv if first.outcome == "info" else first.ret
+        early = first.outcome == "info" or (act.f in ("keep", "close") and act.inv % 2)  # some do not wait
+        least = first.inv if early else first.ret
         inv = max(act.inv, least)
         fine.append(act._replace(inv=inv, ret=max(act.ret, inv)))
     fine.sort(key=lambda act: act.inv)
@@ -178,51 +195,63 @@ def history_of(case: Case, owners: dict[int, int] | None = None) -> History:
     """The same as a history; rows are in the order of acts."""
     keys = max((act.key for act in case.acts), default=0) + 1
     book = Book(keys=tuple("abcdef"[:keys]), lease=case.kind, ttl=case.length)
-    for act in case.acts:
-        owner = (owners or {}).get(act.attempt, act.attempt)
-        about = act.f in ("open", "keep", "close")
-        book.add(
-            KINDS.get(act.f) or F[act.f.upper()],
-            act.inv,
-            act.ret,
-            OUTCOMES[act.outcome],
-            token=act.token,
-            owner=0 if about else owner,
-            session=act.session,
-            process=0 if about else owner,
-            key=act.key,
-            reason=Reason.NOT_OWNER if act.outcome == "fail" else Reason.NONE,
-        )
+    book.rows += rows_of(case, 0, 0, owners)
     return book.history()
 
 
-def mode(rng: Random, *, name: str) -> str:
-    """One mode of leases of their own."""
-    case = single(rng)
-    answer = in_mode(history_of(case), SETTINGS, name)
-    return _compared(case, name, not answer.conflicts, bool(answer.undecided))
+def rows_of(case: Case, key: int, apart: int, owners: dict[int, int] | None = None) -> Iterator[tuple[Any, ...]]:
+    """In the form of `history.DTYPE`. key: the first; apart: what is added to all owners and sessions."""
+    for act in case.acts:
+        about = act.f in ("open", "keep", "close")
+        owner = 0 if about else (owners or {}).get(act.attempt, act.attempt) + apart
+        session = act.session + apart if act.session else 0
+        ret = 0 if act.outcome == "info" else act.ret
+        who = act.token, owner, NONE, NONE, session, owner
+        yield act.inv, ret, 0, 0, *who, 0, key + act.key, KINDS[act.f], *OUTCOMES[act.outcome], 0
 
 
-def belief(rng: Random) -> str:
+class Asked(NamedTuple):
+    """A history, and what clients may believe in vain at most (None: not asked)."""
+
+    case: Case
+    bound: int | None = None
+
+
+def asked(rng: Random, *, kind: str) -> Asked:
+    """Leases of their own (``grant``), or shared sessions."""
+    return Asked(single(rng) if kind == "grant" else shared(rng, kind))
+
+
+def believed(rng: Random) -> Asked:
     """What is told, and no client believes longer than allowed."""
-    case, bound = single(rng), rng.randint(0, 3)
-    answer = in_mode(history_of(case), SETTINGS, "told", bound)
-    if answer.undecided:
-        return "undecided"
-    return compare(not answer.conflicts, possible(case, "told", bound=bound), (bound, case))
+    return Asked(single(rng), rng.randint(0, 3))
 
 
-def session(rng: Random, *, kind: str, name: str) -> str:
-    """Shared sessions in one mode."""
-    case = shared(rng, kind)
-    answer = in_mode(history_of(case), SETTINGS, name)
-    return _compared(case, name, not answer.conflicts, bool(answer.undecided))
+def in_one_mode(some: Sequence[Asked], *, name: str) -> list[str]:
+    """Each with keys, owners and sessions of its own in one history, judged in one mode."""
+    first, bound = some[0]
+    rows: list[tuple[Any, ...]] = []
+    mine: list[int] = []  # key → which of them
+    for n, (case, _) in enumerate(some):
+        rows += rows_of(case, len(mine), APART * n)
+        mine += [n] * (max((act.key for act in case.acts), default=0) + 1)
+    facts = replace(FACTS, keys=names(len(mine)), lease=first.kind, ttl=first.length)
+    answer = in_mode(sorted_history(facts, rows)[0], SETTINGS, name, bound)
+    undecided = {mine[key] for key in answer.undecided}
+    bad = {mine[conflict.key] for conflict in answer.conflicts}
+    return [
+        "undecided" if n in undecided else compare(n not in bad, possible(case, name, bound=bound), (name, bound, case))
+        for n, (case, _) in enumerate(some)
+    ]
 
 
-def _compared(case: Case, name: str, valid: bool, undecided: bool) -> str:
-    if undecided:
-        return "undecided"
-    return compare(valid, possible(case, name), (name, case))
+def _alike(one: Asked) -> tuple[str, int, int | None]:
+    return one.case.kind, one.case.length, one.bound
+
+
+def _one_mode(kind: str, name: str) -> Batched[Asked]:
+    most = 1_000 if kind == "grant" else 60  # what is in doubt is looked at beside the sessions of all keys
+    return Batched(partial(asked, kind=kind), _alike, partial(in_one_mode, name=name), most)
 
 
 def blame(rng: Random, *, kind: str) -> str:
@@ -316,12 +345,12 @@ def _clear(case: Case, owners: dict[int, int]) -> bool | None:
 
 
 CHECKS: dict[str, Callable[[Random], str]] = {
-    **{f"lease-{name}": partial(mode, name=name) for name in MODES},
-    "lease-belief": belief,
-    "lease-session-told": partial(session, kind="session", name="told"),
-    "lease-session-full": partial(session, kind="session", name="full"),
-    "lease-touch-told": partial(session, kind="touch", name="told"),
-    "lease-touch-full": partial(session, kind="touch", name="full"),
+    **{f"lease-{name}": _one_mode("grant", name) for name in MODES},
+    "lease-belief": Batched(believed, _alike, partial(in_one_mode, name="told")),
+    "lease-session-told": _one_mode("session", "told"),
+    "lease-session-full": _one_mode("session", "full"),
+    "lease-touch-told": _one_mode("touch", "told"),
+    "lease-touch-full": _one_mode("touch", "full"),
     "lease-blame": partial(blame, kind="grant"),
     "lease-blame-session": partial(blame, kind="session"),
     "lease-blame-touch": partial(blame, kind="touch"),

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from checkers.engines import locks
-from checkers.engines.engine import Engine
+from checkers.engines.engine import Conflict, Engine, Rows
 from checkers.history import History
-from checkers.leases import INFINITY
 from checkers.models.locks import Mutex, ReentrantMutex, RWLock, Semaphore
-from checkers.models.model import Illegal, Model, Operation, Settings
-from checkers.tests import brute
+from checkers.models.model import Illegal, Model, Settings
+from checkers.operations import Operations, Source
+from checkers.tests.batches import Batched, names, sorted_history
 from checkers.tests.brute import FOREVER
-from checkers.tests.build import Book
+from checkers.tests.build import FACTS, Book
 from checkers.tests.compare import Disagreement
-from checkers.wire import SHARED, F, Outcome, Reason
+from checkers.tests.orders import explained
+from checkers.wire import NONE, SHARED, F, Outcome, Reason
 
-OUTCOMES = {"ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.INFO}
+OUTCOMES: Final = {"ok": int(Outcome.OK), "fail": int(Outcome.FAIL), "info": int(Outcome.INFO)}
+KINDS: Final = {"acquire": int(F.ACQUIRE), "try": int(F.TRY_ACQUIRE), "release": int(F.RELEASE)}
+WIDTH: Final = 16
+"""More owners than a history has."""
 
 
-@dataclass(frozen=True)
-class Op:
+class Op(NamedTuple):
     """what: acquire, try, release. outcome: ok, fail (refused because held), info."""
 
     what: str
@@ -58,20 +62,19 @@ def admits(name: str, permits: int, state: State, op: Op) -> bool:
     )
 
 
-def step(name: str, permits: int) -> Callable[[State, Op], Iterator[State]]:
-    """The specification as `brute.linearizable` asks for it."""
+def step(name: str, permits: int) -> Callable[[State, Op], tuple[State, ...]]:
+    """The specification as `orders.explained` asks for it."""
 
-    def steps(state: State, op: Op) -> Iterator[State]:
+    def steps(state: State, op: Op) -> tuple[State, ...]:
         if op.what == "release":
             for n, (owner, _) in enumerate(state):
                 if owner == op.owner:
-                    yield (*state[:n], *state[n + 1 :])
-                    return
-        elif op.outcome == "fail":
-            if not admits(name, permits, state, op):
-                yield state
-        elif admits(name, permits, state, op):
-            yield tuple(sorted((*state, (op.owner, op.shared and name == "rwlock"))))
+                    return ((*state[:n], *state[n + 1 :]),)
+            return ()
+        admitted = admits(name, permits, state, op)
+        if op.outcome == "fail":
+            return () if admitted else (state,)
+        return (tuple(sorted((*state, (op.owner, op.shared and name == "rwlock")))),) if admitted else ()
 
     return steps
 
@@ -87,6 +90,7 @@ def story(rng: Random, name: str, permits: int) -> list[Op]:
     reused = rng.choice((0.0, 0.0, 0.0, 0.5))
     busy: dict[int, int] = {}
     names = list(range(1, owners + 1))
+    follow = step(name, permits)
     for _ in range(rng.randint(1, 8)):
         clock += rng.choice((0, 1, 1, 1, 2))
         place = rng.randrange(len(names))
@@ -94,25 +98,24 @@ def story(rng: Random, name: str, permits: int) -> list[Op]:
         mine = any(who == owner for who, _ in state)
         shared = name == "rwlock" and rng.random() < 0.6
         release = rng.random() < (0.75 if mine else 0.05)
-        op = Op("release" if release else rng.choice(("acquire", "try")), "ok", owner, clock, clock, shared)
+        what, outcome, reason = "release" if release else rng.choice(("acquire", "try")), "ok", Reason.HELD
         before = state
-        after = next(step(name, permits)(state, op), None)
+        after = next(iter(follow(state, Op(what, outcome, owner, clock, clock, shared))), None)
         if after is None:
             if not release and rng.random() < 0.6:
-                op = replace(op, what="try", outcome="fail", reason=rng.choice((Reason.HELD,) * 4 + (Reason.NONE,)))
+                what, outcome, reason = "try", "fail", rng.choice((Reason.HELD,) * 4 + (Reason.NONE,))
             elif rng.random() >= faulty:
                 continue
         else:
             state = after
-        if op.what == "try" and op.outcome == "ok" and rng.random() < faulty:
-            op = replace(op, outcome="fail")
+        if what == "try" and outcome == "ok" and rng.random() < faulty:
+            outcome = "fail"
         inv, ret = max(1, clock - rng.randint(0, width)), clock + rng.randint(0, width)
         if rng.random() >= sloppy:
             inv = max(inv, busy.get(owner, 0) + rng.choice((1, 1, 1, 0)))
             ret = max(ret, inv)
-        op = replace(op, inv=inv, ret=ret)
-        if op.outcome == "ok" and rng.random() < lossy:
-            op = replace(op, outcome="info")
+        if outcome == "ok" and rng.random() < lossy:
+            outcome = "info"
             if after is not None and rng.random() < 0.4:
                 state = before
             if rng.random() >= reused:
@@ -120,36 +123,34 @@ def story(rng: Random, name: str, permits: int) -> list[Op]:
         elif grants and release:
             names[place] = max(names) + 1
         busy[owner] = max(busy.get(owner, 0), ret)
-        ops.append(op)
+        ops.append(Op(what, outcome, owner, inv, ret, shared, reason))
     if rng.random() < 0.3:
         ops = [_nudged(op, rng) for op in ops]
     if rng.random() < 0.1:
-        ops = [replace(op, owner=rng.choice(names)) if rng.random() < 0.3 else op for op in ops]
+        ops = [op._replace(owner=rng.choice(names)) if rng.random() < 0.3 else op for op in ops]
     rng.shuffle(ops)
     return ops
 
 
 def _nudged(op: Op, rng: Random) -> Op:
     inv = max(1, op.inv + rng.randint(-2, 2))
-    return replace(op, inv=inv, ret=max(inv, op.ret + rng.randint(-2, 2)))
+    return op._replace(inv=inv, ret=max(inv, op.ret + rng.randint(-2, 2)))
 
 
 def book(ops: list[Op], key: int = 0, into: Book | None = None) -> Book:
     """The same operations as a history."""
     into = into or Book()
-    for op in ops:
-        into.add(
-            {"acquire": F.ACQUIRE, "try": F.TRY_ACQUIRE, "release": F.RELEASE}[op.what],
-            op.inv,
-            op.ret,
-            OUTCOMES[op.outcome],
-            owner=op.owner,
-            process=op.owner,
-            key=key,
-            reason=op.reason if op.outcome == "fail" else Reason.NONE,
-            flags=SHARED if op.shared and op.what != "release" else 0,
-        )
+    into.rows += (row_of(op, key, op.owner) for op in ops)
     return into
+
+
+def row_of(op: Op, key: int, owner: int) -> tuple[Any, ...]:
+    """In the form of `history.DTYPE`."""
+    ret = 0 if op.outcome == "info" else op.ret
+    reason = op.reason if op.outcome == "fail" else Reason.NONE
+    flags = SHARED if op.shared and op.what != "release" else 0
+    who = owner, NONE, NONE, 0, owner
+    return op.inv, ret, 0, 0, NONE, *who, 0, key, KINDS[op.what], OUTCOMES[op.outcome], reason, flags
 
 
 def truth(name: str, ops: list[Op], settings: Settings) -> bool:
@@ -159,55 +160,33 @@ def truth(name: str, ops: list[Op], settings: Settings) -> bool:
         for op in ops
         if op.outcome != "fail" or (settings.strict_try and op.what == "try" and op.reason == Reason.HELD)
     ]
-    return brute.linearizable(kept, (), step(name, settings.permits))  # type: ignore[arg-type]
+    spans = [(op.inv, op.end) for op in kept]
+    return explained(kept, spans, [op.outcome == "info" for op in kept], (), step(name, settings.permits))
 
 
 def replayed(history: History, rows: list[int], model: Model, keys: set[int]) -> None:
     """That an order is one: all that must be in it, real time, and the specification. Raises Disagreement."""
-    c = {name: column.tolist() for name, column in history.columns.items()}
-    expected = Counter(
-        row
-        for row in range(len(history))
-        if c["key"][row] in keys
-        and (
-            c["outcome"][row] == Outcome.OK
-            or (c["outcome"][row] == Outcome.FAIL and model.evidence(_operation(c, row)))
-        )
-    )
-    given = Counter(row for row in rows if c["outcome"][row] != Outcome.INFO)
+    operations = list(Operations(Source(history), np.arange(len(history))))
+    key = history.columns["key"].tolist()
+    expected = {
+        operation.row
+        for operation in operations
+        if key[operation.row] in keys and (operation.ok or (operation.failed and model.evidence(operation)))
+    }
+    given = {row for row in rows if not operations[row].unknown}
     if given != expected or len(set(rows)) != len(rows):
         raise Disagreement(f"in the order {rows} are {given}, not {expected}")
     states: dict[int, Any] = {}
     latest: dict[int, int] = {}
     for row in rows:
-        operation = _operation(c, row)
-        key = c["key"][row]
-        if operation.ret < latest.get(key, 0):
+        operation, at = operations[row], key[row]
+        if operation.ret < latest.get(at, 0):
             raise Disagreement(f"row {row} of the order {rows} had returned before")
-        latest[key] = max(latest.get(key, 0), operation.inv)
-        state = model.step(states.get(key, model.initial), operation)
+        latest[at] = max(latest.get(at, 0), operation.inv)
+        state = model.step(states.get(at, model.initial), operation)
         if isinstance(state, Illegal):
             raise Disagreement(f"row {row} of the order {rows} is not possible there")
-        states[key] = state
-
-
-def _operation(c: Mapping[str, list[int]], row: int) -> Operation:
-    outcome = Outcome(c["outcome"][row])
-    return Operation(
-        row=row,
-        f=F(c["f"][row]),
-        outcome=outcome,
-        inv=c["inv"][row],
-        ret=INFINITY if outcome == Outcome.INFO else c["ret"][row],
-        process=c["process"][row],
-        key=c["key"][row],
-        owner=c["owner"][row],
-        token=-1,
-        value=None,
-        base=None,
-        flags=c["flags"][row],
-        reason=Reason(c["reason"][row]),
-    )
+        states[at] = state
 
 
 MODELS: Final[Mapping[str, tuple[Engine, Callable[[Settings], Model]]]] = {
@@ -218,37 +197,66 @@ MODELS: Final[Mapping[str, tuple[Engine, Callable[[Settings], Model]]]] = {
 }
 
 
-def judged(rng: Random, *, name: str, strict: bool) -> str:
-    """One history through an engine."""
+class Story(NamedTuple):
+    """A history, and what it is judged by."""
+
+    settings: Settings
+    ops: list[Op]
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.settings}:", *map(str, sorted(self.ops, key=lambda op: op.inv))])
+
+
+def drawn(rng: Random, *, name: str, strict: bool) -> Story:
+    """Any."""
     permits = rng.choice((1, 2, 2, 3)) if name == "semaphore" else 1
-    settings = Settings(permits=permits, strict_try=strict)
-    ops = story(rng, name, permits)
-    history = book(ops).history()
+    return Story(Settings(permits=permits, strict_try=strict), story(rng, name, permits))
+
+
+def judged(stories: Sequence[Story], *, name: str) -> list[str]:
+    """Each a key of one history through an engine. Their owners are the same, or every one has its own."""
+    settings = stories[0].settings
+    apart = WIDTH * (sum(len(story.ops) for story in stories) % 2)
+    rows = [row_of(op, key, op.owner + apart * key) for key, story in enumerate(stories) for op in story.ops]
+    history, _ = sorted_history(replace(FACTS, keys=names(max(2, len(stories)))), rows)
     engine, model = MODELS[name]
     answer = engine(history, settings)
-    valid = truth(name, ops, settings)
-    shown = "\n".join(str(op) for op in sorted(ops, key=lambda op: op.inv))
-    if answer.conflicts:
-        if valid:
-            raise Disagreement(f"a false alarm, {answer.conflicts}, {settings}:\n{shown}")
-        (conflict,) = answer.conflicts
-        if answer.undecided or not conflict.rows:
-            raise Disagreement(f"decided and not decided: {answer}")
-        return f"invalid, {conflict.kind}"
-    if answer.undecided:
-        replayed(history, answer.order().tolist(), model(settings), set())
-        return f"undecided, {'valid' if valid else 'invalid'}"
-    if not valid:
-        raise Disagreement(f"missed, {settings}:\n{shown}")
-    try:
-        replayed(history, answer.order().tolist(), model(settings), {0})
-    except Disagreement as error:
-        raise Disagreement(f"{error}, {settings}:\n{shown}") from error
-    return "valid"
+    conflicts: dict[int, Conflict] = {}
+    for conflict in answer.conflicts:
+        if conflict.key in conflicts or conflict.key in answer.undecided or not conflict.rows:
+            raise Disagreement(f"decided twice, or not: {answer}")
+        conflicts[conflict.key] = conflict
+    words = []
+    for key, story in enumerate(stories):
+        valid = truth(name, story.ops, settings)
+        if key in conflicts:
+            if valid:
+                raise Disagreement(f"a false alarm, {conflicts[key]}, {story}")
+            words.append(f"invalid, {conflicts[key].kind}")
+        elif key in answer.undecided:
+            words.append(f"undecided, {'valid' if valid else 'invalid'}")
+        elif not valid:
+            raise Disagreement(f"missed, {story}")
+        else:
+            words.append("valid")
+    if len(conflicts) < len(stories):
+        order = [row for row, key in _with_keys(history, answer.order()) if key not in conflicts]
+        settled = set(range(len(stories))) - conflicts.keys() - answer.undecided.keys()
+        try:
+            replayed(history, order, model(settings), settled)
+        except Disagreement as error:
+            raise Disagreement(f"{error}, {'; '.join(map(str, stories))}") from error
+    return words
+
+
+def _with_keys(history: History, rows: Rows) -> Iterator[tuple[int, int]]:
+    return zip(rows.tolist(), history.columns["key"][rows].tolist(), strict=True)
 
 
 CHECKS: Final[Mapping[str, Callable[[Random], str]]] = {
-    f"{name}{'-strict' if strict else ''}": partial(judged, name=name, strict=strict)
+    f"{name}{'-strict' if strict else ''}": Batched(
+        partial(drawn, name=name, strict=strict), lambda story: story.settings, partial(judged, name=name)
+    )
     for name in MODELS
     for strict in (False, True)
 }

@@ -80,7 +80,7 @@ def accesses(rng: Random, *, mode: str, sequential: bool) -> list[Op]:
 
 def _nudged(op: Op, rng: Random) -> Op:
     inv = max(1, op.inv + rng.randint(-2, 2))
-    return replace(op, inv=inv, ret=max(inv, op.ret + rng.randint(-2, 2)))
+    return op._replace(inv=inv, ret=max(inv, op.ret + rng.randint(-2, 2)))
 
 
 def dense(rng: Random, *, mode: str) -> list[Op]:
@@ -94,7 +94,7 @@ def dense(rng: Random, *, mode: str) -> list[Op]:
     written = [op.value for op in ops if op.write]
     for n, op in enumerate(ops):
         if not op.write:
-            ops[n] = replace(op, value=rng.choice([*written, NONE] if written else [NONE]))
+            ops[n] = op._replace(value=rng.choice([*written, NONE] if written else [NONE]))
     inv = rng.randint(1, 8)
     write = rng.random() < 0.7 or not mode.startswith("fence-reads-and-writes")
     ops.append(Op(write, "fail", 0, 1, 99, inv, inv + rng.randint(0, 5)))

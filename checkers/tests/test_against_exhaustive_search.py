@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from importlib import import_module
+from itertools import permutations
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import numpy as np
 import pytest
 
+from checkers.models.model import UNSET
+from checkers.operations import Operations, Source
 from checkers.tests import brute, fuzz, generate
+from checkers.tests.batches import Batched
 from checkers.tests.compare import Disagreement
+from checkers.tests.dice import Dice
+from checkers.tests.few import Few
 from checkers.tests.fuzz import CHECKS, run
+from checkers.tests.orders import explained
+from checkers.wire import F
 
 COUNT = 1000
 WORDS = ("valid", "invalid")
@@ -67,6 +78,118 @@ def test_a_disagreement_names_its_history(monkeypatch: pytest.MonkeyPatch) -> No
     number = int(history.split("/")[1])
     assert fuzz.one("odd", f"3/{number - 1}") == "valid"
     assert run("odd", number, seed=3) == {"valid": number}
+
+
+def test_among_others_a_disagreement_names_its_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    def odd(numbers: Sequence[float]) -> list[str]:
+        if min(numbers) < 0.001:
+            raise Disagreement("here")
+        return ["valid" for _ in numbers]
+
+    monkeypatch.setattr(fuzz, "CHECKS", {"odd": Batched(lambda rng: rng.random(), lambda number: number < 0.5, odd)})
+    first = next(n for n in range(10_000) if Random(f"3/{n}").random() < 0.001)
+    with pytest.raises(Disagreement, match=f"odd, history 3/{first}: here"):
+        run("odd", 10_000, seed=3)
+    assert run("odd", first, seed=3) == {"valid": first}
+    assert sum(run("odd", 10, seed=3, first=first + 1).values()) == 10
+
+
+def test_what_disagrees_only_together_is_named_by_a_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    def odd(numbers: Sequence[float]) -> list[str]:
+        if {one, other} <= {*numbers}:
+            raise Disagreement("these two")
+        return ["valid" for _ in numbers]
+
+    one, other = (Random(f"3/{n}").random() for n in (700, 701))
+    monkeypatch.setattr(fuzz, "CHECKS", {"odd": Batched(lambda rng: rng.random(), lambda _: None, odd)})
+    with pytest.raises(Disagreement, match=r"odd, history 3/\d+-\d+: these two") as raised:
+        run("odd", 1_000, seed=3)
+    history = str(raised.value).split("history ")[1].split(":")[0]
+    first, last = map(int, history.split("/")[1].split("-"))
+    assert first <= 700 < 701 <= last < first + 5
+    with pytest.raises(Disagreement, match="these two"):
+        fuzz.one("odd", history)
+    assert fuzz.one("odd", "3/700") == "valid"
+    assert fuzz.one("odd", "3/701-703") == "valid; valid; valid"
+
+
+@pytest.mark.parametrize("name", sorted(name for name, check in CHECKS.items() if isinstance(check, Batched)))
+def test_a_history_is_the_same_alone_and_among_others(name: str) -> None:
+    """Only an engine may decide more, or less, of it there."""
+    alone = Counter(fuzz.one(name, f"11/{number}") for number in range(150))
+    together = Counter(fuzz.one(name, "11/0-149").split("; "))
+    assert _without_doubt(together) == _without_doubt(alone)
+
+
+def _without_doubt(words: Counter[str]) -> Counter[str]:
+    """How often which answer; where an engine leaves it open, that is not always told."""
+    return Counter({word: sum(n for said, n in words.items() if word in said.split(", ")) for word in WORDS})
+
+
+def test_dice_draw_what_random_draws() -> None:
+    for seed in range(100):
+        dice, rng = Dice(f"d/{seed}"), Random(f"d/{seed}")
+        for size in range(1, 70):
+            assert dice.choice(range(size)) == rng.choice(range(size))
+            assert dice.randint(-size, size) == rng.randint(-size, size)
+            assert dice.randrange(size) == rng.randrange(size)
+            assert dice.randrange(3, 3 + size) == rng.randrange(3, 3 + size)
+        assert dice.sample(range(9), 9) == rng.sample(range(9), 9)
+    with pytest.raises(ValueError, match="nothing"):
+        Dice(1).choice(())
+
+
+def test_an_order_is_found_wherever_there_is_one() -> None:
+    """The one search behind most of exhaustive search, against trying all permutations."""
+    rng = Random(1)
+    seen = Counter[bool]()
+    for _ in range(1500):
+        ops = [(rng.choice("wr"), rng.randint(0, 2)) for _ in range(rng.randint(1, 4))]
+        spans = [(inv, inv + rng.randint(0, 4)) for inv in (rng.randint(1, 6) for _ in ops)]
+        unknown = [rng.random() < 0.2 for _ in ops]
+        spans = [(inv, 99 if lost else ret) for (inv, ret), lost in zip(spans, unknown, strict=True)]
+        found = explained(ops, spans, unknown, 0, _register)
+        assert found is any(
+            _replays(order, ops, spans)
+            for size in range(len(ops) + 1)
+            for order in permutations(range(len(ops)), size)
+            if all(lost or n in order for n, lost in enumerate(unknown))
+        )
+        seen[found] += 1
+    assert min(seen[True], seen[False]) > 200
+
+
+def _register(state: int, op: tuple[str, int]) -> tuple[int, ...]:
+    kind, value = op
+    return (value,) if kind == "w" else (state,) if state == value else ()
+
+
+def _replays(order: Sequence[int], ops: Sequence[tuple[str, int]], spans: Sequence[tuple[int, int]]) -> bool:
+    state, latest = 0, 0
+    for n in order:
+        after = _register(state, ops[n])
+        if spans[n][1] < latest or not after:
+            return False
+        state, latest = after[0], max(latest, spans[n][0])
+    return True
+
+
+def test_few_operations_are_looked_up_as_many_are() -> None:
+    rng = Random(2)
+    for _ in range(100):
+        history = generate.store_book(generate.accesses(rng, mode="fence-writes", sequential=False), "x").history()
+        many = Operations(Source(history), np.arange(len(history)))
+        few = Few(many)
+        for _ in range(10):
+            kinds = rng.choice(((), (F.READ,), (F.READ, F.WRITE)))
+            asked: dict[str, Any] = {
+                "owner": rng.choice((None, 1, 2)),
+                "value": rng.choice((UNSET, -1, 2)),
+                "base": rng.choice((UNSET, -1)),
+                "tokens": rng.choice((None, (0, 1), (1, 9))),
+                "meets": rng.choice((None, (0, 5), (4, 9))),
+            }
+            assert list(few.where(*kinds, **asked)) == list(many.where(*kinds, **asked))
 
 
 def test_an_engine_that_falls_over_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:

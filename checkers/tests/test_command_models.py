@@ -329,7 +329,7 @@ def test_a_judgement_under_a_model_does_not_import_what_it_does_not_need(tmp_pat
     program = (
         "import sys; from checkers.__main__ import main; "
         f"status = main([{str(tmp_path / 'history.edn')!r}, '--model', 'register']); "
-        "print(*(name for name in ('numba', 'rich', 'jinja2', 'plotly', 'checkers.check', 'checkers.judgement', "
+        "print(*(name for name in ('numba', 'rich', 'jinja2', 'checkers.check', 'checkers.judgement', "
         "'checkers.proof', 'checkers.measures.measure') if name in sys.modules)); sys.exit(status)"
     )
     done = subprocess.run(

@@ -69,6 +69,22 @@ def test_an_unread_write_that_later_reads_rule_out_explains_nothing() -> None:
     assert only(book.read(6, 7, 3, 10, token=3)) == ("needless-refusal", (3, 2))
 
 
+def test_a_write_that_later_tokens_read_was_last_and_explains_nothing() -> None:
+    """Both groups above can begin at 5: that of the lower token is the one whose write was in time."""
+    book = store("fence-reads-and-writes").read(2, 2, 1, 0, FAIL, token=1).write(2, 8, 2, 20, token=2)
+    book.read(5, 7, 3, 20, token=3).read(5, 6, 2, 20, token=2)
+    assert not judge(book).conflicts
+    assert only(book.write(5, 8, 2, 21, token=2)) == ("needless-refusal", (1, 2, 3, 4, 0))
+
+
+def test_a_write_that_is_read_for_too_long_to_be_first_explains_nothing() -> None:
+    """Reads belong to the token of what they return, whatever their own."""
+    book = store("fence-writes").write(1, 1, 1, 1, FAIL, token=1).write(1, 6, 2, 20, token=2)
+    book.write(2, 3, 2, 21, token=2)
+    assert not judge(book).conflicts
+    assert only(book.read(5, 7, 3, 20, token=0)) == ("needless-refusal", (1, 2, 3, 0))
+
+
 def test_a_read_of_what_was_refused_or_never_written() -> None:
     for mode in MODES:
         assert only(store(mode).read(1, 2, 1, 99, token=1)) == ("value-never-written", (0,))

@@ -241,10 +241,19 @@ def test_an_acknowledged_release_prolongs_its_session_though_nobody_knows_of_its
     assert (kind, set(rows)) == ("renewal-lied", {0, 1, 2, 3})
 
 
-def test_impossible_keep_alives_are_refused() -> None:
+@pytest.mark.parametrize("early", [True, False])
+def test_who_does_not_wait_for_the_answer_to_a_creation(early: bool) -> None:
+    """What is refused then may have been asked before there was a session; what is acknowledged prolongs it."""
+    inv = 5 if early else 6
     book = Book(lease="session", ttl=10).add(F.SESSION_OPEN, 3, 6, session=7).acquire(8, 9, 1, session=7)
-    with pytest.raises(Unusable, match="creation"):
-        lease(book.add(F.KEEP_ALIVE, 5, 8, session=7).history(), Settings())
+    refused = book.add(F.KEEP_ALIVE, inv, 8, FAIL, session=7, reason=Reason.NOT_OWNER).history()
+    assert decide(refused, "lease").valid is early
+    book = Book(lease="session", ttl=10).add(F.SESSION_OPEN, 3, 6, session=7).acquire(8, 9, 1, session=7)
+    kept = book.add(F.KEEP_ALIVE, inv, 8, session=7).acquire(inv + 9, inv + 9, 2, session=8).history()
+    assert decide(kept, "lease").valid is False
+
+
+def test_impossible_sessions_are_refused() -> None:
     book = Book(lease="session", ttl=10).acquire(8, 9, 1, session=7).add(F.SESSION_CLOSE, 1, 2, session=7)
     with pytest.raises(Unusable, match="created"):
         lease(book.add(F.SESSION_OPEN, 3, 6, session=7).history(), Settings())

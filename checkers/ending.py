@@ -1,0 +1,46 @@
+"""How a command of checkers and results ends."""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NoReturn
+
+BAD: Final = 2
+"""The exit status of bad usage and bad input, and of a command that was cut short."""
+
+
+def to_the_end(command: Callable[[list[str]], int]) -> NoReturn:
+    """Exit with the status of a command that is given the arguments of this process.
+
+    Names and values may be of characters that the output does not have: they are spelled out. Where the reader went
+    away, or somebody pressed Ctrl-C, the status is `BAD`; so it is where a bug of ours ends it: Python's own 1 would
+    mean "worse", or "invalid".
+    """
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - closed by whoever started us (`>&-`)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            status = command(sys.argv[1:])
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            status = BAD
+        except BrokenPipeError:
+            raise
+        except Exception:  # noqa: BLE001 - told in full
+            traceback.print_exc()
+            status = BAD
+        finally:
+            sys.stdout.flush()  # now, where it can be caught: help too ends with what is still to be written
+    except BrokenPipeError:
+        # Whoever read us has seen enough; nothing more can be said, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = BAD
+    gc.freeze()  # else all that was imported would be searched for garbage once more, which takes as long as to import
+    sys.exit(status)

@@ -1,0 +1,68 @@
+"""Many tiny histories judged as the keys of one: a call of an engine costs about the same for one key as for hundreds.
+
+What is drawn, what exhaustive search says and which proofs are checked is the same for a history alone and for one
+among others, since alone is a batch of one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from random import Random
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from checkers.history import DTYPE, Facts, History, from_rows
+
+Drawn = TypeVar("Drawn")
+
+
+@dataclass(frozen=True, slots=True)
+class Batched(Generic[Drawn]):
+    """A check (`fuzz.Check`) that can judge many histories in one call.
+
+    draw   one history, with all that is left to chance.
+    alike  what histories must have in common to be keys of one: its facts, the settings.
+    judge  of histories that are alike the word for each. Raises Disagreement.
+    most   how many in one call: more would cost the engine more than they save.
+    """
+
+    draw: Callable[[Random], Drawn]
+    alike: Callable[[Drawn], Hashable]
+    judge: Callable[[Sequence[Drawn]], list[str]]
+    most: int = 1_000
+
+    def __call__(self, rng: Random) -> str:
+        """One history alone."""
+        (word,) = self.judge([self.draw(rng)])
+        return word
+
+    def together(self, rngs: Iterable[Random]) -> list[str]:
+        """The word for each, in no order."""
+        groups: dict[Hashable, list[Drawn]] = defaultdict(list)
+        for rng in rngs:
+            drawn = self.draw(rng)
+            groups[self.alike(drawn)].append(drawn)
+        return [
+            word
+            for group in groups.values()
+            for begin in range(0, len(group), self.most)
+            for word in self.judge(group[begin : begin + self.most])
+        ]
+
+
+@lru_cache
+def names(keys: int) -> tuple[str, ...]:
+    """Of so many keys."""
+    return tuple(map(str, range(keys)))
+
+
+def sorted_history(facts: Facts, rows: Sequence[tuple[Any, ...]]) -> tuple[History, list[int]]:
+    """A history of rows in the form of `DTYPE`, and where each of them stands in it."""
+    table = np.array(rows, DTYPE)
+    places = np.empty(len(rows), np.int64)
+    places[np.argsort(table["inv"], kind="stable")] = np.arange(len(rows))
+    return from_rows(facts, table), places.tolist()

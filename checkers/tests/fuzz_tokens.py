@@ -1,0 +1,119 @@
+"""The engine for fencing tokens against exhaustive search: verdicts, orders and contradictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any, Final
+
+import numpy as np
+
+from checkers.engines.tokens import fencing_tokens
+from checkers.models.model import Operation, Settings
+from checkers.models.tokens import FencingTokens
+from checkers.operations import Operations, Source
+from checkers.tests.batches import Batched, names, sorted_history
+from checkers.tests.build import FACTS, FAIL, INFO, OK
+from checkers.tests.compare import Disagreement, compare
+from checkers.wire import NESTED, NONE, SHARED, F, Outcome
+
+BELOW: Final = -9
+"""A token below all others that are used here."""
+
+Grant = tuple[int, int, int, Outcome, int]
+"""inv, ret, token, outcome, flags."""
+
+Lanes = list[list[Grant]]
+"""Of two keys."""
+
+
+def lanes(rng: Random) -> Lanes:
+    """Grants with tokens, some of readers, some inside their own hold, some without a token or an answer."""
+    drawn: Lanes = [[], []]
+    wide = rng.choice((0, 2, 5))
+    for number in range(rng.randint(1, 6)):
+        inv = number * 2 + rng.randint(1, 5)
+        token = number if rng.random() < 0.75 else rng.randint(-1, 5)
+        flags = rng.choices((0, SHARED, NESTED), (5, 3, 1))[0]
+        if flags == SHARED and drawn[0] and rng.random() < 0.5:
+            token = drawn[0][-1][2]
+        outcome = rng.choices((OK, FAIL, INFO), (8, 1, 1))[0]
+        drawn[rng.random() < 0.2].append((inv, inv + rng.randint(0, wide), token, outcome, flags))
+    if rng.random() < 0.1:
+        drawn[0] = [(g[0], g[1], 6 - g[2] if g[2] >= 0 else g[2], g[3], g[4]) for g in drawn[0]]
+    return drawn
+
+
+def judged(some: Sequence[Lanes]) -> list[str]:
+    """Two keys of one history for each."""
+    by_key = [lane for both in some for lane in both]
+    rows: list[tuple[Any, ...]] = []
+    for owner, (key, grant) in enumerate(((k, grant) for k, lane in enumerate(by_key) for grant in lane), 1):
+        inv, ret, token, outcome, flags = grant
+        ret = 0 if outcome == INFO else ret
+        rows.append((inv, ret, 0, 0, token, owner, NONE, NONE, 0, owner, 0, key, F.ACQUIRE, outcome, 0, flags))
+    history, places = sorted_history(replace(FACTS, keys=names(len(by_key))), rows)
+    told = [grant for lane in by_key for grant in lane]
+    listed: dict[int, Grant] = dict(zip(places, told, strict=True))
+    answer = fencing_tokens(history, Settings())
+    assert not answer.undecided
+    bad = {conflict.key for conflict in answer.conflicts}
+    for conflict in answer.conflicts:
+        pair = [listed[row] for row in conflict.rows]
+        if _increasing([(inv, ret, token, flags & SHARED) for inv, ret, token, _, flags in pair]):
+            raise Disagreement(f"no contradiction: {conflict}\n{by_key[conflict.key]}")
+    orders: list[list[int]] = [[] for _ in by_key]
+    rows_of: list[set[int]] = [set() for _ in by_key]
+    at = history.columns["key"].tolist()
+    for row in answer.order().tolist():
+        orders[at[row]].append(row)
+    for row, grant in listed.items():
+        if grant[3] == OK:
+            rows_of[at[row]].add(row)
+    operations = list(Operations(Source(history), np.arange(len(history))))
+    truths = []
+    for key, lane in enumerate(by_key):
+        counted = [(inv, ret, token, flags) for inv, ret, token, outcome, flags in lane if outcome == OK]
+        truths.append(_increasing([(*g[:3], g[3] & SHARED) for g in counted if g[2] != NONE and not g[3] & NESTED]))
+        compare(key not in bad, truths[key], (key, lane, answer.conflicts))
+        if truths[key]:
+            _replayed(orders[key], rows_of[key], listed, operations)
+    return ["valid" if all(truths[key : key + 2]) else "invalid" for key in range(0, len(truths), 2)]
+
+
+def _increasing(grants: Sequence[tuple[int, int, int, int]]) -> bool:
+    """Whether some order of (inv, ret, token, shared) respects real time and has tokens that increase."""
+
+    def possible(left: frozenset[int], highest: int, shared: int) -> bool:
+        if not left:
+            return True
+        horizon = min(grants[n][1] for n in left)
+        return any(
+            possible(left - {n}, token, reader)
+            for n in left
+            for inv, _, token, reader in [grants[n]]
+            if inv <= horizon and (token > highest or (token == highest and shared and reader))
+        )
+
+    return possible(frozenset(range(len(grants))), BELOW, 0)
+
+
+def _replayed(
+    order: Sequence[int], expected: set[int], listed: dict[int, Grant], operations: Sequence[Operation]
+) -> None:
+    """expected: the rows of all grants of the key."""
+    model = FencingTokens()
+    state = model.initial
+    latest = 0
+    for row in order:
+        inv, ret = listed[row][:2]
+        state = model.step(state, operations[row])
+        if ret < latest or not isinstance(state, tuple):
+            raise Disagreement(f"not an order of linearization points: {order}\n{listed}")
+        latest = max(latest, inv)
+    if expected != set(order):
+        raise Disagreement(f"not all grants: {order}\n{listed}")
+
+
+CHECKS: Final = {"fencing-tokens": Batched(lanes, lambda _: None, judged)}
