@@ -11,7 +11,7 @@ from infra import lifetime, machine
 
 COMMANDS = {
     "doctor": ("infra.doctor:main", "what this machine has, lacks, and --fix"),
-    "versions": ("infra.images:main", "versions of the backends that can be had here"),
+    "versions": ("infra.versions:main", "versions of the backends that can be had here, and how to ask for them"),
     "faults": ("infra.faults.register:main", "every fault, and the backends that it can be done to"),
     "up": ("infra.commands:up", "an environment that stays: Toxiproxy, the store and backends"),
     "status": ("infra.commands:status", "environments, their nodes, versions, leaders, links and faults"),

@@ -18,7 +18,7 @@ from infra.engine import docker
 from infra.machine import Failed, NotPossible, Say
 
 SUITES = ("trixie", "bookworm")
-"""Debian suites that images are built on, the default first."""
+"""Debian's stable suites that images are built on, the default first. sid's base is made for who asks for it."""
 
 REGISTRY_ANSWERS_WITHIN = 10.0
 """Seconds for a registry to name the image. One that is out of reach is not waited for."""
@@ -87,21 +87,22 @@ def pull(image: str, say: Say = machine.say) -> bool:
     return pulling.returncode == 0
 
 
-def certificates() -> bytes:
-    """The certificates that this machine trusts, a proxy's own among them; empty where they are in no file."""
+def certificate_file() -> Path | None:
+    """The certificates that this machine trusts, a proxy's own among them; None where they are in no file."""
     usual = ssl.get_default_verify_paths().cafile
     for place in (os.environ.get("SSL_CERT_FILE"), usual, "/etc/ssl/certs/ca-certificates.crt"):
         if place and Path(place).is_file():
-            return Path(place).read_bytes()
-    return b""
+            return Path(place)
+    return None
 
 
 def _write_own(root: Path, suite: str, mirror: str | None) -> None:
     """Write the files that make a Debian tree a base image of ours."""
+    certificates = certificate_file()
     files = {
         "etc/apt/apt.conf.d/fencepost": "\n".join([*_APT, *machine.apt_settings(), ""]).encode(),
         "etc/dpkg/dpkg.cfg.d/fencepost": _SLIM.encode(),
-        "etc/ssl/certs/ca-certificates.crt": certificates(),
+        "etc/ssl/certs/ca-certificates.crt": certificates.read_bytes() if certificates else b"",
         "usr/sbin/policy-rc.d": _NO_SERVICES.encode(),
     }
     if mirror:

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from infra import external, machine, nodes, slots, star
 from infra.access import Access
@@ -87,6 +87,9 @@ class ExternalNode(Node):
 
     def image(self) -> str:
         return ""
+
+    def made_from(self) -> dict[str, Any]:
+        return {}
 
     def wipe(self) -> None:
         """See `Node.wipe`: it must be down."""

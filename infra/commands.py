@@ -18,7 +18,7 @@ from docker.errors import DockerException
 from requests import RequestException
 
 from infra import client as engine_client
-from infra import frozen, machine, nodes, owner, reaper, star
+from infra import frozen, images, machine, nodes, owner, reaper, star
 from infra.environment import Environment
 from infra.links import Cut
 from infra.machine import Failed, Unknown
@@ -45,13 +45,17 @@ def up(argv: Sequence[str]) -> int:
         "backends", nargs="*", metavar="BACKEND", help=f"of {', '.join(BACKENDS)}; {', '.join(USUAL)} if none"
     )
     parser.add_argument(
-        "--version-of", action="append", default=[], metavar="BACKEND=VERSION", help="as etcd=3.4, repeatable"
+        "--version-of",
+        action="append",
+        default=[],
+        metavar="BACKEND=VERSION",
+        help="as etcd=3.4 or valkey=8, repeatable (python -m infra versions)",
     )
     parser.add_argument("--env", default=BY_HAND, metavar="NAME", help=f"name of the environment ({BY_HAND})")
     options = parser.parse_args(argv)
     wanted: dict[str, str | None] = dict.fromkeys(options.backends)
     for pair in options.version_of:
-        backend, _, version = pair.partition("=")
+        backend, version = images.spelled(pair)
         if not version:
             parser.error(f"--version-of {pair}: say BACKEND=VERSION, as etcd=3.4")
         wanted[backend] = version
@@ -241,20 +245,19 @@ def _owner(found: reaper.Found) -> str:
 def _print_addresses(environment: Environment) -> None:
     """How to reach each node and the store."""
     print(f"environment {environment.name}")
-    print(
-        f"  {'node':<14} {'version':<8} {'past the links':<22} " + " ".join(f"through c{group:<12}" for group in GROUPS)
-    )
+    through_groups = " ".join(f"through c{group:<12}" for group in GROUPS)
+    print(f"  {'node':<14} {'version':<12} {'past the links':<22} {through_groups}")
     for backend, cluster in environment.clusters.items():
         told = cluster.versions()
         rows = zip(
             environment.direct(backend), *(environment.endpoints(backend, group) for group in GROUPS), strict=True
         )
         for node, (past, *through) in zip(cluster.nodes, rows, strict=True):
-            print(f"  {node.name:<14} {told[node.name]:<8} {past:<22} " + " ".join(f"{way:<21}" for way in through))
+            print(f"  {node.name:<14} {told[node.name]:<12} {past:<22} " + " ".join(f"{way:<21}" for way in through))
         for node in cluster.auxiliaries:
             past = "{}:{}".format(*node.address)
             ways = [environment.endpoints_of(node.name, group) for group in star.groups_of(node.name)]
-            print(f"  {node.name:<14} {node.version():<8} {past:<22} " + " ".join(f"{way:<21}" for way in ways))
+            print(f"  {node.name:<14} {node.version():<12} {past:<22} " + " ".join(f"{way:<21}" for way in ways))
     if "postgres" in environment.clusters:
         print(f"  postgres       user postgres, password {environment.password}, database postgres")
     print(f"  {STORE:<14} past the links {environment.store_dsn(None)}")

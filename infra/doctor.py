@@ -6,6 +6,7 @@ Imports with the standard library alone, on any Python 3.10 or newer: it is call
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,12 +17,15 @@ from pathlib import Path
 from typing import Literal
 
 from infra import base, engine, images, machine
-from infra.machine import Failed, Say, Trouble
+from infra.machine import Failed, NotPossible, Say, Trouble
 
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements.lock"
 PYTHONS = ((3, 11), (3, 13))
 """The first and the last minor version that we are tested on."""
+
+BROWSER = ("chromium", "fonts-dejavu-core")
+"""Debian's packages for the tests that look at pages: the browser, and signs for it to draw."""
 
 BUILDERS = 2
 """Images built at a time: a build waits for the network and for the processor in turns."""
@@ -48,11 +52,12 @@ class Check:
 
 def checks() -> list[Check]:
     """Look at everything, change nothing."""
-    return [check_python(), check_dependencies(), *_check_docker()]
+    return [check_python(), check_dependencies(), *_check_docker(), check_browser()]
 
 
-def fix(*, everything: bool = False, say: Say = machine.say) -> list[Check]:
-    """Repair what is missing or broken and look again; `everything` makes the images too that can wait.
+def fix(*, everything: bool = False, tests: bool = False, say: Say = machine.say) -> list[Check]:
+    """Repair what is missing or broken and look again; `everything` makes the images too that can wait, `tests` sees
+    to the browser of the project's own tests.
 
     Raises NotPossible where only the user can help, Failed where repairing fails.
     """
@@ -68,6 +73,8 @@ def fix(*, everything: bool = False, say: Say = machine.say) -> list[Check]:
         base.ensure(base.SUITES[0], say)
         with ThreadPoolExecutor(BUILDERS) as pool:
             list(pool.map(lambda image: images.ensure(image, say), wanted))
+    if tests and check_browser().state != "ok":
+        install_browser(say)
     return checks()
 
 
@@ -172,11 +179,11 @@ def check_disk() -> Check:
 def check_image(image: images.Image, *, needed: bool) -> Check:
     """One image of ours: there, and of today's recipe."""
     if images.is_current(image):
-        return Check(f"image {image.backend}", "ok", image.name, needed=needed)
+        return Check(f"image {image.recipe}", "ok", image.name, needed=needed)
     why = "its recipe or its base has changed" if base.image_id(image.name) else "not built yet"
     state: Literal["missing", "broken"] = "broken" if base.image_id(image.name) else "missing"
     how = "doctor --fix" if needed else "built when first used, or: doctor --fix --all"
-    return Check(f"image {image.backend}", state, f"{image.name}: {why}", how, needed)
+    return Check(f"image {image.recipe}", state, f"{image.name}: {why}", how, needed)
 
 
 def _images() -> list[tuple[images.Image, bool]]:
@@ -189,6 +196,29 @@ def _images() -> list[tuple[images.Image, bool]]:
         (images.resolve("etcd"), False),
         (images.resolve("pgbouncer"), False),
     ]
+
+
+# --- the browser ---
+
+
+def check_browser() -> Check:
+    """What the project's own tests open pages with; a run needs none."""
+    if path := shutil.which("chromium") or shutil.which("google-chrome"):
+        return Check("browser", "ok", path, needed=False)
+    how = "for make test: doctor --fix --tests (Debian as root), or install it"
+    return Check("browser", "missing", "no chromium", how, needed=False)
+
+
+def install_browser(say: Say) -> None:
+    """Have one where apt has it and we may; elsewhere say why not: the tests that need it say so too."""
+    try:
+        if machine.has_apt() and machine.is_root():
+            machine.refresh_apt()
+            if not machine.candidate(BROWSER[0]):
+                raise NotPossible(f"{BROWSER[0]} missing, and apt here knows none: install it the way of this system")
+        machine.install(BROWSER, say)
+    except Trouble as trouble:
+        say(f"tests of pages in a browser will be skipped: {trouble}")
 
 
 # --- the command ---
@@ -214,16 +244,17 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--fix", action="store_true", help="repair it: install, start, build")
     parser.add_argument("--all", action="store_true", help="with --fix: also the images that the first run would build")
+    parser.add_argument("--tests", action="store_true", help="with --fix: also the browser of the project's own tests")
     options = parser.parse_args(argv)
-    if options.all and not options.fix:
-        parser.error("--all goes with --fix")
+    if (options.all or options.tests) and not options.fix:
+        parser.error("--all and --tests go with --fix")
     if not options.fix:
         found = checks()
         show(found)
         return int(any(check.hurts for check in found))
     trouble: Trouble | None = None
     try:
-        found = fix(everything=options.all)
+        found = fix(everything=options.all, tests=options.tests)
     except Trouble as error:
         trouble, found = error, checks()
     if trouble or any(check.hurts for check in found):

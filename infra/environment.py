@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from infra import client as engine_client
 from infra import (
@@ -245,6 +245,11 @@ class Environment:
             )
         if refused:
             raise Failed("; ".join(refused))
+
+    def made_from(self) -> dict[str, dict[str, Any]]:
+        """Toxiproxy and the store, which are in every environment; see `Node.made_from`. Raises Failed."""
+        services = ("toxiproxy", STORE)
+        return {name: nodes.made_from(self._client, compose.container(self.name, name)) for name in services}
 
     def logs(self, service: str) -> bytes:
         """What a node, the store or Toxiproxy wrote, with times. Raises Unknown with the list of what there is."""

@@ -1,36 +1,37 @@
 """Images of backends: which version, built when, never pulled by our names.
 
-`resolve` turns what a user asks for (`3.4`, `3.5.16`, nothing, `image:NAME`) into an Image; `ensure` makes it exist.
-Every recipe is a folder of `infra/images/` with a Dockerfile that takes the Debian suite as an argument: the suite
-chooses the version. An image carries a label with the digest of its recipe and the id of its base, so that a changed
-recipe is built again and an unchanged one costs one question to the engine. A recipe may take files out of another of
-ours of the same suite (NEEDS); then that one is built first, and its recipe is part of the digest.
+`resolve` turns what a user asks for (`3.4`, `3.5.16`, nothing, `valkey:8`, `image:NAME`) into an Image; `ensure` makes
+it exist. `infra.sources` knows where versions come from. Every recipe is a folder of `infra/images/` with a Dockerfile
+that takes the Debian suite as an argument: of most the suite chooses the version. An image carries a label with the
+digest of its recipe and the id of its base, so that a changed recipe is built again and an unchanged one costs one
+question to the engine. A recipe may take files out of another of ours of the same suite (NEEDS); then that one is built
+first, and its recipe is part of the digest.
 """
 
-import argparse
 import hashlib
 import json
-import os
-import re
-import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from infra import base, engine, machine
+from infra import base, engine, machine, sources
 from infra.engine import docker
-from infra.machine import Failed, Say, Unknown
+from infra.machine import Failed, Say, Trouble, Unknown
+from infra.sources import CARRIED, MODULES, VERSION, WHERE
 
 RECIPES: Final = Path(__file__).parent / "images"
 TOXIPROXY: Final = "2.12.0"
 
 BUILT_WITHIN = 1800.0
-"""Seconds for one build; the slowest (Toxiproxy) measures 50 on two cores."""
+"""Seconds for one build; the slowest, etcd out of Go modules, took 620 on two cores that had much else to do."""
 
-VERSIONS_ASKED_EVERY = 86400.0
-"""Seconds for which an answer of a suite's apt is believed."""
+PRUNED_WITHIN = 600.0
+"""Seconds to remove what a build leaves; more than 60 were seen."""
+
+STANDS_FOR: Final[Mapping[str, str]] = {"valkey": "redis"}
+"""Another server for a backend -> that backend: the same protocol, and for us the same command line."""
 
 
 class UnknownBackend(Unknown):
@@ -38,132 +39,119 @@ class UnknownBackend(Unknown):
 
 
 class UnknownVersion(Unknown):
-    """No suite carries that version of the backend."""
+    """Nobody has that version of the backend."""
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
-    """What a Debian suite carries of a backend: a series (`3.5`) and the package that tells the exact version."""
-
-    series: str
-    package: str
-
-
-CARRIED: Final[Mapping[str, Mapping[str, Carried]]] = {
-    "redis": {"trixie": Carried("8.0", "redis-server"), "bookworm": Carried("7.0", "redis-server")},
-    "zookeeper": {"trixie": Carried("3.9", "libzookeeper-java"), "bookworm": Carried("3.8", "libzookeeper-java")},
-    "etcd": {"trixie": Carried("3.5", "etcd-server"), "bookworm": Carried("3.4", "etcd-server")},
-    "postgres": {"trixie": Carried("17", "postgresql-17"), "bookworm": Carried("15", "postgresql-15")},
-    "pgbouncer": {"trixie": Carried("1.24", "pgbouncer"), "bookworm": Carried("1.18", "pgbouncer")},
-}
-"""Backend -> suite -> what is there; stable suites keep their series for life. The default suite stands first."""
-
-NEEDS: Final[Mapping[str, Sequence[str]]] = {"redis": ("clock",), "postgres": ("clock",)}
+NEEDS: Final[Mapping[str, Sequence[str]]] = dict.fromkeys(("redis", "valkey", "postgres"), ("clock",))
 """Recipe -> the recipes whose images it takes files out of, by `FROM fencepost/NAME:${SUITE} AS NAME`."""
+
+BUILT_BY_GO: Final = ("toxiproxy", "etcd-modules")
+"""Recipes that get modules, and so need this machine's ways to them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image: the user's own, or ours with its suite (and the exact version, when one was asked for)."""
+    """An image: the user's own, or ours with its suite (and the exact version, when one was asked for).
 
-    backend: str
+    recipe  the folder of `infra/images/` that ours is made from; of the user's own the server that it should be.
+    """
+
+    recipe: str
     name: str
     suite: str | None = None
     version: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A version that can be had here, and where it comes from."""
-
-    backend: str
-    version: str
-    source: str
-    image: str
-
-
 # --- which ---
 
 
-def resolve(backend: str, version: str | None = None, say: Say = machine.say) -> Image:
-    """The image for a version: None is the default, `3.4` what a suite carries of that series, `3.5.16` just that.
+def spelled(pair: str) -> tuple[str, str]:
+    """Backend and version of `etcd=3.4`; `valkey=8`, which is another server for redis, is (redis, valkey:8).
 
-    `image:NAME` names an image of the user's own. Raises UnknownBackend or UnknownVersion, which list what there is.
-    An exact version may ask a suite's apt, for which the suite's base image is made.
+    What is missing is empty; whether there is such a backend and version is for `resolve` to say.
+    """
+    server, _, version = pair.partition("=")
+    if server in STANDS_FOR and version:
+        version = f"{server}:{version}"
+    return STANDS_FOR.get(server, server), version
+
+
+def resolve(backend: str, version: str | None = None, say: Say = machine.say) -> Image:
+    """The image for a version: None is the default, `3.5.16` just that, `3.4` the newest of that series.
+
+    A series is the default suite's if that has it, else another stable suite's, else what sid carries, else the newest
+    patch that is a Go module. `valkey:8` is another server for redis, `image:NAME` an image of the user's own. Raises
+    UnknownBackend or UnknownVersion, which list what there is. What no stable suite has for life is asked for, once a
+    day, unless its image is here.
     """
     if backend == "toxiproxy":
         if version in (None, TOXIPROXY):
             return Image(backend, f"fencepost/toxiproxy:{TOXIPROXY}", base.SUITES[0], TOXIPROXY)
         raise UnknownVersion(f"toxiproxy {version} is not to be had; there is {TOXIPROXY}")
-    if backend not in CARRIED:
-        raise UnknownBackend(f"no backend {backend!r}; there are {', '.join(CARRIED)}")
+    if backend not in CARRIED or backend in STANDS_FOR:
+        known = ", ".join(name for name in CARRIED if name not in STANDS_FOR)
+        raise UnknownBackend(f"no backend {backend!r}; there are {known}")
     if version is None:
         return _of_suite(backend, base.SUITES[0])
+    server, version = _server(backend, version)
     if version.startswith("image:"):
-        return Image(backend, version.removeprefix("image:"))
-    for suite, carried in CARRIED[backend].items():
-        if f"{carried.series}.".startswith(f"{version}."):
-            return _of_suite(backend, suite)
-    there_is = [f"{carried.series} (Debian {suite})" for suite, carried in CARRIED[backend].items()]
-    for suite, carried in CARRIED[backend].items():
-        if version.startswith(f"{carried.series}."):
-            image = Image(backend, f"fencepost/{backend}:{version}", suite, version)
-            if is_current(image):
-                return image
-            offered = _ask(suite, say)[backend]
-            if offered == version:
-                return image
-            there_is.insert(0, f"{offered} (Debian {suite})")
-    raise UnknownVersion(f"{backend} {version} is not to be had; there is {', '.join(there_is)}")
+        return Image(server, version.removeprefix("image:"))
+    for suite, series in CARRIED[server].items():
+        if f"{series}.".startswith(f"{version}."):
+            return _of_suite(server, suite)
+    there_is = {source: f"{series} ({WHERE[source]})" for source, series in CARRIED[server].items()}
+    if not VERSION.fullmatch(version):
+        raise _unknown(server, version, [*there_is.values(), "more (python -m infra versions)"])
+    having = [source for source in sources.of(server) if f"{version}.".startswith(_series(server, source))]
+    exact = {source: _exact(server, version, source) for source in having}
+    for image in exact.values():
+        if is_current(image):
+            return image
+    for source in having:
+        try:
+            had = sources.ask_or_recall(source, say).get(server, ())
+        except Trouble as trouble:
+            there_is[source] = f"maybe more ({WHERE[source]}, which could not be asked: {trouble})"
+            continue
+        for one in had:
+            if f"{one}.".startswith(f"{version}."):
+                return _exact(server, one, source)
+        there_is[source] = f"{', '.join(_telling(had, version))} ({WHERE[source]})"
+    raise _unknown(server, version, there_is.values())
 
 
-def versions(say: Say = machine.say) -> dict[str, list[Offer]]:
-    """Backend -> what can be had here, the default first. Makes the base images, in which apt is asked."""
-    asked = {suite: _ask(suite, say) for suite in base.SUITES}
-    offers = {
-        backend: [
-            Offer(backend, asked[suite][backend], f"Debian {suite}, {carried.package}", _of_suite(backend, suite).name)
-            for suite, carried in suites.items()
-        ]
-        for backend, suites in CARRIED.items()
-    }
-    offers["toxiproxy"] = [Offer("toxiproxy", TOXIPROXY, "Go module proxy", resolve("toxiproxy").name)]
-    return offers
+def _server(backend: str, version: str) -> tuple[str, str]:
+    """The server and its own version: redis may be another, `valkey:8`."""
+    server, _, rest = version.partition(":")
+    return (server, rest) if STANDS_FOR.get(server) == backend else (backend, version)
 
 
-def _of_suite(backend: str, suite: str) -> Image:
-    return Image(backend, f"fencepost/{backend}:{suite}", suite)
+def _series(server: str, source: str) -> str:
+    """What a version must begin with to come from a source: of what is not stable nothing is known."""
+    series = CARRIED[server].get(source)
+    return f"{series}." if series else ""
 
 
-def _ask(suite: str, say: Say) -> dict[str, str]:
-    """Backend -> version in this suite, as its own apt says; kept for a day."""
-    base_id = base.ensure(suite, say)
-    answer = machine.cache_dir() / f"versions-{suite}-{base_id.removeprefix('sha256:')[:12]}.json"
-    if answer.exists() and time.time() - answer.stat().st_mtime < VERSIONS_ASKED_EVERY:
-        kept: dict[str, str] = json.loads(answer.read_text())
-        if kept.keys() == CARRIED.keys():
-            return kept
-    say(f"asking apt what Debian {suite} carries")
-    packages = {suites[suite].package: backend for backend, suites in CARRIED.items()}
-    script = f"apt-get update -qq >&2 && apt-cache policy {' '.join(packages)}"
-    said = docker("run", "--rm", *_network(), base.name(suite), "sh", "-c", script, timeout=120)
-    found: dict[str, str] = {}
-    backend = ""
-    for line in said.splitlines():
-        if not line.startswith(" "):
-            backend = packages[line.rstrip(":")]
-        elif line.strip().startswith("Candidate: "):
-            found[backend] = upstream(line.partition(": ")[2])
-    partial = answer.with_suffix(f".{os.getpid()}")
-    partial.write_text(json.dumps(found))
-    partial.replace(answer)
-    return found
+def _of_suite(recipe: str, suite: str) -> Image:
+    return Image(recipe, f"fencepost/{recipe}:{suite}", suite)
 
 
-def upstream(version: str) -> str:
-    """The backend's own version in a Debian one: `5:8.0.2-3+deb13u1` is 8.0.2, `3.8.0+dfsg-2` is 3.8.0."""
-    without_epoch = version.rpartition(":")[2]
-    return (without_epoch.rpartition("-")[0] or without_epoch).partition("+")[0]
+def _exact(server: str, version: str, source: str) -> Image:
+    name = f"fencepost/{server}:{version}"
+    if source == MODULES:
+        return Image(f"{server}-modules", name, base.SUITES[0], version)
+    return Image(server, name, source, version)
+
+
+def _telling(had: Sequence[str], version: str) -> list[str]:
+    """Of many patches those of the same series, or, where there are none, the newest of each."""
+    series = [".".join(one.split(".")[:2]) for one in had]
+    same = [one for one, its in zip(had, series, strict=True) if f"{version}.".startswith(f"{its}.")]
+    return same or [one for i, one in enumerate(had) if series[i] not in series[:i]] or ["none"]
+
+
+def _unknown(server: str, version: str, there_is: Iterable[str]) -> UnknownVersion:
+    return UnknownVersion(f"{server} {version} is not to be had; there is {', '.join(there_is)}")
 
 
 # --- built ---
@@ -184,9 +172,13 @@ def ensure(image: Image, say: Say = machine.say) -> None:
         if not is_current(image):
             engine.require_room()
             base_id = base.ensure(image.suite, say)
-            for needed in NEEDS.get(image.backend, ()):
+            for needed in NEEDS.get(image.recipe, ()):
                 ensure(_of_suite(needed, image.suite), say)
-            _build(image, base_id, say)
+            try:
+                _build(image, base_id, say)
+            except Failed as error:
+                _still_there(image, error, say)
+                raise
 
 
 def is_current(image: Image) -> bool:
@@ -196,19 +188,33 @@ def is_current(image: Image) -> bool:
         made_by, made_on = docker("image", "inspect", "--format", labels, image.name).split(" ")
     except Failed:
         return False
-    return made_by == recipe(image) and base.image_id(base.name(image.suite or "")) in (None, made_on.strip())
+    return made_by == digest(image) and base.image_id(base.name(image.suite or "")) in (None, made_on.strip())
 
 
-def recipe(image: Image) -> str:
+def digest(image: Image) -> str:
     """Digest of everything that an image is made from, its base apart."""
-    digest = hashlib.sha256(json.dumps([image.suite, image.version]).encode())
-    folder = RECIPES / image.backend
+    made_from = hashlib.sha256(json.dumps([image.suite, image.version]).encode())
+    folder = RECIPES / image.recipe
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         part = [path.relative_to(folder).as_posix(), path.stat().st_mode & 0o100, path.read_text()]
-        digest.update(json.dumps(part).encode())
-    for needed in NEEDS.get(image.backend, ()):
-        digest.update(recipe(_of_suite(needed, image.suite or "")).encode())
-    return digest.hexdigest()
+        made_from.update(json.dumps(part).encode())
+    for needed in NEEDS.get(image.recipe, ()):
+        made_from.update(digest(_of_suite(needed, image.suite or "")).encode())
+    return made_from.hexdigest()
+
+
+def _still_there(image: Image, error: Failed, say: Say) -> None:
+    """Raises UnknownVersion where a suite has another version by now than it said."""
+    if image.version is None or image.recipe not in CARRIED:
+        return
+    source = image.suite or ""
+    sources.forget(source)
+    try:
+        had = sources.ask(source, say).get(image.recipe, ())
+    except Trouble:
+        return  # then why it was not built says more
+    if image.version not in had:
+        raise _unknown(image.recipe, image.version, [f"{', '.join(had) or 'none'} ({WHERE[source]})"]) from error
 
 
 def _build(image: Image, base_id: str, say: Say) -> None:
@@ -216,61 +222,21 @@ def _build(image: Image, base_id: str, say: Say) -> None:
     say(f"building {image.name}")
     started = time.monotonic()
     arguments = {"SUITE": image.suite or ""} | ({"VERSION": image.version} if image.version else {})
-    if image.backend == "toxiproxy":
-        arguments |= _go_settings()
-    label = f"{image.backend}:{image.name.rpartition(':')[2]}"
-    labels = {"fencepost.image": label, "fencepost.recipe": recipe(image), "fencepost.base": base_id}
+    if image.recipe in BUILT_BY_GO:
+        arguments |= machine.go_settings()
+    label = image.name.removeprefix("fencepost/")
+    labels = {"fencepost.image": label, "fencepost.recipe": digest(image), "fencepost.base": base_id}
     docker(
-        "build", "--force-rm", "--tag", image.name, *_network(),
-        *(word for name in (*arguments, *_proxies()) for word in ("--build-arg", name)),
+        "build", "--force-rm", "--tag", image.name, *machine.network(),
+        *(word for name in (*arguments, *machine.proxies()) for word in ("--build-arg", name)),
         *(word for pair in labels.items() for word in ("--label", "=".join(pair))),
-        str(RECIPES / image.backend),
+        str(RECIPES / image.recipe),
         # Values go by the environment: a proxy's password does not belong into a list of processes.
         env={"DOCKER_BUILDKIT": "0", **arguments},
         log=machine.cache_dir() / f"build-{label.replace(':', '-')}.log",
         timeout=BUILT_WITHIN,
     )  # fmt: skip
     # What the build leaves untagged: the stage with the compiler in it, the image of yesterday's recipe.
-    docker("image", "prune", "--force", "--filter", f"label=fencepost.image={label}")
+    # A Go compiler's takes long to remove where disks are busy.
+    docker("image", "prune", "--force", "--filter", f"label=fencepost.image={label}", timeout=PRUNED_WITHIN)
     say(f"{image.name} is ready ({time.monotonic() - started:.0f} s)")
-
-
-def _proxies() -> list[str]:
-    """Names of the proxy variables that are set; docker build knows them without a declaration."""
-    return [
-        name
-        for proxy in ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy")
-        for name in (proxy, proxy.upper())
-        if os.environ.get(name)
-    ]
-
-
-def _network() -> list[str]:
-    """Options of a container that must reach the world: a proxy on this machine's loopback needs its network."""
-    ways = [*(os.environ[name] for name in _proxies() if "no_" not in name.lower()), *machine.apt_settings()]
-    local = any(re.search(r"//([^/@]*@)?(127\.|localhost)", way) for way in ways)
-    return ["--network", "host"] if local else []
-
-
-def _go_settings() -> dict[str, str]:
-    """Where this machine's Go gets modules from, as far as it says so."""
-    names = ("GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE")
-    if shutil.which("go"):
-        found: dict[str, str] = json.loads(machine.run(["go", "env", "-json", *names]))
-    else:
-        found = {name: os.environ.get(name, "") for name in names}
-    return {name: value for name, value in found.items() if value}
-
-
-# --- the command ---
-
-
-def main(argv: Sequence[str]) -> int:
-    """`python -m infra versions`: what can be had here."""
-    argparse.ArgumentParser(
-        prog="python -m infra versions", description="Versions of each backend that can be had here, and where from."
-    ).parse_args(argv)
-    for offers in versions().values():
-        for offer, note in zip(offers, ["default", *[""] * len(offers)], strict=False):
-            print(f"{offer.backend:<10} {offer.version:<9} {note:<8} {offer.source:<36} {offer.image}")
-    return 0

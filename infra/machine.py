@@ -11,8 +11,10 @@ Standard library only: it serves the doctor, who is called when nothing else wor
 import contextlib
 import fcntl
 import functools
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -129,7 +131,8 @@ def may_install() -> bool:
     """Ask once on a terminal whether packages may be installed; without one, or with YES=1, go ahead."""
     if os.environ.get("YES") == "1" or not sys.stdin.isatty():
         return True
-    print("fencepost needs packages that are not here yet (Docker Engine and what builds its images).", file=sys.stderr)
+    what = "Docker Engine and what builds its images; for its own tests a browser"
+    print(f"fencepost needs packages that are not here yet ({what}).", file=sys.stderr)
     print("May it install them with apt and start the engine? [Y/n] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("", "y", "yes")
 
@@ -184,3 +187,33 @@ def debian_mirror() -> str | None:
         if (origin, label) == ("Debian", "Debian") and address.startswith("http"):
             return address
     return None
+
+
+# --- its ways to the world, which its containers need as well ---
+
+
+def proxies() -> list[str]:
+    """Names of the proxy variables that are set; docker build knows them without a declaration."""
+    return [
+        name
+        for proxy in ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy")
+        for name in (proxy, proxy.upper())
+        if os.environ.get(name)
+    ]
+
+
+def network() -> list[str]:
+    """Options of a container that must reach the world: a proxy on this machine's loopback needs its network."""
+    ways = [*(os.environ[name] for name in proxies() if "no_" not in name.lower()), *apt_settings()]
+    local = any(re.search(r"//([^/@]*@)?(127\.|localhost)", way) for way in ways)
+    return ["--network", "host"] if local else []
+
+
+def go_settings() -> dict[str, str]:
+    """Where this machine's Go gets modules from, as far as it says so."""
+    names = ("GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE")
+    if shutil.which("go"):
+        found: dict[str, str] = json.loads(run(["go", "env", "-json", *names]))
+    else:
+        found = {name: os.environ.get(name, "") for name in names}
+    return {name: value for name, value in found.items() if value}

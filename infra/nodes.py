@@ -151,6 +151,10 @@ class Node:
         name: str = self._ask(self._client.api.inspect_container)["Config"]["Image"]
         return name
 
+    def made_from(self) -> dict[str, Any]:
+        """Its image (name, and digest of its contents), its command, and what was set for it, passwords left out."""
+        return _made_from(self._ask(self._client.api.inspect_container))
+
     def wanted(self) -> State:
         """What all who did something to it want of it together."""
         return next((wish for wish in _STATES if wish in self._wishes.values()), "running")
@@ -319,6 +323,28 @@ class Cluster:
     def close(self) -> None:
         """End our threads; the nodes stay."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def made_from(client: DockerClient, container: str) -> dict[str, Any]:
+    """As `Node.made_from`, of a container that is no node. Raises Failed."""
+    try:
+        return _made_from(client.api.inspect_container(container))
+    except APIError as error:
+        raise Failed(f"{container}: {error.explanation}") from error
+
+
+def _made_from(told: Mapping[str, Any]) -> dict[str, Any]:
+    """told: what the engine says of a container."""
+    config = told["Config"]
+    settings = dict(pair.partition("=")[::2] for pair in config["Env"] or ())
+    return {
+        "image": config["Image"],
+        "digest": told["Image"],
+        "command": [*(config["Entrypoint"] or ()), *(config["Cmd"] or ())],
+        "settings": {
+            name: value for name, value in sorted(settings.items()) if name != "PATH" and "PASSWORD" not in name.upper()
+        },
+    }
 
 
 def states(client: DockerClient, environment: str) -> Mapping[str, State]:

@@ -33,7 +33,7 @@ PATIENCE: Final = 1.0
 class Health:
     """A node that serves clients.
 
-    version  as the node tells it ("3.5.16").
+    version  as the node tells it ("3.5.16"); another server for a backend with its name ("valkey 8.1.1").
     term     etcd: the raft term. ZooKeeper: the epoch, which the latest transaction shows. Else 0.
     me       its identity among its peers, "" where it has none. Redis: "master" or "slave".
     leader   the identity of whom it follows, maybe its own; "follower" or "leader" for ZooKeeper, which tells its role
@@ -68,9 +68,16 @@ def redis(host: str, port: int, access: Access = OPEN) -> Health | None:
         return None
     follows = said["role"] == "master" or said.get("master_link_status") == "up"
     leader = said["master_replid"] if follows else ""
-    health = Health(said["redis_version"], me=said["role"], leader=leader)
+    health = Health(_redis_version(said), me=said["role"], leader=leader)
     now = said.get("server_time_usec")  # since 6.2
     return _with_clock(health, int(now) / 1e6, asked, answered) if now else health
+
+
+def _redis_version(said: Mapping[str, str]) -> str:
+    """`8.0.2`, or `valkey 8.1.1`: another server tells a version of Redis too, whose equal it is."""
+    server = said.get("server_name", "redis")
+    own = said.get(f"{server}_version")
+    return f"{server} {own}" if own and server != "redis" else said["redis_version"]
 
 
 def redis_login(access: Access) -> bytes:

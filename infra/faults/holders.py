@@ -56,7 +56,7 @@ class HitHolder:
         ttl = target.actors.ttl
 
         def course(ambush: Ambush) -> Course:
-            yield from ambush.catch(self.gate, self.action, seconds=PAST_TTL * ttl)
+            yield from ambush.catch(self.gate, self.action, seconds=PAST_TTL * ttl if self.action == "call" else 0.0)
 
         return hits_of(lie_in_wait(target, course, catch_within(ttl)))
 

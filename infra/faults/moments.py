@@ -1,7 +1,8 @@
-"""Faults on links and servers at the one moment that matters: just after a worker has acquired.
+"""Faults at the one moment that matters: just after a worker has acquired, or between two requests of its release.
 
-In each lane a holder is stalled before it does anything with what it has got; then the link is cut, or the server
-crashes; and only then the holder goes on. Its renewal goes on all the while, as far as it still can.
+After an acquire, a holder of each lane is stalled before it does anything with what it has got; then the link is cut,
+or the server crashes; and only then the holder goes on. Its renewal goes on all the while, as far as it still can.
+In a release, it is frozen while it waits for the server's answer.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from infra.faults import fault
+from infra.faults import fault, probe, proof
 from infra.faults.ambush import catch_within, hits_of, lie_in_wait
 from infra.faults.fault import HEALED_WITHIN, LEADERS, LOOK_EVERY, MASKED_FOR, Fault
-from infra.faults.holders import NEEDS, without_options
+from infra.faults.holders import NEEDS, SETTLED_WITHIN, without_options
 from infra.faults.links import CUT_FOR, CutClients, heal_clients
+from infra.faults.quality import checked_number, client_pairs
 from infra.faults.target import Hit
 from infra.links import Cut
 from infra.machine import Failed
 from infra.star import members
+from infra.toxics import Delay
 
 if TYPE_CHECKING:
     import random
@@ -25,11 +28,18 @@ if TYPE_CHECKING:
 
     from infra.faults.ambush import Ambush, Course
     from infra.faults.fault import Options
+    from infra.faults.probe import Answer
     from infra.faults.target import Target
     from infra.nodes import Node
 
 HOWS: Final = (Cut.DROP, Cut.HOLD)
 """How a holder may be cut: it must not be told."""
+
+ANSWERS: Final = (80, 120)
+"""ms by which answers come later while a release is awaited, least and most: time enough to freeze who asked."""
+
+INTRUDES_WITHIN: Final = 0.3
+"""Seconds within which somebody gets in, if a release has freed what was another's: clients poll several times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +124,56 @@ class CrashAfterAcquire:
         return Hit("kill", f"{said}, between two operations", begun, applied, applied, target.clock.now())
 
 
+@dataclass(frozen=True, slots=True)
+class LateRelease:
+    """A release whose two halves lie on two sides of its lease's end, as when a client first looks whether the lock is
+    its own and then deletes it. One that is a single request is over before its client is frozen.
+
+    All answers come later. In each lane a worker is frozen when its release has been asked for and not yet answered.
+    Whoever gets the lock next is stalled, its renewal going on, until the first was thawed and has ended its release,
+    and then for as long as a third needs to come in, if it can. All of it happens in `apply`.
+    """
+
+    latency: int
+
+    def describe(self) -> str:
+        """See `Injury`."""
+        return (
+            f"freeze a worker of every lane in its release, answers being {self.latency} ms late, until another holds"
+        )
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """The delay is proven by questions. Returns when every lane is through, or too much time has passed."""
+        ttl, begun = target.actors.ttl, target.clock.now()
+        pairs = client_pairs(target)
+        with target.links.together():
+            for group, node in pairs:
+                target.links.impair(node, group, Delay(self.latency, 0), target.by)
+
+        def ask(endpoint: str, patience: float) -> tuple[Answer, float]:
+            return probe.timed(target.backend, endpoint, patience)
+
+        proof.await_slow(target, pairs, self.latency / 1000, ask)
+        slow = Hit("slow", f"all answers of {target.backend}", begun, target.clock.now())
+
+        def course(ambush: Ambush) -> Course:
+            try:
+                first = yield from ambush.catch("before-release", "freeze", seconds=self.latency / 2000)
+                yield from ambush.catch("after-acquire", "stall", key=first.key)
+                ambush.thaw(first)
+                yield from ambush.wait(SETTLED_WITHIN, lambda: target.actors.settled(first))
+                yield from ambush.wait(INTRUDES_WITHIN, lambda: False)
+            finally:
+                ambush.thaw_all()
+
+        return [slow, *hits_of(lie_in_wait(target, course, catch_within(ttl) + 1.5 * ttl))]
+
+    def heal(self, target: Target) -> None:
+        """See `Injury`."""
+        target.actors.let_go(target.by)
+        heal_clients(target, client_pairs(target))
+
+
 def _await_service(target: Target, node: Node) -> None:
     """Until it serves again, unless another fault prevents it. Raises Failed."""
     patience = HEALED_WITHIN if target.alone else MASKED_FOR
@@ -161,4 +221,26 @@ def crash_after_acquire() -> Fault:
         needs=NEEDS | {"kill"},
         how="its main thread waits while the server is killed (SIGKILL) and started again",
         sees="some requests fail; what was granted stays granted",
+    )
+
+
+def late_release() -> Fault:
+    """Frozen past its lease, within a release."""
+
+    def make(_: str, options: Options) -> LateRelease:
+        fault.only(options, "latency_ms")
+        return LateRelease(checked_number(options, "latency_ms", 20, 1000))
+
+    def choose(rng: random.Random, _: str) -> Options:
+        return {"latency_ms": rng.randint(*ANSWERS)}
+
+    return Fault(
+        "late-release",
+        "freeze",
+        "a worker of every lane is frozen between its release and the answer to it, until its successor holds",
+        make,
+        choose=choose,
+        needs=NEEDS | {"client-links"},
+        how="SIGSTOP while it waits for an answer (Toxiproxy: latency), a stall for its successor",
+        sees="what it asks for after that answer comes when its lease is over",
     )

@@ -19,7 +19,7 @@ from infra.faults.holders import (
     stall_holder,
 )
 from infra.faults.links import cut_apart, cut_client, cut_part, lose
-from infra.faults.moments import crash_after_acquire, cut_holder
+from infra.faults.moments import crash_after_acquire, cut_holder, late_release
 from infra.faults.peers import cut_nodes, isolate_leader, one_way_leader
 from infra.faults.quality import slice_links, slow_close, slow_links, throttle_links
 from infra.faults.renewal import kill_renewal, stall_renewal
@@ -82,6 +82,7 @@ _ALL: Final[tuple[Fault, ...]] = (
     freeze_at("before-release"),
     freeze_at("in-renewal"),
     late_write(),
+    late_release(),
     stall_holder(),
     long_call(),
     kill_holder(),

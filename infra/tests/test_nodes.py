@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import pytest
 from docker.errors import APIError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra import clocks
+from infra import clocks, compose
 from infra.clocks import Skew
+from infra.environment import Environment
 from infra.machine import Failed
-from infra.nodes import Node
+from infra.nodes import Node, made_from
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -188,3 +189,42 @@ def test_clocks_add_up_and_wait_until_the_node_can_be_told() -> None:
     assert engine.skews == [SEVEN]
     node.let_go("step3")
     assert engine.skews == []
+
+
+class TestWhatAContainerWasMadeFrom:
+    TOLD: Final = {
+        "Image": "sha256:0123",
+        "Config": {
+            "Image": "fencepost/toxiproxy:2",
+            "Entrypoint": ["/toxiproxy"],
+            "Cmd": None,
+            "Env": ["PATH=/bin", "B=2", "A=1=1", "POSTGRES_PASSWORD=secret"],
+        },
+    }
+
+    def test_image_digest_command_and_settings_without_passwords(self) -> None:
+        asked: list[str] = []
+
+        def inspect(container: str) -> dict[str, Any]:
+            asked.append(container)
+            return self.TOLD
+
+        client = SimpleNamespace(api=SimpleNamespace(inspect_container=inspect))
+        environment = SimpleNamespace(_client=client, name="fp-7")
+        found = Environment.made_from(cast("Environment", environment))
+        one = {
+            "image": "fencepost/toxiproxy:2",
+            "digest": "sha256:0123",
+            "command": ["/toxiproxy"],
+            "settings": {"A": "1=1", "B": "2"},
+        }
+        assert found == {"toxiproxy": one, "store": one}
+        assert asked == [compose.container("fp-7", name) for name in found]
+
+    def test_one_that_is_gone_is_named(self) -> None:
+        def inspect(_: str) -> None:
+            raise APIError("gone", explanation="No such container")
+
+        client = SimpleNamespace(api=SimpleNamespace(inspect_container=inspect))
+        with pytest.raises(Failed, match="fp-store-1: No such container"):
+            made_from(cast("Any", client), "fp-store-1")

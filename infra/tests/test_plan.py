@@ -71,6 +71,7 @@ EXPECTED = [
     "freeze-before-release",
     "freeze-in-renewal",
     "late-write",
+    "late-release",
     "stall-holder",
     "long-call",
     "kill-holder",

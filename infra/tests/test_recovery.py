@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from infra import commands, members, recovery, star
+from infra import commands, images, members, recovery, star
 from infra.environment import Environment
 from infra.failover import connect
 from infra.faults.target import MonotonicClock
 from infra.machine import Failed
 from infra.members import replace_member
 from infra.recovery import Refused
+from infra.tests.test_versions import cluster_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from infra.nodes import Node
 
@@ -143,8 +144,10 @@ class TestHeal:
         assert not members.lost_place(others, star.peer_url("etcd2"))
 
     def test_a_member_of_an_older_version_that_died(self, environment: Environment) -> None:
-        node = environment.node("etcd2")
-        node.replace("fencepost/etcd:bookworm")
+        node, older = environment.node("etcd2"), images.resolve("etcd", "3.4")
+        images.ensure(older)
+        _await(lambda: cluster_version(node.address).startswith("3.5"))  # below, an older one is welcome
+        node.replace(older.name)
         _await_end(node)
         assert commands.heal(["--env", environment.name]) == 0
         assert environment.unclean() == []
@@ -182,7 +185,11 @@ def _write(node: Node, key: str, value: str) -> None:
 
 
 def _await_end(node: Node) -> None:
+    _await(lambda: node.state() == "stopped", lambda: node.logs().decode()[-3000:])
+
+
+def _await(condition: Callable[[], bool], why: Callable[[], str] = str) -> None:
     deadline = time.monotonic() + 30
-    while node.state() != "stopped":
-        assert time.monotonic() < deadline
+    while not condition():
+        assert time.monotonic() < deadline, why()
         time.sleep(0.05)

@@ -252,10 +252,8 @@ def test_a_held_write_is_unknown_and_lands_late(
     client = Store.open(environment.store_dsn(1), "unfenced", timeout=0.3)
     assert client.write(key, 1, None, 1)
     cut(Cut.HOLD)
-    begun = time.monotonic()
     with pytest.raises(store.Unknown):
         client.write(key, 2, None, 1)
-    assert time.monotonic() - begun < 0.8
     with pytest.raises(store.Unavailable):  # the new connection gets no answer either
         client.write(key, 3, None, 1)
     assert store.final(dsn, key).value == 1

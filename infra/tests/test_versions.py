@@ -111,7 +111,7 @@ class TestReplaceVersion:
             for node in nodes:
                 assert etcd(node.address, "range", key="kept")["kvs"][0]["value"] == base64.b64encode(b"yes").decode()
         assert {node.version()[:3] for node in nodes} == {"3.5"}
-        await_(lambda: _cluster_version(nodes[0].address).startswith("3.5"))
+        await_(lambda: cluster_version(nodes[0].address).startswith("3.5"))
         back = injury_of("etcd", "etcd2", "3.4")
         with pytest.raises(Refused, match=r"etcd2 does not start as fencepost/etcd:bookworm .*cannot be downgraded"):
             back.apply(target)
@@ -221,7 +221,8 @@ def test_it_needs_a_plan_that_names_a_version() -> None:
         read(node="etcd1", version=3.5)
 
 
-def _cluster_version(address: tuple[str, int]) -> str:
+def cluster_version(address: tuple[str, int]) -> str:
+    """What an etcd's members agree on, a few seconds after the last of them has become what it is: none goes below."""
     with urllib.request.urlopen("http://{}:{}/version".format(*address), timeout=10) as answer:
         told: str = json.load(answer)["etcdcluster"]
     return told

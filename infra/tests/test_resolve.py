@@ -1,0 +1,182 @@
+"""Which image a version means, and who is asked for it."""
+
+import pytest
+
+from infra import images, machine, sources
+from infra.images import Image, UnknownBackend, UnknownVersion, resolve
+from infra.machine import Failed
+
+HAD = {
+    "trixie": {"redis": ["8.0.2"], "valkey": ["8.1.1"], "etcd": ["3.5.16"], "postgres": ["17.11"]},
+    "bookworm": {"redis": ["7.0.15"], "etcd": ["3.4.23"], "postgres": ["15.18"]},
+    "sid": {"redis": ["8.0.6"], "valkey": ["9.1.2"], "etcd": ["3.5.30"], "postgres": ["18.6"]},
+    "modules": {"etcd": ["3.7.3", "3.7.2", "3.6.16", "3.6.0", "3.5.30", "3.5.16", "3.5.9", "3.5.0"]},
+}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Sources that were asked; nothing is built yet."""
+    asked: list[str] = []
+
+    def answer(source: str, say: machine.Say) -> sources.Had:
+        asked.append(source)
+        return HAD[source]
+
+    monkeypatch.setattr(sources, "ask_or_recall", answer)
+    monkeypatch.setattr(images, "is_current", lambda image: False)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("backend", "version", "name", "suite"),
+    [
+        ("etcd", None, "fencepost/etcd:trixie", "trixie"),
+        ("etcd", "3", "fencepost/etcd:trixie", "trixie"),
+        ("etcd", "3.5", "fencepost/etcd:trixie", "trixie"),
+        ("etcd", "3.4", "fencepost/etcd:bookworm", "bookworm"),
+        ("redis", "7", "fencepost/redis:bookworm", "bookworm"),
+        ("postgres", "15", "fencepost/postgres:bookworm", "bookworm"),
+        ("toxiproxy", None, "fencepost/toxiproxy:2.12.0", "trixie"),
+        ("toxiproxy", "2.12.0", "fencepost/toxiproxy:2.12.0", "trixie"),
+        ("redis", "image:my/redis:unstable", "my/redis:unstable", None),
+        ("redis", "valkey:8", "fencepost/valkey:trixie", "trixie"),
+        ("redis", "valkey:8.1", "fencepost/valkey:trixie", "trixie"),
+        ("redis", "valkey:image:my/valkey", "my/valkey", None),
+    ],
+)
+def test_a_series_asks_nobody(
+    asked: list[str], backend: str, version: str | None, name: str, suite: str | None
+) -> None:
+    image = resolve(backend, version)
+    assert (image.name, image.suite) == (name, suite)
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    ("backend", "version", "image", "others"),
+    [
+        ("etcd", "3.4.23", Image("etcd", "fencepost/etcd:3.4.23", "bookworm", "3.4.23"), []),
+        ("etcd", "3.5.16", Image("etcd", "fencepost/etcd:3.5.16", "trixie", "3.5.16"), []),
+        ("postgres", "17.11", Image("postgres", "fencepost/postgres:17.11", "trixie", "17.11"), []),
+        ("redis", "8.0.6", Image("redis", "fencepost/redis:8.0.6", "sid", "8.0.6"), ["trixie"]),
+        ("redis", "valkey:8.1.1", Image("valkey", "fencepost/valkey:8.1.1", "trixie", "8.1.1"), []),
+        ("redis", "valkey:9.1.2", Image("valkey", "fencepost/valkey:9.1.2", "sid", "9.1.2"), []),
+        ("etcd", "3.5.30", Image("etcd", "fencepost/etcd:3.5.30", "sid", "3.5.30"), ["trixie"]),
+        ("etcd", "3.5.9", Image("etcd-modules", "fencepost/etcd:3.5.9", "trixie", "3.5.9"), ["trixie", "sid"]),
+        ("etcd", "3.6.0", Image("etcd-modules", "fencepost/etcd:3.6.0", "trixie", "3.6.0"), ["sid"]),
+    ],
+)
+def test_an_exact_version_is_that_one(
+    asked: list[str], backend: str, version: str, image: Image, others: list[str]
+) -> None:
+    """others: who may have it and was asked before the one who has it; a stable suite of another series is not."""
+    assert resolve(backend, version) == image
+    assert asked[:-1] == others
+
+
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize(
+    ("backend", "series", "name", "suite"),
+    [
+        ("postgres", "18", "fencepost/postgres:18.6", "sid"),
+        ("redis", "valkey:9", "fencepost/valkey:9.1.2", "sid"),
+        ("etcd", "3.6", "fencepost/etcd:3.6.16", "trixie"),
+        ("etcd", "3.7", "fencepost/etcd:3.7.3", "trixie"),
+    ],
+)
+def test_of_a_series_that_no_stable_suite_has_the_newest_is_taken(
+    backend: str, series: str, name: str, suite: str
+) -> None:
+    image = resolve(backend, series)
+    assert (image.name, image.suite) == (name, suite)
+
+
+@pytest.mark.parametrize(
+    ("pair", "backend", "version"),
+    [
+        ("etcd=3.4", "etcd", "3.4"),
+        ("etcd=image:a=b", "etcd", "image:a=b"),
+        ("valkey=8", "redis", "valkey:8"),
+        ("redis=valkey:8", "redis", "valkey:8"),
+        ("valkey=", "redis", ""),
+        ("valkey", "redis", ""),
+        ("nope=1", "nope", "1"),
+    ],
+)
+def test_a_pair_is_spelled(pair: str, backend: str, version: str) -> None:
+    assert images.spelled(pair) == (backend, version)
+
+
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize(
+    ("backend", "version", "there_is"),
+    [
+        (
+            "etcd",
+            "3.5.15",
+            [
+                "3.5.16 (Debian trixie)",
+                "3.4 (Debian bookworm)",
+                "3.5.30 (Debian sid)",
+                " 3.5.30, 3.5.16, 3.5.9, 3.5.0 (Go module proxy)",
+            ],
+        ),
+        ("etcd", "3.8", ["3.5 (Debian trixie)", " 3.7.3, 3.6.16, 3.5.30 (Go module proxy)"]),
+        ("etcd", "3.8.1", [" 3.7.3, 3.6.16, 3.5.30 (Go module proxy)"]),
+        ("redis", "8.0.5", ["8.0.2 (Debian trixie)", "7.0 (Debian bookworm)", "8.0.6 (Debian sid)"]),
+        ("redis", "9", ["8.0 (Debian trixie)", "7.0 (Debian bookworm)", "8.0.6 (Debian sid)"]),
+        ("zookeeper", "4", ["3.9 (Debian trixie)", "none (Debian sid)"]),
+        ("redis", "valkey:7", ["8.1 (Debian trixie)", "9.1.2 (Debian sid)"]),
+        ("redis", "valkey:", ["8.1 (Debian trixie)", "python -m infra versions"]),
+        ("etcd", "3.55", ["3.5 (Debian trixie)"]),
+        ("etcd", "35", ["3.5 (Debian trixie)"]),
+        ("etcd", "", ["3.5 (Debian trixie)"]),
+        ("redis", "latest", ["8.0 (Debian trixie)", "7.0 (Debian bookworm)"]),
+        ("toxiproxy", "2.5", ["2.12.0"]),
+    ],
+)
+def test_an_unknown_version_lists_what_there_is(backend: str, version: str, there_is: list[str]) -> None:
+    with pytest.raises(UnknownVersion) as unknown:
+        resolve(backend, version)
+    assert unknown.value.status == 2
+    what = version.replace(":", " ") if ":" in version else f"{backend} {version}"
+    assert [word for word in [what, *there_is] if word not in str(unknown.value)] == []
+    assert "\n" not in str(unknown.value)
+
+
+def test_what_cannot_be_a_version_asks_nobody(asked: list[str]) -> None:
+    for version in ("latest", "", "3.5.x", "sid", "3..5", "-3"):
+        with pytest.raises(UnknownVersion):
+            resolve("etcd", version)
+    assert not asked
+
+
+def test_who_could_not_be_asked_is_told_and_the_others_are_asked(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(source: str, say: machine.Say) -> sources.Had:
+        asked.append(source)
+        if source == "sid":
+            raise Failed("docker run: no route to host")
+        return HAD[source]
+
+    monkeypatch.setattr(sources, "ask_or_recall", answer)
+    assert resolve("etcd", "3.7").name == "fencepost/etcd:3.7.3"
+    assert asked == ["sid", "modules"]
+    with pytest.raises(UnknownVersion, match=r"could not be asked: docker run: no route to host"):
+        resolve("postgres", "18")
+
+
+@pytest.mark.parametrize("backend", ["mysql", "valkey"])
+def test_an_unknown_backend_lists_what_there_is(backend: str) -> None:
+    with pytest.raises(UnknownBackend, match=f"'{backend}'; there are redis, zookeeper, etcd, postgres"):
+        resolve(backend)
+
+
+def test_an_exact_version_that_is_built_asks_nobody(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "is_current", lambda image: image.version == "3.4.20")
+    assert resolve("etcd", "3.4.20").suite == "bookworm"
+    monkeypatch.setattr(images, "is_current", lambda image: image.suite == "sid")
+    assert resolve("redis", "8.0.5") == Image("redis", "fencepost/redis:8.0.5", "sid", "8.0.5")  # gone from sid since
+    assert not asked

@@ -1,0 +1,185 @@
+"""Where versions come from: what is asked, how often, and what becomes of it when nobody answers."""
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from infra import base, machine, sources
+from infra.machine import Failed
+from infra.tests.fakes import Commands, Said, commands
+
+POLICY = """\
+redis-server:
+  Installed: (none)
+  Candidate: 5:8.0.2-3+deb13u1
+  Version table:
+     5:8.0.2-3+deb13u1 500
+        500 http://mirror.example/debian trixie/main amd64 Packages
+valkey-server:
+  Installed: (none)
+  Candidate: (none)
+  Version table:
+postgresql:
+  Installed: (none)
+  Candidate: 17+278
+postgresql-17:
+  Installed: (none)
+  Candidate: 17.11-0+deb13u1
+debconf:
+  Installed: 1.5.91
+  Candidate: 1.5.91
+etcd-server:
+  Installed: (none)
+  Candidate: 3.6.0~rc.1-1
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(sources, "_known", {})
+    monkeypatch.setattr(machine, "apt_settings", list)
+    monkeypatch.setattr(machine, "debian_mirror", lambda: "http://mirror.example/debian")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy") or name.startswith("GO"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """Has all bases, and answers as apt does."""
+    return commands(monkeypatch, {"docker image ls": "sha256:base\n", "docker run": POLICY})
+
+
+def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """As another process, so much later."""
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + seconds)
+    monkeypatch.setattr(sources, "_known", {})
+
+
+@pytest.mark.parametrize(
+    ("debian", "own"),
+    [
+        ("5:8.0.2-3+deb13u1", "8.0.2"),
+        ("3.5.16-4+b3", "3.5.16"),
+        ("3.8.0+dfsg-2", "3.8.0"),
+        ("8.1.1+dfsg1-3+deb13u2", "8.1.1"),
+        ("17.11-0+deb13u1", "17.11"),
+        ("2.0", "2.0"),
+    ],
+)
+def test_upstream_version(debian: str, own: str) -> None:
+    assert sources.upstream(debian) == own
+
+
+def test_in_which_order_a_version_is_looked_for() -> None:
+    assert sources.of("etcd") == ["trixie", "bookworm", "sid", "modules"]
+    assert sources.of("valkey") == ["trixie", "sid"]
+    assert list(sources.WHERE) == ["trixie", "bookworm", "sid", "modules"]
+
+
+class TestSuites:
+    def test_apt_is_asked_in_the_suites_own_base(self, engine: Commands) -> None:
+        assert sources.ask("bookworm", Said()) == {"redis": ["8.0.2"], "postgres": ["17.11"]}
+        (run,) = [line for line in engine.called if line.startswith("docker run")]
+        assert "MIRROR= " in run
+        assert f" {base.name('bookworm')} sh " in run
+
+    def test_sid_is_asked_in_the_default_base(self, engine: Commands) -> None:
+        sources.ask("sid", Said())
+        (run,) = [line for line in engine.called if line.startswith("docker run")]
+        assert "MIRROR=http://mirror.example/debian --env SUITE=sid " in run
+        assert f" {base.name('trixie')} sh " in run
+        assert not [line for line in engine.called if base.name("sid") in line]
+
+    def test_nobody_is_asked_twice_a_day(self, engine: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+        had = sources.ask("sid", Said())
+        asked = len(engine.called)
+        assert sources.ask("sid", Said()) == had
+        later(monkeypatch, 80000)
+        assert sources.ask("sid", Said()) == had
+        assert len(engine.called) == asked
+        sources.forget("sid")
+        sources.ask("sid", Said())
+        assert len(engine.called) == 2 * asked
+        later(monkeypatch, 90000)
+        sources.ask("sid", Said())
+        assert len(engine.called) == 3 * asked
+
+    def test_a_run_has_one_answer_however_long_it_takes(
+        self, engine: Commands, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        had = sources.ask("sid", Said())
+        now = time.time()
+        monkeypatch.setattr(time, "time", lambda: now + 200000)
+        engine.answers["docker run"] = POLICY.replace("17.11", "17.12")
+        assert sources.ask("sid", Said()) == had
+
+    def test_the_last_answer_is_taken_where_nobody_answers(
+        self, engine: Commands, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        had = sources.ask("sid", Said())
+        later(monkeypatch, 200000)
+        engine.answers["docker run"] = Failed("docker run: no route to host")
+        with pytest.raises(Failed, match="no route"):
+            sources.ask("sid", Said())
+        said = Said()
+        assert sources.ask_or_recall("sid", said) == had
+        assert "no route to host): taking what it had on 2" in said.lines[-1]
+        with pytest.raises(Failed, match="no route"):
+            sources.ask_or_recall("trixie", Said())  # which never answered
+
+    def test_an_answer_without_any_server_is_none(self, engine: Commands) -> None:
+        engine.answers["docker run"] = ""
+        with pytest.raises(Failed, match="no server of Debian sid"):
+            sources.ask("sid", Said())
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """Of Go modules."""
+
+    def do_GET(self) -> None:
+        good = self.path == "/good/go.etcd.io/etcd/server/v3/@v/list"
+        self.send_response(200 if good else 404)
+        self.end_headers()
+        self.wfile.write(b"v3.5.0-alpha.0\nv3.5.9\nv3.6.0\nv3.5.10\n" if good else b"")
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def proxy() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class TestModules:
+    def test_releases_are_told_the_newest_first(self, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("GOPROXY", f"{proxy}/bad|{proxy}/good/,direct")
+        assert sources.ask("modules", Said()) == {"etcd": ["3.6.0", "3.5.10", "3.5.9"]}
+
+    def test_another_proxy_is_another_question(self, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("GOPROXY", f"{proxy}/good")
+        sources.ask("modules", Said())
+        monkeypatch.setattr(sources, "_known", {})
+        monkeypatch.setenv("GOPROXY", "off")
+        with pytest.raises(Failed, match="GOPROXY, which names the module proxy, names none"):
+            sources.ask_or_recall("modules", Said())
+
+    def test_what_is_said_of_one_that_does_not_answer_has_no_password(
+        self, proxy: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GOPROXY", proxy.replace("//", "//user:secret@"))
+        with pytest.raises(Failed, match="no list of etcd's versions: HTTPError") as failed:
+            sources.ask("modules", Said())
+        assert "secret" not in str(failed.value)
