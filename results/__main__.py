@@ -1,114 +1,73 @@
-"""`python -m results list | show RUN | open RUN`: runs that are stored, in the terminal or in the browser.
+"""`python -m results COMMAND`: stored runs in the terminal and in the browser; compared, merged, pruned, exported.
 
-Exit status: 0, or 2 for bad usage and for a run that is missing or damaged.
+Exit status: 0; 2 for bad usage, a run that is missing or damaged, and a command that was interrupted. `compare` has
+more to say: 0 same or better, 1 worse, 3 not comparable. So have `certificate` and `verify`: 1 regression or mismatch,
+3 inconclusive.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
+import importlib
 import sys
-import webbrowser
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
-from rich.console import Console
-
-from results import matrix
+from checkers.ending import BAD, to_the_end
+from checkers.history import BadHistory
+from results import find
 from results.files import BadFile
-from results.grid import counts
-from results.run import Run
 
-ROOT: Final = Path(__file__).parent / "runs"
+COMMANDS: Final = {
+    "list": ("results.listing:list_", "the stored runs, oldest first"),
+    "show": ("results.listing:show", "a run's matrix again, or the story of one trial or lane"),
+    "open": ("results.listing:open_", "the page of a run or of a trial, in the browser"),
+    "compare": ("results.comparison.compare:main", "two runs, cell by cell: what is new, cleared, changed"),
+    "certificate": ("results.certificate.command:certificate", "may we go there? a run with --from and --to"),
+    "verify": ("results.certificate.command:verify", "a certificate again, from the histories that it rests on"),
+    "merge": ("results.merge:main", "the shards of a run as one run"),
+    "prune": ("results.prune:main", "remove old runs"),
+    "serve": ("results.serve:main", "the stored runs for a browser on this machine"),
+    "export": ("results.export:main", "a trial, or a run's matrix, as one file to send to somebody"),
+    "digest": ("results.digest:main", "a run in a page of Markdown"),
+    "redraw": ("results.redraw:main", "a run's pages, drawn again from what was recorded"),
+    "rejudge": ("results.rejudge:main", "a run's histories under today's checkers, and what they say differently"),
+    "schema": ("results.published:main", "the JSON Schema of summary.json"),
+}
+"""Name → its function and what it is for."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status."""
-    options = _parser().parse_args(arguments)
+    """The exit status; wrong options end the process with 2."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    where, rest = _where(given)
+    if not rest or rest[0] in ("-h", "--help"):
+        print("usage: python -m results [--results DIR] COMMAND [-h] ...\n")
+        for command, (_, purpose) in COMMANDS.items():
+            print(f"  {command:<11} {purpose}")
+        return 0 if rest else BAD
+    name = rest[0]
+    if name not in COMMANDS:
+        print(f"results: no command {name!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)
+        return BAD
+    module, _, function = COMMANDS[name][0].partition(":")
     try:
-        if options.command == "list":
-            return _list(options.results)
-        run = _find(options.run, options.results)
-        return _show(run) if options.command == "show" else _open(run)
-    except BadFile as error:
-        print(f"results: {error}", file=sys.stderr)
-        return 2
+        status: int = getattr(importlib.import_module(module), function)([*where, *rest[1:]])
+    except (BadFile, BadHistory, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        print(find.told(error), file=sys.stderr)
+        return BAD
+    return status
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m results", description="Look at stored runs.")
-    parser.add_argument("--results", type=Path, default=ROOT, metavar="DIR", help="where runs are stored")
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("list", help="list the runs, oldest first")
-    for name, help_ in (("show", "print a run's matrix again"), ("open", "open a run's page in the browser")):
-        command = commands.add_parser(name, help=help_)
-        command.add_argument("run", metavar="RUN", help="its name, the beginning of it, its folder, or `last`")
-    return parser
-
-
-def _runs(root: Path) -> list[Path]:
-    return sorted(path.parent for path in root.glob("*/run.json"))
-
-
-def _find(name: str, root: Path) -> Run:
-    """Raises BadFile."""
-    if (Path(name) / "run.json").is_file():
-        return Run.open(Path(name))
-    runs = _runs(root)
-    if not runs:
-        raise BadFile(f"no runs in {root}")
-    found = runs[-1:] if name == "last" else [path for path in runs if path.name.startswith(name)]
-    if not found:
-        raise BadFile(f"no run {name!r} in {root}; the last one is {runs[-1].name}")
-    if len(found) > 1:
-        raise BadFile(f"{name!r} names {len(found)} runs: {', '.join(path.name for path in found[:5])}")
-    return Run.open(found[0])
-
-
-def _list(root: Path) -> int:
-    runs = _runs(root)
-    if not runs:
-        print(f"no runs in {root}")
-    for path in runs:
-        try:
-            contents = Run.open(path).read()
-        except BadFile as error:
-            print(f"{path.name}  damaged: {error}")
-            continue
-        words = ", ".join(f"{count} {word}" for word, count in counts(contents.cells)) or "nothing judged"
-        left = f", {len(contents.problems)} left out" if contents.problems else ""
-        print(f"{path.name}  {words}{left}")
-    return 0
-
-
-def _show(run: Run) -> int:
-    contents = run.read()
-    console = Console()
-    matrix.render(contents.cells, console, contents.problems)
-    page = run.path / "index.html"
-    if page.is_file():
-        console.print(str(page), soft_wrap=True, markup=False, highlight=False)
-    return 0
-
-
-def _open(run: Run) -> int:
-    page = run.path / "index.html"
-    if not page.is_file():
-        # A run that was interrupted has no page yet.
-        run.close({})
-    print(page)
-    webbrowser.open(page.resolve().as_uri())
-    return 0
+def _where(given: list[str]) -> tuple[list[str], list[str]]:
+    """`--results DIR` before the command means the same as after it."""
+    if given and given[0] == "--results" and len(given) > 1:
+        return given[:2], given[2:]
+    if given and given[0].startswith("--results="):
+        return given[:1], given[1:]
+    return [], given
 
 
 if __name__ == "__main__":
-    try:
-        try:
-            status = main()
-        finally:
-            sys.stdout.flush()  # now, where it can be caught: help too ends with what is still to be written
-    except BrokenPipeError:  # whoever reads has heard enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 2
-    sys.exit(status)
+    to_the_end(main)

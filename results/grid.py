@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from checkers.claims import NO_FAULT, Word, heaviest
 from results.record import Cell, settled
+
+_TAILS: Final = re.compile(r"[/:]|\.(?!py:)(?=[^/]*$)")
+"""Where a name may be cut: after a folder, a module of a package, the colon before a class."""
+
+SHORT: Final[dict[Word, str]] = {
+    Word.VIOLATED: "violated",
+    Word.HAZARD_NOT_SHOWN: "not shown",
+    Word.UNKNOWN: "unknown",
+    Word.UNEXERCISED: "unexercised",
+    Word.BROKEN_AS_DOCUMENTED: "documented",
+    Word.NOT_CLAIMED_BROKEN: "broken",
+    Word.NOT_CLAIMED_HELD: "held",
+    Word.UPHELD: "upheld",
+    Word.NOT_APPLICABLE: "n/a",
+}
+"""What stands in a square, beside the glyph, where there is little room; the whole word stands in a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +48,7 @@ class Square:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Cells that say the same of one lock, property and fault, for the same reason and with the same story."""
+    """Cells that say the same of one lock, property and fault, for the same kind of reason and with the same story."""
 
     first: Cell
     lanes: int = 1
@@ -90,10 +109,23 @@ def not_run(cells: Iterable[Cell]) -> list[Cell]:
     return [cell for cell in cells if cell.word is Word.NOT_APPLICABLE]
 
 
+def reason(because: str) -> str:
+    """The kind of a reason: what stands before the particulars, such as the numbers of one lane."""
+    return because.partition(": ")[0]
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Each name's shortest tail that no other name ends with: classes from long paths, told apart by what it takes."""
+    tails = {name: [name[cut.end() :] for cut in _TAILS.finditer(name)][::-1] for name in names}
+    ends = Counter(tail for name, mine in tails.items() for tail in {name, *mine})
+    return {name: next((tail for tail in mine if tail and ends[tail] == 1), name) for name, mine in tails.items()}
+
+
 def _cases(cells: Iterable[Cell]) -> list[Case]:
     found: dict[tuple[object, ...], list[Cell]] = {}
     for cell in cells:
-        found.setdefault((cell.word, cell.lock, cell.fault, cell.property, cell.because, cell.story), []).append(cell)
+        key = (cell.word, cell.lock, cell.fault, cell.property, reason(cell.because), cell.story)
+        found.setdefault(key, []).append(cell)
     cases = [
         Case(mine[0], len({cell.lane for cell in mine}), len({(cell.page, cell.trial) for cell in mine}))
         for mine in found.values()

@@ -4,11 +4,14 @@
         run.json                     what was asked for
         trials/<trial>/trial.json    what was done: plan, seed, versions, lanes
                        <lane>.arrow  what was recorded
-                       verdicts.json what it means
+                       verdicts.json what it means, and what was measured
                        logs/         what the nodes said
                        index.html    to be read
         not-run/*.json               what was not tried, and why
+        assets/                      what pages share
+        events.jsonl                 what every process was at while it went on (`results.terminal.events`)
         index.html, summary.json     written at the end
+    <root>/index.html                the runs, and their trend
 
 Several processes save into one folder at the same time: every file and every trial's folder appears under its
 final name in one step.
@@ -16,43 +19,43 @@ final name in one step.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, BinaryIO, Self
 
 from checkers import history as histories
-from checkers.claims import Word
-from checkers.judgement import Judgement
-from results import files, index, page
+from results import files, reading, running, shape, summary
 from results.files import BadFile
-from results.record import Cell, LaneRecord, NotRun, TrialRecord, decisive, fault_of, settled
-from results.stored import judgement_from_json, judgement_to_json
+from results.measured import measured
+from results.pages import index, page, telling, trend, web
+from results.reading import Contents, load_trial
+from results.record import Cell, LaneRecord, NotRun, TrialRecord, fault_of
+from results.shape import Damaged, field, table
+from results.stored import judgement_to_json
+from results.summary import Summary
+from results.terminal.plain import plain
 
 __all__ = ["BadFile", "Cell", "Contents", "LaneRecord", "NotRun", "Run", "TrialRecord", "load_trial"]
 
-FORMAT: Final = 1
-"""Of run.json, trial.json, verdicts.json, not-run/*.json and summary.json."""
 
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """What a run folder holds; problems: damaged or aborted trials, one line each, which `cells` leaves out."""
-
-    cells: tuple[Cell, ...]
-    problems: tuple[str, ...]
+def _warn(line: str) -> None:
+    print(f"results: {plain(line)}", file=sys.stderr)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run folder."""
+    """One run folder. going_on: held by whoever makes the run, until it is closed (`results.running`)."""
 
     path: Path
+    going_on: BinaryIO | None = dataclasses.field(default=None, compare=False, repr=False)
 
     @classmethod
     def create(cls, root: Path, about: Mapping[str, Any]) -> Self:
@@ -65,21 +68,30 @@ class Run:
             except FileExistsError:
                 continue
             break
+        return cls.create_at(path, _now(), about)
+
+    @classmethod
+    def create_at(cls, path: Path, started: str, about: Mapping[str, Any]) -> Self:
+        """Make a run of an empty folder. started: ISO 8601."""
         (path / "trials").mkdir()
-        files.write_json(path / "run.json", FORMAT, {"started": _now(), "about": dict(about)})
-        return cls(path)
+        files.write_json(path / "run.json", {"started": started, "about": dict(about)})
+        return cls(path, running.hold(path))
 
     @classmethod
     def open(cls, path: Path) -> Self:
         """A folder that exists. Raises BadFile."""
-        files.read_json(path / "run.json", FORMAT)
-        return cls(path)
+        run = cls(path)
+        run.about()
+        return run
 
     def about(self) -> dict[str, Any]:
-        """What was asked for, when it started (`started`) and, once closed, what came of it (`closed`)."""
-        data = files.read_json(self.path / "run.json", FORMAT)
-        about = data.get("about")
-        return {**(about if isinstance(about, dict) else {}), "started": data.get("started", "")}
+        """What was asked for, and when it started (`started`, ISO 8601). Raises BadFile."""
+        file = self.path / "run.json"
+        data = files.read_json(file)
+        try:
+            return {**field(data, "about", table), "started": field(data, "started", shape.text)}
+        except Damaged as error:
+            raise BadFile(f"{file}: damaged ({error})") from error
 
     def save_trial(self, record: TrialRecord) -> Path:
         """Store a trial and draw its page. Returns the page's path.
@@ -91,89 +103,101 @@ class Run:
         partial.mkdir(parents=True)
         try:
             names = _write_data(record, partial)
-            folder = _move_into_place(partial, trials, record.name)
+            folder = move_into_place(partial, trials, record.name)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-        # The page comes last: whatever happens to a picture, what was recorded is stored.
-        path = folder / "index.html"
-        files.write_text(path, page.render(record, names, files.typed(folder)))
-        return path
+        # Measures, stories and the page come last: whatever happens to a number, a sentence or a picture, what was
+        # recorded is stored.
+        of_lanes = [(measured(lane.history), telling.stories(lane)) for lane in record.lanes]
+        _write_verdicts(record, names, folder, of_lanes)
+        return self._draw_trial(record, names, folder)
+
+    def draw_trial(self, folder: Path) -> Path:
+        """Draw a stored trial's page again. Returns its path. Raises BadFile or BadHistory."""
+        return self._draw_trial(load_trial(folder), reading.histories_of(folder), folder)
 
     def save_not_run(self, items: Iterable[NotRun]) -> None:
         """Store what was not tried; any process may, and may repeat what another said."""
         folder = self.path / "not-run"
         folder.mkdir(exist_ok=True)
         data = {"not_run": [asdict(item) for item in items]}
-        files.write_json(folder / f"{secrets.token_hex(8)}.json", FORMAT, data)
+        files.write_json(folder / f"{secrets.token_hex(8)}.json", data)
 
     def read(self) -> Contents:
         """All judgements of the run, oldest trial first, and every folder that could not be read."""
-        cells: list[Cell] = []
-        problems: list[str] = []
-        for folder in self._folders("trials"):
-            try:
-                trial = files.read_json(folder / "trial.json", FORMAT)
-                cells += _cells(folder, trial, files.read_json(folder / "verdicts.json", FORMAT))
-                if trial["about"].get("error"):
-                    problems.append(f"{folder}: aborted: {trial['about']['error']}")
-            except BadFile as error:
-                problems.append(str(error))
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                problems.append(f"{folder}: damaged ({error!r})")
-        not_run: dict[NotRun, None] = {}
-        for file in self._folders("not-run"):
-            try:
-                not_run |= {NotRun(**item): None for item in files.read_json(file, FORMAT)["not_run"]}
-            except BadFile as error:
-                problems.append(str(error))
-            except (KeyError, TypeError) as error:
-                problems.append(f"{file}: damaged ({error!r})")
-        cells += (Cell(word=Word.NOT_APPLICABLE, **asdict(item)) for item in not_run)
-        return Contents(tuple(cells), tuple(problems))
+        return reading.read(self.path)
 
     def cells(self) -> list[Cell]:
         """`read`, for those who do not mind what is damaged."""
         return list(self.read().cells)
 
-    def close(self, about: Mapping[str, Any]) -> Path:
-        """Write the run's page and its summary. Returns the page's path. about: what came of it, plain JSON."""
-        contents = self.read()
-        asked = self.about()
-        summary = _summary(self.path.name, asked, about, contents, self.path)
-        files.write_json(self.path / "summary.json", FORMAT, summary)
-        path = self.path / "index.html"
-        files.write_text(path, index.render(self.path, {**asked, **about}, contents.cells, contents.problems))
+    def close(self, about: Mapping[str, Any], say: Callable[[str], None] = _warn) -> Path:
+        """Write the run's page and its summary, and the page of all runs beside it. Returns the run's page's path.
+
+        about: what came of it, plain JSON. say: is told in a line why the page of all runs could not be written.
+        """
+        self._restore()
+        path = self.finish(about)
+        if wrong := trend.refresh(self.path.parent):
+            say(wrong)
+        if self.going_on is not None:
+            self.going_on.close()
         return path
 
-    def _folders(self, name: str) -> list[Path]:
-        folder = self.path / name
-        if not folder.is_dir():
-            return []
-        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    def _restore(self) -> None:
+        """run.json again, where somebody removed it while the run went on: without it nobody finds what was saved."""
+        file = self.path / "run.json"
+        if self.going_on is not None and not file.exists():
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.going_on.seek(0)
+            files.write_bytes(file, self.going_on.read())
+
+    def finish(self, about: Mapping[str, Any]) -> Path:
+        """`close`, of a folder that may stand anywhere: nothing is written beside it."""
+        made = self.summarise(_now(), about)
+        files.write_json(self.path / summary.NAME, summary.to_json(made, self.path))
+        return self.draw(made)
+
+    def summarise(self, closed: str, about: Mapping[str, Any]) -> Summary:
+        """What the folder holds now. Raises BadFile."""
+        asked = self.about()
+        return summary.make(self.path, asked["started"], closed, asked, about, self.read())
+
+    def draw(self, made: Summary) -> Path:
+        """Draw the run's page. Returns its path."""
+        contents, about = made.contents, {**made.head.asked, **made.head.about, "closed": made.head.closed}
+        text = index.render(self.path, about, contents.cells, contents.problems, contents.lanes)
+        self._write_assets()
+        path = self.path / "index.html"
+        files.write_text(path, text)
+        return path
+
+    def _draw_trial(self, record: TrialRecord, names: Sequence[str], folder: Path) -> Path:
+        path = folder / "index.html"
+        self._write_assets()
+        files.write_text(path, page.render(record, names, files.typed(folder)))
+        return path
+
+    def _write_assets(self) -> None:
+        """Raises BadFile where they would be written elsewhere."""
+        if (self.path / "assets").is_symlink():
+            raise BadFile(f"{self.path / 'assets'}: a link, which is not followed")
+        web.write_assets(self.path)
 
 
-def load_trial(folder: Path) -> TrialRecord:
-    """A stored trial, whole. Raises BadFile or BadHistory."""
-    trial = files.read_json(folder / "trial.json", FORMAT)
-    verdicts = files.read_json(folder / "verdicts.json", FORMAT)
-    try:
-        lanes = tuple(
-            LaneRecord(
-                histories.load(folder / str(lane["file"])),
-                tuple(judgement_from_json(item) for item in lane["judgements"]),
-            )
-            for lane in verdicts["lanes"]
-        )
-        logs = {str(name): (folder / "logs" / str(file)).read_bytes() for name, file in trial["logs"].items()}
-        return TrialRecord(str(trial["name"]), trial["about"], lanes, logs)
-    except OSError as error:
-        raise BadFile(f"{folder}: {error}") from error
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise BadFile(f"{folder}: damaged ({error!r})") from error
+def move_into_place(partial: Path, trials: Path, name: str) -> Path:
+    """Renaming onto a folder that holds something fails, so two processes cannot both take one name."""
+    while True:
+        folder = trials / files.safe_name(name, [path.name for path in trials.iterdir()])
+        try:
+            return partial.rename(folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
 
 
 def _write_data(record: TrialRecord, folder: Path) -> tuple[str, ...]:
-    """Everything but the page. Returns the lanes' file names."""
+    """Everything but measures and the page. Returns the lanes' file names."""
     names: list[str] = []
     for lane in record.lanes:
         name = files.safe_name(lane.history.facts.lane, [stem.removesuffix(".arrow") for stem in names]) + ".arrow"
@@ -186,20 +210,28 @@ def _write_data(record: TrialRecord, folder: Path) -> tuple[str, ...]:
         logs[title] = files.safe_name(title, logs.values())
         (folder / "logs" / logs[title]).write_bytes(data)
     files.write_json(
-        folder / "trial.json",
-        FORMAT,
-        {"name": record.name, "about": dict(record.about), "lanes": names, "logs": logs},
+        folder / "trial.json", {"name": record.name, "about": dict(record.about), "lanes": names, "logs": logs}
     )
     if plan := record.about.get("plan"):
         files.write_text(folder / "plan.json", json.dumps(plan, indent=1) + "\n")
-    column = record.about.get("column")
-    lanes = [_lane_to_json(lane, name, column) for lane, name in zip(record.lanes, names, strict=True)]
-    files.write_json(folder / "verdicts.json", FORMAT, {"lanes": lanes})
+    _write_verdicts(record, names, folder, [(None, {})] * len(names))
     return tuple(names)
 
 
-def _lane_to_json(lane: LaneRecord, file: str, column: str | None) -> dict[str, Any]:
+_OfLane = tuple[dict[str, Any] | None, Mapping[str, Sequence[str]]]
+"""What is made of a lane's history beside its judgements: measures, and property → story."""
+
+
+def _write_verdicts(record: TrialRecord, names: Sequence[str], folder: Path, of_lanes: Sequence[_OfLane]) -> None:
+    column = record.about.get("column")
+    told = zip(record.lanes, names, of_lanes, strict=True)
+    lanes = [_lane_to_json(lane, name, column, made) for lane, name, made in told]
+    files.write_json(folder / "verdicts.json", {"lanes": lanes})
+
+
+def _lane_to_json(lane: LaneRecord, file: str, column: str | None, made: _OfLane) -> dict[str, Any]:
     facts = lane.history.facts
+    measures, stories = made
     return {
         "lane": facts.lane,
         "lock": facts.lock,
@@ -210,71 +242,8 @@ def _lane_to_json(lane: LaneRecord, file: str, column: str | None) -> dict[str, 
         "seed": facts.seed,
         "file": file,
         "operations": len(lane.history),
-        "judgements": [judgement_to_json(judgement) for judgement in lane.judgements],
-    }
-
-
-def _move_into_place(partial: Path, trials: Path, name: str) -> Path:
-    """Renaming onto a folder that holds something fails, so two processes cannot both take one name."""
-    while True:
-        folder = trials / files.safe_name(name, [path.name for path in trials.iterdir()])
-        try:
-            return partial.rename(folder)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-
-
-def _cells(folder: Path, trial: Mapping[str, Any], verdicts: Mapping[str, Any]) -> list[Cell]:
-    """Raises AttributeError, KeyError, TypeError or ValueError."""
-    return [
-        _cell(folder, trial, lane, judgement_from_json(item))
-        for lane in verdicts["lanes"]
-        for item in lane["judgements"]
-    ]
-
-
-def _cell(folder: Path, trial: Mapping[str, Any], lane: Mapping[str, Any], judgement: Judgement) -> Cell:
-    violation = decisive(judgement)
-    return Cell(
-        lock=str(lane["lock"]),
-        backend=str(lane["backend"]),
-        workload=str(lane["workload"]),
-        store=str(lane["store"]),
-        lane=str(lane["lane"]),
-        fault=str(lane["fault"]),
-        property=judgement.property,
-        word=judgement.word,
-        because=judgement.because,
-        counters=judgement.verdict.counters if judgement.verdict is not None else {},
-        story=violation.story if violation is not None else (),
-        page=folder / "index.html",
-        trial=str(trial["name"]),
-        seed=int(lane["seed"]),
-        attempt=int(trial["about"].get("attempt", 0)),
-    )
-
-
-def _summary(
-    name: str, asked: Mapping[str, Any], about: Mapping[str, Any], contents: Contents, root: Path
-) -> dict[str, Any]:
-    words = [cell.word for cell in settled(contents.cells)]
-    return {
-        "run": name,
-        "asked": dict(asked),
-        "about": dict(about),
-        "closed": _now(),
-        "failed": any(word.fails for word in words),
-        "words": {str(word): words.count(word) for word in Word},
-        "cells": [
-            {
-                **asdict(cell),
-                "word": str(cell.word),
-                "page": None if cell.page is None else cell.page.relative_to(root).as_posix(),
-            }
-            for cell in contents.cells
-        ],
-        "problems": list(contents.problems),
+        "judgements": [judgement_to_json(one, stories.get(one.property, ())) for one in lane.judgements],
+        "measures": measures,
     }
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from checkers.claims import Word, heaviest
 from checkers.history import History
 from checkers.judgement import Judgement
 from checkers.wire import FINAL, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
-from results.axis import duration, seconds
-from results.holds import worker_of
+from results.pages.axis import duration, seconds
+from results.pages.holds import worker_of
 from results.record import LaneRecord, decisive, fault_of
 
 _SENTENCES: Final[dict[Word, str]] = {
@@ -25,6 +26,13 @@ _SENTENCES: Final[dict[Word, str]] = {
     Word.NOT_APPLICABLE: "{what} of {lock} does not apply {when}: {because}.",
 }
 
+_PLURAL: Final = (
+    ("its promise", "their promise"),
+    ("{lock} is", "{lock} are"),
+    ("{lock} keeps", "{lock} keep"),
+    ("it does not", "they do not"),
+)
+
 MEANINGS: Final[dict[Word, str]] = {
     Word.VIOLATED: "a claim broke; there is a witness",
     Word.HAZARD_NOT_SHOWN: "a documented hazard did not fire: the power to detect is in doubt",
@@ -38,9 +46,15 @@ MEANINGS: Final[dict[Word, str]] = {
 }
 
 
-def sentence(lock: str, properties: Sequence[str], word: Word, fault: str, because: str) -> str:
-    """One sentence for one word. properties: all that share it."""
-    return _SENTENCES[word].format(
+def sentence(
+    lock: str, properties: Sequence[str], word: Word, fault: str, because: str, *, several: bool = False
+) -> str:
+    """One sentence for one word. properties: all that share it. several: `lock` names more than one."""
+    pattern = _SENTENCES[word]
+    if several:
+        for one, many in _PLURAL:
+            pattern = pattern.replace(one, many)
+    return pattern.format(
         lock=lock,
         what=listing(properties),
         when="without any fault" if fault == "none" else f"under {fault}",
@@ -56,6 +70,55 @@ def lane_sentence(lane: LaneRecord) -> str:
     word = lane_word(lane)
     judged = [judgement for judgement in lane.judgements if judgement.word is word]
     return sentence(facts.lock, [j.property for j in judged], word, fault_of(facts), judged[0].because)
+
+
+def trial_sentence(lanes: Sequence[LaneRecord]) -> str:
+    """The heaviest word of a trial, which lanes it is about, and what came of the others."""
+    if not lanes:
+        return "No lane came to an end."
+    if len(lanes) == 1:
+        return lane_sentence(lanes[0])
+    judged = [lane for lane in lanes if lane.judgements]
+    if not judged:
+        return f"Nothing of {len(lanes)} lanes was judged."
+    words = [lane_word(lane) for lane in judged]
+    word = heaviest(words)
+    found = [
+        (lane, judgement)
+        for lane, its in zip(judged, words, strict=True)
+        if its is word
+        for judgement in lane.judgements
+        if judgement.word is word
+    ]
+    reasons = Counter(judgement.because.rstrip(".") for _, judgement in found)
+    reason = f"{'mostly ' if len(reasons) > 1 else ''}{reasons.most_common(1)[0][0]}"
+    locks = dict.fromkeys(lane.history.facts.lock for lane, _ in found)
+    told = sentence(
+        _few(locks, 2, "other locks"),
+        [_few(dict.fromkeys(judgement.property for _, judgement in found), 2, "other properties")],
+        word,
+        fault_of(found[0][0].history.facts),
+        reason,
+        several=len(locks) > 1,
+    )
+    if not _SENTENCES[word].startswith("{"):
+        told = told[:1].lower() + told[1:]
+    count = words.count(word)
+    where = f"In {'both' if len(lanes) == 2 else f'all {len(lanes)}'} lanes" if count == len(lanes) else ""
+    where = where or f"In {count} of {len(lanes)} lanes"
+    rest = [f"{words.count(other)} “{other}”" for other in Word if other is not word and other in words]
+    rest += [f"{len(lanes) - len(judged)} not judged"] if len(judged) < len(lanes) else []
+    return f"{where} {told.rstrip('.')}" + (f"; of the others, {listing(rest)}." if rest else ".")
+
+
+def _few(names: Iterable[str], most: int, what: str) -> str:
+    """The first of them, and how many more there are."""
+    names = list(names)
+    # One more is named in no more room than it takes to count it.
+    if len(names) <= most + 1:
+        return listing(names)
+    rest = len(names) - most
+    return f"{', '.join(names[:most])} and {rest} {what}"
 
 
 def lane_word(lane: LaneRecord) -> Word:
@@ -158,7 +221,7 @@ def details(history: History, row: int, origin: int) -> str:
         f"invoked {seconds(inv, origin)}"
         + (f", returned {seconds(ret, origin)} ({duration(ret - inv)})" if ret else ""),
     ]
-    if history.facts.keys:
+    if len(history.facts.keys) > 1:
         lines.append(f"key: {history.facts.keys[int(c['key'][row])]}")
     if c["owner"][row]:
         lines.append(f"grant: {int(c['owner'][row]):x}")

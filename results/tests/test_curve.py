@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from results.curve import Point, Series, draw
+from results.pages.curve import Point, Series, draw
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from checkers.claims import Word
-from results import __main__ as command
-from results import matrix
 from results.record import Cell
-from results.run import Run
-from results.tests import samples
+from results.terminal import matrix
 
 PAGE = f"results/runs/r/trials/{'long-' * 40}/index.html"
 FAULTS = ("none", "cut-client-drop", "freeze-holder", "isolate-leader-refuse", "kill-server", "slow-links")
@@ -119,61 +118,74 @@ def test_many_trials_of_one_failure_are_told_once() -> None:
     assert "the first of 5 trials" in drawn(80, same)
 
 
-# The command
+MANY = [f"a-{backend}-{number}" for backend in ("redis", "etcd") for number in range(12)]
 
 
-@pytest.fixture
-def stored(tmp_path: Path) -> Run:
-    run = Run.create(tmp_path, {})
-    run.save_trial(samples.trial())
-    return run
+def of_many(word: Word = Word.UPHELD, faults: tuple[str, ...] = FAULTS, **given: Any) -> list[Cell]:
+    return [cell(lock, fault, word, backend=lock.split("-")[1], **given) for lock in MANY for fault in faults]
 
 
-def test_list(stored: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    (stored.path.parent / "20000101T000000Z-dead").mkdir()
-    (stored.path.parent / "20000101T000000Z-dead" / "run.json").write_text("{")
-    assert command.main(["--results", str(stored.path.parent), "list"]) == 0
-    first, second = capsys.readouterr().out.splitlines()
-    assert "dead  damaged:" in first
-    assert second == f"{stored.path.name}  3 broken as documented, 5 upheld"
+def test_where_one_table_is_too_wide_each_backend_has_its_own() -> None:
+    lines = drawn(200, of_many()).splitlines()
+    heads = [line.split() for line in lines if line.startswith("fault")]
+    assert [line for line in lines if line.startswith("on ")] == ["on etcd", "on redis"]
+    assert heads == [["fault", *sorted(lock for lock in MANY if backend in lock)] for backend in ("etcd", "redis")]
+    assert max(len(line.rstrip()) for line in lines if PAGE not in line) <= 200
 
 
-@pytest.mark.parametrize("how", ["name", "prefix", "last", "path"])
-def test_show(stored: Run, how: str, capsys: pytest.CaptureFixture[str]) -> None:
-    stored.close({})
-    name = {"name": stored.path.name, "prefix": stored.path.name[:8], "last": "last", "path": str(stored.path)}[how]
-    assert command.main(["--results", str(stored.path.parent), "show", name]) == 0
-    assert "freeze-holder" in capsys.readouterr().out
+def test_where_that_is_too_wide_as_well_each_fault_lists_its_locks_by_their_word() -> None:
+    made = [*of_many(), cell(MANY[3], "none", Word.VIOLATED, "token-order", backend="redis")]
+    text = drawn(80, made)
+    lines = text.splitlines()
+    at = lines.index("none")
+    assert lines[at + 1] == f"  violated (token-order): {MANY[3]}"
+    assert lines[at + 2].startswith("  upheld: a-etcd-0, ")
+    told = " ".join(" ".join(lines[at + 2 : lines.index("cut-client-drop")]).split())
+    assert sorted(told.removeprefix("upheld: ").split(", ")) == sorted(lock for lock in MANY if lock != MANY[3])
+    assert max(map(len, (line for line in lines if PAGE not in line))) <= 80
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["show", "nowhere"], "no run 'nowhere'"),
-        (["open", "nowhere"], "no run 'nowhere'"),
-        (["show", ""], "names 2 runs"),
-    ],
-)
-def test_bad_input_is_status_2(
-    stored: Run, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Run.create(stored.path.parent, {})
-    assert command.main(["--results", str(stored.path.parent), *arguments]) == 2
-    assert says in capsys.readouterr().err
+def test_a_long_name_of_a_column_is_broken_and_not_cut() -> None:
+    names = ["an-extremely-long-name-of-a-lock", "supercalifragilisticexpialidocious", "redis", "etcd"]
+    text = drawn(80, [cell(name, "none", Word.UPHELD) for name in names])
+    head = [line for line in text.splitlines() if line.strip()][:4]
+    assert "…" not in text
+    for name in names:
+        assert any(part in "".join(head) for part in (name[:12], name.split("-")[0]))
 
 
-def test_bad_usage_is_status_2() -> None:
-    for arguments in ([], ["dance"], ["show"]):
-        with pytest.raises(SystemExit) as stopped:
-            command.main(arguments)
-        assert stopped.value.code == 2
+def test_columns_have_the_shortest_names_that_tell_them_apart() -> None:
+    one, other = "some/where/locks.py:Mine", "else/where/locks.py:Yours"
+    text = drawn(80, [cell(one, "none", Word.UPHELD), cell(other, "none", Word.UPHELD)])
+    assert next(line for line in text.splitlines() if line.startswith("fault")).split() == ["fault", "Yours", "Mine"]
 
 
-def test_open_makes_the_page_of_an_interrupted_run(
-    stored: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    opened: list[str] = []
-    monkeypatch.setattr("webbrowser.open", opened.append)
-    assert command.main(["--results", str(stored.path.parent), "open", "last"]) == 0
-    assert opened == [(stored.path / "index.html").resolve().as_uri()]
-    assert (stored.path / "index.html").is_file()
+def test_the_stories_of_many_lanes_are_told_once_with_their_number() -> None:
+    made = [
+        cell("redis", "none", Word.VIOLATED, lane=f"redis/set/{n}", story=(f"At {n} s it broke.",)) for n in range(9)
+    ]
+    text = drawn(80, made)
+    assert text.count("s it broke.") == 1
+    assert "violated: server-exclusion in redis/set/0 and 8 more under none" in text
+
+
+def test_much_that_broke_as_documented_is_told_by_mechanism() -> None:
+    few = " ".join(drawn(80, of_many(Word.BROKEN_AS_DOCUMENTED, because="explained by magic")[:12]).split())
+    assert few.count("as documented: explained by magic") == 2  # a line a lock, with all of its faults
+    assert "under no fault, cut-client-drop, freeze-holder, isolate-leader-refuse, kill-server and slow-links" in few
+    many = " ".join(drawn(80, of_many(Word.BROKEN_AS_DOCUMENTED, because="explained by magic")).split())
+    assert many.count("explained by magic") == 1
+    assert "and 19 more under" in many
+
+
+def test_reasons_that_are_the_same_are_one_line() -> None:
+    made = of_many(Word.NOT_APPLICABLE, about="", because="it has one node", page=None, lane="")
+    text = " ".join(drawn(80, made).split())
+    assert text.count("it has one node") == 1
+    assert re.search(r"not applicable: a-\S+, .* and 19 more under .*: it has one node", text)
+
+
+def test_a_trial_that_is_left_out_for_many_reasons_takes_few_lines() -> None:
+    out = io.StringIO()
+    matrix.render([], Console(file=out, width=80), ["trials/x: " + "worker 3 of redis/set/unfenced, " * 100])
+    assert len(out.getvalue().splitlines()) < 10

@@ -9,7 +9,7 @@ import pytest
 from checkers.check import check
 from checkers.judgement import judge
 from checkers.tests.build import Book
-from results import standalone
+from results.pages import standalone
 
 
 @pytest.mark.parametrize("second", [3, 9])

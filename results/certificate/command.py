@@ -1,0 +1,97 @@
+"""`python -m results certificate RUN`, `python -m results verify certificate.json`.
+
+Exit status: 0 no regression, and verified; 1 a regression, or a certificate that its evidence does not bear out; 2 bad
+usage or input; 3 inconclusive.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from checkers.history import BadHistory
+from results import files, rejudge, shape
+from results.certificate import written
+from results.certificate.certificate import STATUS, Certificate, sentence
+from results.certificate.issue import issue, of
+from results.files import BadFile
+from results.find import NAMING, find, parser
+from results.run import Run, load_trial
+from results.shape import Damaged, field
+from results.terminal.plain import plain
+
+
+def certificate(arguments: Sequence[str]) -> int:
+    """Make it again from what is stored."""
+    made = parser("certificate", "May we go from this version to that one? What a run with --from and --to says.")
+    made.add_argument("run", metavar="RUN", help=NAMING)
+    options = made.parse_args(arguments)
+    certificate, page = issue(find(options.run, options.results))
+    print(plain(sentence(certificate)))
+    for doubt in certificate.doubts:
+        print(plain(f"  {doubt}"))
+    print(plain(f"certificate: {files.typed(page)}"))
+    return STATUS[certificate.verdict]
+
+
+def verify(arguments: Sequence[str]) -> int:
+    """Whether the file was not changed, its evidence was not changed, and says today what it said."""
+    made = parser("verify", "Check a certificate's digests, judge its histories again, and derive its verdict anew.")
+    made.add_argument("file", metavar="FILE", type=Path, help="certificate.json in its run's folder")
+    file: Path = made.parse_args(arguments).file
+    run = Run.open(file.resolve().parent)
+    stored = _read(file)
+    now = of(run)
+    wrong = list(_mismatches(stored, now, run))
+    for line in wrong:
+        print(plain(f"results: {file}: {line}"), file=sys.stderr)
+    if wrong:
+        return 1
+    print(plain(f"verified: {stored['sentence']}"))
+    return STATUS[now.verdict]
+
+
+def _read(file: Path) -> Mapping[str, Any]:
+    """Raises BadFile."""
+    try:
+        told = shape.table(json.loads(files.read_bytes(files.plain(file))))
+        if field(told, "format", shape.whole) != written.FORMAT:
+            raise BadFile(f"{file}: format {told['format']} is not known; this version reads {written.FORMAT}")
+        field(told, "sentence", shape.text)
+        field(told, "digest", shape.text)
+        field(told, "evidence", shape.named(shape.text))
+    except (ValueError, RecursionError, Damaged) as error:
+        raise BadFile(f"{file}: damaged ({error})") from error
+    return told
+
+
+def _mismatches(stored: Mapping[str, Any], now: Certificate, run: Run) -> Iterator[str]:
+    if written.digest(stored) != stored["digest"]:
+        yield "it was changed: its digest is another"
+    there = written.evidence(run.path)
+    for name in sorted(there.keys() | stored["evidence"].keys()):
+        if name not in there:
+            yield f"{name} is missing"
+        elif name not in stored["evidence"]:
+            yield f"{name} was added"
+        elif there[name] != stored["evidence"][name]:
+            yield f"{name} was changed"
+    yield from _judged_otherwise(run)
+    again = json.loads(written.canonical(written.to_json(now, run.path, run.about())))
+    for name in sorted(again.keys() | stored.keys()):
+        if name not in ("digest", "evidence") and again.get(name) != stored.get(name):
+            yield f"{name} is not what the run says"
+
+
+def _judged_otherwise(run: Run) -> Iterator[str]:
+    problems: list[str] = []
+    for folder in files.entries(run.path / "trials", problems):
+        try:
+            for lane in load_trial(folder).lanes:
+                yield from (f"{folder.name}  {line}" for line in rejudge.differences(lane))
+        except (BadFile, BadHistory) as error:
+            yield str(error)
+    yield from problems

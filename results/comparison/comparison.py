@@ -1,0 +1,216 @@
+"""What became better or worse from one run to another, verdict by verdict. Pure: no files, no output.
+
+A verdict is worse by itself: a claim that became `violated` and a hazard that became `hazard not shown` need no
+statistics, and nothing outweighs them. Where a run lost its evidence (`unknown`, `unexercised`) nothing can be said of
+that cell: it is not worse, and neither is it the same. So it is where B's trial of it was left out: a version that
+breaks its trials is no better than one that does not. Times and rates are compared in `results.comparison.speeds`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Self
+
+from checkers.claims import Word, heaviest
+from results.comparison.speeds import Speed, samples, speeds
+from results.reading import Contents
+from results.record import Cell, settled
+
+SAME_OR_BETTER: Final = 0
+WORSE: Final = 1
+NOT_COMPARABLE: Final = 3
+
+BLIND: Final = (Word.UNKNOWN, Word.UNEXERCISED)
+"""Words that say nothing about the lock."""
+
+_LEFT_OUT: Final = re.compile(r"trials/([^/:]+)[/:]")
+"""How what was left out of a run begins, where it is a trial: its folder."""
+
+
+class Kind(StrEnum):
+    """What became of a cell. `NEW`: it fails now; `CLEARED`: it failed before."""
+
+    NEW = "new"
+    CLEARED = "cleared"
+    CHANGED = "changed"
+    SAME = "same"
+    ONLY_IN_A = "only in A"
+    ONLY_IN_B = "only in B"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one run says of a cell: the heaviest word, in `times` of so many `trials`, and the first of them."""
+
+    word: Word
+    times: int
+    trials: int
+    because: str
+    story: tuple[str, ...]
+    page: Path | None
+
+    @classmethod
+    def of(cls, cells: Sequence[Cell]) -> Self:
+        """cells: that are held to say one thing, at least one."""
+        word = heaviest(cell.word for cell in cells)
+        heavy = [cell for cell in cells if cell.word is word]
+        return cls(word, len(heavy), len(cells), heavy[0].because, heavy[0].story, heavy[0].page)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One cell in both runs: a property of a lane under a fault on a backend.
+
+    worse  why it is worse, or empty. lost: why nothing can be said of it any more, or empty.
+    """
+
+    backend: str
+    lock: str
+    lane: str
+    fault: str
+    property: str
+    kind: Kind
+    worse: str
+    lost: str
+    before: Seen | None
+    after: Seen | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What became of everything from one run to another.
+
+    changes   all cells that either run judged, the heaviest first.
+    speeds    worse first, last what too few trials tell of; empty where no trials of the two are of one kind, or nobody
+              measured them.
+    """
+
+    changes: tuple[Change, ...]
+    speeds: tuple[Speed, ...]
+
+    @property
+    def common(self) -> int:
+        """Cells that both judged."""
+        return sum(change.before is not None and change.after is not None for change in self.changes)
+
+    @property
+    def timed(self) -> bool:
+        """Whether there were trials enough to judge any time or rate."""
+        return any(speed.p is not None for speed in self.speeds)
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        if any(change.worse for change in self.changes) or any(speed.worse for speed in self.speeds):
+            return WORSE
+        if any(change.lost for change in self.changes) or not (self.common or self.timed):
+            return NOT_COMPARABLE
+        return SAME_OR_BETTER
+
+
+def compare(before: Contents, after: Contents) -> Comparison:
+    """Pure: what is in the two is all that is looked at."""
+    first, second = _seen(before.cells), _seen(after.cells)
+    broken = {_trial(found[1]) for problem in after.problems if (found := _LEFT_OUT.match(problem))}
+    changes = [_change(name, first.get(name), second.get(name), broken) for name in first.keys() | second.keys()]
+    timed = speeds(samples(before.lanes), samples(after.lanes))
+    return Comparison(
+        tuple(sorted(changes, key=_order)),
+        tuple(sorted(timed, key=lambda speed: (not speed.worse, not speed.better, speed.p is None))),
+    )
+
+
+def apart(runs: Sequence[Contents]) -> list[Contents]:
+    """The same runs; where one has several versions of a backend, each version stands for itself in all of them.
+
+    Else what one version broke would hide behind another that broke it before.
+    """
+    if not any(_several_versions(run.cells) for run in runs):
+        return list(runs)
+    return [
+        replace(
+            run,
+            cells=tuple(replace(cell, backend=f"{cell.backend} {cell.version}".rstrip()) for cell in run.cells),
+            lanes=tuple(replace(lane, backend=f"{lane.backend} {lane.version}".rstrip()) for lane in run.lanes),
+        )
+        for run in runs
+    ]
+
+
+def _several_versions(cells: Iterable[Cell]) -> bool:
+    versions = {(cell.backend, cell.version) for cell in cells if cell.version}
+    return any(count > 1 for count in Counter(backend for backend, _ in versions).values())
+
+
+Name = tuple[str, str, str, str, str]
+"""backend, lock, lane, fault, property"""
+
+
+def judged(cells: Iterable[Cell]) -> dict[Name, list[Cell]]:
+    """What was judged, by what it is that was asked."""
+    found: dict[Name, list[Cell]] = defaultdict(list)
+    for cell in settled(cells):
+        if cell.word is not Word.NOT_APPLICABLE:
+            found[cell.backend, cell.lock, cell.lane, cell.fault, cell.property].append(cell)
+    return found
+
+
+def _seen(cells: Iterable[Cell]) -> dict[Name, Seen]:
+    return {name: Seen.of(mine) for name, mine in judged(cells).items()}
+
+
+def _change(name: Name, before: Seen | None, after: Seen | None, broken: set[str]) -> Change:
+    """broken: the trials that the second run left out."""
+    old, new = (None if seen is None else seen.word for seen in (before, after))
+    lost = _lost(old, new)
+    if after is None and before is not None and before.page is not None and _trial(before.page.parent.name) in broken:
+        lost = "its trial was left out"
+    return Change(*name, _kind(old, new), _worse(old, new), lost, before, after)
+
+
+def _trial(folder: str) -> str:
+    """Without the number of one that had its name from another."""
+    return re.sub(r"~\d+$", "", folder)
+
+
+def _kind(old: Word | None, new: Word | None) -> Kind:
+    if old is None:
+        return Kind.ONLY_IN_B
+    if new is None:
+        return Kind.ONLY_IN_A
+    if old is new:
+        return Kind.SAME
+    if old.fails == new.fails:
+        return Kind.CHANGED
+    return Kind.NEW if new.fails else Kind.CLEARED
+
+
+def _worse(old: Word | None, new: Word | None) -> str:
+    """Why, or empty. A claim that broke counts whatever the other run says, nothing included."""
+    if new is Word.VIOLATED and old is not Word.VIOLATED:
+        return "a claim broke"
+    if new is Word.HAZARD_NOT_SHOWN and old is not None and not old.fails:
+        return "a positive control fell silent"
+    if new is Word.NOT_CLAIMED_BROKEN and old is Word.UPHELD:
+        return "what was upheld broke, and is promised no longer"
+    return ""
+
+
+def _lost(old: Word | None, new: Word | None) -> str:
+    """Why, or empty. `unknown` and `unexercised` are heavier than `upheld`, yet they accuse no lock of anything."""
+    if old is None or new is None or old in BLIND:
+        return ""
+    return f"it is {new} now" if new in BLIND else ""
+
+
+def _order(change: Change) -> tuple[object, ...]:
+    heavy = min((seen.word.weight for seen in (change.after, change.before) if seen is not None), default=0)
+    return (
+        not change.worse, not change.lost, change.kind is Kind.SAME, list(Kind).index(change.kind), heavy,
+        change.backend, change.lock, change.lane, change.fault, change.property,
+    )  # fmt: skip

@@ -1,0 +1,133 @@
+"""What a run tells that an earlier one did not: what is red, what was known already, what fails no longer.
+
+Red is a regression, a new violation, or a positive control that fell silent. A failing verdict that was there before in
+the same cell is known. Where there is nothing to compare with, every failing verdict is red.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from checkers.claims import Word, heaviest
+from results.comparison.comparison import (
+    BLIND,
+    NOT_COMPARABLE,
+    WORSE,
+    Change,
+    Comparison,
+    Kind,
+    Name,
+    apart,
+    compare,
+    judged,
+)
+from results.reading import Contents
+from results.record import Cell
+
+RED: Final = WORSE
+INCONCLUSIVE: Final = NOT_COMPARABLE
+
+_ACCUSING: Final = (Word.VIOLATED, Word.HAZARD_NOT_SHOWN)
+"""Words of a lock, or of our power to see what it does; the other failing ones only say that evidence is missing."""
+
+
+class Place(StrEnum):
+    """Where a cell belongs among the news."""
+
+    RED = "red"
+    LOST = "lost"
+    KNOWN = "known"
+    CLEARED = "cleared"
+    MISSING = "missing"
+    QUIET = "quiet"
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """first: there was nothing to compare with, so `comparison` is with nothing.
+
+    red      worse than before, or failing for the first time.
+    lost     nothing can be said of it any more, or yet: `unknown` or `unexercised`, and not so before.
+    known    failing, as it was before.
+    cleared  failing no longer.
+    missing  judged before, and not asked or not answered now.
+    left_out trials that came to no verdict, or cannot be read.
+    """
+
+    first: bool
+    comparison: Comparison
+    red: tuple[Change, ...]
+    lost: tuple[Change, ...]
+    known: tuple[Change, ...]
+    cleared: tuple[Change, ...]
+    missing: tuple[Change, ...]
+    left_out: int
+
+    @property
+    def status(self) -> int:
+        """0 nothing red, 1 red, 3 nothing red as far as can be told: evidence is missing."""
+        if self.red or (not self.first and self.comparison.status == WORSE):
+            return RED
+        if self.lost or self.missing or self.left_out or (not self.first and self.comparison.status == NOT_COMPARABLE):
+            return INCONCLUSIVE
+        return 0
+
+
+def news(before: Contents | None, after: Contents, older: Sequence[Contents] = ()) -> News:
+    """before: the earlier run, or None; older: those before it, the last one first.
+
+    What failed in one of those, and of which nothing could be said since, is known. Where a run has several versions of
+    a backend, each stands for itself.
+    """
+    after, *earlier = apart([after, *([] if before is None else [before, *older])])
+    past = _recalled(earlier, after) if earlier else Contents((), (), ())
+    comparison = compare(past, after)
+    placed = [(_place(change, first=before is None), change) for change in comparison.changes]
+    red, lost, known, cleared, missing = (
+        tuple(change for found, change in placed if found is place)
+        for place in (Place.RED, Place.LOST, Place.KNOWN, Place.CLEARED, Place.MISSING)
+    )
+    return News(before is None, comparison, red, lost, known, cleared, missing, len(after.problems))
+
+
+def _recalled(earlier: Sequence[Contents], after: Contents) -> Contents:
+    """The first of the earlier runs. Where it could not judge what `after` finds broken, the verdict of the last run
+    that could stands in it, if it found that broken too: a night without evidence makes no old violation a new one.
+    """
+    before = earlier[0]
+    told = [judged(run.cells) for run in earlier]
+    open_ = {
+        name
+        for name, cells in judged(after.cells).items()
+        if heaviest(cell.word for cell in cells) in _ACCUSING and _silent(told[0].get(name, ()))
+    }
+    recalled: dict[Name, list[Cell]] = {}
+    for run in told[1:]:
+        for name in [name for name in open_ if not _silent(run.get(name, ()))]:
+            open_.remove(name)
+            if heaviest(cell.word for cell in run[name]) in _ACCUSING:
+                recalled[name] = run[name]
+    dropped = {id(cell) for name in recalled for cell in told[0].get(name, ())}
+    kept = [cell for cell in before.cells if id(cell) not in dropped]
+    return replace(before, cells=(*kept, *(cell for cells in recalled.values() for cell in cells)))
+
+
+def _silent(cells: Sequence[Cell]) -> bool:
+    return not cells or heaviest(cell.word for cell in cells) in BLIND
+
+
+def _place(change: Change, *, first: bool) -> Place:
+    old, new = (None if seen is None else seen.word for seen in (change.before, change.after))
+    if new is None:
+        return Place.MISSING
+    if not (new.fails or change.worse):
+        return Place.CLEARED if change.kind is Kind.CLEARED else Place.QUIET
+    if first or change.worse:
+        return Place.RED
+    if new is Word.VIOLATED or new is Word.HAZARD_NOT_SHOWN:
+        # What nobody could tell last night may have been silent for longer; it is told once.
+        return Place.KNOWN if old is new or old is Word.VIOLATED else Place.RED
+    return Place.KNOWN if old is not None and old.fails else Place.LOST

@@ -1,0 +1,357 @@
+"""Times and rates of two runs, compared trial by trial.
+
+The unit is the trial, not the operation: a trial of one run is held against that of the same backend, fault and seed in
+the other, or of the same backend and fault where the two have no seed in common. All that lies within a trial (a lock's
+lanes, their fault cycles, their operations) is made one number for each lock, the median over its lanes of the
+logarithm of the ratio. So intervals and P values rest on nothing about how operations of one trial, or of one fault
+cycle, depend on one another.
+
+The machine is measured by the protected resource, whose version is pinned and which no fault touches. Where its median
+access took n times as long in a trial's second run, a measure is expected to be worse by n to the power of its `share`:
+a release is as slow as the machine, an acquire waits for holders as well, and what ends with a lease hardly changes.
+The shares were measured: slopes of logarithms over pairs of trials of one version, the machine being up to fifty times
+as slow in one as in the other (`results/tests/test_compare_power.py`).
+
+A difference counts when it is certainly more than `RATIO` beyond what the machine explains, more than `RATIO` as it was
+measured, and more than a floor. The signed-rank test asks whether the centre lies beyond `RATIO`, not beyond 1, and P
+values are corrected over all locks and measures (Holm).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Any, Final
+
+from checkers.measures.latency import DURING
+from results.comparison.paired import able, centre, holm, interval, least, signed_rank
+from results.record import LaneSummary
+
+RATIO: Final = 1.5
+"""How many times longer, or rarer, something must be to count as worse."""
+
+_BEYOND: Final = math.log(RATIO)
+_FAMILIES: Final = 2
+
+ALPHA: Final = 0.05
+"""The chance of even one false alarm among all times and rates of a comparison, each way, stays below this if all of
+them are just `RATIO` times worse; it is far smaller if nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One thing that is compared.
+
+    floor   by how much it must differ besides, in its unit.
+    rises   whether more is worse.
+    share   how much of the machine's slowness it shows: 0 none, 1 all.
+    read    from a lane's measures; None where there is nothing to say.
+    """
+
+    name: str
+    unit: str
+    floor: float
+    rises: bool
+    share: float
+    read: Callable[[Mapping[str, Any]], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One lane of one trial; numbers are natural logarithms.
+
+    store   of the median access of the protected resource, None where the lane has none.
+    """
+
+    backend: str
+    lock: str
+    lane: str
+    fault: str
+    seed: int
+    values: Mapping[str, float]
+    store: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """One measure of a lock in both runs. An empty lock stands for all those of the backend.
+
+    before, after  the middle of the trials, in the unit.
+    ratio          after / before, as it was measured; interval: at 95 %, None for too few trials.
+    machine        how many times slower the machine was in the second run, in the middle.
+    p              that this is worse, corrected for all that is compared; None: too few trials to tell.
+    p_better       likewise, that it is better.
+    """
+
+    backend: str
+    lock: str
+    measure: str
+    unit: str
+    before: float
+    after: float
+    ratio: float
+    interval: tuple[float, float] | None
+    machine: float
+    trials: int
+    p: float | None
+    p_better: float | None
+    worse: bool
+    better: bool
+
+
+def sample(lane: LaneSummary) -> Sample | None:
+    """What is compared of a lane; None where it has no measures."""
+    if not lane.measures:
+        return None
+    found = ((measure.name, measure.read(lane.measures)) for measure in MEASURES)
+    values = {name: log for name, number in found if (log := _logarithm(number)) is not None}
+    store = _logarithm(_time(lane.measures.get("store_ms"), "p50"))
+    return Sample(lane.backend, lane.lock, lane.lane, lane.fault, lane.seed, values, store)
+
+
+def samples(lanes: Iterable[LaneSummary]) -> list[Sample]:
+    """Of the first attempts: the others were made for what the first had not shown, in a few lanes only."""
+    return [made for lane in lanes if lane.attempt <= 1 and (made := sample(lane)) is not None]
+
+
+def speeds(before: Sequence[Sample], after: Sequence[Sample]) -> tuple[Speed, ...]:
+    """Every lock and measure that both have, by backend and lock, each backend as a whole first."""
+    found = [
+        _Compared(backend, lock, measure, tuple(pairs))
+        for (backend, lock), by_measure in sorted(_pairs(before, after).items())
+        for measure in MEASURES
+        if (pairs := by_measure.get(measure.name))
+    ]
+    p = {**_corrected([one for one in found if not one.lock]), **_corrected([one for one in found if one.lock])}
+    return tuple(one.speed(*p[one.backend, one.lock, one.measure.name]) for one in found)
+
+
+def _corrected(family: Sequence[_Compared]) -> dict[tuple[str, str, str], tuple[float | None, float | None]]:
+    """(backend, lock, measure) → P value that it is worse, and better; None where there are too few trials.
+
+    There are two families, each with half of the chance of a false alarm: backends as a whole, of which there are few
+    and which tell more surely, and single locks.
+    """
+    p: dict[tuple[str, str, str], tuple[float | None, float | None]] = {
+        (one.backend, one.lock, one.measure.name): (None, None) for one in family
+    }
+    can_tell = able([least(len(one.pairs)) for one in family], ALPHA / _FAMILIES)
+    told = [one for one, can in zip(family, can_tell, strict=True) if can]
+    worse = holm([signed_rank([left - _BEYOND for left in one.left]) for one in told])
+    better = holm([signed_rank([-left - _BEYOND for left in one.left]) for one in told])
+    for one, *both in zip(told, worse, better, strict=True):
+        down, up = (min(_FAMILIES * value, 1.0) for value in both)
+        p[one.backend, one.lock, one.measure.name] = down, up
+    return p
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One trial's two sides; logarithms.
+
+    more     of after / before.
+    machine  of how many times slower the machine was.
+    """
+
+    before: float
+    more: float
+    machine: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """One measure of one lock, in every trial that both runs have."""
+
+    backend: str
+    lock: str
+    measure: Measure
+    pairs: tuple[_Pair, ...]
+
+    @property
+    def left(self) -> list[float]:
+        """By how much each trial is worse than the machine explains; logarithms."""
+        return [self._sign * pair.more - self.measure.share * pair.machine for pair in self.pairs]
+
+    @property
+    def _sign(self) -> int:
+        return 1 if self.measure.rises else -1
+
+    def speed(self, p: float | None, p_better: float | None) -> Speed:
+        """p: corrected; None where there are too few trials."""
+        more = [pair.more for pair in self.pairs]
+        before = math.exp(median(pair.before for pair in self.pairs))
+        after = math.exp(median(pair.before + pair.more for pair in self.pairs))
+        bounds = interval(more)
+        middle = centre(more)
+        enough = abs(after - before) >= self.measure.floor
+        return Speed(
+            self.backend,
+            self.lock,
+            self.measure.name,
+            self.measure.unit,
+            before,
+            after,
+            math.exp(middle),
+            (math.exp(bounds[0]), math.exp(bounds[1])) if bounds else None,
+            math.exp(median(pair.machine for pair in self.pairs)),
+            len(self.pairs),
+            p,
+            p_better,
+            worse=enough and p is not None and p < ALPHA and self._sign * middle >= _BEYOND,
+            better=enough and p_better is not None and p_better < ALPHA and -self._sign * middle >= _BEYOND,
+        )
+
+
+# Which trial of one run belongs to which of the other
+
+_Unit = tuple[str, str, int | None]
+"""Backend, fault and seed; None for all seeds together, where the two runs have none in common."""
+
+_Lanes = dict[tuple[str, str], dict[str, float]]
+"""(lock, lane) → name of a measure → logarithm; `STORE` is one more of them."""
+
+_STORE: Final = "store"
+
+
+def _pairs(before: Sequence[Sample], after: Sequence[Sample]) -> dict[tuple[str, str], dict[str, list[_Pair]]]:
+    """(backend, lock) → name of a measure → its pairs, one for each trial."""
+    units = _units(before), _units(after)
+    mine, theirs = _by_unit(before, units[1]), _by_unit(after, units[0])
+    found: dict[tuple[str, str], dict[str, list[_Pair]]] = defaultdict(lambda: defaultdict(list))
+    for unit in sorted(mine.keys() & theirs.keys(), key=str):
+        backend, first, second = unit[0], mine[unit], theirs[unit]
+        lanes = first.keys() & second.keys()
+        stores = [
+            second[lane][_STORE] - first[lane][_STORE] for lane in lanes if _both(_STORE, first[lane], second[lane])
+        ]
+        machine = median(stores) if stores else 0.0
+        for measure in MEASURES:
+            by_lock: dict[str, list[tuple[float, float]]] = defaultdict(list)
+            for lane in lanes:
+                if _both(measure.name, first[lane], second[lane]):
+                    ends = first[lane][measure.name], second[lane][measure.name]
+                    by_lock[lane[0]].append((ends[0], ends[1] - ends[0]))
+            middle = {lock: (median(a for a, _ in of), median(b for _, b in of)) for lock, of in by_lock.items()}
+            for lock, (number, more) in middle.items():
+                found[backend, lock][measure.name].append(_Pair(number, more, machine))
+            if len(middle) > 1:
+                number, more = (median(column) for column in zip(*middle.values(), strict=True))
+                found[backend, ""][measure.name].append(_Pair(number, more, machine))
+    return found
+
+
+def _both(name: str, *lanes: Mapping[str, float]) -> bool:
+    return all(name in lane for lane in lanes)
+
+
+def _units(run: Iterable[Sample]) -> dict[tuple[str, str], set[int]]:
+    """(backend, fault) → seeds."""
+    found: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for one in run:
+        found[one.backend, one.fault].add(one.seed)
+    return found
+
+
+def _by_unit(run: Sequence[Sample], others: Mapping[tuple[str, str], set[int]]) -> dict[_Unit, _Lanes]:
+    """others: the seeds of the other run. Of several trials in a unit, the mean."""
+    mine = _units(run)
+    found: dict[_Unit, dict[tuple[str, str], dict[str, list[float]]]] = {}
+    for one in run:
+        what = one.backend, one.fault
+        common = mine[what] & others.get(what, set())
+        if common and one.seed not in common:
+            continue
+        lanes = found.setdefault((*what, one.seed if common else None), {})
+        lane = lanes.setdefault((one.lock, one.lane), {})
+        for name, value in one.values.items():
+            lane.setdefault(name, []).append(value)
+        if one.store is not None:
+            lane.setdefault(_STORE, []).append(one.store)
+    return {
+        unit: {lane: {name: fmean(all_) for name, all_ in by_name.items()} for lane, by_name in lanes.items()}
+        for unit, lanes in found.items()
+    }
+
+
+# What is read of a lane
+
+
+def _number(value: Any) -> float | None:
+    """Files may hold anything: what is negative, or more than any clock or counter of a trial can say, says nothing."""
+    told = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LARGEST
+    return float(value) if told else None
+
+
+def _logarithm(number: float | None) -> float | None:
+    """None also for what is too small to be anything but zero, so that ratios stay numbers."""
+    return math.log(number) if number is not None and number >= 1 / _LARGEST else None
+
+
+def _time(times: Any, quantile: str) -> float | None:
+    """ms; what was not reached is longer than anybody waited, so that is the least that it can be."""
+    if not isinstance(times, Mapping):
+        return None
+    found = _number(times.get(quantile))
+    return _number(times.get("longest")) if found is None else found
+
+
+def _phases(measures: Mapping[str, Any], *, faulty: bool) -> list[Mapping[str, Any]]:
+    cycles = measures.get("cycles")
+    found = [one for one in cycles if isinstance(one, Mapping)] if isinstance(cycles, list) else []
+    return [one for one in found if (one.get("phase") == DURING) == faulty]
+
+
+def _middle(*, faulty: bool) -> Callable[[Mapping[str, Any]], float | None]:
+    """The median acquire of each phase; of several phases the geometric mean, each as often as it has acquires."""
+
+    def read(measures: Mapping[str, Any]) -> float | None:
+        total = weight = 0.0
+        for phase in _phases(measures, faulty=faulty):
+            times = phase.get("acquire_ms")
+            number, count = _time(times, "p50"), _number(times.get("count")) if isinstance(times, Mapping) else None
+            log = _logarithm(number)
+            if log is not None and count:
+                total, weight = total + count * log, weight + count
+        return math.exp(total / weight) if weight else None
+
+    return read
+
+
+def _rate(*, faulty: bool) -> Callable[[Mapping[str, Any]], float | None]:
+    """Grants a second. Half a grant more, so that none at all is a small number too."""
+
+    def read(measures: Mapping[str, Any]) -> float | None:
+        phases = _phases(measures, faulty=faulty)
+        seconds = sum(_number(phase.get("seconds")) or 0.0 for phase in phases)
+        grants = sum(_number(phase.get("grants")) or 0.0 for phase in phases)
+        return (grants + 0.5) / seconds if seconds >= _SHORTEST else None
+
+    return read
+
+
+def _recovery(measures: Mapping[str, Any]) -> float | None:
+    """The geometric mean over the heals after which there was another grant; of the others `recovery` judges."""
+    times = measures.get("recovery_s")
+    told = [number for time in times if (number := _number(time))] if isinstance(times, list) else []
+    return math.exp(fmean(math.log(max(number, 1e-3)) for number in told)) if told else None
+
+
+_SHORTEST: Final = 0.3
+"""Seconds; a rate over less says nothing."""
+
+_LARGEST: Final = 1e12
+"""Of any number that is measured, in its unit: 1e12 ms are thirty years."""
+
+MEASURES: Final = (
+    Measure("acquire p50", "ms", 5.0, True, 0.6, _middle(faulty=False)),
+    Measure("acquire p50 under the fault", "ms", 5.0, True, 0.2, _middle(faulty=True)),
+    Measure("acquire p99", "ms", 20.0, True, 0.1, lambda measures: _time(measures.get("acquire_ms"), "p99")),
+    Measure("release p50", "ms", 1.0, True, 1.0, lambda measures: _time(measures.get("release_ms"), "p50")),
+    Measure("grants", "/s", 0.1, False, 0.3, _rate(faulty=False)),
+    Measure("grants under the fault", "/s", 0.1, False, 0.1, _rate(faulty=True)),
+    Measure("recovery", "s", 0.05, True, 0.3, _recovery),
+    Measure("longest gap", "s", 0.05, True, 0.3, lambda measures: _number(measures.get("longest_gap_s"))),
+)

@@ -1,0 +1,108 @@
+"""Runs and trials by the names that people give them on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from checkers.history import BadHistory
+from results import files
+from results.files import BadFile
+from results.run import Run
+from results.terminal.plain import plain
+
+ROOT: Final = Path(__file__).parent / "runs"
+NAMING: Final = "its name, the beginning of it, its folder, `last`, or `last~1` for the one before"
+_STAMP: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A folder with a run.json. wrong: what is the matter with it, in one line, or empty."""
+
+    path: Path
+    started: str
+    wrong: str = ""
+
+
+def parser(name: str, description: str) -> argparse.ArgumentParser:
+    """For `python -m results NAME`, with the option that says where runs are stored."""
+    made = argparse.ArgumentParser(prog=f"python -m results {name}", description=description, allow_abbrev=False)
+    made.add_argument("--results", type=Path, default=ROOT, metavar="DIR", help="where runs are stored")
+    return made
+
+
+def runs(root: Path) -> list[Stored]:
+    """Oldest first, those that are damaged too. Raises BadFile where the folder itself cannot be read."""
+    found, problems = [], list[str]()
+    for path in files.entries(root, problems, follow=True):
+        try:
+            if (path / "run.json").exists() and not path.is_symlink():
+                found.append(Stored(path, Run(path).about()["started"]))
+        except (BadFile, OSError) as error:
+            stamp = _STAMP.match(path.name)
+            when = "{}-{}-{}T{}:{}:{}+00:00".format(*stamp.groups()) if stamp else ""
+            found.append(Stored(path, when, files.said(error)))
+    if problems:
+        raise BadFile(problems[0])
+    return sorted(found, key=lambda run: (run.started, run.path.name))
+
+
+def find(name: str, root: Path) -> Run:
+    """A run by its name (`NAMING`). Raises BadFile."""
+    try:
+        if (Path(name) / "run.json").is_file():
+            return Run.open(Path(name))
+    except (OSError, ValueError):
+        pass  # no path: too long, or of characters that none has
+    stored = runs(root)
+    if not stored:
+        raise BadFile(f"no runs in {root}")
+    if back := re.fullmatch(r"last(?:~(\d{1,9}))?", name):
+        number = int(back[1] or 0)
+        if number >= len(stored):
+            raise BadFile(f"no run {name} in {root}, which has {len(stored)}")
+        return Run.open(stored[-1 - number].path)
+    names = [run.path.name for run in stored]
+    found = [each for each in names if each == name] or [each for each in names if name and each.startswith(name)]
+    if not found:
+        raise BadFile(f"no run {name!r} in {root}; the last one is {names[-1]}")
+    if len(found) > 1:
+        raise BadFile(f"{name!r} names {len(found)} runs: {', '.join(found[:5])}{', ...' * (len(found) > 5)}")
+    return Run.open(root / found[0])
+
+
+def find_trial(name: str, run: Run) -> Path:
+    """The folder of a run's trial, by its name or the beginning of it. Raises BadFile."""
+    problems: list[str] = []
+    names = [path.name for path in files.entries(run.path / "trials", problems) if not path.is_symlink()]
+    found = [each for each in names if each == name] or [each for each in names if name and each.startswith(name)]
+    if len(found) > 1:
+        raise BadFile(f"{name!r} names {len(found)} trials: {', '.join(found[:5])}{', ...' * (len(found) > 5)}")
+    if not found:
+        raise BadFile(f"no trial {name!r} in {run.path}" + "".join(f" ({problem})" for problem in problems))
+    return run.path / "trials" / found[0]
+
+
+def run_or_trial(name: str, root: Path) -> tuple[Run, Path | None]:
+    """`RUN`, `RUN/TRIAL` or the folder of a trial. Raises BadFile."""
+    path = Path(name)
+    try:
+        if (path / "trial.json").is_file():
+            whole = path.resolve()
+            return Run(whole.parent.parent), whole
+        if (path / "run.json").is_file():
+            return Run.open(path), None
+    except (OSError, ValueError):
+        pass  # no path
+    run, _, trial = name.partition("/")
+    found = find(run, root)
+    return found, find_trial(trial, found) if trial else None
+
+
+def told(error: BadFile | BadHistory | OSError) -> str:
+    """One line for the terminal."""
+    return f"results: {plain(' '.join(files.said(error).splitlines()))}"

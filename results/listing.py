@@ -1,0 +1,180 @@
+"""`python -m results list`, `show` and `open`: what is stored, in the terminal or in the browser."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import textwrap
+import webbrowser
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+
+from checkers.claims import heaviest
+from results import files, find, reading, running, story, summary
+from results.files import BadFile
+from results.find import NAMING, Stored
+from results.record import Cell
+from results.run import Run
+from results.summary import Head
+from results.terminal import matrix
+from results.terminal.output import Output
+from results.terminal.plain import plain
+
+_ASKED: Final = ("seed", "profile", "shard", "versions")
+"""Of what was asked for, what a list tells for machines."""
+INTERRUPTED: Final = {"interrupted": True}
+"""What came of a run that nobody closed."""
+
+
+def list_(arguments: Sequence[str]) -> int:
+    """The runs, oldest first. 0, also where some are damaged, which it says."""
+    parser = find.parser("list", "List the stored runs, oldest first.")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line and run")
+    options = parser.parse_args(arguments)
+    stored = find.runs(options.results)
+    for run in stored:
+        print(_line(run, as_json=options.json))
+    if not stored and not options.json:
+        print(plain(f"no runs in {options.results}"))
+    return 0
+
+
+def show(arguments: Sequence[str]) -> int:
+    """The matrix again, or what came of one trial or lane: 0."""
+    parser = find.parser("show", "Print a run's matrix again, or the story of one trial or lane.")
+    parser.add_argument("run", metavar="RUN", help=NAMING)
+    parser.add_argument("of", metavar="TRIAL|LANE", nargs="?", help="of this trial or this lane the story")
+    options = parser.parse_args(arguments)
+    run = find.find(options.run, options.results)
+    contents = run.read()
+    if options.of is None:
+        matrix.render(contents.cells, Output(), contents.problems)
+        page = run.path / "index.html"
+        if page.is_file():
+            print(plain(str(files.typed(page))))
+        return 0
+    cells = [cell for cell in contents.cells if cell.page is not None]
+    told = [cell for cell in cells if options.of in (cell.lane, cell.trial)]
+    if not told:
+        folder = find.find_trial(options.of, run)
+        told = [cell for cell in cells if cell.page is not None and cell.page.parent == folder]
+        _tell_error(folder)
+    _tell(told)
+    return 0
+
+
+def open_(arguments: Sequence[str]) -> int:
+    """Opens a page in the browser, and prints its path: 0."""
+    parser = find.parser("open", "Open the page of a run or of a trial in the browser.")
+    parser.add_argument("run", metavar="RUN", help=NAMING)
+    parser.add_argument("trial", metavar="TRIAL", nargs="?", help="a trial's name, or the beginning of it")
+    options = parser.parse_args(arguments)
+    run = find.find(options.run, options.results)
+    page = run_page(run) if options.trial is None else trial_page(run, find.find_trial(options.trial, run))
+    print(plain(str(files.typed(page))))
+    webbrowser.open(page.resolve().as_uri())
+    return 0
+
+
+def run_page(run: Run) -> Path:
+    """The run's page; one that was interrupted, or is still going on, has none yet: it is drawn now."""
+    page = run.path / "index.html"
+    if (run.path / summary.NAME).is_file() and page.is_file():
+        return page
+    return run.draw(run.summarise("", {} if running.is_running(run.path) else INTERRUPTED))
+
+
+def trial_page(run: Run, folder: Path) -> Path:
+    """The page of a trial; drawn now where there is none. Raises BadFile or BadHistory."""
+    page = folder / "index.html"
+    return page if page.is_file() else run.draw_trial(folder)
+
+
+def head_of(run: Run) -> tuple[Head, str]:
+    """What came of a run, from its summary where it has one, and its state: closed, still going on or interrupted.
+
+    Raises BadFile.
+    """
+    path = run.path
+    try:
+        if (path / summary.NAME).exists():
+            return summary.load_head(path), "closed"
+        wrong = ""
+    except BadFile as error:
+        wrong = str(error).removeprefix(f"{path}/")
+    state = "damaged summary" if wrong else "still going on" if running.is_running(path) else "interrupted"
+    made = run.summarise("", INTERRUPTED).head
+    return replace(made, problems=(*made.problems, *([wrong] if wrong else []))), state
+
+
+def _line(run: Stored, *, as_json: bool) -> str:
+    try:
+        if run.wrong:
+            raise BadFile(run.wrong)
+        head, state = head_of(Run(run.path))
+    except BadFile as error:
+        if as_json:
+            return json.dumps({"run": run.path.name, "folder": str(run.path), "state": "damaged", "wrong": str(error)})
+        return plain(f"{run.path.name}  damaged: {error}")
+    words = {str(word): count for word, count in head.words.items() if count}
+    if as_json:
+        return json.dumps(_told(run, head, state, words))
+    told = ", ".join(f"{count} {word}" for word, count in words.items()) or "nothing judged"
+    left = f", {len(head.problems)} left out" if head.problems else ""
+    return plain(f"{run.path.name}  {told}{left}" + ("" if state == "closed" else f" ({state})"))
+
+
+def _told(run: Stored, head: Head, state: str, words: dict[str, int]) -> dict[str, Any]:
+    return {
+        "run": run.path.name,
+        "folder": str(run.path),
+        "state": state,
+        "started": run.started,
+        "closed": head.closed or None,
+        "failed": head.failed,
+        "words": words,
+        "left_out": list(head.problems),
+        "asked": {name: head.asked[name] for name in _ASKED if name in head.asked},
+    }
+
+
+def _tell_error(folder: Path) -> None:
+    """Why a trial that was aborted came to nothing. Raises BadFile."""
+    record = reading.about_trial(folder)
+    if error := record.get("error"):
+        print(plain(f"{folder.name} was aborted: {error}"))
+
+
+def _tell(cells: Iterable[Cell]) -> None:
+    """Of each trial's lanes: the sentence, the story of everything that broke, the words of the rest, and the page."""
+    lanes: dict[tuple[str, str, Path | None], list[Cell]] = {}
+    for cell in cells:
+        lanes.setdefault((cell.trial, cell.lane, cell.page), []).append(cell)
+    width = Console().width
+    for (trial, lane, page), mine in lanes.items():
+        word = heaviest(cell.word for cell in mine)
+        first = [cell for cell in mine if cell.word is word]
+        sentence = story.sentence(
+            first[0].lock, [cell.property for cell in first], word, first[0].fault, first[0].because
+        )
+        print(plain(f"{lane}, trial {trial}, seed {first[0].seed}"))
+        _wrapped(sentence, width, 2)
+        for cell in sorted(mine, key=lambda cell: cell.word.weight):
+            _wrapped(f"{cell.word}: {cell.property} ({cell.because})", width, 2)
+            for line in cell.story:
+                _wrapped(line, width, 6)
+        if page is not None:
+            print(plain(f"  {files.typed(page)}"))
+            histories = shlex.quote(str(files.typed(page.parent)))
+            print(plain(f"  again: .venv/bin/python -m checkers {histories}"))
+        print()
+
+
+def _wrapped(text: str, width: int, indent: int) -> None:
+    room = max(width - indent, 20)
+    for line in textwrap.wrap(plain(text), room, break_on_hyphens=False) or [""]:
+        print(" " * indent + line)

@@ -1,0 +1,187 @@
+"""Small charts of rates and times for the pages about runs: a range for each row of a table, a line over many runs.
+
+Glyphs and dashes carry the meaning, colours only repeat it. A number that nobody knows is `-`, and a gap in a line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from results.grid import short_names
+from results.pages.rates import Phase, Rates
+from results.pages.svg import join, number, tag
+
+UNKNOWN: Final = "-"
+_RANGE: Final = (150, 22)
+_WIDEST: Final = 1000
+"""The right end of the ranges over the left; what is less is drawn at the left end."""
+_LINE: Final = (280, 96)
+_LEFT, _RIGHT, _TOP, _BOTTOM = 40, 272, 10, 76
+"""Of the plane of a line chart."""
+_ROUND: Final = "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z"
+_SQUARE: Final = "M-2.6-2.6h5.2v5.2h-5.2z"
+_GLYPHS: Final = (_ROUND, _SQUARE)
+_DASHES: Final = (None, "4 3")
+
+
+def span(seconds: float) -> str:
+    """A duration as people say it."""
+    whole = round(max(seconds, 0))
+    minutes, hours = whole // 60, whole // 3600
+    if hours:
+        return f"{hours} h {minutes % 60} min"
+    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
+
+
+def moment(text: object) -> datetime | None:
+    """Of ISO 8601; None where it is not."""
+    try:
+        found = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
+
+
+def shown(value: float | None) -> str:
+    """Three digits that matter."""
+    if value is None:
+        return UNKNOWN
+    if value == 0 or abs(value) >= 99.95:
+        return f"{value:,.0f}"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+
+
+# The table of a run
+
+
+def rates(table: Mapping[tuple[str, str], Rates]) -> dict[str, Any]:
+    """What the template needs: a row for each lock, its numbers as (text, number, title), and its ranges."""
+    names = short_names(lock for _, lock in table)
+    ends = [
+        value
+        for one in table.values()
+        for phase in (one.quiet, one.faulted)
+        for value in (phase.p50, phase.p99)
+        if value
+    ]
+    high = max(ends, default=1.0)
+    low = max(min(ends, default=1.0), high / _WIDEST)
+    return {
+        "rows": [
+            {
+                "backend": backend,
+                "lock": lock,
+                "name": names[lock],
+                "lanes": one.lanes,
+                "numbers": [*_phase(one.quiet), *_phase(one.faulted), *_recovery(one)],
+                "range": _ranges(one, low, high),
+            }
+            for (backend, lock), one in table.items()
+        ],
+        "low": shown(low),
+        "high": shown(high),
+    }
+
+
+def _phase(phase: Phase) -> list[tuple[str, float | None, str]]:
+    asked = f"{phase.acquires:,} acquires"
+    return [
+        *(
+            (
+                shown(value),
+                value,
+                asked if value is not None or not phase.acquires else f"not reached: of {asked} too many were given up",
+            )
+            for value in (phase.p50, phase.p99)
+        ),
+        (shown(phase.rate), phase.rate, "grants a second in one lane"),
+    ]
+
+
+def _recovery(one: Rates) -> list[tuple[str, float | None, str]]:
+    seen = f"{one.heals - one.missing} of {one.heals} faults were followed by a grant"
+    missing = f"{one.missing} of {one.heals}" if one.heals else UNKNOWN
+    return [
+        (shown(one.recovery), one.recovery, seen),
+        (shown(one.slowest), one.slowest, seen),
+        (missing, one.missing if one.heals else None, seen),
+    ]
+
+
+def _ranges(one: Rates, low: float, high: float) -> Markup:
+    """From p50 to p99, on a logarithmic scale: a round mark without faults, a square one during them."""
+    width, height = _RANGE
+
+    def x(value: float) -> float:
+        return 6 + (width - 12) * (math.log(max(value, low) / low) / math.log(high / low) if high > low else 0.5)
+
+    parts = []
+    for phase, glyph, dashes, y in zip((one.quiet, one.faulted), _GLYPHS, _DASHES, (6, 16), strict=True):
+        if phase.p50 is None:
+            continue
+        end = x(phase.p99) if phase.p99 is not None else width
+        line = tag("path", d=f"M{number(x(phase.p50))} {y}H{number(end)}", class_="reach", stroke_dasharray=dashes)
+        parts += [line, tag("path", d=glyph, transform=f"translate({number(x(phase.p50))} {y})", class_="mark")]
+        if phase.p99 is not None:
+            parts.append(tag("path", d=f"M{number(end)} {y - 3}v6", class_="reach"))
+    return tag("svg", *parts, class_="range", width=width, height=height, aria_hidden="true") if parts else Markup()
+
+
+# The lines of many runs
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """values: one for each run, oldest first; None: unknown."""
+
+    name: str
+    values: tuple[float | None, ...]
+
+
+def line(title: str, runs: Sequence[tuple[str, str]], series: Sequence[Series]) -> Markup | None:
+    """One chart, from zero; None if there is nothing to draw. runs: (when, link) of each place on the axis."""
+    known = [value for one in series for value in one.values if value is not None]
+    if not known:
+        return None
+    top = _ceiling(max(known))
+    step = (_RIGHT - _LEFT) / max(len(runs) - 1, 1)
+
+    def place(at: int, value: float) -> tuple[str, str]:
+        return number(_LEFT + step * at if len(runs) > 1 else (_LEFT + _RIGHT) / 2), number(
+            _BOTTOM - (_BOTTOM - _TOP) * value / top
+        )
+
+    parts = [
+        tag("path", d=f"M{_LEFT} {_TOP}H{_RIGHT}M{_LEFT} {(_TOP + _BOTTOM) / 2:g}H{_RIGHT}", class_="grid"),
+        tag("path", d=f"M{_LEFT} {_BOTTOM}H{_RIGHT}", class_="axis"),
+        tag("text", shown(top), x=_LEFT - 6, y=_TOP + 4, text_anchor="end", class_="tick"),
+        tag("text", "0", x=_LEFT - 6, y=_BOTTOM + 4, text_anchor="end", class_="tick"),
+        tag("text", runs[0][0], x=_LEFT, y=_BOTTOM + 16, class_="tick"),
+    ]
+    if len(runs) > 1:
+        parts.append(tag("text", runs[-1][0], x=_RIGHT, y=_BOTTOM + 16, text_anchor="end", class_="tick"))
+    for one, glyph, dashes in zip(series, _GLYPHS, _DASHES, strict=False):
+        points = [(at, *place(at, value), value) for at, value in enumerate(one.values) if value is not None]
+        joined = "".join(f"{'L' if at and one.values[at - 1] is not None else 'M'}{x} {y}" for at, x, y, _ in points)
+        parts.append(tag("path", d=joined, class_="reach", stroke_dasharray=dashes))
+        for at, x, y, value in points:
+            when, link = runs[at]
+            told = tag("title", f"{one.name} {shown(value)}, {when}")
+            mark = tag("path", told, d=glyph, transform=f"translate({x} {y})", class_="mark")
+            parts.append(tag("a", mark, href=link) if link else mark)
+    width, height = _LINE
+    return tag("svg", join(parts), class_="line-chart", viewBox=f"0 0 {width} {height}", role="img", aria_label=title)
+
+
+def _ceiling(value: float) -> float:
+    """The next round number: 1, 2 or 5 times a power of ten."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return float(next(power * step for step in (1, 2, 5, 10) if power * step >= value * 0.999))

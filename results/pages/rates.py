@@ -1,0 +1,116 @@
+"""How long acquires took, how many were granted and how soon it went on after a fault: lanes' measures, summed up.
+
+Quantiles of many lanes cannot be joined exactly without their histories. What is told is the middle lane's: half of all
+acquires were made in lanes where the quantile was at most this.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+from checkers.measures.latency import BEFORE, DURING
+from results.record import LaneSummary
+
+_Key = TypeVar("_Key", bound=tuple[str, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What was measured in some of the time of some lanes.
+
+    p50, p99  of the time an acquire took, in ms; None: nobody acquired, or so many gave up that it was not reached.
+    rate      grants a second in one lane; None: no time was measured.
+    acquires  how many the quantiles rest on.
+    """
+
+    p50: float | None
+    p99: float | None
+    rate: float | None
+    acquires: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Of one lock, or of all of a backend.
+
+    quiet     before the first fault of each trial, and in those without any; faulted: while a fault was applied.
+    recovery  the middle and the longest time, in seconds, from a heal to the next grant; None where none was seen.
+    missing   faults after which no grant came, or which were never healed, out of `heals`.
+    """
+
+    lanes: int
+    quiet: Phase
+    faulted: Phase
+    recovery: float | None
+    slowest: float | None
+    missing: int
+    heals: int
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Of what `dataclasses.asdict` made."""
+        return cls(**{**data, "quiet": Phase(**data["quiet"]), "faulted": Phase(**data["faulted"])})
+
+
+def per_lock(lanes: Iterable[LaneSummary]) -> dict[tuple[str, str], Rates]:
+    """By (backend, lock), in alphabetical order; without locks of which nothing was measured."""
+    return _grouped(lanes, lambda lane: (lane.backend, lane.lock))
+
+
+def per_backend(lanes: Iterable[LaneSummary]) -> dict[str, Rates]:
+    """In alphabetical order."""
+    return {backend: rates for (backend,), rates in _grouped(lanes, lambda lane: (lane.backend,)).items()}
+
+
+def _grouped(lanes: Iterable[LaneSummary], key: Callable[[LaneSummary], _Key]) -> dict[_Key, Rates]:
+    found: dict[_Key, list[Mapping[str, Any]]] = {}
+    for lane in lanes:
+        if lane.measures is not None:
+            found.setdefault(key(lane), []).append(lane.measures)
+    return {name: _rates(found[name]) for name in sorted(found)}
+
+
+def _rates(measures: list[Mapping[str, Any]]) -> Rates:
+    cycles = [cycle for one in measures for cycle in one["cycles"]]
+    heals = [seconds for one in measures for seconds in one["recovery_s"]]
+    seen = [seconds for seconds in heals if seconds is not None]
+    return Rates(
+        len(measures),
+        _phase([cycle for cycle in cycles if cycle["phase"] == BEFORE]),
+        _phase([cycle for cycle in cycles if cycle["phase"] == DURING]),
+        middle((seconds, 1) for seconds in seen),
+        max(seen, default=None),
+        len(heals) - len(seen),
+        len(heals),
+    )
+
+
+def _phase(cycles: list[Mapping[str, Any]]) -> Phase:
+    def quantile(name: str) -> float | None:
+        asked = [(cycle["acquire_ms"][name], cycle["acquire_ms"]["count"]) for cycle in cycles]
+        return middle((math.inf if value is None else value, count) for value, count in asked)
+
+    seconds = sum(cycle["seconds"] for cycle in cycles)
+    return Phase(
+        quantile("p50"),
+        quantile("p99"),
+        sum(cycle["grants"] for cycle in cycles) / seconds if seconds else None,
+        sum(cycle["acquire_ms"]["count"] for cycle in cycles),
+    )
+
+
+def middle(values: Iterable[tuple[float, int]]) -> float | None:
+    """The least value that at least half of the weight does not exceed; None without any weight, or if it is infinite.
+
+    values: (value, weight).
+    """
+    ordered = sorted((value, weight) for value, weight in values if weight)
+    half, passed = sum(weight for _, weight in ordered) / 2, 0
+    for value, weight in ordered:
+        passed += weight
+        if passed >= half:
+            return None if math.isinf(value) else value
+    return None

@@ -1,0 +1,205 @@
+"""The page of all runs: what each came to, what changed since the last one like it, and how fast it was over time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from checkers.claims import Word
+from results.grid import SHORT
+from results.pages import charts, web
+from results.pages.charts import Series
+from results.pages.rates import Rates
+
+CLOSED: Final = "closed"
+GOING_ON: Final = "still going on"
+INTERRUPTED: Final = "interrupted"
+
+NEW: Final = "new"
+NO_LONGER: Final = "no longer judged"
+CLEARED: Final = "cleared"
+CHANGED: Final = "changed"
+KINDS: Final[Mapping[str, str]] = {
+    NEW: "fails now, and did not before",
+    NO_LONGER: "failed before, and is not judged any more",
+    CHANGED: "another word",
+    CLEARED: "failed before, and does not any more",
+}
+"""In the order in which they are told."""
+_GLYPHS: Final = {NEW: "▲", NO_LONGER: "?", CHANGED: "~", CLEARED: "▼"}
+_MOST_TOLD: Final = 20
+"""Runs whose changes are told at length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Other words for a property of a lock under a fault than in the run before; empty where it was not judged.
+
+    lane, link  the first of `lanes` of which the same is to be said.
+    """
+
+    kind: str
+    backend: str
+    lock: str
+    fault: str
+    property: str
+    before: str
+    after: str
+    lane: str
+    link: str
+    lanes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One run, as the list shows it.
+
+    started, closed  ISO 8601; closed: empty unless `state` is.
+    like     the same for runs that can be compared.
+    words    how often each was said, without those that were not.
+    since    the run that `changes` compares with; empty: none. changed: how many there are of each kind.
+    link     from the list to the run's page; empty: it has none.
+    """
+
+    name: str
+    state: str
+    started: str
+    closed: str
+    command: str
+    like: str
+    profile: str
+    seed: str
+    versions: Mapping[str, str]
+    words: Mapping[str, int]
+    left_out: int
+    rates: Mapping[str, Rates]
+    since: str = ""
+    changes: tuple[Change, ...] = ()
+    changed: Mapping[str, int] = field(default_factory=dict)
+    link: str = ""
+
+
+def render(runs: Sequence[Listed], wrong: Sequence[str]) -> str:
+    """The page as HTML. runs: oldest first. wrong: runs that cannot be read, one line each."""
+    newest = list(reversed(runs))
+    measured = next((run for run in newest if run.state == CLOSED and run.rates), None)
+    alike = [run for run in runs if measured and run.state == CLOSED and run.like == measured.like]
+    return web.render(
+        "runs.html",
+        script="run.js",
+        style="run.css",
+        title="runs - fencepost",
+        sentence=_sentence(newest),
+        wrong=list(wrong),
+        runs=[_row(run) for run in newest],
+        all_kinds=KINDS,
+        short=SHORT,
+        change_glyphs=_GLYPHS,
+        changes=[_changes(run) for run in newest if run.changes][:_MOST_TOLD],
+        alike=_alike(alike),
+        charts=[_charts(backend, alike) for backend in sorted({name for run in alike for name in run.rates})],
+    )
+
+
+def _sentence(newest: Sequence[Listed]) -> str:
+    if not newest:
+        return "No runs yet."
+    number = "One run." if len(newest) == 1 else f"{len(newest)} runs."
+    last = next((run for run in newest if run.state == CLOSED), None)
+    if last is None:
+        return f"{number} None of them was closed."
+    failing = sum(count for word, count in last.words.items() if Word(word).fails)
+    found = f"{failing:,} failing {'verdict' if failing == 1 else 'verdicts'}" if failing else "no failing verdict"
+    left = f", {last.left_out} left out" if last.left_out else ""
+    since = ""
+    if last.since:
+        told = ", ".join(f"{number} {kind}" for kind, number in last.changed.items()) or "nothing changed"
+        since = f"; {told} since the last one like it"
+    return f"{number} The last one that was closed came to {found}{left}{since}."
+
+
+def _row(run: Listed) -> dict[str, Any]:
+    started, closed = charts.moment(run.started), charts.moment(run.closed)
+    took = (closed - started).total_seconds() if started and closed and run.state == CLOSED else None
+    return {
+        "name": run.name,
+        "link": run.link,
+        "state": run.state,
+        "closed": run.state == CLOSED,
+        "when": when(run),
+        "asked": run.command or run.profile,
+        "seed": run.seed,
+        "versions": [f"{backend} {version}".strip() for backend, version in run.versions.items()],
+        "words": [(word, run.words[word]) for word in Word if word in run.words],
+        "weight": _weight(run),
+        "left_out": run.left_out,
+        "since": run.since,
+        "changed": list(run.changed.items()),
+        "took": charts.UNKNOWN if took is None else charts.span(took),
+        "seconds": took,
+    }
+
+
+def _weight(run: Listed) -> int:
+    """For sorting by what came of it: the failing first."""
+    return sum(count for word, count in run.words.items() if Word(word).fails)
+
+
+def _changes(run: Listed) -> dict[str, Any]:
+    more = sum(run.changed.values()) - len(run.changes)
+    return {
+        "name": run.name,
+        "link": run.link,
+        "since": run.since,
+        "changed": list(run.changed.items()),
+        "changes": [(change, _word(change.before), _word(change.after)) for change in run.changes],
+        "more": more,
+        "open": NEW in run.changed,
+    }
+
+
+def _word(text: str) -> Word | None:
+    return Word(text) if text else None
+
+
+def _alike(runs: Sequence[Listed]) -> str:
+    """Which runs the charts show, in words."""
+    if not runs:
+        return ""
+    profile, chosen, targets = json.loads(runs[-1].like)
+    told = [f"profile {profile}"] if profile else []
+    told += [str(word) for word in chosen]
+    told += [f"against a {backend} of its own" for backend in targets]
+    number = "One run" if len(runs) == 1 else f"{len(runs)} runs"
+    return f"{number} like the last one" + (f": {', '.join(told)}" if told else "")
+
+
+def _charts(backend: str, runs: Sequence[Listed]) -> dict[str, Any]:
+    """Four charts: acquires without faults and during them, throughput, recovery."""
+    places = [(when(run), run.link) for run in runs]
+    found = [run.rates.get(backend) for run in runs]
+
+    def series(name: str, of: str) -> Series:
+        phase, _, which = of.rpartition(".")
+        values = (None if one is None else getattr(getattr(one, phase) if phase else one, which) for one in found)
+        return Series(name, tuple(values))
+
+    made = [
+        ("acquire without faults, ms", series("p50", "quiet.p50"), series("p99", "quiet.p99")),
+        ("acquire during faults, ms", series("p50", "faulted.p50"), series("p99", "faulted.p99")),
+        ("grants a second and lane", series("without faults", "quiet.rate"), series("during faults", "faulted.rate")),
+        ("recovery after the heal, s", series("middle", "recovery"), series("longest", "slowest")),
+    ]
+    drawn = [(title, both, charts.line(f"{backend}: {title}", places, both)) for title, *both in made]
+    return {
+        "backend": backend,
+        "charts": [(title, [one.name for one in both], chart) for title, both, chart in drawn if chart is not None],
+    }
+
+
+def when(run: Listed) -> str:
+    """When it was started, to the minute; its name where nobody knows."""
+    started = charts.moment(run.started)
+    return f"{started:%Y-%m-%d %H:%M}" if started is not None else run.name

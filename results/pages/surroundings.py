@@ -1,0 +1,134 @@
+"""Where a trial ran, with what, and the commands that do it again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from checkers.history import FaultInterval
+from results.pages.axis import duration, seconds
+from results.record import LaneRecord, TrialRecord
+
+_OURS: Final = "suites.locks."
+"""Where the locks are that go by their names; any other is asked for as it is spelled."""
+_PLAIN: Final = (
+    ("backend", "backend"),
+    ("version asked for", "version"),
+    ("seed", "seed"),
+    ("profile", "profile"),
+    ("attempt", "attempt"),
+    ("part of the column's lanes", "part"),
+    ("started", "started"),
+    ("host", "host"),
+    ("Python", "python"),
+    ("clocks", "clock"),
+)
+_TOLD: Final = frozenset(
+    {"plan_lines", "own_plan", "error", "versions", "seconds", "nodes", "lanes", "faults", "column"}
+    | {key for _, key in _PLAIN}
+)
+"""Keys of a trial's `about` that the page shows by name; the others follow as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A server of the trial. digest and command are empty where nothing was stored."""
+
+    name: str
+    version: str
+    image: str
+    digest: str
+    command: str
+
+
+def facts(record: TrialRecord) -> list[tuple[str, str]]:
+    """Name and value of everything that is told in one line."""
+    about = record.about
+    rows = [(name, str(about[key])) for name, key in _PLAIN if about.get(key) not in (None, "")]
+    if isinstance(about.get("seconds"), int | float):
+        rows.append(("lasted", f"{about['seconds']:.1f} s"))
+    asked = sorted({lane.history.facts.ttl for lane in record.lanes if lane.history.facts.ttl})
+    return [*rows, *(("time to live asked for", duration(ttl)) for ttl in asked)]
+
+
+def nodes(about: Mapping[str, Any]) -> list[Node]:
+    """The servers, and whatever else has a version."""
+    versions, stored = _mapping(about.get("versions")), _mapping(about.get("nodes"))
+    found = []
+    for name in dict.fromkeys((*versions, *stored)):
+        node = _mapping(stored.get(name))
+        command = node.get("command")
+        settings = _mapping(node.get("settings"))
+        words = [f"{key}={value}" for key, value in settings.items()]
+        words += command if isinstance(command, list) else []
+        found.append(
+            Node(
+                str(name),
+                str(versions.get(name, "")),
+                str(node.get("image", "")),
+                str(node.get("digest", "")),
+                shlex.join(str(word) for word in words),
+            )
+        )
+    return found
+
+
+def faults(lanes: Sequence[LaneRecord]) -> list[dict[str, Any]]:
+    """Every fault once: those on links and servers stand in the history of each lane."""
+    starts = [int(lane.history.columns["inv"][0]) for lane in lanes if len(lane.history)]
+    origin = min(starts, default=0)
+    seen: dict[FaultInterval, None] = {fault: None for lane in lanes for fault in lane.history.faults}
+    return [
+        {
+            "name": fault.name,
+            "target": fault.target,
+            "moments": [
+                seconds(moment, origin) if moment else "never"
+                for moment in (fault.begun, fault.applied, fault.healing, fault.healed)
+            ],
+        }
+        for fault in sorted(seen, key=lambda fault: fault.begun)
+    ]
+
+
+def again(record: TrialRecord, folder: Path) -> str:
+    """The command that runs the same trial. folder: where it is stored, for a plan of the user's own."""
+    about = record.about
+    names = dict.fromkeys(name for lane in record.lanes for name in lane.history.facts.fault_names) or {"none": None}
+    column = str(about.get("column") or "+".join(names))
+    words = [".venv/bin/python", "-m", "pytest", "suites/"]
+    locks = _mapping(about.get("locks"))
+    if about.get("profile"):
+        # It chose the lanes: asked for by name, a lock would be tried in all that it has.
+        words += ["--profile", str(about["profile"]), "--backend", str(about.get("backend")), "-k", column]
+    else:
+        for name, spelling in locks.items():
+            words += ["--lock", str(name) if str(spelling).startswith(_OURS) else str(spelling)]
+        if about.get("backend") and not locks:
+            words += ["--backend", str(about["backend"])]
+        words += ["--plan", str(folder / "plan.json")] if about.get("own_plan") else ["--faults", column]
+    if about.get("version"):
+        words += ["--version-of", f"{about['backend']}={about['version']}"]
+    if about.get("seed") is not None:
+        words += ["--seed", str(about["seed"])]
+    return shlex.join(words)
+
+
+def recheck(folder: Path, file: str) -> str:
+    """The command that judges a stored history once more; `*.arrow`: all of the trial's."""
+    path = f"{shlex.quote(str(folder))}/*.arrow" if file == "*.arrow" else shlex.quote(str(folder / file))
+    return f".venv/bin/python -m checkers {path}"
+
+
+def rest(about: Mapping[str, Any]) -> str:
+    """Everything that was stored about the trial and is not told elsewhere, as JSON."""
+    left = {key: value for key, value in about.items() if key not in _TOLD}
+    return json.dumps(left, indent=2, ensure_ascii=False, default=str) if left else ""
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

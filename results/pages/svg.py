@@ -1,0 +1,74 @@
+"""Pictures as text: SVG elements whose attributes and contents are always escaped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import cache
+
+from markupsafe import Markup, escape
+
+MOST_LINES = 90
+"""Of one hatching: further apart where they would be more."""
+
+Attribute = str | int | float | None
+
+
+def number(value: float) -> str:
+    """As short as a tenth of a pixel allows."""
+    text = f"{value:.1f}"
+    return text.removesuffix(".0")
+
+
+def tag(name: str, *children: str, **attributes: Attribute) -> Markup:
+    """One element. `class_` and `stroke_width` become class and stroke-width; None leaves an attribute out.
+
+    Children that are plain text are escaped, `Markup` is taken as it is.
+    """
+    parts = [f"<{name}"]
+    for key, value in attributes.items():
+        if value is None:
+            continue
+        text = escape(value) if isinstance(value, str) else number(value) if isinstance(value, float) else str(value)
+        parts.append(f' {_spelled(key)}="{text}"')
+    if not children:
+        parts.append("/>")
+    else:
+        parts.append(">")
+        parts.extend(escape(child) for child in children)
+        parts.append(f"</{name}>")
+    return Markup("".join(parts))
+
+
+@cache
+def _spelled(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")
+
+
+def join(parts: Iterable[Markup]) -> Markup:
+    """Elements one after another."""
+    return Markup("").join(parts)
+
+
+def spans(pairs: Iterable[tuple[float, float]], y: float, height: float) -> str:
+    """Path data of filled boxes of one height, far shorter than as many rectangles."""
+    return "".join(
+        f"M{number(left)} {number(y)}h{number(right - left)}v{number(height)}h{number(left - right)}z"
+        for left, right in pairs
+    )
+
+
+def hatching(x: float, y: float, width: float, height: float, step: float, *, falling: bool = False) -> str:
+    """Path data of slanted lines across a box; as a pattern they would be a picture of many megabytes on paper."""
+    step = max(step, (width + height) / MOST_LINES)
+    right, low = x + width, y + height
+    lines = []
+    for number_ in range(math.ceil((x + y) / step), math.floor((right + low) / step) + 1):
+        total = number_ * step
+        begin = min(max(total - low, x), right)
+        end = min(max(total - y, x), right)
+        length = end - begin
+        if length > 0.2:
+            left, top = (x + right - begin, total - begin) if falling else (begin, total - begin)
+            lines.append(f"M{number(left)} {number(top)}l{number(-length if falling else length)} {number(-length)}")
+    return "".join(lines)

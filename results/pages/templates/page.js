@@ -1,0 +1,213 @@
+// Tips: hover or focus shows what stands in an element's <title> or data-tip; a click, Enter or Space pins it, Escape
+// lets go. `window.fencepost.tip` is for other scripts of the page.
+(() => {
+  "use strict";
+  const tip = document.getElementById("tip");
+  let pinned = null;
+  const adopt = (root) => {
+    for (const element of root.querySelectorAll(".tip")) {
+      const title = element.querySelector(":scope > title");
+      if (!title) continue;
+      element.dataset.tip = title.textContent;
+      element.setAttribute("aria-label", title.textContent);
+      element.setAttribute("role", "img");
+      // Whoever goes by keyboard comes by everything that was recorded, in the order of time.
+      if (element.matches(".op, .hold-of, .fault-of")) element.setAttribute("tabindex", "0");
+      title.remove(); // the browser's own tip would stand in front of ours
+    }
+  };
+  const place = (x, y) => {
+    const box = tip.getBoundingClientRect();
+    tip.style.left = Math.max(8, Math.min(x + 14, innerWidth - box.width - 8)) + "px";
+    tip.style.top = (y + 18 + box.height > innerHeight ? Math.max(8, y - box.height - 12) : y + 18) + "px";
+  };
+  const show = (text, x, y) => {
+    if (tip.textContent !== text) tip.textContent = text;
+    tip.hidden = false;
+    place(x, y);
+  };
+  const hide = () => { if (!pinned) tip.hidden = true; };
+  const unpin = () => {
+    if (pinned instanceof Element) pinned.classList.remove("pinned");
+    pinned = null;
+    tip.classList.remove("fixed");
+    tip.hidden = true;
+  };
+  const pin = (text, x, y, element) => {
+    unpin();
+    show(text, x, y);
+    pinned = element || true;
+    if (element) element.classList.add("pinned");
+    tip.classList.add("fixed");
+  };
+  const middle = (element) => {
+    const box = element.getBoundingClientRect();
+    return [box.left + box.width / 2, box.bottom - 10];
+  };
+  const of = (event) => event.target instanceof Element ? event.target.closest("[data-tip]") : null;
+  addEventListener("pointermove", (event) => {
+    if (pinned) return;
+    const element = of(event);
+    if (element) show(element.dataset.tip, event.clientX, event.clientY); else hide();
+  });
+  addEventListener("click", (event) => {
+    const element = of(event);
+    const again = element && element === pinned && tip.textContent === element.dataset.tip;
+    if (event.target instanceof Element && event.target.closest("#tip")) return;
+    if (!element || again) unpin(); else pin(element.dataset.tip, event.clientX, event.clientY, element);
+  });
+  addEventListener("focusin", (event) => {
+    const element = of(event);
+    if (element && !pinned) show(element.dataset.tip, ...middle(element));
+  });
+  addEventListener("focusout", hide);
+  addEventListener("scroll", unpin, { passive: true });
+  addEventListener("keydown", (event) => {
+    if (event.key === "Escape") unpin();
+    const element = of(event);
+    if (!element || element.tagName === "CANVAS" || !(event.key === "Enter" || event.key === " ")) return;
+    event.preventDefault();
+    if (element === pinned) unpin(); else pin(element.dataset.tip, ...middle(element), element);
+  });
+  adopt(document);
+
+  // Copy buttons. A page from disk may be refused the clipboard: then the text is selected instead.
+  addEventListener("click", async (event) => {
+    const button = event.target instanceof Element ? event.target.closest("[data-copy]") : null;
+    if (!button) return;
+    const code = button.parentElement.querySelector("code");
+    let said = "copied";
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+    } catch {
+      getSelection().selectAllChildren(code);
+      said = "selected";
+    }
+    button.textContent = said;
+    setTimeout(() => { button.textContent = "copy"; }, 1500);
+  });
+
+  window.fencepost = { tip: { show, hide, pin, unpin, pinned: () => Boolean(pinned) }, adopt };
+})();
+
+// A trial's lanes, of which one is shown, and the violations of a lane, of which one is shown.
+// The address tells which: #lane=<name>&property=<property>, or #lane-<number>.
+(() => {
+  "use strict";
+  const lanes = [...document.querySelectorAll("section.lane")];
+  const current = () => lanes.find((lane) => !lane.hidden);
+
+  // Windows that do not stand in the page are packed: further violations, and of a large trial all of a lane.
+  const unpack = async (lane) => {
+    const packed = lane.querySelector(":scope > .packed");
+    if (!packed) return;
+    const bytes = Uint8Array.from(atob(packed.dataset.packed), (sign) => sign.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+    const html = await new Response(stream).text();
+    if (!packed.isConnected) return; // another got here first
+    packed.remove();
+    const windows = lane.querySelector(":scope > .windows");
+    windows.insertAdjacentHTML("beforeend", html);
+    fencepost.adopt(windows);
+  };
+
+  const choose = (lane) => {
+    if (!lane || lane === current()) return;
+    fencepost.tip.unpin();
+    for (const other of lanes) other.hidden = other !== lane;
+    if (lane.querySelector(":scope > [data-first]")) unpack(lane);
+    const tab = document.getElementById("tab-" + lanes.indexOf(lane));
+    if (tab) {
+      tab.checked = true;
+      tab.closest("li").hidden = false;
+      tab.closest("li").scrollIntoView({ block: "nearest" });
+    }
+    // What draws itself in a size that it had not while it was hidden.
+    dispatchEvent(new Event("resize"));
+  };
+  const tell = (lane, property) => {
+    const address = new URLSearchParams({ lane: lane.dataset.lane });
+    if (property) address.set("property", property);
+    history.replaceState(null, "", "#" + address);
+  };
+
+  const go = (lane, number) => {
+    const windows = [...lane.querySelectorAll(".window")];
+    const wanted = windows[(number + windows.length) % windows.length];
+    fencepost.tip.unpin();
+    for (const window of windows) {
+      window.hidden = window !== wanted;
+      window.classList.toggle("current", window === wanted);
+    }
+    const step = lane.querySelector(".step");
+    if (step) step.textContent = `violation ${windows.indexOf(wanted) + 1} of ${windows.length}`;
+    return wanted;
+  };
+  const step = async (lane, by) => {
+    if (!lane || !lane.querySelector("[data-step]")) return;
+    await unpack(lane);
+    const windows = [...lane.querySelectorAll(".window")];
+    const shown = go(lane, windows.findIndex((window) => !window.hidden) + by);
+    tell(lane, shown.dataset.property);
+  };
+  const open = async () => {
+    const address = new URLSearchParams(location.hash.slice(1));
+    const [, number] = location.hash.match(/^#lane-(\d+)$/) || [];
+    const lane = number === undefined
+      ? lanes.find((one) => one.dataset.lane === address.get("lane"))
+      : lanes[Number(number)];
+    if (!lane) return;
+    choose(lane);
+    const property = address.get("property");
+    if (!property) return;
+    await unpack(lane);
+    const windows = [...lane.querySelectorAll(".window")];
+    const at = windows.findIndex((window) => window.dataset.property === property);
+    if (at >= 0 && windows[at].dataset.kind) go(lane, at);
+    else lane.querySelector(`tr[data-property="${CSS.escape(property)}"]`)?.scrollIntoView({ block: "center" });
+  };
+
+  addEventListener("change", (event) => {
+    if (event.target.name !== "lane") return;
+    choose(lanes[Number(event.target.value)]);
+    tell(current());
+  });
+  addEventListener("click", (event) => {
+    const button = event.target instanceof Element ? event.target.closest("[data-step]") : null;
+    if (button) step(button.closest(".lane"), Number(button.dataset.step));
+  });
+  addEventListener("keydown", (event) => {
+    const typing = event.target instanceof Element && event.target.closest("input:not([type=radio]), textarea, select");
+    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "n") step(current(), 1);
+    if (event.key === "p") step(current(), -1);
+  });
+  addEventListener("hashchange", open);
+  open();
+  // Paper shows all lanes, and cannot wait for them.
+  addEventListener("load", async () => {
+    for (const packed of document.querySelectorAll(".packed[data-first]")) await unpack(packed.closest(".lane"));
+  });
+
+  // The operations of a line of the story: pointed at in the line, marked in the picture.
+  const mark = (event, on) => {
+    const line = event.target instanceof Element ? event.target.closest("[data-rows], tr[data-operation]") : null;
+    if (!line) return;
+    const rows = (line.dataset.rows || line.dataset.operation).split(" ");
+    for (const row of rows) {
+      for (const shape of line.closest(".window").querySelectorAll(`[data-row="${row}"]`)) shape.classList.toggle("told", on);
+    }
+  };
+  addEventListener("pointerover", (event) => mark(event, true));
+  addEventListener("pointerout", (event) => mark(event, false));
+
+  // The filter: all words must be somewhere in what is known of a lane.
+  const filter = document.getElementById("filter-lanes");
+  filter?.addEventListener("input", () => {
+    const words = filter.value.toLowerCase().split(/\s+/);
+    const items = [...document.querySelectorAll(".choice li")];
+    for (const item of items) item.hidden = !words.every((word) => item.dataset.find.toLowerCase().includes(word));
+    const left = items.filter((item) => !item.hidden).length;
+    document.getElementById("lanes-shown").textContent = left < items.length ? `${left} of ${items.length}` : "";
+  });
+})();

@@ -1,0 +1,300 @@
+"""All runs of a folder and what changed from one to the next: `<results>/index.html`, written whenever a run is closed.
+
+Of each run its summary.json is read once. What the page needs of it is kept in `<results>/.trend.json`, which anybody
+may delete: it is made again from the summaries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from checkers.claims import Word
+from results import files, reading, running, summary
+from results.files import BadFile
+from results.pages import rates, runs_page
+from results.pages.links import to_lane, to_page
+from results.pages.rates import Rates
+from results.pages.runs_page import CLOSED, GOING_ON, INTERRUPTED, NO_LONGER, Change, Listed
+from results.record import Cell, settled
+
+CACHE: Final = ".trend.json"
+_FORMAT: Final = 1
+_MOST_CHANGES: Final = 100
+"""Kept of one run, the weightiest first; their numbers are whole."""
+_CHOOSING: Final = ("--lock", "--backend", "--faults", "--plan", "--shard", "--count", "--library")
+"""Options that say what is tried: only runs that agree in them can be compared."""
+
+Verdicts: TypeAlias = Mapping[tuple[str, str, str, str, str], tuple[Word, str]]
+"""(backend, lock, fault, property, lane) -> the heaviest word of its trials, and the link to it."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is kept of one run.
+
+    key       tells whether its files are still the ones that were read.
+    since     name and key of the run that `listed.changes` compares with.
+    verdicts  only while a later run may need them; None: to be read again.
+    """
+
+    key: list[int]
+    listed: Listed
+    since: list[Any] = field(default_factory=list)
+    verdicts: Verdicts | None = None
+
+
+def write(root: Path) -> Path:
+    """Draw the page of the runs in `root`. Returns its path. Damaged runs are named there. Raises OSError."""
+    wrong: list[str] = []
+    known = _runs(root, _load(root), wrong)
+    _compare(root, known)
+    runs = [each.listed for each in known.values()]
+    _store(root, known)
+    page = root / "index.html"
+    files.write_text(page, runs_page.render(runs, wrong))
+    return page
+
+
+def refresh(root: Path) -> str:
+    """`write`, for whom it is not the matter itself: where it cannot be written, why, in a line; else nothing."""
+    try:
+        write(root)
+    except (BadFile, OSError) as error:
+        return f"the page of all runs was not written: {files.said(error)}"
+    return ""
+
+
+# What is read
+
+
+def _runs(root: Path, cached: Mapping[str, _Known], wrong: list[str]) -> dict[str, _Known]:
+    """By name, oldest first."""
+    found: dict[str, _Known] = {}
+    for path in files.entries(root, wrong, follow=True):
+        try:
+            if path.is_symlink() or not (path / "run.json").exists():
+                continue
+            key = _key(path)
+            known = cached.get(path.name)
+            if known is None or known.key != key:
+                known = _read(path, key)
+        except (BadFile, OSError) as error:
+            wrong.append(files.said(error).removeprefix(f"{root}/"))
+            continue
+        page = path / "index.html"
+        known.listed = replace(known.listed, link=to_page(page, root) if page.is_file() else "")
+        found[path.name] = known
+    return dict(sorted(found.items(), key=lambda item: (item[1].listed.started, item[1].key, item[0])))
+
+
+def _key(path: Path) -> list[int]:
+    """Of the files that `_read` reads. Raises OSError."""
+    told = path / summary.NAME
+    if told.exists():
+        found = told.stat()
+        return [found.st_mtime_ns, found.st_size]
+    said, trials = path / "run.json", path / "trials"
+    return [said.stat().st_mtime_ns, trials.stat().st_mtime_ns if trials.exists() else 0, running.is_running(path)]
+
+
+def _read(path: Path, key: list[int]) -> _Known:
+    """Raises BadFile."""
+    if (path / summary.NAME).exists():
+        whole, state = summary.load(path), CLOSED
+    else:
+        data = files.read_json(path / "run.json")
+        asked, started = data.get("about"), data.get("started")
+        if not isinstance(asked, dict) or not isinstance(started, str):
+            raise BadFile(f"{path / 'run.json'}: damaged")
+        state = GOING_ON if running.is_running(path) else INTERRUPTED
+        contents = reading.Contents((), (), ()) if state == GOING_ON else reading.read(path)
+        whole = summary.make(path, started, "", asked, {}, contents)
+    head, contents = whole.head, whole.contents
+    listed = Listed(
+        name=path.name,
+        state=state,
+        started=head.started,
+        closed=head.closed,
+        command=_command(head.asked),
+        like=_like(head.asked),
+        profile=_text(head.asked.get("profile")),
+        seed=_text(head.asked.get("seed")),
+        versions=_versions(contents.cells),
+        words={str(word): count for word, count in head.words.items() if count},
+        left_out=len(head.problems),
+        rates=rates.per_backend(contents.lanes),
+    )
+    return _Known(key, listed, verdicts=_verdicts(contents.cells, path) if state == CLOSED else None)
+
+
+def _verdicts(cells: Iterable[Cell], path: Path) -> Verdicts:
+    found: dict[tuple[str, str, str, str, str], tuple[Word, str]] = {}
+    for cell in settled(cells):
+        if cell.page is None or cell.word is Word.NOT_APPLICABLE:
+            continue
+        key = (cell.backend, cell.lock, cell.fault, cell.property, cell.lane)
+        if key not in found or cell.word.weight < found[key][0].weight:
+            found[key] = (cell.word, to_lane(cell.page, path.parent, cell.lane))
+    return found
+
+
+def _versions(cells: Iterable[Cell]) -> dict[str, str]:
+    """Backend -> its versions."""
+    found: dict[str, set[str]] = {}
+    for cell in cells:
+        if cell.page is not None:
+            found.setdefault(cell.backend, set()).update({cell.version} - {""})
+    return {backend: ", ".join(sorted(versions)) for backend, versions in sorted(found.items())}
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _words(asked: Mapping[str, Any]) -> list[str]:
+    command = asked.get("command")
+    return [str(word) for word in command] if isinstance(command, list) else []
+
+
+def _command(asked: Mapping[str, Any]) -> str:
+    """As it was typed, without where the results went."""
+    told, words = [], iter(_words(asked))
+    for word in words:
+        if word == "--results":
+            next(words, None)
+        elif not word.startswith("--results="):
+            told.append(word)
+    return " ".join(told)
+
+
+def _like(asked: Mapping[str, Any]) -> str:
+    """The same for runs that tried the same, whatever seed, versions and machine they had."""
+    chosen: list[str] = []
+    words = _words(asked)
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in _CHOOSING:
+            chosen.append(f"{name} {value if equals else ''.join(words[at + 1 : at + 2])}")
+    targets = asked.get("targets")
+    return json.dumps([asked.get("profile"), sorted(chosen), sorted(targets) if isinstance(targets, dict) else []])
+
+
+# What changed
+
+
+def _compare(root: Path, known: Mapping[str, _Known]) -> None:
+    """Fill in what changed in each closed run since the last one like it."""
+    last: dict[str, _Known] = {}
+    for now in known.values():
+        if now.listed.state != CLOSED:
+            continue
+        before = last.get(now.listed.like)
+        since: list[Any] = [] if before is None else [before.listed.name, before.key]
+        if since != now.since:
+            changes: list[Change] = []
+            if before is not None:
+                changes = _changes(_verdicts_of(root, before), _verdicts_of(root, now))
+            kinds = [change.kind for change in changes]
+            now.since = since
+            now.listed = replace(
+                now.listed,
+                since=before.listed.name if before is not None else "",
+                changes=tuple(changes[:_MOST_CHANGES]),
+                changed={kind: kinds.count(kind) for kind in runs_page.KINDS if kind in kinds},
+            )
+        if before is not None:
+            before.verdicts = None
+        last[now.listed.like] = now
+
+
+def _verdicts_of(root: Path, known: _Known) -> Verdicts:
+    """Read again where they were not kept; none where the run was damaged in this very moment."""
+    if known.verdicts is None:
+        path = root / known.listed.name
+        try:
+            known.verdicts = _verdicts(summary.load(path).contents.cells, path)
+        except BadFile:
+            known.verdicts = {}
+    return known.verdicts
+
+
+def _changes(before: Verdicts, now: Verdicts) -> list[Change]:
+    """The weightiest first. What only one of them asked is told only where it failed."""
+    found: dict[tuple[str, ...], Change] = {}
+    for key in {**before, **now}:
+        old, (word, link) = before.get(key, (None, ""))[0], now.get(key, (None, ""))
+        if (kind := _kind(old, word)) is not None:
+            backend, lock, fault, name, lane = key
+            words = (str(old or ""), str(word or ""))
+            same = (kind, backend, lock, fault, name, *words)
+            first = found.get(same) or Change(kind, backend, lock, fault, name, *words, lane, link)
+            found[same] = replace(first, lanes=first.lanes + 1)
+    order = list(runs_page.KINDS)
+    return sorted(found.values(), key=lambda one: (order.index(one.kind), one.lock, one.fault, one.property))
+
+
+def _kind(old: Word | None, new: Word | None) -> str | None:
+    """None: nothing to tell."""
+    if old is new:
+        return None
+    if new is None:
+        return NO_LONGER if old is not None and old.fails else None
+    if new.fails:
+        return runs_page.NEW if old is None or not old.fails else runs_page.CHANGED
+    if old is None:
+        return None
+    return runs_page.CLEARED if old.fails else runs_page.CHANGED
+
+
+# What is kept
+
+
+def _store(root: Path, known: Mapping[str, _Known]) -> None:
+    told = {
+        name: {
+            "key": one.key,
+            "listed": asdict(one.listed),
+            "since": one.since,
+            "verdicts": None
+            if one.verdicts is None
+            else [[*key, str(word), link] for key, (word, link) in one.verdicts.items()],
+        }
+        for name, one in known.items()
+    }
+    body = json.dumps(told)
+    files.write_text(root / CACHE, f"{_digest(body)}\n{body}\n")
+
+
+def _load(root: Path) -> dict[str, _Known]:
+    """Nothing where it is missing, damaged or of another version: then all is read again."""
+    try:
+        digest, _, rest = files.read_bytes(root / CACHE).decode().partition("\n")
+        body = rest.removesuffix("\n")
+        return {name: _known(one) for name, one in json.loads(body).items()} if digest == _digest(body) else {}
+    except (BadFile, ValueError):
+        return {}
+
+
+def _known(data: Mapping[str, Any]) -> _Known:
+    listed = data["listed"]
+    made = Listed(
+        **{
+            **listed,
+            "rates": {backend: Rates.from_json(told) for backend, told in listed["rates"].items()},
+            "changes": tuple(Change(**change) for change in listed["changes"]),
+        }
+    )
+    rows = data["verdicts"]
+    verdicts = None if rows is None else {tuple(row[:5]): (Word(row[5]), row[6]) for row in rows}
+    return _Known(data["key"], made, data["since"], verdicts)
+
+
+def _digest(body: str) -> str:
+    """Of what this version wrote: whatever carries it has the shape that this version reads."""
+    shape = ",".join((*Listed.__slots__, *Change.__slots__, *Rates.__slots__))
+    return hashlib.sha256(f"{_FORMAT}{shape}{body}".encode()).hexdigest()

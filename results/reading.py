@@ -1,0 +1,224 @@
+"""What stands in a run folder, read with suspicion: what is damaged is named in a line and left out, never fatal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from checkers import history as histories
+from checkers.claims import Word
+from checkers.history import BadHistory, History
+from checkers.judgement import Judgement
+from results import files, shape, stored
+from results.files import BadFile
+from results.record import Cell, LaneRecord, LaneSummary, NotRun, TrialRecord, version_of
+from results.shape import Damaged, field, named, optional, text, whole
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a run folder holds.
+
+    lanes     of the trials that `cells` tells of, in their order.
+    problems  damaged or aborted trials, one line each: what is damaged, `cells` and `lanes` leave out.
+    """
+
+    cells: tuple[Cell, ...]
+    lanes: tuple[LaneSummary, ...]
+    problems: tuple[str, ...]
+
+
+def read(root: Path) -> Contents:
+    """Everything of the run folder `root`, oldest trial first. Raises nothing."""
+    cells: list[Cell] = []
+    lanes: list[LaneSummary] = []
+    problems: list[str] = []
+    for folder in files.entries(root / "trials", problems):
+        try:
+            trial = _Trial.read(folder)
+        except BadFile as error:
+            problems.append(str(error))
+            continue
+        cells += trial.cells
+        lanes += trial.summaries
+        if error_ := trial.about.get("error"):
+            problems.append(f"{folder}: aborted: {error_}")
+    cells += (Cell(word=Word.NOT_APPLICABLE, **asdict(item)) for item in not_run(root, problems))
+    here = f"{root}/"
+    return Contents(tuple(cells), tuple(lanes), tuple(problem.removeprefix(here) for problem in problems))
+
+
+def not_run(root: Path, problems: list[str]) -> tuple[NotRun, ...]:
+    """What was not tried, each once. What cannot be read is told in `problems`."""
+    items: dict[NotRun, None] = {}
+    for file in files.entries(root / "not-run", problems):
+        try:
+            items |= dict.fromkeys(_not_run(file))
+        except BadFile as error:
+            problems.append(str(error))
+    return tuple(items)
+
+
+def load_trial(folder: Path) -> TrialRecord:
+    """A stored trial, whole. Raises BadFile or BadHistory."""
+    trial = _Trial.read(folder)
+    try:
+        return TrialRecord(
+            trial.name,
+            trial.about,
+            tuple(LaneRecord(_history(folder, lane), lane.judgements) for lane in trial.lanes),
+            {name: files.read_bytes(files.inside(folder / "logs", file)) for name, file in trial.logs.items()},
+        )
+    except OSError as error:
+        raise BadFile(f"{folder}: {error.strerror}") from error
+
+
+def about_trial(folder: Path) -> Mapping[str, Any]:
+    """What was done in a stored trial (see `TrialRecord`). Raises BadFile."""
+    return _Trial.read(folder).about
+
+
+def histories_of(folder: Path) -> list[str]:
+    """The file names of a stored trial's histories, in the order of its lanes. Raises BadFile."""
+    return [lane.file for lane in _Trial.read(folder).lanes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """A lane of verdicts.json. told: its judgements, each with the story that its word rests on."""
+
+    lane: str
+    lock: str
+    backend: str
+    workload: str
+    store: str
+    fault: str
+    seed: int
+    file: str
+    operations: int
+    told: tuple[tuple[Judgement, tuple[str, ...]], ...]
+    measures: Mapping[str, Any] | None
+
+    @property
+    def judgements(self) -> tuple[Judgement, ...]:
+        return tuple(judgement for judgement, _ in self.told)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A trial's folder but for its histories: what trial.json and verdicts.json say."""
+
+    folder: Path
+    name: str
+    about: Mapping[str, Any]
+    logs: Mapping[str, str]
+    lanes: tuple[_Lane, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> _Trial:
+        """Raises BadFile."""
+        if folder.is_symlink():
+            raise BadFile(f"{folder}: a link, which is not followed")
+        trial = files.read_json(folder / "trial.json")
+        verdicts = files.read_json(folder / "verdicts.json")
+        try:
+            return cls(
+                folder,
+                field(trial, "name", text),
+                field(trial, "about", stored.trial_about),
+                field(trial, "logs", named(text)),
+                field(verdicts, "lanes", shape.many(_lane)),
+            )
+        except Damaged as error:
+            raise BadFile(f"{folder}: damaged ({error})") from error
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Of every lane and property."""
+        return [self._cell(lane, judgement, story) for lane in self.lanes for judgement, story in lane.told]
+
+    @property
+    def summaries(self) -> list[LaneSummary]:
+        """Of every lane."""
+        return [self._summary(lane) for lane in self.lanes]
+
+    def _cell(self, lane: _Lane, judgement: Judgement, story: tuple[str, ...]) -> Cell:
+        return Cell(
+            lock=lane.lock,
+            backend=lane.backend,
+            workload=lane.workload,
+            store=lane.store,
+            lane=lane.lane,
+            fault=lane.fault,
+            property=judgement.property,
+            word=judgement.word,
+            because=judgement.because,
+            counters=judgement.verdict.counters if judgement.verdict is not None else {},
+            story=story,
+            page=self.folder / "index.html",
+            trial=self.name,
+            seed=lane.seed,
+            attempt=self.about.get("attempt") or 0,
+            version=version_of(self.about),
+            stage=self.about.get("stage") or "",
+        )
+
+    def _summary(self, lane: _Lane) -> LaneSummary:
+        return LaneSummary(
+            lock=lane.lock,
+            backend=lane.backend,
+            version=version_of(self.about),
+            workload=lane.workload,
+            store=lane.store,
+            lane=lane.lane,
+            fault=lane.fault,
+            seed=lane.seed,
+            attempt=self.about.get("attempt") or 0,
+            trial=self.name,
+            page=self.folder / "index.html",
+            operations=lane.operations,
+            started=self.about.get("started") or "",
+            measures=lane.measures,
+            stage=self.about.get("stage") or "",
+        )
+
+
+def _lane(data: object) -> _Lane:
+    """Raises Damaged. Format 1 has no measures."""
+    return _Lane(
+        lane=field(data, "lane", text),
+        lock=field(data, "lock", text),
+        backend=field(data, "backend", text),
+        workload=field(data, "workload", text),
+        store=field(data, "store", text),
+        fault=field(data, "fault", text),
+        seed=field(data, "seed", whole),
+        file=field(data, "file", text),
+        operations=field(data, "operations", whole),
+        told=field(data, "judgements", shape.many(stored.told_from_json)),
+        measures=field(data, "measures", optional(stored.measures)) if "measures" in shape.table(data) else None,
+    )
+
+
+def _history(folder: Path, lane: _Lane) -> History:
+    """Raises BadFile, BadHistory or OSError."""
+    history = histories.load(files.plain(files.inside(folder, lane.file)))
+    size = len(history)
+    for judgement in lane.judgements:
+        found = judgement.verdict.violations if judgement.verdict is not None else ()
+        for violation in (*found, *([judgement.violation] if judgement.violation is not None else [])):
+            if not all(0 <= row < size for row in (*violation.rows, *violation.holders)):
+                raise BadHistory(
+                    f"{folder}: damaged ({judgement.property} tells of a row that {lane.file} does not have)"
+                )
+    return history
+
+
+def _not_run(file: Path) -> tuple[NotRun, ...]:
+    """Raises BadFile."""
+    try:
+        return field(files.read_json(file), "not_run", shape.many(stored.not_run_from_json))
+    except Damaged as error:
+        raise BadFile(f"{file}: damaged ({error})") from error

@@ -1,0 +1,35 @@
+"""`python -m results redraw`: the pages of a run again, from what was recorded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from checkers.history import BadHistory
+from results import files, find, listing
+from results.files import BadFile
+from results.find import NAMING
+from results.pages import trend
+from results.terminal.plain import plain
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0; 2 where a trial is damaged: its page stays as it was, all others are drawn."""
+    parser = find.parser("redraw", "Draw a run's pages again, of an older format too.")
+    parser.add_argument("run", metavar="RUN", help=NAMING)
+    options = parser.parse_args(arguments)
+    run = find.find(options.run, options.results)
+    problems: list[str] = []
+    for folder in files.entries(run.path / "trials", problems):
+        try:
+            run.draw_trial(folder)
+        except (BadFile, BadHistory, OSError) as error:
+            problems.append(files.said(error))
+    head, state = listing.head_of(run)
+    page = run.draw(run.summarise(head.closed, head.about))
+    if run.path.parent.resolve() == options.results.resolve():
+        problems += filter(None, [trend.refresh(options.results)])
+    for problem in problems:
+        print(f"results: {plain(problem)}", file=sys.stderr)
+    print(plain(str(files.typed(page))) + ("" if state == "closed" else f" ({state})"))
+    return 2 if problems else 0

@@ -1,0 +1,59 @@
+"""`python -m results rejudge`: stored histories under today's checkers, and where these say something else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+
+from checkers.check import PROPERTIES, check
+from checkers.history import BadHistory
+from checkers.judgement import Judgement, judge
+from results import files, find
+from results.files import BadFile
+from results.find import NAMING
+from results.record import LaneRecord
+from results.run import load_trial
+from results.terminal.plain import plain
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0 all the same; 1 something is judged differently; 2 something is damaged. 1 beats 2."""
+    parser = find.parser(
+        "rejudge", "Judge a run's histories again, and list what is judged differently. Changes nothing."
+    )
+    parser.add_argument("run", metavar="RUN[/TRIAL]", help=f"a run ({NAMING}), or one of its trials")
+    options = parser.parse_args(arguments)
+    run, trial = find.run_or_trial(options.run, options.results)
+    problems: list[str] = []
+    judged = different = 0
+    for folder in [trial] if trial is not None else files.entries(run.path / "trials", problems):
+        try:
+            for lane in load_trial(folder).lanes:
+                judged += len(lane.judgements)
+                for line in differences(lane):
+                    different += 1
+                    print(plain(f"{folder.name}  {line}"))
+        except (BadFile, BadHistory) as error:
+            problems.append(str(error))
+    print(f"{judged} judgements, {different or 'none'} different")
+    for problem in problems:
+        print(f"results: {plain(problem)}", file=sys.stderr)
+    return 1 if different else 2 if problems else 0
+
+
+def differences(lane: LaneRecord) -> Iterator[str]:
+    names = [judgement.property for judgement in lane.judgements]
+    again = {
+        verdict.property: judge(verdict, lane.history)
+        for verdict in check(lane.history, [name for name in names if name in PROPERTIES])
+    }
+    for stored in lane.judgements:
+        now = again.get(stored.property)
+        if now is None:
+            yield f"{lane.history.facts.lane}  {stored.property}: was {_told(stored)}, and is not known any more"
+        elif _told(now) != _told(stored):
+            yield f"{lane.history.facts.lane}  {stored.property}: was {_told(stored)}, is {_told(now)}"
+
+
+def _told(judgement: Judgement) -> str:
+    return f"{judgement.word} ({judgement.because})"

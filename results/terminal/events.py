@@ -1,0 +1,116 @@
+"""What a run is doing while it goes on: `events.jsonl` in its folder, a line of JSON an event, from all its processes.
+
+    {"at": 1763797893.104, "by": "gw0", "event": "judges", "lane": "redis/set/unfenced", "number": 2, "of": 7}
+
+`at` is seconds since the epoch, `by` the process (`main`, or xdist's name for it). The events and what else they say:
+
+    plan     backend, trials [[column, part, seconds expected]], shared (whether several processes may do it)
+    boot     backend, version ("" for the usual one): a cluster is being started
+    ready    backend, seconds
+    trial    trial, backend, column, part, attempt, seed, lanes (how many), locks, plan (lines): it begins
+    step     text: what is done to the backend, or was
+    waits    text, within (seconds)
+    judges   lane, number, of
+    verdict  lane, property, fault, word, because: one that fails the run
+    done     trial, backend, column, part, seconds, words {word: judgements}, again (lanes that get another trial)
+    broke    trial, backend, column, part, text
+    says     text
+
+Each process appends whole lines; what reads takes whole lines only, so one that is killed leaves nothing broken, and
+the last lines tell what it was at.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+NAME: Final = "events.jsonl"
+_LONGEST: Final = 600
+"""Characters of one text: a line fits into what the system appends at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that a process says; the journal adds when (`at`) and who (`by`)."""
+
+    name: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    at: float = 0.0
+    by: str = ""
+
+    def text(self, fact: str) -> str:
+        """What it says of that, "" where it says nothing."""
+        return str(self.facts.get(fact, ""))
+
+    def number(self, fact: str) -> float:
+        """0 where it says nothing, or no number."""
+        value = self.facts.get(fact)
+        return float(value) if isinstance(value, int | float) else 0.0
+
+
+Tell = Callable[[Event], None]
+
+
+def says(text: str) -> Event:
+    return Event("says", {"text": text})
+
+
+def step(text: str) -> Event:
+    return Event("step", {"text": text})
+
+
+def waits(text: str, within: float) -> Event:
+    """text: for what. within: seconds."""
+    return Event("waits", {"text": text, "within": round(within, 1)})
+
+
+class Journal:
+    """Where one process writes. Nothing that goes wrong here is worth a trial, so a full disk is not told."""
+
+    def __init__(self, folder: Path, by: str, clock: Callable[[], float] = time.time) -> None:
+        self._by, self._clock = by, clock
+        self._file = os.open(folder / NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+    def tell(self, event: Event) -> None:
+        facts = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in event.facts.items()}
+        line = json.dumps({"at": round(self._clock(), 3), "by": self._by, "event": event.name, **facts})
+        try:
+            os.write(self._file, line.encode() + b"\n")
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+class Tail:
+    """Reads what was appended since it was last asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path, self._at, self._rest = folder / NAME, 0, b""
+
+    def read(self) -> list[Event]:
+        """A line that is cut short waits for its end; one that is damaged is passed by."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._at)
+                new = file.read()
+        except OSError:
+            return []
+        self._at += len(new)
+        *lines, self._rest = (self._rest + new).split(b"\n")
+        return [event for line in lines if (event := _event(line)) is not None]
+
+
+def _event(line: bytes) -> Event | None:
+    try:
+        told = json.loads(line)
+        return Event(str(told.pop("event")), told, float(told.pop("at")), str(told.pop("by")))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None

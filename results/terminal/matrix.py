@@ -1,0 +1,291 @@
+"""The matrix in the terminal: faults down, locks across; then the story of everything that failed.
+
+Words carry the meaning, colours only repeat it, so it reads the same in a CI log. Where the terminal is too narrow for
+a table, each backend has one of its own, or each fault is a short list instead.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from checkers.claims import NO_FAULT, Word
+from results import story
+from results.files import typed
+from results.grid import Case, Grid, Square, counts, documented, failures, grid, not_run, reason, short_names
+from results.record import Cell
+from results.terminal.plain import plain
+
+_STYLES: Final[dict[Word, str]] = {
+    Word.VIOLATED: "bold red",
+    Word.HAZARD_NOT_SHOWN: "bold red",
+    Word.UNKNOWN: "bold red",
+    Word.UNEXERCISED: "red",
+    Word.BROKEN_AS_DOCUMENTED: "yellow",
+    Word.NOT_CLAIMED_BROKEN: "yellow",
+    Word.NOT_CLAIMED_HELD: "default",
+    Word.UPHELD: "green",
+    Word.NOT_APPLICABLE: "dim",
+}
+_NARROWEST: Final = 12
+"""Characters of a column: the longest word of a judgement's words."""
+_WIDEST: Final = 26
+_BROKEN_NAMES: Final = 14
+"""Characters for the names of faults where there is little room; they break at their hyphens."""
+_DOCUMENTED: Final = 12
+"""Lines for what broke as documented; where it takes more, each mechanism has one."""
+_FEW: Final = 5
+"""Names of a list that may be long."""
+_LONGEST: Final = 400
+"""Characters of what is told of a trial that is left out; its page has the rest."""
+
+
+def render(cells: Iterable[Cell], console: Console, problems: Sequence[str] = ()) -> None:
+    """Print the matrix, what its words mean, the failures with their stories, and the documented hazards."""
+    cells = list(cells)
+    printer = _Printer(console)
+    made = grid(cells)
+    if not made.squares and not problems:
+        printer.line("Nothing was judged.")
+        return
+    if made.locks:
+        printer.gap()
+        _squares(made, {cell.lock: cell.backend for cell in cells}, printer)
+        printer.gap()
+        _legend(cells, printer)
+    _failures(failures(cells), printer)
+    _documented(documented(cells), printer)
+    _reasons(not_run(cells), printer)
+    for problem in problems:
+        printer.gap()
+        printer.line(f"left out: {textwrap.shorten(problem, _LONGEST, placeholder=' ...')}", "red")
+    printer.gap()
+
+
+class _Printer:
+    """Lines of plain text: recorded strings can neither style nor steer the terminal, nor break its encoding."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def clean(self, words: str) -> str:
+        return plain(words, self.console.encoding)
+
+    def text(self, words: str, style: str = "") -> Text:
+        return Text(self.clean(words), style=style)
+
+    def line(self, words: str, style: str = "", indent: int = 0, hanging: int = 0) -> None:
+        """Wrapped with its indentation; hanging: how much more the later lines have."""
+        width = max(self.console.width - indent, 20)
+        rest = " " * hanging
+        for part in textwrap.wrap(self.clean(words), width, break_on_hyphens=False, subsequent_indent=rest) or [""]:
+            self.console.print(Text(" " * indent + part, style=style), soft_wrap=True)
+
+    def whole(self, words: str, indent: int = 0) -> None:
+        """Never wrapped: a path that can be copied."""
+        self.console.print(Text(" " * indent + self.clean(words)), soft_wrap=True)
+
+    def gap(self) -> None:
+        self.console.print()
+
+
+# The table
+
+
+def _squares(made: Grid, backends: Mapping[str, str], printer: _Printer) -> None:
+    """One table, if it fits; or one for each backend, if those do; or lists."""
+    names = short_names(made.locks)
+    if _fits(made.locks, made.faults, printer):
+        _table(made, made.locks, names, printer)
+        return
+    groups = [
+        [lock for lock in made.locks if backends[lock] == backend] for backend in dict.fromkeys(backends.values())
+    ]
+    if not all(_fits(group, made.faults, printer) for group in groups):
+        _list(made, names, printer)
+        return
+    for number, group in enumerate(sorted(filter(None, groups), key=lambda group: backends[group[0]])):
+        if number:
+            printer.gap()
+        printer.line(f"on {backends[group[0]]}", "bold")
+        _table(made, group, names, printer)
+
+
+def _fits(locks: Sequence[str], faults: Sequence[str], printer: _Printer) -> bool:
+    return not locks or _across(printer, min(_names(faults), _BROKEN_NAMES), len(locks)) >= _NARROWEST
+
+
+def _names(faults: Sequence[str]) -> int:
+    """Characters for the names of faults, where there is room."""
+    return min(max(len(name) for name in ("fault", *faults)), 24)
+
+
+def _table(made: Grid, locks: Sequence[str], titles: Mapping[str, str], printer: _Printer) -> None:
+    faults = [fault for fault in made.faults if any((fault, lock) in made.squares for lock in locks)]
+    names = _names(faults)
+    if _across(printer, names, len(locks)) < _NARROWEST:
+        names = min(names, _BROKEN_NAMES)
+    width = min(_across(printer, names, len(locks)), _WIDEST)
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, highlight=False)
+    table.add_column("fault", width=names)
+    for lock in locks:
+        table.add_column(Text("\n".join(_broken(printer.clean(titles[lock]), width))), width=width)
+    table.add_row("-" * names, *["-" * width] * len(locks))
+    for fault in faults:
+        row = [_entry(made.squares.get((fault, lock)), width, printer) for lock in locks]
+        table.add_row(Text("\n".join(_broken(printer.clean(fault), names)), "bold"), *row)
+    printer.console.print(table)
+
+
+def _across(printer: _Printer, names: int, locks: int) -> int:
+    """Characters for each lock beside a column of names; two between columns."""
+    return (printer.console.width - names) // locks - 2
+
+
+def _entry(square: Square | None, width: int, printer: _Printer) -> Text:
+    """The heaviest word and how many judgements carry it; what it is about, where that matters; what was upheld."""
+    if square is None:
+        return Text("")
+    lines = [Text(line, _STYLES[square.word]) for line in textwrap.wrap(_headline(square), width)]
+    if _is_told(square):
+        for name in square.properties:
+            lines += [Text(line) for line in _broken(printer.clean(name), width)]
+    upheld = dict(square.counts).get(Word.UPHELD, 0)
+    if upheld and square.word is not Word.UPHELD:
+        lines.append(Text(f"{Word.UPHELD} {upheld}", "dim"))
+    return Text("\n").join(lines)
+
+
+def _is_told(square: Square) -> bool:
+    return square.word.fails or square.word is Word.BROKEN_AS_DOCUMENTED
+
+
+def _headline(square: Square) -> str:
+    return f"{square.word}" if square.word is Word.NOT_APPLICABLE else f"{square.word} {len(square.first)}"
+
+
+def _broken(name: str, width: int) -> list[str]:
+    """A name in lines, broken at its hyphens."""
+    return textwrap.wrap(name, width, break_on_hyphens=True) or [""]
+
+
+def _list(made: Grid, titles: Mapping[str, str], printer: _Printer) -> None:
+    """Fault by fault the words, heaviest first, with the locks whose heaviest it is."""
+    for fault in made.faults:
+        printer.line(fault, "bold")
+        groups: dict[tuple[Word, tuple[str, ...]], list[str]] = {}
+        for lock in made.locks:
+            if square := made.squares.get((fault, lock)):
+                told = square.properties if _is_told(square) else ()
+                groups.setdefault((square.word, told), []).append(titles[lock])
+        for (word, told), locks in sorted(groups.items(), key=lambda item: item[0][0].weight):
+            about = f" ({', '.join(told)})" if told else ""
+            printer.line(f"{word}{about}: {', '.join(locks)}", _STYLES[word], indent=2, hanging=2)
+
+
+def _legend(cells: list[Cell], printer: _Printer) -> None:
+    """Only the words that occur; the numbers are judgements, of one property in one lane each."""
+    found = counts(cells)
+    widest = max(len(word) for word, _ in found)
+    for word, count in found:
+        line = Text(f"{count:>6}  ")
+        line.append(f"{word:<{widest}}", _STYLES[word])
+        if printer.console.width >= 72:
+            line.append(f"  {story.MEANINGS[word]}", "dim")
+        printer.console.print(line, soft_wrap=True)
+
+
+# What must be told
+
+
+def _failures(cases: list[Case], printer: _Printer) -> None:
+    """The first story of each lock, property and fault; how many lanes and trials have one of their own."""
+    found: dict[tuple[object, ...], list[Case]] = {}
+    for case in cases:
+        cell = case.first
+        found.setdefault((cell.word, cell.lock, cell.fault, cell.property), []).append(case)
+    for mine in found.values():
+        cell, lanes = mine[0].first, sum(case.lanes for case in mine)
+        printer.gap()
+        where = f"{cell.lane or cell.lock}" + (f" and {lanes - 1} more" if lanes > 1 else "")
+        printer.line(f"{cell.word}: {cell.property} in {where} under {cell.fault}", _STYLES[cell.word], hanging=2)
+        printer.line(_sentence(cell), indent=2)
+        for number, line in enumerate(cell.story, 1):
+            printer.line(f"{number}. {line}", indent=4, hanging=3)
+        trials = max(len({case.first.trial for case in mine}), *(case.trials for case in mine))
+        more = f", the first of {trials} trials" if trials > 1 else ""
+        if cell.page is not None:
+            printer.whole(f"seed {cell.seed}{more}: {typed(cell.page)}", indent=2)
+
+
+def _sentence(cell: Cell) -> str:
+    return story.sentence(cell.lock, [cell.property], cell.word, cell.fault, cell.because)
+
+
+def _documented(cases: list[Case], printer: _Printer) -> None:
+    """Each lock and what broke it, and why that is no surprise; of very many only the mechanisms."""
+    found: dict[tuple[str, str, str], dict[str, None]] = {}
+    for case in cases:
+        cell = case.first
+        found.setdefault((cell.lock, cell.fault, cell.because), {})[cell.property] = None
+    lines: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for (lock, fault, because), properties in found.items():
+        lines.setdefault((lock, because, tuple(properties)), []).append(fault)
+    if lines:
+        printer.gap()
+    if len(lines) > _DOCUMENTED:
+        _mechanisms(cases, printer)
+        return
+    for (lock, because, names), faults in lines.items():
+        told = story.sentence(lock, names, Word.BROKEN_AS_DOCUMENTED, _faults(faults), because)
+        printer.line(f"{Word.BROKEN_AS_DOCUMENTED}: {told}")
+
+
+def _mechanisms(cases: list[Case], printer: _Printer) -> None:
+    of_reason: dict[str, list[Cell]] = {}
+    for case in cases:
+        of_reason.setdefault(reason(case.first.because), []).append(case.first)
+    for because, cells in of_reason.items():
+        locks, faults = (list(dict.fromkeys(names)) for names in zip(*((c.lock, c.fault) for c in cells), strict=True))
+        told = f"{story.listing(_few(list(short_names(locks).values())))} under {_in_words(_few(faults))}"
+        printer.line(f"{Word.BROKEN_AS_DOCUMENTED}, {because}: {told}", hanging=2)
+
+
+def _faults(names: Sequence[str]) -> str:
+    """For a sentence, which has its own words for none."""
+    return names[0] if len(names) == 1 else _in_words(names)
+
+
+def _in_words(faults: Sequence[str]) -> str:
+    in_order = sorted(faults, key=lambda name: name != NO_FAULT)
+    return story.listing(["no fault" if name == NO_FAULT else name for name in in_order])
+
+
+def _few(names: Sequence[str]) -> list[str]:
+    """The first, and how many more."""
+    return list(names) if len(names) <= _FEW + 1 else [*names[:_FEW], f"{len(names) - _FEW} more"]
+
+
+def _reasons(cells: list[Cell], printer: _Printer) -> None:
+    """Why something was not run: one line per reason."""
+    reasons: dict[str, list[Cell]] = {}
+    for cell in cells:
+        reasons.setdefault(cell.because, []).append(cell)
+    if reasons:
+        printer.gap()
+    for because, mine in reasons.items():
+        printer.line(f"{Word.NOT_APPLICABLE}: {_places(mine)}: {because}", "dim", hanging=2)
+
+
+def _places(cells: list[Cell]) -> str:
+    """What the cells are about: one lane, or some locks."""
+    lanes = {cell.lane or cell.lock or cell.backend: cell.lock or cell.backend for cell in cells}
+    names = list(lanes) if len(lanes) == 1 else list(dict.fromkeys(lanes.values()))
+    told = " ".join(filter(None, (story.listing(_few(names)), *{cell.property: None for cell in cells})))
+    faults = list(dict.fromkeys(cell.fault for cell in cells if cell.fault))
+    return f"{told} under {_in_words(_few(faults))}" if faults else told

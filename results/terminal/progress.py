@@ -1,0 +1,319 @@
+"""Where a run stands, from its events: lines for a log or a terminal, a few that are drawn again, and the time left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import IntEnum
+from pathlib import Path
+from statistics import fmean
+from typing import Final, NamedTuple
+
+from checkers.claims import Word
+from results.grid import short_names
+from results.terminal.events import Event, Tail
+from results.terminal.plain import plain
+
+MOST: Final = 6
+"""Processes whose trials are drawn at once."""
+_NAMES: Final = 3
+"""Locks of a trial that are named."""
+
+
+class Level(IntEnum):
+    """How much somebody must want to know to be told."""
+
+    FAILING = 0
+    DONE = 1
+    BEGUN = 2
+    STEP = 3
+
+
+class Line(NamedTuple):
+    """text: one line, without line ends. style: rich's; the words carry the meaning without it.
+
+    standing: where the run stood then, for a log; a terminal shows it all the time.
+    """
+
+    text: str
+    level: Level = Level.DONE
+    style: str = ""
+    standing: str = ""
+
+
+class Key(NamedTuple):
+    """Trials that answer one part of a column, a positive control's second and third included."""
+
+    backend: str
+    column: str
+    part: int
+
+
+@dataclass(slots=True)
+class _Doing:
+    """What one process is at. Times in seconds since the epoch.
+
+    stage   what it does; or, where `within` is not 0, for what it waits, at most so many seconds.
+    key     of its trial, if it has begun one.
+    about   what is said of that where there is room.
+    """
+
+    title: str
+    began: float
+    stage: str
+    since: float
+    key: Key | None = None
+    about: str = ""
+    within: float = 0.0
+
+
+@dataclass(slots=True)
+class Progress:
+    """The state of a run.
+
+    processes  how many do trials side by side.
+    planned    what each trial was expected to take, in seconds; took: what those did that are done.
+    """
+
+    processes: int = 1
+    planned: dict[Key, float] = field(default_factory=dict)
+    took: dict[Key, float] = field(default_factory=dict)
+    failing: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    """(lane, property, fault) → word."""
+    broken: int = 0
+    _shared: set[str] = field(default_factory=set)
+    _doing: dict[str, _Doing] = field(default_factory=dict)
+    _free: dict[str, float] = field(default_factory=dict)
+    """Process → since when it could have begun its trial."""
+    _begun: float = 0.0
+
+    def take(self, event: Event) -> list[Line]:
+        """Take note of an event. Returns what a person may want to read of it, at once."""
+        self._begun = self._begun or event.at
+        lines = {
+            "plan": self._plan,
+            "boot": self._boot,
+            "ready": self._ready,
+            "trial": self._trial,
+            "step": self._step,
+            "waits": self._waits,
+            "judges": self._judges,
+            "verdict": self._verdict,
+            "done": self._done,
+            "broke": self._broke,
+        }.get(event.name, _said)(event)
+        at = f"{datetime.fromtimestamp(event.at).astimezone():%H:%M:%S} "
+        return [
+            line._replace(text=plain((at if number == 0 else " " * len(at)) + line.text))
+            for number, line in enumerate(lines)
+        ]
+
+    def live(self, now: float) -> list[Line]:
+        """What is going on: where the run stands, and a line for each process. Nothing before anything began."""
+        if not (self._doing or self.took):
+            return []
+        lines = [Line(f"{self.standing(now)}; {clock(now - self._begun)} so far", style="bold")]
+        shown = sorted(self._doing.values(), key=lambda doing: doing.began)
+        lines += [Line(plain(f"{_now(doing, now)}{doing.about}")) for doing in shown[:MOST]]
+        if len(shown) > MOST:
+            lines.append(Line(f"and {len(shown) - MOST} more"))
+        return lines
+
+    def beat(self, now: float) -> Line:
+        """The same in one line, for a log in which nothing was said for a while."""
+        doing = "; ".join(self.doing(now)) or ("between two trials" if self.took else "nothing is tried yet")
+        at = f"{datetime.fromtimestamp(now).astimezone():%H:%M:%S}"
+        return Line(plain(f"{at} still at it: {doing} [{self.standing(now)}]"), Level.FAILING)
+
+    def doing(self, now: float) -> list[str]:
+        """What each process is at."""
+        return [_now(doing, now) for doing in sorted(self._doing.values(), key=lambda doing: doing.began)]
+
+    def standing(self, now: float) -> str:
+        """How many trials of how many, what fails so far, and the time left."""
+        told = [f"{len(self.took)} of {len(self.planned)} trials" if self.planned else "no trial yet"]
+        if self.failing:
+            words = list(self.failing.values())
+            told += [f"{words.count(word)} {word}" for word in map(str, Word) if word in words]
+        if self.broken:
+            told.append(f"{self.broken} broke")
+        left = self.left(now)
+        if left is not None and len(self.took) < len(self.planned):
+            told.append(f"{about(left)} left")
+        return ", ".join(told)
+
+    def left(self, now: float) -> float | None:
+        """Seconds until all is done, at each backend's pace so far, never negative; None before the plan is known.
+
+        A backend's trials are done one after the other, unless it is shared; so the longest backend decides, or all of
+        them together where there are fewer processes.
+        """
+        if not self.planned:
+            return None
+        elapsed = {doing.key: now - self._free.get(by, doing.began) for by, doing in self._doing.items()}
+        of_backend: dict[str, float] = {}
+        for key, expected in self.planned.items():
+            if key not in self.took:
+                rest = max(expected * self._pace(key.backend) - max(elapsed.get(key, 0.0), 0.0), 0.0)
+                of_backend[key.backend] = of_backend.get(key.backend, 0.0) + rest
+        alone = max((rest for backend, rest in of_backend.items() if backend not in self._shared), default=0.0)
+        return max(alone, sum(of_backend.values()) / max(self.processes, 1))
+
+    def _pace(self, backend: str) -> float:
+        """How much longer trials take than was expected: those of the backend, else all, else as expected."""
+        of_all = [(took, self.planned[key], key.backend) for key, took in self.took.items() if self.planned[key]]
+        mine = [done for done in of_all if done[2] == backend] or of_all
+        return sum(took for took, _, _ in mine) / sum(expected for _, expected, _ in mine) if mine else 1.0
+
+    # What each event means
+
+    def _plan(self, event: Event) -> list[Line]:
+        trials = event.facts.get("trials")
+        for column, part, seconds in trials if isinstance(trials, list) else ():
+            self.planned[Key(event.text("backend"), str(column), int(part))] = float(seconds)
+        if event.facts.get("shared"):
+            self._shared.add(event.text("backend"))
+        return []
+
+    def _boot(self, event: Event) -> list[Line]:
+        name = f"{event.text('backend')} {event.text('version')}".strip()
+        self._doing[event.by] = _Doing(name, event.at, "is being started", event.at)
+        return [Line(f"{name} is being started", Level.STEP)]
+
+    def _ready(self, event: Event) -> list[Line]:
+        self._doing.pop(event.by, None)
+        return [Line(f"{event.text('backend')} is ready after {event.number('seconds'):.1f} s", Level.BEGUN)]
+
+    def _trial(self, event: Event) -> list[Line]:
+        key = _key(event)
+        if key not in self.planned:  # what is left of one that broke
+            self.planned[key] = fmean(self.planned.values()) if self.planned else 0.0
+        self._free.setdefault(event.by, self._begun)
+        lanes = f"{_lanes(event.number('lanes'))} of {_names(event.facts.get('locks'))}"
+        title = f"{key.backend} {key.column}" + (f", trial {event.text('attempt')}" if _again(event) else "")
+        self._doing[event.by] = _Doing(title, event.at, "starting its workers", event.at, key, f" ({lanes})")
+        plan = event.facts.get("plan")
+        lines = [Line(f"{_title(event)}: {lanes}", Level.BEGUN)]
+        return lines + [Line(f"  {line}", Level.BEGUN) for line in (plan if isinstance(plan, list) else ())]
+
+    def _stage(self, event: Event, stage: str, within: float = 0.0) -> None:
+        if doing := self._doing.get(event.by):
+            doing.stage, doing.since, doing.within = stage, event.at, within
+
+    def _step(self, event: Event) -> list[Line]:
+        doing, text = self._doing.get(event.by), event.text("text")
+        if doing and doing.key:
+            text = text.removeprefix(f"{doing.key.column}: ")
+        self._stage(event, text)
+        return [Line(f"{self._who(event)}{text}", Level.STEP)]
+
+    def _waits(self, event: Event) -> list[Line]:
+        self._stage(event, event.text("text"), event.number("within"))
+        return [Line(f"{self._who(event)}waiting for {event.text('text')}", Level.STEP)]
+
+    def _judges(self, event: Event) -> list[Line]:
+        self._stage(event, f"judging {event.text('lane')} ({event.text('number')} of {event.text('of')})")
+        return []
+
+    def _who(self, event: Event) -> str:
+        doing = self._doing.get(event.by)
+        return f"{doing.title}: " if doing else ""
+
+    def _verdict(self, event: Event) -> list[Line]:
+        word, key = event.text("word"), (event.text("lane"), event.text("property"), event.text("fault"))
+        if self.failing.get(key) == word:
+            return []
+        self.failing[key] = word
+        lane, name, fault = key
+        return [Line(f"{word}: {name} in {lane} under {fault}: {event.text('because')}", Level.FAILING, "bold red")]
+
+    def _done(self, event: Event) -> list[Line]:
+        words = event.facts.get("words")
+        counts = [f"{count} {word}" for word, count in words.items()] if isinstance(words, Mapping) else []
+        told = f"{_title(event)}: {event.number('seconds'):.1f} s, {', '.join(counts) or 'nothing was judged'}"
+        if again := event.number("again"):
+            told += f"; {_lanes(again)} again"
+            self._stage(event, f"{_lanes(again)} again")
+            return [Line(told)]
+        self._end(event)
+        return [Line(told, standing=f" [{self.standing(event.at)}]")]
+
+    def _broke(self, event: Event) -> list[Line]:
+        self.broken += 1
+        self._end(event)
+        return [Line(f"{_title(event)}: broke, {event.text('text')}", Level.FAILING, "bold red")]
+
+    def _end(self, event: Event) -> None:
+        self._doing.pop(event.by, None)
+        key = _key(event)
+        self.planned.setdefault(key, 0.0)
+        self.took[key] = max(event.at - self._free.get(event.by, self._begun), 0.0)
+        self._free[event.by] = event.at
+
+
+def unfinished(folder: Path) -> list[str]:
+    """What the processes of a run were at when its events end; nothing where all came to an end."""
+    progress, last = Progress(), 0.0
+    for event in Tail(folder).read():
+        progress.take(event)
+        last = event.at
+    return progress.doing(last)
+
+
+def about(seconds: float) -> str:
+    """For people: "about 40 s", "about 4 min", "about 1 h 10 min"; never less than nothing."""
+    seconds = max(seconds, 0.0)
+    if seconds <= 55:
+        return f"about {max(math.ceil(seconds / 10) * 10, 10)} s"
+    minutes = math.ceil(seconds / 60 - 0.25)
+    if minutes < 60:
+        return f"about {max(minutes, 1)} min"
+    hours, minutes = divmod(math.ceil(minutes / 10) * 10, 60)
+    return f"about {hours} h {minutes} min" if minutes else f"about {hours} h"
+
+
+def clock(seconds: float) -> str:
+    """As a clock shows it: 0:07, 12:30, 1:00:00."""
+    minutes, rest = divmod(int(max(seconds, 0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _now(doing: _Doing, now: float) -> str:
+    if doing.within:
+        waited = f"{max(now - doing.since, 0.0):.0f} s of {math.ceil(doing.within)} s"
+        return f"{doing.title}: waiting {waited} for {doing.stage}"
+    lasts = f"{max(now - doing.began, 0.0):.0f} s"
+    return f"{doing.title} {doing.stage}, {lasts}" if doing.key is None else f"{doing.title}: {doing.stage}, {lasts}"
+
+
+def _said(event: Event) -> list[Line]:
+    return [Line(event.text("text"), Level.BEGUN)]
+
+
+def _key(event: Event) -> Key:
+    return Key(event.text("backend"), event.text("column"), int(event.number("part")) or 1)
+
+
+def _again(event: Event) -> bool:
+    return event.number("attempt") > 1
+
+
+def _title(event: Event) -> str:
+    """Columns, so that lines can be compared."""
+    part = f", part {event.number('part'):.0f}" if event.number("part") > 1 else ""
+    again = f", trial {event.number('attempt'):.0f}" if _again(event) else ""
+    return f"{event.text('backend'):<10} {event.text('column'):<22} seed {event.text('seed')}{part}{again}"
+
+
+def _lanes(number: float) -> str:
+    return "1 lane" if number == 1 else f"{number:.0f} lanes"
+
+
+def _names(locks: object) -> str:
+    names = list(short_names(map(str, locks)).values()) if isinstance(locks, Iterable) else []
+    if len(names) > _NAMES:
+        return f"{len(names)} locks"
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

@@ -1,0 +1,197 @@
+"""Who owns the terminal while trials run: lines go above, and a few at the end are drawn again and again.
+
+What others write goes through the same hands, so it never meets those few lines. The cursor stands below them and is
+never hidden: whoever is killed leaves a terminal in order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from rich.color import ColorSystem
+from rich.style import Style
+
+from results.terminal.events import Tail
+from results.terminal.plain import plain
+from results.terminal.progress import Level, Line, Progress
+
+_LOOKS: Final = 0.2
+"""Seconds between two looks at the events."""
+_REDRAWN: Final = 1.0
+"""Seconds after which the last lines are drawn again though nothing happened: clocks run."""
+_NARROWEST: Final = 20
+_ROOMY: Final = 100
+"""Characters of a line from which on columns are worth their room."""
+_HANGING: Final = " " * 9
+
+
+class Screen:
+    """A terminal's or log's file, for pytest to write to as well.
+
+    live    whether lines can be drawn again. colour: whether styles are shown.
+    begin   asks pytest for a new line, where it stands in the middle of one.
+    """
+
+    def __init__(self, file: TextIO, *, live: bool, colour: bool, begin: Callable[[], None] = lambda: None) -> None:
+        self._file, self._live, self._colour, self._begin = file, live, colour, begin
+        self._lock = threading.RLock()
+        self._drawn: list[int] = []
+        self._column_0 = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    @property
+    def bare(self) -> bool:
+        """Whether the last lines have been taken away."""
+        return self._live and not self._drawn
+
+    @property
+    def width(self) -> int:
+        """Characters of a line; as `COLUMNS` says, or the terminal, or 80."""
+        said = os.environ.get("COLUMNS", "")
+        if said.isdecimal() and int(said) > 0:
+            return int(said)
+        try:
+            return os.get_terminal_size(self._file.fileno()).columns or 80
+        except (OSError, ValueError):
+            return 80
+
+    def write(self, text: str) -> int:
+        """Above the last lines, which the next `show` draws again."""
+        with self._lock:
+            self._put(self._erased() + text)
+            if text:
+                self._column_0 = text.endswith("\n")
+            return len(text)
+
+    def flush(self) -> None:
+        with self._lock, _terminal_may_be_gone():
+            self._file.flush()
+
+    def show(self, lines: Sequence[Line], last: Sequence[Line] = ()) -> None:
+        """Lines that stay, then those that the next call replaces."""
+        with self._lock:
+            width = max(self.width, _NARROWEST)
+            if not self._column_0 and (lines or last):
+                self._begin()
+            new = "" if self._column_0 or not (lines or last) else "\n"
+            text = self._erased() + new + "".join(self._whole(line, width) for line in lines)
+            if self._live:
+                cut = [_cut(plain(line.text, self._encoding), width - 1) for line in last]
+                text += "".join(self._styled(part, line.style) + "\n" for part, line in zip(cut, last, strict=True))
+                self._drawn = [len(part) for part in cut]
+            if text:
+                self._column_0 = True
+                self._put(text)
+
+    @property
+    def _encoding(self) -> str:
+        return self._file.encoding or "utf-8"
+
+    def _whole(self, line: Line, width: int) -> str:
+        """In a log one line, however long; on a terminal wrapped, under the words that follow the time."""
+        text = plain(line.text if self._live else line.text + line.standing, self._encoding)
+        parts = [text]
+        if self._live and (len(text) > width or width < _ROOMY):
+            begin = text[: len(text) - len(text.lstrip())]
+            shrunk = begin + " ".join(text.split())
+            parts = textwrap.wrap(shrunk, width, subsequent_indent=_HANGING, break_on_hyphens=False) or [""]
+        return "".join(self._styled(part, line.style) + "\n" for part in parts)
+
+    def _styled(self, text: str, style: str) -> str:
+        if not (self._colour and style):
+            return text
+        return Style.parse(style).render(text, color_system=ColorSystem.STANDARD)
+
+    def _erased(self) -> str:
+        """What takes the last lines away. A terminal that became narrower has wrapped them."""
+        if not self._drawn:
+            return ""
+        width = max(self.width, 1)
+        rows = sum(max(-(-length // width), 1) for length in self._drawn)
+        self._drawn = []
+        return f"\x1b[{rows}A\r\x1b[J"
+
+    def _put(self, text: str) -> None:
+        with _terminal_may_be_gone():
+            self._file.write(text)
+            self._file.flush()
+
+
+class Watch:
+    """A thread that reads the events of a run and shows where it stands.
+
+    level  how much is told.
+    beat   seconds of silence after which a log gets a line; None: the last lines are drawn again instead.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        screen: Screen,
+        progress: Progress,
+        level: Level,
+        beat: float | None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.progress = progress
+        self._screen, self._level, self._beat, self._clock = screen, level, beat, clock
+        self._tail = Tail(folder)
+        self._said = self._drawn = clock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="fencepost-progress", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Show what is left to be said, and take the last lines away."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(5)
+        self._screen.show(self._news())
+
+    def look(self) -> None:
+        """Read and show what is new."""
+        now, lines = self._clock(), self._news()
+        if self._beat is None:
+            if lines or self._screen.bare or now - self._drawn >= _REDRAWN:
+                self._drawn = now
+                self._screen.show(lines, self.progress.live(now))
+            return
+        if not lines and now - self._said >= self._beat:
+            lines = [self.progress.beat(now)]
+        if lines:
+            self._said = now
+            self._screen.show(lines)
+
+    def _news(self) -> list[Line]:
+        events = self._tail.read()
+        return [line for event in events for line in self.progress.take(event) if line.level <= self._level]
+
+    def _run(self) -> None:
+        while not self._ended.wait(_LOOKS):
+            self.look()
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: max(width - 3, 0)]}..."
+
+
+@contextlib.contextmanager
+def _terminal_may_be_gone() -> Iterator[None]:
+    """Its window was closed: SIGHUP ends the run in order, and nobody reads what is written until then."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise

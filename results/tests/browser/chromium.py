@@ -1,0 +1,45 @@
+"""The browser: found, started, and what is made of a machine without one.
+
+The tests drive the Chromium of the machine (Debian's), with what Playwright has for it; nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, Literal
+
+from playwright.sync_api import Browser, sync_playwright
+
+NAMES: Final = ("chromium", "google-chrome")
+"""Commands that will do, Debian's first."""
+
+MISSING: Final = f"no {NAMES[0]} here (Debian, Ubuntu: apt-get install chromium; make test does so where it may)"
+
+
+def find() -> str | None:
+    """The browser's path, or None."""
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+def without(environment: Mapping[str, str]) -> Literal["skip", "fail"]:
+    """What a test does that finds no browser: in CI it was to be there, elsewhere it may be missing."""
+    return "fail" if environment.get("CI", "").lower() not in ("", "0", "false") else "skip"
+
+
+@contextmanager
+def started() -> Iterator[Browser]:
+    """A browser without a window. Raises FileNotFoundError where there is none."""
+    path = find()
+    if path is None:
+        raise FileNotFoundError(MISSING)
+    # Its sandbox refuses to serve root. Whatever it asks of a network by itself ends nowhere.
+    options = ["--host-resolver-rules=MAP * ~NOTFOUND", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=options)
+        try:
+            yield browser
+        finally:
+            browser.close()

@@ -1,0 +1,94 @@
+"""Strings that want to be more than text, one in every place that a history, a plan or a client fills."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from checkers.judgement import judge
+from checkers.verdict import Verdict
+from results.record import LaneRecord, NotRun, TrialRecord
+from results.tests import samples
+
+ATTACKS: Final = (
+    "<script>pwned=1</script>",
+    "</script><script>pwned=2</script>",
+    "</style></title></svg><img src=x onerror=pwned=3>",
+    '"\' onfocus=pwned=4 autofocus tabindex=1 x="',
+    "javascript:pwned=5",
+    "]]><!--<script>",
+    "${pwned=6}{{7*7}}{%raw%}&lt;b&gt;\\u003cb\\u003e",
+    "\u2028\u2029",
+)
+"""Each sets a global if it gets to run, or swallows what follows if it gets to be markup."""
+
+OVERRIDE: Final = "\u202e"
+"""Right-to-left override: what follows it is shown backwards, ours too."""
+
+CONTROLS: Final = f"\x1b[31m{OVERRIDE}\0\ud800"
+
+PLACES: Final = (
+    "trial",
+    "lane",
+    "lock",
+    "backend",
+    "workload",
+    "key",
+    "error",
+    "fault",
+    "target",
+    "plan-line",
+    "log",
+    "version",
+    "component",
+    "about-key",
+    "about-value",
+    "aborted",
+    "property",
+    "counter",
+    "reason",
+    "story",
+    "kind",
+)
+"""Whatever names or says something in a trial."""
+
+
+def attack(place: str) -> str:
+    """Begins with the place, so that it can be found again."""
+    return f"in-{place} {''.join(ATTACKS)}{CONTROLS}end-{place}"
+
+
+def trial() -> TrialRecord:
+    """A trial of one lane whose every string is an attack."""
+    history = samples.stale_write(
+        trial=attack("trial"),
+        lane=attack("lane"),
+        lock=attack("lock"),
+        backend=attack("backend"),
+        workload=attack("workload"),
+        keys=(attack("key"),),
+        fault_names=(attack("fault"),),
+        versions={attack("component"): attack("version")},
+    )
+    fault = replace(history.faults[0], name=attack("fault"), target=attack("target"))
+    history = replace(history, errors=("", *(attack("error") for _ in history.errors[1:])), faults=(fault,))
+    violation = replace(samples.stale_verdict(history).violations[0], story=(attack("story"),) * 5, kind=attack("kind"))
+    later = replace(violation, at=violation.at + 1)
+    judgements = (
+        judge(Verdict("server-exclusion", False, (violation, later), {attack("counter"): 1}), history),
+        judge(Verdict(attack("property"), None, reason=attack("reason")), history),
+    )
+    record = samples.trial(
+        attack("trial"),
+        history,
+        backend=attack("backend"),
+        plan_lines=[attack("plan-line")],
+        versions={attack("component"): attack("version")},
+        error=attack("aborted"),
+        **{attack("about-key"): attack("about-value")},
+    )
+    return replace(record, lanes=(LaneRecord(history, judgements),), logs={attack("log"): b"x"})
+
+
+def not_run() -> NotRun:
+    return NotRun(attack("lock"), attack("backend"), attack("fault"), attack("because"))

@@ -1,0 +1,186 @@
+"""Run folders with every kind of page: from samples, and from lanes that were recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from checkers.claims import Word
+from checkers.history import History
+from checkers.judgement import judge
+from checkers.verdict import Verdict, Violation
+from results import export, story
+from results.certificate.issue import issue
+from results.certificate.stages import BASELINE, CANDIDATE
+from results.comparison import compare
+from results.record import LaneRecord, NotRun, TrialRecord, decisive
+from results.run import Run, load_trial
+from results.tests import samples
+from results.tests.browser import hostile
+
+RECORDED: Final = Path(__file__).parent / "recorded"
+"""Three lanes of a trial of the single-node Redis lock under late-write, as a run stored them."""
+
+TRIALS: Final = ("recorded", "violated", "stale", "passing", "quiet", "nothing", "aborted", "other", "hostile")
+RUNS: Final = ("run", "later-run", "empty-run", "hostile-run", "runs")
+SENT: Final = ("sent-trial", "sent-hostile", "sent-run", "comparison")
+CERTIFICATES: Final = ("certificate", "hostile-certificate")
+PAGES: Final = (*TRIALS, *RUNS, *SENT, *CERTIFICATES)
+
+
+class Made:
+    """Pages by the names of PAGES, each group made when one of it is first asked for: what cannot be made fails only
+    the tests that need it.
+
+    root: the folder of runs.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.records = _records()
+        """By the names of TRIALS."""
+
+    def page(self, name: str) -> Path:
+        if name in SENT:
+            return self._sent[name]
+        if name == "runs":
+            return self._all
+        if name == "empty-run":
+            return self._empty
+        if name in CERTIFICATES:
+            return self._certificates[name]
+        return (self._ill if name.startswith("hostile") else self._runs)[name]
+
+    def every_page(self) -> set[Path]:
+        """Those of PAGES, and the pages of the runs that the certificates are of: they are no other kind."""
+        runs = (self.page(name).parent for name in CERTIFICATES)
+        return {self.page(name) for name in PAGES}.union(*(run.rglob("*.html") for run in runs))
+
+    @cached_property
+    def _runs(self) -> Mapping[str, Path]:
+        asked = {"command": ["pytest", "suites/"], "profile": "default", "seed": 1}
+        first, later = ("recorded", "stale", "quiet", "nothing", "aborted"), ("violated", "passing", "other")
+        pages: dict[str, Path] = {}
+        for run, names in (("run", first), ("later-run", later)):
+            made = Run.create(self.root, asked)
+            pages |= {name: made.save_trial(self.records[name]) for name in names}
+            made.save_not_run([NotRun("etcd", "etcd", "slow-disk", "no disk of etcd can be made slow here")])
+            pages[run] = made.close({})
+        return pages
+
+    @cached_property
+    def _ill(self) -> Mapping[str, Path]:
+        run = Run.create(
+            self.root, {"command": [hostile.attack("command")], hostile.attack("key"): hostile.attack("value")}
+        )
+        page = run.save_trial(self.records["hostile"])
+        run.save_not_run([hostile.not_run()])
+        return {"hostile": page, "hostile-run": run.close({})}
+
+    @cached_property
+    def _empty(self) -> Path:
+        return Run.create(self.root, {}).close({})
+
+    @cached_property
+    def _all(self) -> Path:
+        for made in (self._runs, self._empty, self._ill):
+            assert made  # each run that is closed writes the page of all of them
+        return self.root / "index.html"
+
+    @cached_property
+    def _certificates(self) -> Mapping[str, Path]:
+        pages = {}
+        for name, (old, new) in zip(CERTIFICATES, (("stale", "violated"), ("hostile", "hostile")), strict=True):
+            stages = {BASELINE: {"redis": "7.0"}, CANDIDATE: {"redis": hostile.attack("version")}}
+            run = Run.create(self.root, {"command": ["pytest", hostile.attack("command")], "stages": stages})
+            for stage, record in ((BASELINE, old), (CANDIDATE, new)):
+                one = self.records[record]
+                run.save_trial(replace(one, name=f"{record}-{stage}", about={**one.about, "stage": stage}))
+            run.close({})
+            _, pages[name] = issue(run)
+        return pages
+
+    @cached_property
+    def _sent(self) -> Mapping[str, Path]:
+        folder = self.root / "sent"
+        folder.mkdir(exist_ok=True)
+        pages = {name: folder / f"{name}.html" for name in SENT}
+        for name, what in (("sent-trial", "recorded"), ("sent-hostile", "hostile"), ("sent-run", "run")):
+            status = export.main([str(self.page(what).parent), "--output", str(pages[name])])
+            assert status == 0
+        both = [str(self.page(name).parent) for name in ("run", "later-run")]
+        status = compare.main([*both, "--html", str(pages["comparison"])])
+        assert status == 1
+        return pages
+
+
+def violated(record: TrialRecord) -> TrialRecord:
+    """The same trial, had the lock promised what it broke."""
+    return replace(
+        record,
+        name="violated",
+        lanes=tuple(
+            replace(
+                lane,
+                judgements=tuple(
+                    replace(one, word=Word.VIOLATED, because="claimed under every fault")
+                    if one.word is Word.BROKEN_AS_DOCUMENTED
+                    else one
+                    for one in lane.judgements
+                ),
+            )
+            for lane in record.lanes
+        ),
+    )
+
+
+def told(lane: LaneRecord) -> Violation:
+    """What the lane's page begins with."""
+    lead = story.leading(lane)
+    assert lead is not None
+    found = decisive(lead)
+    assert found is not None
+    return found
+
+
+def _records() -> dict[str, TrialRecord]:
+    recorded = load_trial(RECORDED)
+    return {
+        "recorded": recorded,
+        "violated": violated(recorded),
+        "stale": samples.trial("stale"),
+        "passing": _passing("passing", samples.long(2000)),
+        "quiet": _passing("quiet", replace(samples.long(200), faults=())),
+        "nothing": replace(samples.trial("nothing"), lanes=(LaneRecord(_without_operations(), ()),)),
+        "aborted": replace(samples.trial("aborted", error="worker 2 broke"), lanes=()),
+        "other": _of_another_backend(),
+        "hostile": hostile.trial(),
+    }
+
+
+def _passing(name: str, history: History) -> TrialRecord:
+    verdict = Verdict("server-exclusion", True, counters={"contended acquires": 25})
+    return replace(samples.trial(name), lanes=(LaneRecord(history, (judge(verdict, history),)),))
+
+
+def _of_another_backend() -> TrialRecord:
+    lanes = [
+        samples.stale_write(
+            store,
+            lane=f"etcd/register/{store}",
+            lock="etcd",
+            backend="etcd",
+            fault_names=("freeze-holder",),
+            versions={"etcd1": "3.5.16"},
+        )
+        for store in ("unfenced", "fence-writes")
+    ]
+    return samples.trial("other", *lanes, backend="etcd", versions={"etcd1": "3.5.16"})
+
+
+def _without_operations() -> History:
+    history = samples.stale_write()
+    return replace(history, columns={name: column[:0] for name, column in history.columns.items()}, faults=())

@@ -1,0 +1,113 @@
+"""The README's pictures, from a run that was recorded, or: ``make screenshots``.
+
+python -m results.tests.browser.screenshots [RUN] [--results DIR]
+
+`violation.png`: the page of the trial whose story weighs most, from its verdict to the picture of it. `matrix.png`: the
+run's page down to the end of its matrix. Both light, as they open, with few colours.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from PIL import Image, ImageOps
+from playwright.sync_api import Browser, FloatRect, Locator, Page
+
+from checkers.claims import Word
+from results import find
+from results.files import BadFile
+from results.record import Cell
+from results.run import Run
+from results.tests.browser import chromium
+from results.tests.browser.visit import settle, visit
+
+FOLDER: Final = Path(__file__).parents[2] / "screenshots"
+SCALE: Final = 1.5
+COLOURS: Final = 96
+MARGIN: Final = 20
+"""Pixels of paper around what is shown: what stands beside it on the page is left out."""
+LOWEST: Final = 1500
+"""CSS pixels that a picture is high at most."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0; 2 where there is no such run or nothing in it to show, 3 where there is no browser."""
+    parser = find.parser("screenshots", "Make the README's pictures from a stored run.")
+    parser.prog = "python -m results.tests.browser.screenshots"
+    parser.add_argument("run", metavar="RUN", nargs="?", default="last", help=find.NAMING)
+    options = parser.parse_args(arguments)
+    try:
+        run = find.find(options.run, options.results)
+        with chromium.started() as browser:
+            for path in (violation(browser, run), matrix(browser, run)):
+                print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
+    except BadFile as error:
+        print(f"screenshots: {error}", file=sys.stderr)
+        return 2
+    except FileNotFoundError as error:
+        print(f"screenshots: {error}", file=sys.stderr)
+        return 3
+    return 0
+
+
+def violation(browser: Browser, run: Run) -> Path:
+    """Raises BadFile where nothing broke in this run."""
+    cell = most_telling(run.cells())
+    if cell is None or cell.page is None:
+        raise BadFile(f"{run.path}: nothing broke in this run")
+    address = f"lane={cell.lane.replace('/', '%2F')}&property={cell.property}"
+    with visit(browser, cell.page, run.path, fragment=address, width=1240, height=LOWEST, scale=SCALE) as page:
+        lane = page.locator("section[data-lane]:not([hidden])")
+        shown = lane.locator(f"[data-window][data-property='{cell.property}']:not([hidden])")
+        return _shot(page, page.get_by_role("heading", level=1), shown.locator(".legend"), "violation.png")
+
+
+def matrix(browser: Browser, run: Run) -> Path:
+    with visit(browser, run.path / "index.html", run.path, width=1240, height=LOWEST, scale=SCALE) as page:
+        return _shot(page, page.get_by_role("heading", level=1), page.locator("#matrix"), "matrix.png")
+
+
+def most_telling(cells: Sequence[Cell]) -> Cell | None:
+    """What is violated before what is broken as documented, lost data before the rest, then the longest story."""
+    broken = [cell for cell in cells if cell.word in (Word.VIOLATED, Word.BROKEN_AS_DOCUMENTED) and cell.story]
+    lost = ("fenced-store", "no-lost-update", "")
+
+    def rank(cell: Cell) -> tuple[int, int, int, str, str]:
+        kind = lost.index(cell.property if cell.property in lost else "")
+        return cell.word.weight, kind, -len(cell.story), cell.trial, cell.lane
+
+    return min(broken, key=rank, default=None)
+
+
+def _shot(page: Page, first: Locator, last: Locator, name: str) -> Path:
+    """From the top of one element to the end of another, over the whole width."""
+    settle(page)
+    top, end = _box(first)["y"], _box(last)
+    size = page.viewport_size
+    assert size is not None
+    clip: FloatRect = {
+        "x": 0,
+        "y": top,
+        "width": size["width"],
+        "height": min(end["y"] + end["height"] - top, LOWEST),
+    }
+    image = Image.open(io.BytesIO(page.screenshot(clip=clip, animations="disabled"))).convert("RGB")
+    image = ImageOps.expand(image, (0, MARGIN), "white")
+    path = FOLDER / name
+    path.parent.mkdir(exist_ok=True)
+    image.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+    return path
+
+
+def _box(element: Locator) -> FloatRect:
+    box = element.bounding_box()
+    assert box is not None
+    return box
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,118 @@
+"""What stands on a page for a pair of eyes: what is written where, in which colours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, TypedDict, cast
+
+from playwright.sync_api import Page
+
+CONTRAST: Final = 4.5
+"""What WCAG 2 asks for text of ordinary size (AA)."""
+
+_CONTRASTS: Final = """
+(paper) => {
+  const scratch = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const over = (below, colour, opacity = 1) => {
+    for (const [one, alpha] of [[`rgb(${below.join()})`, 1], [colour, opacity]]) {
+      scratch.globalAlpha = alpha;
+      scratch.fillStyle = one;
+      scratch.fillRect(0, 0, 1, 1);
+    }
+    return [...scratch.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+  };
+  const ground = (element) => {
+    if (!element) return paper || over([255, 255, 255], "canvas");
+    const below = ground(element.parentElement), style = getComputedStyle(element);
+    return paper && style.printColorAdjust !== "exact" ? below : over(below, style.backgroundColor);
+  };
+  // In a drawing, what is behind a text is whatever shape was drawn there last.
+  const behind = (text, box) => {
+    let below = ground(text.ownerSVGElement);
+    const shapes = document.elementsFromPoint(box.x + box.width / 2, box.y + box.height / 2)
+      .filter((one) => one instanceof SVGGeometryElement && one.ownerSVGElement === text.ownerSVGElement);
+    for (const shape of shapes.reverse()) {
+      if (!(shape.compareDocumentPosition(text) & Node.DOCUMENT_POSITION_FOLLOWING)) continue;
+      const { fill, fillOpacity } = getComputedStyle(shape);
+      if (/^(rgb|color)/.test(fill)) below = over(below, fill, Number(fillOpacity));
+    }
+    return below;
+  };
+  const light = (colour) => {
+    const [red, green, blue] = colour.map((part) => {
+      const value = part / 255;
+      return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    if (!node.data.trim()) continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    const box = range.getClientRects()[0], element = node.parentElement, style = getComputedStyle(element);
+    if (!box || style.visibility !== "visible") continue;
+    const drawing = element instanceof SVGElement;
+    const below = drawing ? behind(element, box) : ground(element);
+    let opacity = 1;
+    for (let one = element; one; one = one.parentElement) opacity *= Number(getComputedStyle(one).opacity);
+    const own = over(below, drawing ? style.fill : style.color, opacity);
+    const [dark, bright] = [light(own), light(below)].sort((one, other) => one - other);
+    const contrast = (bright + 0.05) / (dark + 0.05);
+    found.push({ text: node.data.trim().slice(0, 60), contrast, ground: light(below) });
+  }
+  return found;
+}
+"""
+"""Looks only where the window is, for what is drawn as SVG."""
+
+
+class Seen(TypedDict):
+    """text: the beginning. contrast: of its colour and the one behind it, 1 to 21, as WCAG 2 reckons. ground: how
+    light that is, 0 to 1.
+    """
+
+    text: str
+    contrast: float
+    ground: float
+
+
+def texts(page: Page, *, on_paper: bool = False) -> list[Seen]:
+    """Every text that is drawn. on_paper: where no background is printed that does not insist."""
+    return cast("list[Seen]", page.evaluate(_CONTRASTS, [255, 255, 255] if on_paper else None))
+
+
+def faint(seen: Iterable[Seen]) -> list[str]:
+    """Texts that do not stand out, with their contrast; each once."""
+    weak = {one["text"]: one["contrast"] for one in seen if one["contrast"] < CONTRAST}
+    return [f"{contrast:.1f}: {text}" for text, contrast in sorted(weak.items())]
+
+
+_TOFU: Final = """
+() => {
+  const size = 40, context = new OffscreenCanvas(size, size).getContext("2d", { willReadFrequently: true });
+  context.textBaseline = "middle";
+  const picture = (text, font) => {
+    context.clearRect(0, 0, size, size);
+    context.font = font;
+    context.fillText(text, 4, size / 2);
+    return context.getImageData(0, 0, size, size).data.join();
+  };
+  const found = new Map(), walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const style = getComputedStyle(node.parentElement), font = `${style.fontWeight} 24px ${style.fontFamily}`;
+    for (const one of node.data) if (one > "~" && !/\\s/.test(one)) found.set(one + font, [one, font]);
+  }
+  const empty = picture("", "24px serif");
+  return [...found.values()]
+    .map(([one, font]) => ({ one, drawn: ![empty, picture("\\u{10fffd}", font)].includes(picture(one, font)) }))
+}
+"""
+
+
+def glyphs(page: Page) -> dict[str, bool]:
+    """Every character of the page's texts beyond ASCII: whether a font here can draw it."""
+    found: dict[str, bool] = {}
+    for item in page.evaluate(_TOFU):
+        found[item["one"]] = found.get(item["one"], True) and item["drawn"]
+    return found

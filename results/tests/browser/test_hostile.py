@@ -1,0 +1,82 @@
+"""Whatever a history, a plan or a client says stays text: it does not run, it makes no elements, and it can be read."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from results.tests.browser import hostile
+from results.tests.browser.made import Made
+from results.tests.browser.visit import unfold, visit
+
+ON_RUN: Final = ("lane", "lock", "fault", "kind", "property", "reason", "story", "because", "command", "key", "value")
+NOT_ON_TRIAL: Final = ("key", "workload")
+"""Places that the trial's page has no use for."""
+
+_READ: Final = """
+() => {
+  const texts = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    if (range.getClientRects().length) texts.push(node.data);
+  }
+  return texts.join("\\n");
+}
+"""
+"""What is drawn anywhere on the page, as text."""
+
+_MADE: Final = """
+() => ({
+  ran: typeof pwned !== "undefined" && String(pwned),
+  images: document.images.length,
+  handlers: [...document.querySelectorAll("*")].flatMap((one) => [...one.attributes])
+    .filter((one) => one.name.startsWith("on")).length,
+  scripts: [...document.scripts].filter((one) => !one.type || one.type.includes("script")).length,
+  titles: document.querySelectorAll("head title").length,
+  urls: [...document.querySelectorAll("[href], [src]")]
+    .filter((one) => /^javascript:/i.test(one.href || one.src)).length,
+})
+"""
+
+
+def _read(page: Page) -> str:
+    """Everything that can be brought to sight: each lane, each fold, each tip."""
+    unfold(page)
+    texts = [page.evaluate(_READ)]
+    for mark in page.locator("[data-tip], [tabindex='0']").all():
+        if mark.is_visible():
+            mark.focus()
+            texts += page.get_by_role("status").all_inner_texts()
+    return "\n".join(texts)
+
+
+@pytest.mark.parametrize(
+    ("name", "like", "places"),
+    [
+        ("hostile", "stale", [place for place in hostile.PLACES if place not in NOT_ON_TRIAL]),
+        ("hostile-run", "later-run", ON_RUN),
+    ],
+    ids=["trial", "run"],
+)
+def test_stays_text(chromium: Browser, made: Made, name: str, like: str, places: list[str]) -> None:
+    with visit(chromium, made.page(like), made.root) as page:
+        ordinary: dict[str, Any] = page.evaluate(_MADE)
+    with visit(chromium, made.page(name), made.root) as page:
+        read = _read(page)
+        found: dict[str, Any] = page.evaluate(_MADE)
+        assert hostile.OVERRIDE not in read
+    assert found == ordinary | {"ran": False, "images": 0, "handlers": 0}
+    for place in places:
+        # White space may be folded and quotes escaped (in JSON), so the first of the attacks stand for all.
+        assert f"in-{place} {''.join(hostile.ATTACKS[:3])}" in read, place
+
+
+@pytest.mark.parametrize("name", ["stale", "run"])
+@pytest.mark.parametrize("part", ["<img src=x onerror=pwned=7>", "lane-9", "%", "a=b&c", "__proto__=1"], ids=range(5))
+def test_nothing_after_the_address_confuses_a_page(chromium: Browser, made: Made, name: str, part: str) -> None:
+    with visit(chromium, made.page(name), made.root, fragment=part) as page:
+        assert page.evaluate(_MADE)["ran"] is False
+        assert page.get_by_role("heading", level=1).is_visible()

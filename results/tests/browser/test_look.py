@@ -1,0 +1,107 @@
+"""Pages can be read: light and dark, on a phone, on paper, with every sign drawn."""
+
+from __future__ import annotations
+
+import io
+from typing import Final, Literal
+
+import pytest
+from playwright.sync_api import Browser
+from pypdf import PdfReader
+
+from results.pages.web import GLYPHS
+from results.tests.browser import seeing
+from results.tests.browser.made import PAGES, Made
+from results.tests.browser.visit import on_paper, unfold, visit
+
+_BARE: Final = """
+() => [...document.querySelectorAll(".lane h3, .lane p")]
+  .filter((one) => one.matches("h3") || one.textContent.trim().endsWith(":"))
+  .filter((one) => one.checkVisibility() && one.nextElementSibling && !one.nextElementSibling.checkVisibility())
+  .map((one) => one.textContent)
+"""
+"""Headings and announcements in lanes, behind which nothing stands."""
+
+_COLUMNS: Final = """
+(row) => [...document.querySelector(`#rates ${row}`).children].map((one) => one.getBoundingClientRect().right)
+"""
+"""Where each cell of this row of the rates ends."""
+
+_TALL: Final = """
+() => [...document.querySelectorAll(".wide td")]
+  .filter((one) => one.checkVisibility() && one.children.length === 0)
+  .filter((one) => one.textContent.trim().length > 3 && one.clientWidth < 70 && one.clientHeight > 100)
+  .map((one) => one.textContent)
+"""
+"""Cells that are narrower than a word and higher than four lines."""
+
+
+@pytest.mark.parametrize("name", ["violated", "passing", "aborted", "run", "empty-run"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_stands_out(chromium: Browser, made: Made, name: str, scheme: Literal["light", "dark"]) -> None:
+    with visit(chromium, made.page(name), made.root, height=9000, scheme=scheme) as page:
+        unfold(page)
+        found = seeing.texts(page)
+    assert len(found) > 10
+    assert seeing.faint(found) == []
+    ground = sorted(one["ground"] for one in found)[len(found) // 2]
+    assert ground > 0.8 if scheme == "light" else ground < 0.1
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_scrolls_sideways_on_a_phone(chromium: Browser, made: Made, name: str) -> None:
+    with visit(chromium, made.page(name), made.root, width=400, height=800) as page:
+        sides = [page.evaluate("document.documentElement.scrollWidth")]
+        unfold(page)
+        sides.append(page.evaluate("document.documentElement.scrollWidth"))
+    assert sides == [400, 400]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_prints_with_the_story(chromium: Browser, made: Made, scheme: Literal["light", "dark"]) -> None:
+    with visit(chromium, made.page("violated"), made.root, height=9000, scheme=scheme) as page:
+        told = [line.inner_text() for line in page.locator(".story").first.locator("li").all()]
+        on_paper(page)
+        faint = seeing.faint(seeing.texts(page, on_paper=True))
+        printed = PdfReader(io.BytesIO(page.pdf(format="A4")))
+    text = " ".join(" ".join(sheet.extract_text() for sheet in printed.pages).split())
+    assert faint == []
+    assert len(told) >= 3
+    for line in told:
+        assert " ".join(line.split()) in text
+    assert len(printed.pages) <= 12
+
+
+def test_every_sign_is_drawn(chromium: Browser, made: Made) -> None:
+    found: dict[str, bool] = {}
+    for name in ("violated", "run"):
+        with visit(chromium, made.page(name), made.root) as page:
+            unfold(page)
+            found |= seeing.glyphs(page)
+    assert {glyph for glyph in GLYPHS.values() if glyph > "~"} <= found.keys()
+    assert [sign for sign, drawn in found.items() if not drawn] == []
+
+
+@pytest.mark.parametrize("name", ["violated", "sent-trial"])
+def test_no_heading_stands_on_paper_alone(chromium: Browser, made: Made, name: str) -> None:
+    with visit(chromium, made.page(name), made.root, height=9000) as page:
+        on_paper(page)
+        bare = page.evaluate(_BARE)
+    assert bare == []
+
+
+def test_on_paper_every_number_stands_under_its_own_head(chromium: Browser, made: Made) -> None:
+    with visit(chromium, made.page("run"), made.root, width=690) as page:
+        on_paper(page)
+        heads, numbers = (page.evaluate(_COLUMNS, row) for row in ("thead tr:last-child", "tbody tr:first-child"))
+        name = page.locator(".trials tbody td").first.bounding_box()
+    assert heads == pytest.approx(numbers, abs=1)
+    assert name is not None
+    assert name["width"] > 80
+
+
+def test_no_word_is_written_one_letter_below_the_other_on_a_phone(chromium: Browser, made: Made) -> None:
+    for name in ("violated", "run", "comparison"):
+        with visit(chromium, made.page(name), made.root, width=390, height=800) as page:
+            unfold(page)
+            assert page.evaluate(_TALL) == [], name

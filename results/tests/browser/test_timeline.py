@@ -1,0 +1,179 @@
+"""The whole lane on one axis: drawn, zoomed, moved along and asked, with the mouse and without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import pytest
+from playwright.sync_api import Browser, FloatRect, Locator, Page, expect
+
+from results.tests.browser.made import Made
+from results.tests.browser.visit import settle, visit
+
+_READY: Final = "section[data-lane]:not([hidden]) .timeline canvas[data-ready=true]"
+
+_FOUND: Final = """
+(canvas) => {
+  const found = new Map(), box = canvas.getBoundingClientRect();
+  for (let y = 1; y < box.height; y += 2) {
+    for (let x = 1; x < box.width; x += 2) {
+      const one = canvas.operationAt(x, y);
+      if (one && !found.has(one.row)) found.set(one.row, [one.row, x, y]);
+    }
+  }
+  return [...found.values()];
+}
+"""
+"""Every operation that the pointer can find: its row and a place."""
+
+_COLOURS: Final = """
+(canvas) => {
+  const copy = new OffscreenCanvas(canvas.width, canvas.height), context = copy.getContext("2d");
+  context.drawImage(canvas, 0, 0);
+  return new Set(new Uint32Array(context.getImageData(0, 0, copy.width, copy.height).data.buffer)).size;
+}
+"""
+
+
+_RESTING: Final = """
+(canvas) => new Promise((done) => {
+  let before = "", same = 0;
+  const look = () => {
+    const now = [canvas.dataset.begin, canvas.dataset.end].join();
+    same = now === before ? same + 1 : 0;
+    before = now;
+    if (same > 5) done(now.split(",").map(Number)); else requestAnimationFrame(look);
+  };
+  look();
+})
+"""
+"""What is in view, once it no longer moves."""
+
+
+@contextmanager
+def timeline(chromium: Browser, made: Made, name: str = "stale") -> Iterator[tuple[Page, Locator]]:
+    """A trial's page and its canvas, drawn and in the middle of the window."""
+    with visit(chromium, made.page(name), made.root) as page:
+        canvas = page.locator(_READY)
+        expect(canvas).to_have_count(1)
+        canvas.scroll_into_view_if_needed()
+        settle(page)
+        yield page, canvas
+
+
+def span(canvas: Locator) -> tuple[float, float]:
+    """What is in view, in ns since the trial's origin."""
+    begin, end = canvas.evaluate(_RESTING)
+    return begin, end
+
+
+def width(canvas: Locator) -> float:
+    begin, end = span(canvas)
+    return end - begin
+
+
+def box(canvas: Locator) -> FloatRect:
+    found = canvas.bounding_box()
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("name", ["recorded", "passing", "quiet"])
+def test_draws_something(chromium: Browser, made: Made, name: str) -> None:
+    with timeline(chromium, made, name) as (_, canvas):
+        assert canvas.evaluate(_COLOURS) > 5
+        assert int(canvas.get_attribute("data-drawn") or 0) > 0
+
+
+def test_another_lane_is_drawn_when_it_is_chosen(chromium: Browser, made: Made) -> None:
+    with visit(chromium, made.page("recorded"), made.root) as page:
+        page.get_by_role("radio").nth(1).check(force=True)
+        expect(page.locator(_READY)).to_be_visible()
+        assert page.locator(_READY).evaluate(_COLOURS) > 5
+
+
+def test_every_operation_can_be_come_by(chromium: Browser, made: Made) -> None:
+    """By the pointer what does not stand too close to others, by key all that workers did."""
+    history = made.records["stale"].lanes[0].history
+    with timeline(chromium, made) as (page, canvas):
+        assert len(canvas.evaluate(_FOUND)) > len(history) / 2
+        told: set[str] = set()
+        canvas.press("ArrowDown")
+        for _ in range(history.facts.workers):
+            for key in (",", "."):  # back to the worker's first operation, and on to its last
+                before = ""
+                while before != (now := page.locator("#tip").inner_text()):
+                    told.add(now)
+                    before = now
+                    canvas.press(key)
+            canvas.press("ArrowDown")
+    rows = {int(text.rpartition("row ")[2]) for text in told}
+    own = history.columns["process"] < history.facts.workers  # what renews for them has a process of its own
+    assert rows >= set(own.nonzero()[0].tolist())
+
+
+def test_keys_zoom_and_move(chromium: Browser, made: Made) -> None:
+    with timeline(chromium, made) as (_, canvas):
+        whole = span(canvas)
+        for _ in range(4):
+            canvas.press("+")
+        near = span(canvas)
+        assert near[1] - near[0] < whole[1] - whole[0]
+        assert whole[0] <= near[0] < near[1] <= whole[1]
+        canvas.press("ArrowRight")
+        right = span(canvas)
+        assert right[0] > near[0]
+        assert right[1] - right[0] == pytest.approx(near[1] - near[0])
+        canvas.press("ArrowLeft")
+        assert span(canvas) == pytest.approx(near)
+        canvas.press("-")
+        assert width(canvas) > near[1] - near[0]
+        canvas.press("+")
+        canvas.press("0")
+        assert span(canvas) == pytest.approx(whole)
+
+
+def test_the_wheel_zooms_where_it_points_and_dragging_moves(chromium: Browser, made: Made) -> None:
+    with timeline(chromium, made) as (page, canvas):
+        place, whole = box(canvas), span(canvas)
+        page.mouse.move(place["x"] + place["width"] * 0.7, place["y"] + place["height"] * 0.3)
+        page.mouse.wheel(0, -400)
+        near = span(canvas)
+        assert near[1] - near[0] < whole[1] - whole[0]
+        assert near[0] - whole[0] > whole[1] - near[1]
+        page.mouse.down()
+        page.mouse.move(place["x"] + place["width"] * 0.8, place["y"] + place["height"] * 0.3, steps=4)
+        page.mouse.up()
+        moved = span(canvas)
+        assert moved[0] < near[0]
+        assert moved[1] - moved[0] == pytest.approx(near[1] - near[0], rel=1e-3)
+
+
+def test_an_operation_is_told_of_under_the_pointer_and_kept_by_a_click(chromium: Browser, made: Made) -> None:
+    with timeline(chromium, made) as (page, canvas):
+        place = box(canvas)
+        first, *_, last = canvas.evaluate(_FOUND)
+        tip = page.locator("#tip")
+        page.mouse.move(place["x"] + first[1], place["y"] + first[2])
+        expect(tip).to_contain_text("worker")
+        told = tip.inner_text()
+        page.mouse.click(place["x"] + first[1], place["y"] + first[2])
+        page.mouse.move(place["x"] + last[1], place["y"] + last[2])
+        settle(page)
+        assert tip.inner_text() == told
+        page.keyboard.press("Escape")
+        expect(tip).to_be_hidden()
+
+
+def test_keys_go_to_violations(chromium: Browser, made: Made) -> None:
+    record = made.records["stale"].lanes[0]
+    moments = sorted({v.at for one in record.judgements if one.verdict for v in one.verdict.violations})
+    with timeline(chromium, made) as (page, canvas):
+        canvas.press("n")
+        begin, end = span(canvas)
+        first = moments[0] - int(record.history.columns["inv"][0])
+        assert begin <= first <= end
+        expect(page.locator("#tip")).to_contain_text("1 of")
+        expect(page.locator("#tip")).to_contain_text(f"{first / 1e9:.3f}")

@@ -1,0 +1,247 @@
+"""What the timeline's script makes of the packed data: every operation, no trouble lost however far away, and drawings
+whose cost is that of the pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from checkers.history import History
+from checkers.wire import NONE, F, Outcome, Reason
+from results.pages import page as pages
+from results.pages import web
+from results.record import LaneRecord, TrialRecord
+from results.tests import samples
+from results.tests.browser.visit import meddle, settle, visit
+from results.tests.test_timeline import HISTORIES
+
+_CANVAS: Final = "section.lane:not([hidden]) .timeline canvas"
+
+_DECODED: Final = """
+(canvas) => Array.from({ length: Number(canvas.dataset.operations) }, (_, n) => {
+  const one = canvas.operation(n);
+  return [one.row, one.worker, one.process, one.outcome, one.inv, one.end, String(one.token), String(one.value),
+    one.words, one.result, one.key];
+})
+"""
+
+_IN_ROW: Final = """
+(canvas, y) => {
+  const found = [];
+  for (let x = 0; x < canvas.clientWidth; x++) found.push(canvas.operationAt(x, y));
+  return found.filter((one) => one).map(({ row, outcome }) => [row, outcome]);
+}
+"""
+
+_INK: Final = """
+(canvas) => {
+  const copy = new OffscreenCanvas(70 * devicePixelRatio, canvas.height), context = copy.getContext("2d");
+  context.drawImage(canvas, 0, 0);
+  const { data } = context.getImageData(0, 0, copy.width, copy.height);
+  let sum = 0, count = 0;
+  for (let at = 0; at < data.length; at += 4) if (data[at + 3] > 250) sum += data[at + 1], count++;
+  return sum / count;
+}
+"""
+"""How bright the words beside the rows are, 0 to 255."""
+
+
+def put(root: Path, *histories: History) -> Path:
+    """A page of a trial with these lanes, as a run's folder has it."""
+    lanes = tuple(
+        LaneRecord(replace(history, facts=replace(history.facts, lane=f"lane {n}")), ())
+        for n, history in enumerate(histories)
+    )
+    record: TrialRecord = replace(samples.trial("trial"), lanes=lanes)
+    path = root / "trials" / "trial" / "index.html"
+    path.parent.mkdir(parents=True)
+    path.write_text(pages.render(record, [f"{n}.arrow" for n in range(len(lanes))], path.parent), "utf-8")
+    web.write_assets(root)
+    return path
+
+
+@contextmanager
+def opened(
+    chromium: Browser, path: Path, lane: int = 0, scheme: Literal["light", "dark"] = "light", scale: float = 1
+) -> Iterator[tuple[Page, Locator]]:
+    """The page, with the canvas of one lane drawn."""
+    with visit(chromium, path, path.parents[2], scheme=scheme, scale=scale) as page:
+        page.emulate_media(reduced_motion="reduce")
+        if lane:
+            page.get_by_role("radio").nth(lane).check(force=True)
+        canvas = page.locator(_CANVAS)
+        expect(canvas).to_have_attribute("data-ready", "true", timeout=30_000)
+        canvas.scroll_into_view_if_needed()
+        settle(page)
+        yield page, canvas
+
+
+def window(canvas: Locator) -> tuple[int, int]:
+    settle(canvas.page)
+    return int(canvas.get_attribute("data-begin") or 0), int(canvas.get_attribute("data-end") or 0)
+
+
+def in_the_middle(canvas: Locator, of: float, y: float) -> tuple[float, float]:
+    box = canvas.bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] * of, box["y"] + y
+
+
+def places(canvas: Locator) -> dict[str, Any]:
+    """Where on the canvas what stands."""
+    figure = "canvas.closest('.timeline').querySelector('script[type=\"application/json\"]')"
+    found: dict[str, Any] = canvas.evaluate(f"(canvas) => JSON.parse({figure}.textContent).places")
+    return found
+
+
+def long_with_trouble() -> tuple[History, int]:
+    """Tens of thousands of operations, of which one write was refused; and its row."""
+    history = samples.long(30_000)
+    c = {name: column.copy() for name, column in history.columns.items()}
+    row = int(np.flatnonzero(c["f"] == F.WRITE)[len(history) // 9])
+    c["outcome"][row], c["reason"][row] = Outcome.FAIL, Reason.STALE_TOKEN
+    return replace(history, columns=c), row
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_every_operation_is_what_was_recorded(chromium: Browser, tmp_path: Path, name: str) -> None:
+    history = HISTORIES[name]()
+    c = history.columns
+    with opened(chromium, put(tmp_path, history)) as (_, canvas):
+        found = sorted(canvas.evaluate(_DECODED))
+    origin = int(c["inv"][0])
+    assert [one[0] for one in found] == list(range(len(history)))
+    for row, worker, process, outcome, inv, end, token, value, words, result, key in found:
+        assert process == c["process"][row]
+        assert worker == process % history.facts.workers
+        assert outcome == int(c["outcome"][row]) - 1
+        assert abs(inv - (int(c["inv"][row]) - origin)) <= 3000
+        assert (end is None) == (c["ret"][row] == 0)
+        assert end is None or abs(end - (int(c["ret"][row]) - origin)) <= 3000
+        assert token == ("null" if c["token"][row] == NONE else str(c["token"][row]))
+        if value != "null":
+            assert value == str(c["value"][row])
+            assert value in words
+        assert history.errors[int(c["error"][row])] in result
+        assert key == (history.facts.keys[int(c["key"][row])] if len(history.facts.keys) > 1 else None)
+
+
+def test_a_refused_write_is_seen_from_far_away(chromium: Browser, tmp_path: Path) -> None:
+    history, row = long_with_trouble()
+    worker = int(history.columns["process"][row]) % history.facts.workers
+    with opened(chromium, put(tmp_path, history)) as (_, canvas):
+        at = places(canvas)
+        y = at["rows"] + worker * at["row"] + 6
+        assert [row, "refused"] in canvas.evaluate(_IN_ROW, y)
+        others = [w for w in range(history.facts.workers) if w != worker]
+        assert "refused" not in {o for _, o in canvas.evaluate(_IN_ROW, at["rows"] + others[0] * at["row"] + 6)}
+
+
+def test_a_drawing_costs_what_its_pixels_cost(chromium: Browser, tmp_path: Path) -> None:
+    drawn = []
+    for size in (12_000, 120_000):
+        with opened(chromium, put(tmp_path / str(size), samples.long(size))) as (_, canvas):
+            drawn.append(int(canvas.get_attribute("data-drawn") or 0))
+    assert drawn[1] < 1.5 * drawn[0]
+    assert drawn[1] < 20_000
+
+
+def test_only_the_lane_that_is_open_is_unpacked(chromium: Browser, tmp_path: Path) -> None:
+    path = put(tmp_path, samples.stale_write(), samples.long(2000))
+    with opened(chromium, path) as (page, _):
+        assert page.locator(".timeline canvas[data-ready]").count() == 1
+    with opened(chromium, path, lane=1) as (page, canvas):
+        assert canvas.get_attribute("data-operations") == "2000"
+
+
+def test_what_is_in_view_moves_with_every_way_of_moving(chromium: Browser, tmp_path: Path) -> None:
+    with opened(chromium, put(tmp_path, samples.long(3000))) as (page, canvas):
+        whole, at = window(canvas), places(canvas)
+        canvas.dblclick(position={"x": 600, "y": at["rows"] + 5})
+        near = window(canvas)
+        assert near[1] - near[0] < (whole[1] - whole[0]) / 2
+        page.mouse.move(*in_the_middle(canvas, 0.5, at["brush"] + 10))
+        page.mouse.down()
+        page.mouse.move(*in_the_middle(canvas, 0.6, at["brush"] + 10), steps=3)
+        page.mouse.up()
+        brushed = window(canvas)
+        assert brushed[0] - near[0] == pytest.approx((whole[1] - whole[0]) * 0.1, rel=0.2)
+        page.mouse.move(*in_the_middle(canvas, 0.5, at["rows"] + 5))
+        page.mouse.wheel(300, 0)
+        expect(canvas).not_to_have_attribute("data-begin", str(brushed[0]))
+        sideways = window(canvas)
+        assert sideways[1] - sideways[0] == pytest.approx(brushed[1] - brushed[0], abs=2)
+        page.get_by_role("button", name="the whole lane").first.click()
+        assert window(canvas) == whole
+
+
+def test_who_scrolls_the_page_is_not_caught(chromium: Browser, tmp_path: Path) -> None:
+    with opened(chromium, put(tmp_path, samples.long(3000))) as (page, canvas):
+        before, whole = page.evaluate("scrollY"), window(canvas)
+        page.mouse.move(*in_the_middle(canvas, 0.5, 60))
+        page.mouse.wheel(0, 120)
+        page.wait_for_function("(before) => scrollY > before", arg=before)
+        assert window(canvas) == whole
+
+
+def test_fingers_zoom(chromium: Browser, tmp_path: Path) -> None:
+    with opened(chromium, put(tmp_path, samples.long(3000))) as (page, canvas):
+        whole = window(canvas)
+        cdp = page.context.new_cdp_session(page)
+        for kind, gap in (("touchStart", 100), ("touchMove", 200), ("touchMove", 400), ("touchEnd", 0)):
+            x, y = in_the_middle(canvas, 0.5, 100)
+            points = [{"x": x - gap / 2, "y": y, "id": 1}, {"x": x + gap / 2, "y": y, "id": 2}] if gap else []
+            cdp.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        near = window(canvas)
+        assert (near[1] - near[0]) / (whole[1] - whole[0]) == pytest.approx(0.25, rel=0.1)
+        assert whole[0] < near[0] < near[1] < whole[1]
+
+
+def test_colours_follow_the_scheme_and_the_paper(chromium: Browser, tmp_path: Path) -> None:
+    with opened(chromium, put(tmp_path, samples.stale_write()), scheme="dark") as (page, canvas):
+        assert canvas.evaluate(_INK) > 200
+        meddle(page).emulate_media(media="print")
+        settle(page)
+        assert canvas.evaluate(_INK) < 60
+        page.emulate_media(media="screen", color_scheme="light")
+        settle(page)
+        assert canvas.evaluate(_INK) < 60
+        page.emulate_media(color_scheme="dark")
+        settle(page)
+        assert canvas.evaluate(_INK) > 200
+
+
+@pytest.mark.parametrize("scale", [1, 2])
+def test_the_canvas_is_as_sharp_as_the_screen(chromium: Browser, tmp_path: Path, scale: float) -> None:
+    with opened(chromium, put(tmp_path, samples.stale_write()), scale=scale) as (page, canvas):
+        for width in (1280, 500):
+            meddle(page).set_viewport_size({"width": width, "height": 800})
+            settle(page)
+            pixels, points = canvas.evaluate("(canvas) => [canvas.width, canvas.clientWidth]")
+            assert pixels == round(points * scale)
+
+
+def test_a_window_without_room_for_it_breaks_nothing(chromium: Browser, tmp_path: Path) -> None:
+    with opened(chromium, put(tmp_path, samples.stale_write())) as (page, canvas):
+        for width in (70, 40, 1280):  # pixels
+            meddle(page).set_viewport_size({"width": width, "height": 800})
+            settle(page)
+        assert canvas.evaluate("(canvas) => canvas.clientWidth") > 500
+        assert canvas.evaluate("(canvas) => Number(canvas.dataset.drawn)") > 10
+
+
+def test_keys_that_the_canvas_knows_do_nothing_else(chromium: Browser, tmp_path: Path) -> None:
+    with opened(chromium, put(tmp_path, samples.stale_write())) as (page, canvas):
+        canvas.focus()
+        page.evaluate("addEventListener('keydown', (event) => { (window.heard ??= []).push(event.key); })")
+        for key in ("n", "ArrowLeft", "+", ".", "ArrowDown", "0", "x"):
+            canvas.press(key)
+        assert page.evaluate("window.heard") == ["x"]
+        expect(page.locator("#tip")).to_contain_text("worker")

@@ -1,0 +1,178 @@
+"""A trial's page: its story is on screen, and all of it can be had with the mouse and without."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from results.tests.browser.made import Made, told
+from results.tests.browser.visit import reach, visit
+
+TOLD: Final = ("recorded", "violated", "stale")
+"""Trials with a story."""
+
+
+def shown_lane(page: Page) -> Locator:
+    return page.locator("section[data-lane]:not([hidden])")
+
+
+def shown_window(page: Page) -> Locator:
+    return shown_lane(page).locator("[data-window]:not([hidden])")
+
+
+def marks(page: Page) -> Locator:
+    return shown_window(page).locator("[data-row]")
+
+
+def tip(page: Page) -> Locator:
+    return page.locator("#tip")
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_the_story_and_its_operations_are_on_screen(chromium: Browser, made: Made, name: str) -> None:
+    with visit(chromium, made.page(name), made.root) as page:
+        (record, window) = (made.records[name], shown_window(page))
+        name_of_lane = shown_lane(page).get_attribute("data-lane")
+        (lane,) = (one for one in record.lanes if one.history.facts.lane == name_of_lane)
+        story = window.locator(".story li")
+        stored = told(lane).story
+        assert len(stored) == story.count() >= 3
+        for said, line in zip(story.all(), stored, strict=True):
+            for part in line.split("; "):  # the page may put in what else it knows
+                expect(said).to_contain_text(part)
+        expect(story.first).to_be_in_viewport()
+        for row in told(lane).rows:
+            mark = window.locator(f"svg [data-row='{row}']")
+            expect(mark).to_have_count(1)
+            expect(mark).to_be_visible()
+            assert mark.get_attribute("data-witness")
+            page.mouse.move(*reach(mark))
+            expect(tip(page)).to_contain_text(mark.get_attribute("aria-label") or "nothing")
+
+
+def test_a_passing_trial_has_its_picture_too(chromium: Browser, made: Made) -> None:
+    with visit(chromium, made.page("passing"), made.root) as page:
+        assert marks(page).count() > 5
+        expect(marks(page).first).to_be_visible()
+
+
+def test_a_mark_is_told_of_when_hovered_and_kept_when_clicked(chromium: Browser, made: Made) -> None:
+    with visit(chromium, made.page("stale"), made.root) as page:
+        expect(tip(page)).to_be_hidden()
+        one, other = (shown_window(page).locator(f"[data-witness='{number}']") for number in (1, 2))
+        page.mouse.move(*reach(one))
+        expect(tip(page)).to_contain_text("token 41")
+        page.mouse.click(*reach(one))
+        page.mouse.move(*reach(other))
+        expect(tip(page)).to_contain_text("token 41")
+        page.get_by_role("heading", level=1).click()
+        expect(tip(page)).to_be_hidden()
+        page.mouse.move(*reach(other))
+        expect(tip(page)).to_contain_text("token 42")
+
+
+@pytest.mark.parametrize("key", ["Enter", "Space"])
+def test_a_mark_is_kept_by_key_and_let_go_by_escape(chromium: Browser, made: Made, key: str) -> None:
+    with visit(chromium, made.page("stale"), made.root) as page:
+        mark = shown_window(page).locator("[data-witness='1']")
+        mark.focus()
+        expect(tip(page)).to_contain_text("token 41")
+        page.keyboard.press(key)
+        expect(mark).to_have_class(re.compile(r"\bpinned\b"))
+        page.keyboard.press("Tab")
+        expect(tip(page)).to_contain_text("token 41")
+        page.keyboard.press("Escape")
+        expect(tip(page)).to_be_hidden()
+        expect(page.locator(".pinned")).to_have_count(0)
+
+
+_FOCUSED: Final = """
+() => {
+  const one = document.activeElement, style = getComputedStyle(one), box = one.getBoundingClientRect();
+  return {
+    body: one === document.body,
+    row: one.dataset.row === undefined ? -1 : Number(one.dataset.row),
+    name: one.id || one.dataset.step || one.tagName,
+    seen: box.width > 0 && box.height > 0 && box.bottom > 0 && box.top < innerHeight,
+    ring: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0,
+  };
+}
+"""
+
+
+def _tabbed(page: Page) -> list[dict[str, Any]]:
+    """Where Tab stops, from the top of the page until it leaves it."""
+    stops: list[dict[str, Any]] = []
+    for _ in range(300):
+        page.keyboard.press("Tab")
+        stop: dict[str, Any] = page.evaluate(_FOCUSED)
+        if stop["body"]:
+            return stops
+        stops.append(stop)
+    raise AssertionError(f"Tab does not come to an end: {[stop['name'] for stop in stops[-5:]]}")
+
+
+def test_tab_goes_through_all_in_the_order_of_time_and_shows_where_it_is(chromium: Browser, made: Made) -> None:
+    with visit(chromium, made.page("stale"), made.root) as page:
+        rows = [int(mark.get_attribute("data-row") or -1) for mark in marks(page).all()]
+        stops = _tabbed(page)
+        columns = made.records["stale"].lanes[0].history.columns
+    been = [stop["row"] for stop in stops if stop["row"] >= 0]
+    assert sorted(been) == sorted(rows)
+    times = [int(columns["ret"][row] or columns["inv"][row]) for row in been]
+    assert times == sorted(times)
+    assert [stop for stop in stops if not (stop["seen"] and stop["ring"])] == []
+
+
+def test_next_violation_by_key_and_by_button(chromium: Browser, made: Made) -> None:
+    with visit(chromium, made.page("recorded"), made.root) as page:
+        told = [shown_window(page).inner_text()]
+        step = shown_lane(page).locator("output.step")
+        expect(step).to_contain_text("violation 1 of")
+        page.keyboard.press("n")
+        expect(step).to_contain_text("violation 2 of")
+        told.append(shown_window(page).inner_text())
+        expect(shown_window(page).locator("svg").first).to_be_visible()
+        page.keyboard.press("p")
+        expect(step).to_contain_text("violation 1 of")
+        assert shown_window(page).inner_text() == told[0]
+        shown_lane(page).get_by_role("button", name="next violation", exact=True).click()
+        expect(step).to_contain_text("violation 2 of")
+        assert shown_window(page).inner_text() == told[1]
+        assert told[0] != told[1]
+
+
+def test_lanes_are_chosen_by_key_and_the_address_remembers(chromium: Browser, made: Made) -> None:
+    path = made.page("recorded")
+    with visit(chromium, path, made.root) as page:
+        lanes = [one.get_attribute("data-lane") or "" for one in page.locator("section[data-lane]").all()]
+        assert sorted(lanes) == sorted(one.history.facts.lane for one in made.records["recorded"].lanes)
+        page.locator("input[name=lane]").first.focus()
+        for name in (*lanes[1:], lanes[0]):
+            page.keyboard.press("ArrowDown")
+            expect(shown_lane(page)).to_have_attribute("data-lane", name)
+            expect(shown_lane(page)).to_have_count(1)
+        page.keyboard.press("ArrowUp")
+        page.reload()
+        expect(shown_lane(page)).to_have_attribute("data-lane", lanes[-1])
+        expect(page.get_by_role("radio", name=lanes[-1])).to_be_checked()
+
+
+def test_an_address_leads_to_a_lane_and_a_property(chromium: Browser, made: Made) -> None:
+    asked = "lane=redis%2Fset%2Ffence-writes&property=no-lost-update"
+    with visit(chromium, made.page("recorded"), made.root, fragment=asked) as page:
+        expect(shown_lane(page)).to_have_attribute("data-lane", "redis/set/fence-writes")
+        expect(shown_window(page)).to_have_attribute("data-property", "no-lost-update")
+
+
+def test_commands_can_be_copied(chromium: Browser, made: Made) -> None:
+    """A page from disk may be refused the clipboard: then the command is selected."""
+    with visit(chromium, made.page("recorded"), made.root) as page:
+        button = page.locator("[data-copy]").last
+        command = button.locator("xpath=..").locator("code").inner_text()
+        button.click()
+        expect(button).not_to_have_text("copy")
+        assert button.inner_text() == "copied" or page.evaluate("String(getSelection())").strip() == command.strip()

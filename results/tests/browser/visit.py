@@ -1,0 +1,173 @@
+"""One page, opened as people open it: from disk, and everything that it must never do.
+
+What counts against it: an error or a warning in the console, an exception, what its own policy had to refuse, a request
+for anything but itself and the `assets/` of its run, a layout that moves by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal
+from urllib.parse import unquote, urlsplit
+
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, Route
+
+_WATCH: Final = """
+(() => {
+  const seen = { refused: [], shifts: [], tasks: [], meddled: false };
+  Object.defineProperty(globalThis, "seenByTests", { value: seen });
+  addEventListener("securitypolicyviolation", (event) => {
+    seen.refused.push(`${event.effectiveDirective}: ${event.blockedURI} ${event.sample}`);
+  }, true);
+  // What moves before anybody has touched anything moves by itself. (The browser's own reckoning excuses half a second
+  // after an input: on a busy machine that is too short.)
+  for (const kind of ["keydown", "pointerdown", "pointermove", "wheel"]) {
+    addEventListener(kind, () => { seen.meddled = true; }, { capture: true, passive: true });
+  }
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) {
+      if (seen.meddled || entry.value < 1e-3) continue; // parts of a pixel, which nobody sees
+      const of = entry.sources.map((source) => source.node && (source.node.outerHTML || source.node.textContent));
+      seen.shifts.push(`moved by ${entry.value.toFixed(4)}: ${of.map((text) => String(text).slice(0, 120))}`);
+    }
+  }).observe({ type: "layout-shift", buffered: true });
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) seen.tasks.push(entry.duration);
+  }).observe({ type: "longtask", buffered: true });
+})();
+"""
+"""Runs before any script of the page, past its policy."""
+
+_REACHED: Final = """
+(mark) => {
+  const box = mark.getBoundingClientRect();
+  for (let y = Math.max(box.top, 0); y <= Math.min(box.bottom, innerHeight); y++) {
+    for (let x = Math.max(box.left, 0); x <= Math.min(box.right, innerWidth); x++) {
+      if (mark.contains(document.elementFromPoint(x, y))) return { x, y };
+    }
+  }
+}
+"""
+
+_DRAWN: Final = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
+
+
+@contextmanager
+def visit(
+    browser: Browser,
+    path: Path,
+    root: Path,
+    *,
+    fragment: str = "",
+    width: int = 1280,
+    height: int = 900,
+    scheme: Literal["light", "dark"] = "light",
+    scale: float = 1,
+    slow: int = 1,
+) -> Iterator[Page]:
+    """The page at `path`, loaded; what it must not do fails the test when it is left.
+
+    root: the folder under which an `assets/` may be read. fragment: what follows `#` in the address. width, height: of
+    the window, in CSS pixels. slow: how many times slower its processor is.
+    """
+    complaints: list[str] = []
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=scheme, device_scale_factor=scale, locale="en-GB"
+    )
+
+    def on_request(route: Route) -> None:
+        request = route.request
+        if request.resource_type == "document" and request.is_navigation_request():
+            allowed = _file(request.url) is not None  # a click on a link, or the page itself
+        else:
+            allowed = _asset(request.url, root)
+        if allowed:
+            route.continue_()
+        else:
+            complaints.append(f"asked for {request.url[:200]}")
+            route.abort()
+
+    def on_console(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            complaints.append(f"console {message.type}: {message.text[:500]}")
+
+    def on_dialog(dialog: Dialog) -> None:
+        complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    context.route("**/*", on_request)
+    context.add_init_script(_WATCH)
+    context.set_default_timeout(10_000)
+    page = context.new_page()
+    if slow > 1:
+        context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": slow})
+    page.on("console", on_console)
+    page.on("pageerror", lambda error: complaints.append(f"exception: {error}"))
+    page.on("websocket", lambda socket: complaints.append(f"asked for {socket.url}"))
+    page.on("dialog", on_dialog)
+    page.on("popup", lambda popup: complaints.append(f"opened a window: {popup.url}"))
+    page.on("crash", lambda _: complaints.append("the page crashed"))
+    try:
+        page.goto(path.resolve().as_uri() + (f"#{fragment}" if fragment else ""))
+        settle(page)
+        yield page
+        complaints += settled(page)
+    except BaseException as error:
+        if complaints:
+            error.add_note("the page: " + "; ".join(complaints))
+        raise
+    finally:
+        context.close()
+    if complaints:
+        raise AssertionError(f"{path.parent.name}/{path.name}: " + "\n".join(complaints))
+
+
+def settle(page: Page) -> None:
+    """Wait until what was changed is drawn."""
+    page.evaluate(_DRAWN)
+
+
+def meddle(page: Page) -> Page:
+    """From here on the test changes the page in a way that the browser does not take for a user's, so what moves does
+    not count. Returns the page.
+    """
+    settle(page)
+    page.evaluate("seenByTests.meddled = true")
+    return page
+
+
+def unfold(page: Page) -> None:
+    """Open every fold."""
+    meddle(page).evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+
+
+def on_paper(page: Page) -> None:
+    """Lay the page out as it is printed."""
+    meddle(page).emulate_media(media="print")
+
+
+def reach(mark: Locator) -> tuple[float, float]:
+    """A place in the window where the pointer is on this element, scrolled to where it can be seen."""
+    mark.scroll_into_view_if_needed()
+    place = mark.evaluate(_REACHED)
+    assert place, f"nothing of {mark} can be pointed at"
+    return place["x"], place["y"]
+
+
+def settled(page: Page) -> list[str]:
+    """What the page did by itself that it should not have, once it is drawn."""
+    settle(page)
+    seen: dict[str, Any] = page.evaluate("seenByTests")
+    return [*(f"refused by its own policy: {what}" for what in seen["refused"]), *seen["shifts"]]
+
+
+def _file(url: str) -> Path | None:
+    parts = urlsplit(url)
+    return Path(unquote(parts.path)) if parts.scheme == "file" and not parts.netloc else None
+
+
+def _asset(url: str, root: Path) -> bool:
+    path = _file(url)
+    return path is not None and path.parent.name == "assets" and path.is_relative_to(root.resolve())

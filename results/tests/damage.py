@@ -1,0 +1,82 @@
+"""Run folders as disks, other programs and attackers leave them: every value of another type, every file cut off."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+VALUES: Final[dict[str, Any]] = {
+    "nothing": None,
+    "true": True,
+    "a fraction": 0.5,
+    "minus one": -1,
+    "huge": 10**400,
+    "infinite": float("inf"),
+    "no number": float("nan"),
+    "a text": "\ud800<script>\x1b[2J",
+    "a path": "../../../../etc/passwd",
+    "a list": [[]],
+    "an object": {"": {}},
+}
+TEXTS: Final[dict[str, bytes]] = {
+    "empty": b"",
+    "cut": b'{"format": 2, "name": "x',
+    "a list": b"[]",
+    "no format": b"{}",
+    "a future format": b'{"format": 3}',
+    "true": b'{"format": true}',
+    "a fraction": b'{"format": 2.0}',
+    "a deep format": b'{"format": ' + b"[" * 900 + b"]" * 900 + b"}",
+    "deep": b'{"format": 2, "about": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}",
+    "not a text": b'{"format": 2, "name": "\xff\xfe"}',
+    "another text": '{"format": 2}'.encode("utf-16"),
+    "too long a number": b'{"format": 2, "about": ' + b"9" * 5000 + b"}",
+    "zeros": bytes(4096),
+}
+
+
+def places(data: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to every value in some JSON, itself included."""
+    yield way
+    if isinstance(data, dict | list):
+        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from places(value, (*way, key))
+
+
+def mutated(data: Any, way: tuple[Any, ...], value: Any) -> Any:
+    """A copy with another value there."""
+    if not way:
+        return value
+    made = holder = copy.deepcopy(data)
+    for key in way[:-1]:
+        holder = holder[key]
+    holder[way[-1]] = value
+    return made
+
+
+def without(data: Any, way: tuple[Any, ...]) -> Any:
+    """A copy without what stands there."""
+    made = holder = copy.deepcopy(data)
+    for key in way[:-1]:
+        holder = holder[key]
+    del holder[way[-1]]
+    return made
+
+
+def variants(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Every damaged version of a JSON file, with what is damaged in it."""
+    data = json.loads(path.read_bytes())
+    for way in places(data):
+        name = "/".join(map(str, way))
+        for kind, value in VALUES.items():
+            yield f"{path.name} {name}: {kind}", json.dumps(mutated(data, way, value)).encode()
+        if way:
+            yield f"{path.name} {name}: missing", json.dumps(without(data, way)).encode()
+    for kind, text in TEXTS.items():
+        yield f"{path.name}: {kind}", text
+    whole = path.read_bytes()
+    for size in (1, len(whole) // 2, len(whole) - 3):
+        yield f"{path.name}: {size} bytes", whole[:size]

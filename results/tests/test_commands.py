@@ -1,0 +1,337 @@
+"""`python -m results`: its commands, what they print, and their exit statuses."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from results import __main__ as command
+from results import find, published
+from results.pages import web
+from results.run import Run
+from results.tests import samples, test_formats
+
+ROOT = Path(__file__).parents[2]
+OLD = "20261122T073115Z-74f9"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Three runs: one of format 1, one that was closed, one that was interrupted."""
+    made = tmp_path / "runs"
+    shutil.copytree(test_formats.RUNS["1"], made / OLD)
+    for number, closed in ((1, True), (2, False)):
+        path = made / f"2026112{number + 2}T080000Z-000{number}"
+        path.mkdir()
+        run = Run.create_at(path, f"2026-11-2{number + 2}T08:00:00+00:00", {"seed": number, "profile": "smoke"})
+        run.save_trial(samples.trial())
+        if closed:
+            run.close({"exit status": 0})
+    return made
+
+
+def said(capsys: pytest.CaptureFixture[str], root: Path, *words: str, status: int = 0) -> tuple[str, str]:
+    assert command.main(["--results", str(root), *words]) == status
+    printed = capsys.readouterr()
+    return printed.out, printed.err
+
+
+def test_list(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = said(capsys, root, "list")
+    assert out.splitlines() == [
+        f"{OLD}  2 broken as documented, 14 upheld",
+        "20261123T080000Z-0001  3 broken as documented, 5 upheld",
+        "20261124T080000Z-0002  3 broken as documented, 5 upheld (interrupted)",
+    ]
+
+
+def test_list_for_machines(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "20261123T080000Z-0001" / "run.json").write_text("{")
+    out, _ = said(capsys, root, "list", "--json")
+    told = [json.loads(line) for line in out.splitlines()]
+    assert [(run["run"], run["state"]) for run in told] == [
+        (OLD, "closed"),
+        ("20261123T080000Z-0001", "damaged"),
+        ("20261124T080000Z-0002", "interrupted"),
+    ]
+    assert told[2]["words"] == {"broken as documented": 3, "upheld": 5}
+    assert told[2]["asked"] == {"seed": 2, "profile": "smoke"}
+    assert told[2]["failed"] is False
+
+
+def test_list_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no runs in" in said(capsys, tmp_path / "none", "list")[0]
+    assert said(capsys, tmp_path / "none", "list", "--json")[0] == ""
+
+
+def test_a_list_does_not_read_the_trials_of_a_run_that_was_closed(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(root / "20261123T080000Z-0001" / "trials")
+    assert "20261123T080000Z-0001  3 broken as documented, 5 upheld\n" in said(capsys, root, "list")[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("last", "20261124T080000Z-0002"),
+        ("last~0", "20261124T080000Z-0002"),
+        ("last~2", OLD),
+        ("20261123", "20261123T080000Z-0001"),
+        (OLD, OLD),
+    ],
+)
+def test_names_of_runs(root: Path, name: str, found: str) -> None:
+    assert find.find(name, root).path.name == found
+
+
+def test_the_last_run_is_the_one_that_began_last(root: Path) -> None:
+    (root / "20261123T080000Z-0001").rename(root / "zz-merged")
+    assert find.find("last", root).path.name == "20261124T080000Z-0002"
+    assert find.find("last~1", root).path.name == "zz-merged"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("show", "nothing"), "results: no run 'nothing' in"),
+        (("show", "last~3"), "results: no run last~3 in"),
+        (("show", "2026"), "results: '2026' names 3 runs: 2026"),
+        (("show", ""), "results: no run '' in"),
+        (("show", "x\x1b[2J"), "results: no run 'x\\x1b[2J' in"),
+        (("show", "x" * 5000), "results: no run 'xxx"),
+        (("show", "a\0b"), "results: no run 'a\\x00b' in"),
+        (("show", "last", "nothing"), "results: no trial 'nothing' in"),
+        (("export", "last/nothing"), "results: no trial 'nothing' in"),
+        (("rejudge", "nothing"), "results: no run 'nothing' in"),
+        (("nothing",), "results: no command 'nothing'; there are list, show"),
+    ],
+    ids=[
+        "run", "too-far-back", "several", "empty", "escape", "long", "nul", "trial", "export", "rejudge", "command",
+    ],
+)  # fmt: skip
+def test_what_there_is_not_is_told_in_one_line(
+    root: Path, words: tuple[str, ...], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, err = said(capsys, root, *words, status=2)
+    assert out == ""
+    assert err.startswith(line)
+    assert err.count("\n") == 1
+    assert "\x1b" not in err
+
+
+def test_show_prints_the_matrix_and_the_page(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = said(capsys, root, "show", "20261123")
+    assert "freeze-holder" in out
+    assert out.rstrip().endswith("20261123T080000Z-0001/index.html")
+
+
+@pytest.mark.parametrize("of", ["redis-freeze-holder-7", "redis-fr", "redis/register/unfenced"])
+def test_show_tells_the_story_of_a_trial_or_lane(root: Path, of: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = said(capsys, root, "show", "last", of)
+    assert "redis/register/unfenced, trial redis-freeze-holder-7, seed 7" in out
+    assert "Worker 3 held token 41 from 0.300 s; it was frozen at 0.640 s by" in out
+    assert "broken as documented: fenced-store (explained by frozen-past-ttl)" in out
+    assert "trials/redis-freeze-holder-7/index.html" in out
+    assert ("redis/register/fence-writes, trial" in out) == (of != "redis/register/unfenced")
+
+
+def test_show_of_a_hostile_trial_writes_no_escapes(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run(root / "20261124T080000Z-0002")
+    run.save_trial(samples.trial("\x1b[31mx", error="\x1b]0;title\x07\nsecond line"))
+    out, _ = said(capsys, root, "show", "last", "31mx")
+    assert "\x1b" not in out
+    assert "\\x1b]0;title\\x07\\nsecond line" in out
+
+
+def test_open(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    page = root / "20261124T080000Z-0002" / "index.html"
+    assert said(capsys, root, "open", "last")[0] == f"{page}\n"
+    assert page.is_file(), "an interrupted run's page is drawn when somebody wants to see it"
+    assert not (page.parent / "summary.json").exists(), "and it stays an interrupted one"
+    page = root / OLD / "trials" / "etcd-none-1" / "index.html"
+    assert not page.exists()
+    assert said(capsys, root, "open", OLD, "etcd")[0] == f"{page}\n"
+    assert page.is_file()
+    assert opened == [(root / "20261124T080000Z-0002" / "index.html").as_uri(), page.as_uri()]
+
+
+def test_redraw(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = said(capsys, root, "redraw", OLD)
+    assert len(list((root / OLD).rglob("index.html"))) == 3
+    assert out == f"{root / OLD / 'index.html'}\n"
+    (root / OLD / "trials" / "etcd-none-1" / "etcd-set-fence-reads-and-writes.arrow").write_bytes(b"")
+    _, err = said(capsys, root, "redraw", OLD, status=2)
+    assert "etcd-set-fence-reads-and-writes.arrow" in err
+
+
+def test_rejudge(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, root, "rejudge", OLD)[0] == "16 judgements, none different\n"
+    path = root / OLD / "trials" / "etcd-none-1" / "verdicts.json"
+    path.write_text(path.read_text().replace('"upheld"', '"violated"', 1))
+    out, _ = said(capsys, root, "rejudge", OLD, status=1)
+    assert "server-exclusion: was violated (held), is upheld (held)" in out
+    assert "16 judgements, 1 different" in out
+
+
+def leads_nowhere(text: str) -> None:
+    """But within the page; and its scripts are those that its policy allows."""
+    assert set(re.findall(r'href="(.)', text)) <= {"#", "d"}, "within the page, or data:"
+    assert 'src="' not in text
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    assert scripts
+    for script in scripts:
+        assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in text
+
+
+def test_export_of_a_trial_needs_nothing_beside_it(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "out.html"
+    assert said(capsys, root, "export", f"{OLD}/redis", "-o", str(file))[0] == f"{file}\n"
+    text = file.read_text("utf-8")
+    assert web.timeline_script() in text
+    leads_nowhere(text)
+    assert "redis-late-write-1" in text
+    folder = root / OLD / "trials" / "redis-late-write-1"
+    said(capsys, root, "export", str(folder), "-o", str(file))
+    assert file.read_text("utf-8") == text
+
+
+def test_export_of_a_run_leads_nowhere(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "out.html"
+    said(capsys, root, "export", OLD, "-o", str(file))
+    text = file.read_text("utf-8")
+    assert "late-write" in text
+    assert "trials/" not in text
+    assert "all runs" in text
+    leads_nowhere(text)
+
+
+def test_schema(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert said(capsys, tmp_path, "schema")[0] == published.SCHEMA.read_text("utf-8")
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"\n  {name}" in out for name in command.COMMANDS)
+    assert command.main([]) == 2
+
+
+def run_command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "results", *words], cwd=ROOT, text=True, capture_output=True, timeout=120, check=False
+    )
+
+
+def test_results_before_the_command_and_after_it_mean_the_same(root: Path) -> None:
+    before, after = run_command("--results", str(root), "list"), run_command("list", "--results", str(root))
+    assert (before.stdout, before.returncode) == (after.stdout, 0)
+    assert before.stdout.count("\n") == 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("results", "list"), ("results", "show", "last"), ("results", "--help"), ("checkers", "--help")],
+    ids=" ".join,
+)
+def test_a_reader_that_went_away(root: Path, words: tuple[str, ...]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as pipe:
+        done = subprocess.run(
+            [sys.executable, "-m", *words, *(["--results", str(root)] if words[1] in ("list", "show") else [])],
+            cwd=ROOT, stdout=pipe, stderr=subprocess.PIPE, timeout=120, check=False,
+            env={**os.environ, "PYTHONUNBUFFERED": ""},
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (2, b"")
+
+
+@pytest.mark.parametrize("when", ["while it works", "before it says anything"])
+def test_ctrl_c(when: str) -> None:
+    code = (
+        "import sys\nfrom checkers.ending import to_the_end\n"
+        "def command(_):\n    print('said') if 'works' in sys.argv[1] else None\n    raise KeyboardInterrupt\n"
+        "to_the_end(command)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, when], cwd=ROOT, text=True, capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (2, "interrupted\n")
+    assert done.stdout == ("said\n" if "works" in when else "")
+
+
+def test_a_bug_of_ours_is_neither_worse_nor_invalid() -> None:
+    code = "from checkers.ending import to_the_end\nto_the_end(lambda _: 1 // 0)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert "ZeroDivisionError" in done.stderr
+
+
+def test_a_run_that_may_not_be_read_hides_no_other(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exists, closed = Path.exists, root / "20261123T080000Z-0001"
+
+    def refused(path: Path, **options: bool) -> bool:
+        if path.parent == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return exists(path, **options)
+
+    monkeypatch.setattr(Path, "exists", refused)
+    lines = said(capsys, root, "list")[0].splitlines()
+    assert lines[1] == f"{closed.name}  damaged: {closed / 'run.json'}: Permission denied"
+    assert len(lines) == 3
+    assert "redis" in said(capsys, root, "show", "last")[0]
+    said(capsys, root, "redraw", "last")
+    assert "Permission denied" in (root / "index.html").read_text()
+
+
+def test_no_folder_of_runs_is_told_from_one_that_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said(capsys, tmp_path / "none", "list")[0] == f"no runs in {tmp_path / 'none'}\n"
+    (tmp_path / "file").write_text("")
+    for words in (("list",), ("list", "--json"), ("show", "last")):
+        assert said(capsys, tmp_path / "file", *words, status=2) == (
+            "",
+            f"results: {tmp_path / 'file'}: Not a directory\n",
+        )
+
+
+def test_what_cannot_be_written_is_called_by_its_name(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = root / "missing" / "sent.html"
+    _, error = said(capsys, root, "export", "last", "-o", str(out), status=2)
+    assert error == f"results: {out}: No such file or directory\n"
+
+
+@pytest.mark.parametrize("words", [("prune", "--keep", "-1"), ("prune", "--keep", "x"), ("serve", "--port", "x")])
+def test_a_wrong_number_is_told_in_words_for_people(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(words)
+    error = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert f"{words[2]!r} is no " in error
+    assert "_" not in error.splitlines()[-1]
+
+
+def test_without_any_output(root: Path) -> None:
+    words = [sys.executable, "-m", "results", "list", "--results", str(root)]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *words], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,213 @@
+"""`python -m results compare`: what it prints, writes and ends with."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from checkers.claims import Word
+from checkers.judgement import Judgement
+from checkers.verdict import Verdict
+from results.__main__ import main
+from results.comparison import compared as compared_
+from results.comparison.compared import Side
+from results.comparison.comparison import Comparison, compare
+from results.pages import difference_page
+from results.record import LaneRecord, TrialRecord
+from results.run import Run
+from results.tests.samples import HOSTILE, hostile, stale_write, trial
+from results.tests.trials import contents, load, slower
+
+PROPERTIES = ("server-exclusion", "fenced-store", "fifo")
+
+
+def judged(*words: Word, name: str = "redis-freeze-holder-7") -> TrialRecord:
+    """One lane with these words for the first few properties."""
+    told = zip(PROPERTIES, words, strict=False)
+    judgements = tuple(Judgement(prop, word, f"because of {word}", Verdict(prop, None)) for prop, word in told)
+    return replace(trial(name), lanes=(LaneRecord(stale_write(), judgements),))
+
+
+def stored(root: Path, *records: TrialRecord) -> str:
+    run = Run.create(root, {"seed": 7})
+    for record in records:
+        run.save_trial(record)
+    run.close({})
+    return str(run.path)
+
+
+def compared(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    capsys.readouterr()
+    status = main(["compare", *arguments])
+    return status, capsys.readouterr().out
+
+
+@pytest.fixture
+def upheld(tmp_path: Path) -> str:
+    return stored(tmp_path, judged(Word.UPHELD, Word.BROKEN_AS_DOCUMENTED, Word.NOT_CLAIMED_HELD))
+
+
+def test_a_run_is_no_worse_than_itself(upheld: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = compared(capsys, upheld, upheld)
+    assert status == 0
+    assert "B is no worse than A in 3 common verdicts." in out
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ((Word.VIOLATED, Word.BROKEN_AS_DOCUMENTED, Word.NOT_CLAIMED_HELD), 1),
+        ((Word.UPHELD, Word.HAZARD_NOT_SHOWN, Word.NOT_CLAIMED_HELD), 1),
+        ((Word.UPHELD, Word.BROKEN_AS_DOCUMENTED, Word.NOT_CLAIMED_BROKEN), 0),
+        ((Word.UNEXERCISED, Word.BROKEN_AS_DOCUMENTED, Word.NOT_CLAIMED_HELD), 3),
+        ((Word.UNEXERCISED, Word.HAZARD_NOT_SHOWN, Word.UPHELD), 1),
+    ],
+    ids=["violated", "silent", "changed", "unexercised", "both"],
+)
+def test_exit_status(
+    upheld: str, words: tuple[Word, ...], status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = stored(tmp_path, judged(*words))
+    assert compared(capsys, upheld, other)[0] == status
+    assert compared(capsys, upheld, other, "--json")[0] == status
+    assert compared(capsys, upheld, other, "--markdown")[0] == status
+
+
+def test_runs_that_cannot_be_read_are_bad_usage(upheld: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", upheld, "nowhere"]) == 2
+    assert "results: " in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["compare", upheld])
+
+
+def test_worse_comes_first_with_both_sides_and_their_pages(
+    upheld: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    other = stored(tmp_path, judged(Word.VIOLATED, Word.BROKEN_AS_DOCUMENTED, Word.NOT_CLAIMED_BROKEN))
+    _, out = compared(capsys, upheld, other)
+    assert "B is worse than A: 1 verdict. redis broke its promise of server-exclusion under freeze-holder" in out
+    assert "\x1b" not in out  # nobody reads colours from a pipe
+    first, second = out.index("worse: a claim broke"), out.index("not claimed: held -> not claimed: broken")
+    assert first < second
+    assert "upheld -> violated" in out
+    for run in (upheld, other):
+        assert f"{run}/trials/redis-freeze-holder-7/index.html" in out
+
+
+def test_json_has_the_documented_shape(upheld: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = stored(tmp_path, judged(Word.VIOLATED, Word.BROKEN_AS_DOCUMENTED, Word.NOT_CLAIMED_HELD))
+    told: dict[str, Any] = json.loads(compared(capsys, upheld, other, "--json")[1])
+    assert told.keys() == {
+        "format", "status", "headline", "remarks", "a", "b", "verdicts", "changes", "rule", "speeds",
+    }  # fmt: skip
+    assert told["status"] == 1
+    assert told["verdicts"]["new"] == 1
+    assert told["verdicts"]["same"] == 2
+    (change,) = told["changes"]
+    assert (change["worse"], change["a"]["word"], change["b"]["word"]) == ("a claim broke", "upheld", "violated")
+    assert Path(change["b"]["page"]).is_file()
+    assert {speed["word"] for speed in told["speeds"]} == {"too few"}
+    assert all(speed["trials"] == 1 and speed["p"] is None for speed in told["speeds"])
+
+
+def test_what_was_aborted_is_said(upheld: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = replace(trial("redis-kill-1", error="a worker hung"), lanes=())
+    other = stored(tmp_path, judged(Word.UPHELD, Word.BROKEN_AS_DOCUMENTED, Word.NOT_CLAIMED_HELD), broken)
+    status, out = compared(capsys, upheld, other)
+    assert status == 0
+    assert "B lacks 1 trial" in out
+
+
+def test_a_run_that_was_interrupted_is_compared_as_far_as_it_came(
+    upheld: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Run.create(tmp_path, {})
+    run.save_trial(judged(Word.UPHELD, Word.BROKEN_AS_DOCUMENTED))
+    assert "B is still going on" in compared(capsys, upheld, str(run.path))[1]
+    assert run.going_on is not None
+    run.going_on.close()
+    status, out = compared(capsys, upheld, str(run.path))
+    assert status == 0
+    assert "B is interrupted" in out
+    assert "1 verdict is in A only" in out
+
+
+def test_hostile_strings_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = hostile()
+    calm = replace(bad, lanes=tuple(replace(lane, judgements=()) for lane in bad.lanes))
+    first, second = stored(tmp_path, calm), stored(tmp_path, bad)
+    page = tmp_path / "page.html"
+    _, out = compared(capsys, first, second, "--html", str(page))
+    text = page.read_text("utf-8")
+    assert HOSTILE[:20] not in text
+    assert len(re.findall("<script", text)) == 1
+    assert "<img" not in text
+    assert "\ud800" not in out
+    _, out = compared(capsys, first, second, "--markdown")
+    assert "<script" not in out
+    assert "&#60;script&#62;" in out
+    assert not re.search(r"(?<!\\)[|\n]\s*<(?!code>)", out)
+    told = json.loads(compared(capsys, first, second, "--json")[1])
+    assert told["changes"][0]["lane"] == HOSTILE
+
+
+def test_no_name_becomes_a_link_or_calls_anybody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "@somebody/http://e.example/www.e.example"
+    calm = judged(Word.UPHELD)
+    bad = replace(calm, lanes=(LaneRecord(stale_write(lane=name), judged(Word.VIOLATED).lanes[0].judgements),))
+    before = replace(calm, lanes=(LaneRecord(stale_write(lane=name), calm.lanes[0].judgements),))
+    status, out = compared(capsys, stored(tmp_path, before), stored(tmp_path, bad), "--markdown")
+    assert status == 1
+    shown = unescape(out)
+    assert not re.search(r"@\w|://|www\.", shown)
+    assert name in shown.replace("\u2060", "")
+
+
+def test_the_pages_links_lead_to_the_trials(upheld: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = stored(tmp_path, judged(Word.VIOLATED, Word.BROKEN_AS_DOCUMENTED, Word.NOT_CLAIMED_HELD))
+    page = tmp_path / "deep" / "er" / "page.html"
+    page.parent.mkdir(parents=True)
+    assert compared(capsys, upheld, other, "--html", str(page))[0] == 1
+    links = re.findall(r'href="([^"#:]+)"', page.read_text("utf-8"))
+    assert len(links) >= 4
+    for link in links:
+        assert (page.parent / link).is_file()
+
+
+@pytest.fixture(scope="module")
+def slow() -> tuple[Comparison, Side, Side]:
+    """A real run, and another of which one lock is three times slower."""
+    trials = load()
+    runs = (
+        contents(one for one in trials if one.run == 0),
+        contents(slower(one, 3, lock="redis") for one in trials if one.run == 1),
+    )
+    before, after = (Side(HOSTILE, Path("nowhere"), run, (("redis", "8.0"),), "closed") for run in runs)
+    return compare(before.contents, after.contents), before, after
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
+def test_what_is_slower_is_told_at_any_width(slow: tuple[Comparison, Side, Side], width: int) -> None:
+    out = io.StringIO()
+    compared_.render(*slow, Console(file=out, width=width))
+    text = " ".join(out.getvalue().split())
+    assert "B is worse than A: 6 times or rates." in text
+    assert re.search(r"worse redis redis release p50 [\d.]+ ms [\d.]+ ms [23]\.\d+ \[", text)
+    assert all(len(line) <= width for line in out.getvalue().splitlines() if "index.html" not in line)
+
+
+def test_what_is_slower_is_told_in_markdown_and_on_a_page(slow: tuple[Comparison, Side, Side], tmp_path: Path) -> None:
+    assert "| worse | redis | redis | release p50 |" in compared_.markdown(*slow)
+    page = difference_page.render(*slow, tmp_path / "page.html")
+    assert page.count('<tr data-word="worse">') == 6
+    assert page.count("<svg") == len(slow[0].speeds)
+    assert HOSTILE[:20] not in page

@@ -1,0 +1,277 @@
+"""What a comparison says of verdicts, of the evidence behind them, and of times."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from checkers.claims import Word
+from results.comparison.comparison import NOT_COMPARABLE, SAME_OR_BETTER, WORSE, Kind, apart, compare
+from results.comparison.speeds import MEASURES, RATIO, Speed
+from results.reading import Contents
+from results.record import Cell, LaneSummary
+from results.tests.trials import measures
+
+NOTHING = Contents((), (), ())
+VALUES = dict.fromkeys((measure.name for measure in MEASURES), 100.0)
+
+
+def cell(word: Word, **given: object) -> Cell:
+    made = Cell(
+        "redis", "redis", "register", "unfenced", "redis/register/unfenced", "freeze-holder", "token-order", word, "so",
+        trial="redis-freeze-holder-1", seed=1, attempt=1,
+    )  # fmt: skip
+    return replace(made, **given)  # type: ignore[arg-type]
+
+
+def run(*cells: Cell) -> Contents:
+    return Contents(cells, (), ())
+
+
+def lanes(times: float, store: float | None = 1.0, faults: int = 20, seed: int = 1) -> Contents:
+    """A lock in trials of many faults, each with times of its own, all of them so many times longer."""
+
+    def lane(number: int) -> LaneSummary:
+        usual = (1 + number) * 1.1 ** ((number * seed) % 5 - 2)
+        values = {
+            measure.name: VALUES[measure.name] * usual * (times if measure.rises else 1 / times) for measure in MEASURES
+        }
+        return LaneSummary(
+            "redis", "redis", "8.0", "set", "unfenced", "redis/set/unfenced", f"fault-{number}", seed, 1, "trial",
+            None, 1, "", measures(store, values),
+        )  # fmt: skip
+
+    return Contents((), tuple(lane(number) for number in range(faults)), ())
+
+
+def changed(before: Contents, after: Contents) -> Kind:
+    (change,) = compare(before, after).changes
+    return change.kind
+
+
+WORDS = [word for word in Word if word is not Word.NOT_APPLICABLE]
+SILENT = {Word.BROKEN_AS_DOCUMENTED, Word.NOT_CLAIMED_BROKEN, Word.NOT_CLAIMED_HELD, Word.UPHELD}
+
+
+@pytest.mark.parametrize(("old", "new"), list(product(WORDS, WORDS)), ids=lambda word: word.name.lower())
+def test_what_is_worse_by_itself(old: Word, new: Word) -> None:
+    found = compare(run(cell(old)), run(cell(new)))
+    worse = (
+        (new is Word.VIOLATED and old is not Word.VIOLATED)
+        or (new is Word.HAZARD_NOT_SHOWN and old in SILENT)
+        or (new is Word.NOT_CLAIMED_BROKEN and old is Word.UPHELD)
+    )
+    assert (found.status == WORSE) == worse
+    # Evidence that is gone is no accusation, but no pass either.
+    lost = new in (Word.UNKNOWN, Word.UNEXERCISED) and old not in (Word.UNKNOWN, Word.UNEXERCISED)
+    assert (found.status == NOT_COMPARABLE) == lost
+    (change,) = found.changes
+    assert (change.kind is Kind.SAME) == (old is new)
+    assert (change.kind is Kind.NEW) == (new.fails and not old.fails)
+    assert (change.kind is Kind.CLEARED) == (old.fails and not new.fails)
+
+
+def test_a_claim_that_broke_where_the_other_run_has_nothing_is_worse() -> None:
+    assert compare(NOTHING, run(cell(Word.VIOLATED))).status == WORSE
+    assert changed(NOTHING, run(cell(Word.VIOLATED))) is Kind.ONLY_IN_B
+    assert changed(run(cell(Word.VIOLATED)), NOTHING) is Kind.ONLY_IN_A
+
+
+def test_a_heavier_verdict_is_not_hidden_by_any_number_of_lighter_ones() -> None:
+    many = [cell(Word.UPHELD, seed=seed) for seed in range(50)]
+    found = compare(run(*many), run(*many, cell(Word.VIOLATED, seed=77)))
+    assert found.status == WORSE
+    after = found.changes[0].after
+    assert after is not None
+    assert (after.word, after.times, after.trials) == (Word.VIOLATED, 1, 51)
+
+
+def test_worse_beats_not_comparable() -> None:
+    before = run(cell(Word.UPHELD), cell(Word.UPHELD, property="fifo"))
+    after = run(cell(Word.UNEXERCISED), cell(Word.VIOLATED, property="fifo"))
+    found = compare(before, after)
+    assert found.status == WORSE
+    assert found.changes[0].property == "fifo"
+
+
+def test_a_positive_control_that_showed_at_the_third_attempt_is_not_silent() -> None:
+    shown = run(cell(Word.BROKEN_AS_DOCUMENTED, seed=1, attempt=1))
+    late = [cell(Word.HAZARD_NOT_SHOWN, seed=4, attempt=1), cell(Word.HAZARD_NOT_SHOWN, seed=5, attempt=2)]
+    assert compare(shown, run(*late, cell(Word.BROKEN_AS_DOCUMENTED, seed=6, attempt=3))).status == SAME_OR_BETTER
+    assert compare(shown, run(*late, cell(Word.HAZARD_NOT_SHOWN, seed=6, attempt=3))).status == WORSE
+
+
+def test_another_version_is_what_one_compares() -> None:
+    before, after = cell(Word.UPHELD, version="3.4.23"), cell(Word.UPHELD, version="3.5.16")
+    assert changed(run(before), run(after)) is Kind.SAME
+
+
+@pytest.mark.parametrize("field", ["backend", "lane", "fault", "property"])
+def test_other_cells_are_not_compared(field: str) -> None:
+    found = compare(run(cell(Word.UPHELD)), run(cell(Word.UPHELD, **{field: "other"})))
+    assert {change.kind for change in found.changes} == {Kind.ONLY_IN_A, Kind.ONLY_IN_B}
+    assert found.status == NOT_COMPARABLE
+
+
+def test_what_does_not_apply_is_not_there() -> None:
+    assert compare(run(cell(Word.NOT_APPLICABLE)), run(cell(Word.NOT_APPLICABLE))).status == NOT_COMPARABLE
+
+
+@pytest.mark.parametrize(
+    "problem", ["trials/redis-1: aborted: a worker hung", "trials/redis-1/verdicts.json: not JSON"]
+)
+def test_what_was_left_out_is_lost_where_the_other_run_judged_it(problem: str) -> None:
+    page = Path("run/trials/redis-1/index.html")
+    both, gone = cell(Word.UPHELD, fault="none"), cell(Word.UPHELD, page=page)
+    found = compare(run(both, gone), replace(run(both), problems=(problem,)))
+    assert found.status == NOT_COMPARABLE
+    assert [change.lost for change in found.changes if change.after is None] == ["its trial was left out"]
+    assert (
+        compare(run(both, gone), replace(run(both), problems=("trials/redis-2: aborted: x",))).status == SAME_OR_BETTER
+    )
+
+
+def test_versions_of_one_run_do_not_hide_each_other() -> None:
+    old, new = cell(Word.VIOLATED, version="7.0"), cell(Word.UPHELD, version="8.0")
+    before, after = run(old, new), run(old, replace(new, word=Word.VIOLATED))
+    (change,) = [change for change in compare(*apart([before, after])).changes if change.worse]
+    assert change.backend == "redis 8.0"
+    assert apart([run(old), run(new)]) == [run(old), run(new)], "one version each is what one compares"
+
+
+def test_two_empty_runs_cannot_be_compared() -> None:
+    assert compare(NOTHING, NOTHING).status == NOT_COMPARABLE
+
+
+# Times and rates
+
+
+def speeds(before: Contents, after: Contents) -> dict[str, Speed]:
+    return {speed.measure: speed for speed in compare(before, after).speeds if speed.lock}
+
+
+def test_three_times_slower_is_worse_and_three_times_quicker_better() -> None:
+    slower, quicker = speeds(lanes(1), lanes(3)), speeds(lanes(3), lanes(1))
+    assert len(slower) == len(MEASURES)
+    for measure in MEASURES:
+        assert slower[measure.name].worse
+        assert not slower[measure.name].better
+        assert quicker[measure.name].better
+        assert not quicker[measure.name].worse
+        assert slower[measure.name].ratio == pytest.approx(3 if measure.rises else 1 / 3, rel=0.01)
+    assert compare(lanes(1), lanes(3)).status == WORSE
+
+
+def test_times_alone_can_be_compared() -> None:
+    assert compare(lanes(1), lanes(1)).status == SAME_OR_BETTER
+
+
+def test_less_than_the_threshold_is_the_same() -> None:
+    assert not any(speed.worse for speed in speeds(lanes(1), lanes(RATIO * 0.95)).values())
+
+
+def test_trials_of_other_seeds_are_paired_by_their_faults() -> None:
+    other = speeds(lanes(1, seed=1), lanes(3, seed=2))
+    assert all(speed.worse and speed.trials == 20 for speed in other.values())
+
+
+def test_of_seeds_in_common_only_those_are_paired() -> None:
+    before = replace(lanes(1), lanes=(*lanes(1, seed=1).lanes, *lanes(9, seed=2).lanes))
+    assert all(speed.ratio == pytest.approx(1) for speed in speeds(before, lanes(1, seed=1)).values())
+
+
+def test_the_unit_is_the_trial() -> None:
+    """Ten lanes of one trial say no more than one."""
+
+    def many(content: Contents) -> Contents:
+        copies = [replace(lane, lane=f"{lane.lane}-{n}") for lane in content.lanes for n in range(10)]
+        return replace(content, lanes=tuple(copies))
+
+    found = speeds(many(lanes(1, faults=4)), many(lanes(3, faults=4)))
+    assert all(speed.trials == 4 and speed.p is None and not speed.worse for speed in found.values())
+
+
+def test_few_trials_leave_times_unjudged_but_verdicts_stand() -> None:
+    before = replace(lanes(1, faults=3), cells=(cell(Word.UPHELD),))
+    after = replace(lanes(9, faults=3), cells=(cell(Word.UPHELD),))
+    found = compare(before, after)
+    assert not found.timed
+    assert found.status == SAME_OR_BETTER
+
+
+def test_a_slow_machine_is_not_the_locks_fault() -> None:
+    slow = lanes(2, store=2.0)
+    found = speeds(lanes(1), slow)
+    assert not found["release p50"].worse
+    assert found["release p50"].machine == pytest.approx(2)
+    # What hardly depends on the machine is not excused by it.
+    assert found["acquire p99"].worse
+
+
+def test_a_quick_machine_makes_nothing_worse_that_stayed_the_same() -> None:
+    assert not any(speed.worse for speed in speeds(lanes(1), lanes(1, store=0.05)).values())
+
+
+def test_what_nobody_measured_is_left_out() -> None:
+    old = replace(lanes(1), lanes=tuple(replace(lane, measures=None) for lane in lanes(1).lanes))
+    assert compare(old, lanes(3)).speeds == ()
+
+
+def test_further_attempts_of_a_positive_control_are_not_timed() -> None:
+    again = replace(lanes(9, seed=2), lanes=tuple(replace(lane, attempt=2) for lane in lanes(9, seed=2).lanes))
+    after = replace(lanes(1), lanes=(*lanes(1).lanes, *again.lanes))
+    assert not any(speed.worse for speed in speeds(lanes(1), after).values())
+
+
+def test_a_quantile_that_was_not_reached_is_at_least_as_long_as_anybody_waited() -> None:
+    def given_up(content: Contents) -> Contents:
+        told = [dict(lane.measures or {}) for lane in content.lanes]
+        for each in told:
+            each["acquire_ms"] = {"count": 9, "p99": None, "longest": each["acquire_ms"]["p99"]}
+        pairs = zip(content.lanes, told, strict=True)
+        return replace(content, lanes=tuple(replace(lane, measures=each) for lane, each in pairs))
+
+    assert speeds(lanes(1), given_up(lanes(3)))["acquire p99"].worse
+
+
+def test_a_difference_too_small_to_matter_is_the_same() -> None:
+    def tiny(times: float) -> Contents:
+        found = lanes(times)
+        small = measures(1.0, {**VALUES, "release p50": 0.01 * times})
+        return replace(found, lanes=tuple(replace(lane, measures=small) for lane in found.lanes))
+
+    assert not speeds(tiny(1), tiny(3))["release p50"].worse
+
+
+def test_pages_are_kept() -> None:
+    found = compare(run(cell(Word.UPHELD, page=Path("a"))), run(cell(Word.VIOLATED, page=Path("b"))))
+    before, after = found.changes[0].before, found.changes[0].after
+    assert (before and before.page, after and after.page) == (Path("a"), Path("b"))
+
+
+ODD = (0, 0.0, -1.0, -1e308, 1e308, 5e-324, 1e-300, 2**63 - 1, -(2**63), math.nan, math.inf, -math.inf, None, True, "x")
+
+
+def wrecked(value: object, rng: random.Random) -> object:
+    """The same, but for some of its numbers."""
+    if isinstance(value, dict):
+        return {name: wrecked(one, rng) for name, one in value.items()}
+    if isinstance(value, list):
+        return [wrecked(one, rng) for one in value]
+    return value if isinstance(value, str) or rng.random() > 0.3 else rng.choice(ODD)
+
+
+def test_no_number_whatever_ends_a_comparison() -> None:
+    """What is negative, endless or no number is as if it had not been measured."""
+    rng, usual = random.Random(1), lanes(1, faults=8)
+    for _ in range(30):
+        odd = [replace(lane, measures=wrecked(lane.measures, rng)) for lane in usual.lanes]  # type: ignore[arg-type]
+        found = compare(usual, replace(usual, lanes=tuple(odd)))
+        for speed in found.speeds:
+            numbers = (speed.before, speed.after, speed.ratio, speed.machine, *(speed.interval or ()))
+            assert all(math.isfinite(number) and number > 0 for number in numbers)

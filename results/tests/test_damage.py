@@ -1,0 +1,272 @@
+"""Damaged run folders: what is wrong is named, the rest is told, and nothing outside of the folder is read."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from checkers.history import BadHistory
+from results import files, find, listing, prune, redraw, running, summary
+from results.files import BadFile
+from results.run import Run, load_trial
+from results.terminal import matrix
+from results.tests import damage, samples, test_formats
+
+SEED = 7
+MOST = 60
+"""Variants of each file; all of them are many thousands."""
+TRIAL = "redis-late-write-1"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A small recorded run."""
+    source = test_formats.RUNS["2"]
+    return Run(shutil.copytree(source, tmp_path / "runs" / source.name))
+
+
+def look(run: Run, capsys: pytest.CaptureFixture[str]) -> str:
+    """What a person sees of the runs and of this one; whatever is damaged, nothing is raised."""
+    assert listing.list_(["--results", str(run.path.parent)]) == 0
+    assert listing.list_(["--results", str(run.path.parent), "--json"]) == 0
+    try:
+        contents = find.find("last", run.path.parent).read()
+    except BadFile as error:
+        return str(error)
+    screen = io.StringIO()
+    matrix.render(contents.cells, Console(file=screen, width=100), contents.problems)
+    printed = capsys.readouterr().out + screen.getvalue()
+    assert "\x1b" not in printed
+    return printed
+
+
+def some(path: Path) -> Iterator[tuple[str, bytes]]:
+    variants = list(damage.variants(path))
+    yield from random.Random(SEED).sample(variants, min(MOST, len(variants)))
+
+
+@pytest.mark.parametrize("name", ["run.json", "summary.json", f"trials/{TRIAL}/trial.json", "not-run"])
+def test_a_file_with_any_value_of_another_type(run: Run, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = run.path / name
+    path = next(path.iterdir()) if path.is_dir() else path
+    for _, text in some(path):
+        path.write_bytes(text)
+        look(run, capsys)
+
+
+def test_verdicts_with_any_value_of_another_type(run: Run) -> None:
+    path = run.path / "trials" / TRIAL / "verdicts.json"
+    for kind, text in some(path):
+        path.write_bytes(text)
+        contents = run.read()
+        lanes = {cell.lane for cell in contents.cells}
+        damaged = [problem for problem in contents.problems if problem.startswith(f"trials/{TRIAL}")]
+        assert damaged or len(lanes) == 2 or "lane" in kind or "judgements" in kind or "version" in kind, kind
+        assert "etcd/set/fence-reads-and-writes" in lanes
+
+
+def test_a_page_is_drawn_of_whatever_is_not_refused(run: Run) -> None:
+    folder = run.path / "trials" / TRIAL
+    drawn = 0
+    for path in (folder / "trial.json", folder / "verdicts.json"):
+        whole = path.read_bytes()
+        for _, text in list(some(path))[:25]:
+            path.write_bytes(text)
+            try:
+                run.draw_trial(folder)
+                drawn += 1
+            except (BadFile, BadHistory):
+                continue
+        path.write_bytes(whole)
+    assert drawn
+
+
+def test_a_run_is_closed_whatever_its_trials_look_like(run: Run) -> None:
+    path = run.path / "trials" / TRIAL / "trial.json"
+    for _, text in list(some(path))[:15]:
+        path.write_bytes(text)
+        run.close({})
+        assert summary.load(run.path).head.run == run.path.name
+
+
+@pytest.mark.parametrize("size", [0, 8, 1000, -1], ids=["empty", "8-bytes", "1000-bytes", "all-but-one-byte"])
+def test_a_history_that_is_cut_off(run: Run, size: int) -> None:
+    [path] = (run.path / "trials" / TRIAL).glob("*.arrow")
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(BadHistory, match=path.name):
+        load_trial(path.parent)
+    assert len({cell.trial for cell in run.read().cells}) == 2, "what was judged is still told"
+
+
+@pytest.mark.parametrize("name", ["trial.json", "verdicts.json", "redis-register-unfenced.arrow", "logs/redis1"])
+@pytest.mark.parametrize("instead", ["nothing", "a folder", "a link", "a broken link", "a pipe"])
+def test_a_file_that_is_none(run: Run, name: str, instead: str, tmp_path: Path) -> None:
+    path = run.path / "trials" / TRIAL / name
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copy(path, elsewhere)
+    path.unlink()
+    if instead == "a folder":
+        path.mkdir()
+    elif instead == "a link":
+        path.symlink_to(elsewhere)
+    elif instead == "a broken link":
+        path.symlink_to(tmp_path / "nowhere")
+    elif instead == "a pipe":
+        os.mkfifo(path)
+    with pytest.raises(BadFile, match=path.name):
+        load_trial(run.path / "trials" / TRIAL)
+    assert run.read().problems or not name.endswith(".json")
+
+
+@pytest.mark.parametrize("what", ["trials", f"trials/{TRIAL}", "not-run"])
+def test_a_folder_that_is_a_link_is_not_followed(run: Run, what: str, tmp_path: Path) -> None:
+    path = run.path / what
+    moved = path.rename(tmp_path / "elsewhere")
+    path.symlink_to(moved)
+    contents = run.read()
+    assert contents.problems == (f"{what}: a link, which is not followed",)
+    assert TRIAL not in {cell.trial for cell in contents.cells} or what == "not-run"
+
+
+def test_logs_that_stand_elsewhere_are_not_read(run: Run, tmp_path: Path) -> None:
+    logs = run.path / "trials" / TRIAL / "logs"
+    logs.symlink_to(logs.rename(tmp_path / "elsewhere"))
+    with pytest.raises(BadFile, match="logs: a link, which is not followed"):
+        load_trial(logs.parent)
+
+
+HOSTILE_NAMES = {
+    "above": "../etcd-none-1/etcd-set-fence-reads-and-writes.arrow",
+    "absolute": "/etc/passwd",
+    "itself": ".",
+    "parent": "..",
+    "empty": "",
+    "nul": "a\0b",
+    "windows": "..\\x.arrow",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
+@pytest.mark.parametrize("where", ["file", "logs"])
+def test_a_name_that_leads_elsewhere_is_refused(run: Run, name: str, where: str) -> None:
+    folder = run.path / "trials" / TRIAL
+    path = folder / ("verdicts.json" if where == "file" else "trial.json")
+    data = files.read_json(path)
+    if where == "file":
+        data["lanes"][0]["file"] = name
+    else:
+        data["logs"]["redis1"] = name
+    files.write_json(path, data)
+    with pytest.raises(BadFile, match="is not the name of a file in it"):
+        load_trial(folder)
+
+
+def test_a_row_that_the_history_does_not_have(run: Run) -> None:
+    folder = run.path / "trials" / TRIAL
+    data = files.read_json(folder / "verdicts.json")
+    broken = next(judgement for judgement in data["lanes"][0]["judgements"] if judgement["violation"])
+    broken["violation"]["rows"][0] = 10**9
+    files.write_json(folder / "verdicts.json", data)
+    with pytest.raises(BadHistory, match="tells of a row that"):
+        load_trial(folder)
+
+
+@pytest.mark.parametrize("page", ["../../x/index.html", "/etc/passwd", "trials/../index.html", "javascript:alert(1)"])
+def test_a_link_of_a_summary_that_leads_elsewhere_is_refused(run: Run, page: str) -> None:
+    data = files.read_json(run.path / "summary.json")
+    data["cells"][0]["page"] = page
+    files.write_json(run.path / "summary.json", data)
+    with pytest.raises(BadFile, match="page"):
+        summary.load(run.path)
+
+
+def test_a_damaged_summary_is_named_and_the_run_is_read_instead(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    (run.path / "summary.json").write_text("{")
+    printed = look(run, capsys)
+    assert "2 broken as documented" in printed
+    assert "damaged summary" in printed
+
+
+def test_a_run_that_cannot_be_read_at_all_is_named(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    (run.path / "run.json").write_text("{")
+    assert "run.json: not JSON" in look(run, capsys)
+    assert f"{run.path.name}  damaged:" in capsys.readouterr().out
+
+
+def test_names_that_are_no_text(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = os.fsencode(run.path / "trials") + b"/\xff\x1b[2J"
+    try:
+        Path(os.fsdecode(folder)).mkdir()
+    except OSError:
+        pytest.skip("this file system takes no such names")
+    assert len(run.read().problems) == 1
+    look(run, capsys)
+    run.close({})
+
+
+def test_nothing_is_written_through_a_link(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (run.path / "assets").symlink_to(tmp_path / "elsewhere")
+    (run.path / "index.html").symlink_to(tmp_path / "page")
+    with pytest.raises(BadFile, match="assets: a link, which is not followed"):
+        run.close({})
+    (run.path / "assets").unlink()
+    run.close({})
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert not (tmp_path / "page").exists()
+
+
+def test_the_folder_of_all_runs_may_be_a_link(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "linked").symlink_to(run.path.parent)
+    assert find.find("last", tmp_path / "linked").read().problems == ()
+    run.close({})
+    assert run.path.name in (tmp_path / "linked" / "index.html").read_text("utf-8")
+
+
+def test_a_run_is_closed_also_where_the_page_of_all_runs_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Run.create(tmp_path / "runs", {})
+    run.save_trial(samples.trial())
+    page = run.path.parent / "index.html"
+    page.mkdir()
+    heard: list[str] = []
+    assert run.close({"exit status": 0}, heard.append) == run.path / "index.html"
+    line = f"the page of all runs was not written: {page}: Is a directory"
+    assert heard == [line]
+    assert listing.head_of(run)[1] == "closed"
+    assert not running.is_running(run.path)
+    run.close({})
+    assert capsys.readouterr().err == f"results: {line}\n"
+    root = ["--results", str(run.path.parent)]
+    assert redraw.main([*root, "last"]) == 2
+    printed = capsys.readouterr()
+    assert printed.err == f"results: {line}\n"
+    assert printed.out == f"{run.path / 'index.html'}\n"
+    assert prune.main([*root, "--keep", "0", "--failed-too", "--yes"]) == 2
+    printed = capsys.readouterr()
+    assert printed.err == f"results: {line}\n"
+    assert "removed 1 run" in printed.out
+    assert not run.path.exists()
+
+
+def test_a_page_that_cannot_be_written_keeps_no_other_from_being_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Run.create(tmp_path / "runs", {})
+    first, second = (run.save_trial(samples.trial(name)) for name in ("first", "second"))
+    run.close({})
+    first.unlink()
+    first.mkdir()
+    second.unlink()
+    assert redraw.main(["--results", str(run.path.parent), "last"]) == 2
+    assert capsys.readouterr().err == f"results: {first}: Is a directory\n"
+    assert second.is_file()
+    assert [path.name for path in first.parent.iterdir() if path.name.startswith(".")] == []

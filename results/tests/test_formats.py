@@ -1,0 +1,154 @@
+"""What runs of other versions look like: older formats open, newer ones say so; the summary obeys its schema."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from rich.console import Console
+
+from checkers.claims import Word
+from results import files, listing, published, summary
+from results.files import BadFile
+from results.record import NotRun
+from results.run import Run, load_trial
+from results.terminal import matrix
+from results.tests import samples
+
+FORMATS = Path(__file__).parent / "formats"
+RUNS = {path.parent.name: path for path in sorted(FORMATS.glob("*/*")) if path.is_dir()}
+SCHEMA = json.loads(published.SCHEMA.read_text("utf-8"))
+
+
+@pytest.fixture(params=sorted(RUNS))
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+    """A run as that format stored it."""
+    return Run(shutil.copytree(RUNS[request.param], tmp_path / "runs" / RUNS[request.param].name))
+
+
+def described(schema: Any) -> Any:
+    """The schema, with nothing allowed that it does not describe."""
+    if isinstance(schema, list):
+        return [described(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: described(value) for name, value in schema.items()}
+    if "properties" in made and isinstance(made.get("type"), str):
+        made.setdefault("additionalProperties", False)
+    return made
+
+
+def written(run: Run) -> Any:
+    return json.loads((run.path / summary.NAME).read_text("utf-8"))
+
+
+def test_every_format_that_is_read_has_a_fixture() -> None:
+    assert {int(name) for name in RUNS} == set(files.READABLE)
+
+
+def test_a_run_of_an_older_format_is_read(old: Run) -> None:
+    contents, number = old.read(), json.loads((old.path / "run.json").read_text())["format"]
+    assert contents.problems == ()
+    words = {(cell.lane, cell.property): cell.word for cell in contents.cells}
+    assert words["redis/register/unfenced", "fenced-store"] is Word.BROKEN_AS_DOCUMENTED
+    assert words["etcd/set/fence-reads-and-writes", "no-lost-update"] is Word.UPHELD
+    assert {cell.version for cell in contents.cells} == {"3.5.16", "8.0.2"}
+    assert {(lane.lane, lane.started[:10]) for lane in contents.lanes} == {
+        ("redis/register/unfenced", "2026-11-22"),
+        ("etcd/set/fence-reads-and-writes", "2026-11-22"),
+    }
+    assert [lane.measures is None for lane in contents.lanes] == [number == 1] * 2
+
+
+def test_its_matrix_is_printed(old: Run) -> None:
+    console = Console(width=100)
+    with console.capture() as printed:
+        matrix.render(old.read().cells, console)
+    assert "broken as" in printed.get()
+    assert "late-write" in printed.get()
+
+
+def test_its_summary_is_read(old: Run) -> None:
+    made = summary.load(old.path)
+    assert {cell.trial for cell in made.contents.cells} == {cell.trial for cell in old.read().cells}
+    assert made.head == summary.load_head(old.path)
+    assert made.head.words[Word.BROKEN_AS_DOCUMENTED] == 2
+    assert made.head.started == "2026-11-22T07:31:15+00:00"
+    assert listing.head_of(old)[1] == "closed"
+
+
+def test_its_trials_are_whole_and_their_pages_drawn_again(old: Run) -> None:
+    for folder in sorted((old.path / "trials").iterdir()):
+        record = load_trial(folder)
+        assert all(len(lane.history) > 50 for lane in record.lanes)
+        page = old.draw_trial(folder)
+        assert record.name in page.read_text("utf-8")
+
+
+def test_it_can_be_closed_again_in_todays_format(old: Run) -> None:
+    old.close({"finished": "2026-11-22T08:00:00+00:00"})
+    jsonschema.validate(written(old), SCHEMA)
+    assert summary.load(old.path).contents == old.read()
+    assert "late-write" in (old.path / "index.html").read_text("utf-8")
+
+
+def test_the_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA["properties"]["format"]["const"] == files.FORMAT
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    run = Run.create(tmp_path / "runs", {"seed": 7, "command": ["pytest", "suites/"]})
+    run.save_trial(samples.trial())
+    run.save_trial(samples.hostile())
+    run.save_trial(samples.trial("long", samples.long(2000)))
+    run.save_trial(samples.trial("aborted", error="worker 2 broke"))
+    run.save_not_run([NotRun("redis", "redis", "isolate-leader-drop", "redis has no leader")])
+    run.close({"exit status": 1})
+    return run
+
+
+def test_every_key_of_a_summary_is_described(run: Run) -> None:
+    data = written(run)
+    jsonschema.validate(data, SCHEMA, cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(data, described(SCHEMA))
+    assert data["lanes"][0]["measures"]["cycles"], "the sample has faults"
+
+
+@pytest.mark.parametrize("way", ["run", "cells/0/word", "cells/0/page", "lanes/0/measures/seconds", "words/upheld"])
+def test_the_schema_and_the_reader_refuse_the_same_damage(run: Run, way: str) -> None:
+    data = written(run)
+    keys = [int(key) if key.isdigit() else key for key in way.split("/")]
+    broken = holder = copy.deepcopy(data)
+    for key in keys[:-1]:
+        holder = holder[key]
+    holder[keys[-1]] = ["x"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(broken, SCHEMA)
+    (run.path / summary.NAME).write_text(json.dumps(broken))
+    with pytest.raises(BadFile, match=r"summary\.json: damaged"):
+        summary.load(run.path)
+
+
+def test_a_summary_comes_back_as_it_was_written(run: Run) -> None:
+    made = summary.load(run.path)
+    assert made.contents == run.read()
+    assert made.head.about == {"exit status": 1}
+    assert made.head.failed is True
+
+
+@pytest.mark.parametrize("name", ["run.json", "summary.json", "trials/long/trial.json", "trials/long/verdicts.json"])
+def test_a_future_format_gets_one_clear_line(run: Run, name: str) -> None:
+    path = run.path / name
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 3}))
+    with pytest.raises(BadFile) as caught:
+        files.read_json(path)
+    assert str(caught.value) == f"{path}: format 3, this version reads 1 and 2; a newer version wrote it"
+    if "trials" in name:
+        assert f"{name}: format 3, this version reads 1 and 2; a newer version wrote it" in run.read().problems

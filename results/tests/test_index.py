@@ -1,0 +1,390 @@
+"""A run's page: what stands in the matrix and behind it, what is told below it, and that it stays small."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from checkers.claims import Word
+from results import files, grid
+from results.pages import index, rates, web
+from results.record import Cell, LaneSummary
+from results.run import NotRun, Run
+from results.tests import samples
+
+ROOT = Path("/runs/r")
+
+
+class Page(HTMLParser):
+    """Elements in order, each with its attributes and the text inside of it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str], list[str]]] = []
+        self._open: list[int] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attributes}, []))
+        if tag not in ("meta", "link", "br", "input", "img"):
+            self._open.append(len(self.elements) - 1)
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self.elements[self._open.pop()][0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        for at in self._open:
+            self.elements[at][2].append(data)
+
+    def all(self, tag: str, **attributes: str) -> Iterator[tuple[dict[str, str], str]]:
+        """(attributes, text) of the elements that have these attributes; `class_` and `data_i` are spelled so."""
+        wanted = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
+        for name, found, text in self.elements:
+            if name == tag and all(found.get(key) == value for key, value in wanted.items()):
+                yield found, " ".join("".join(text).split())
+
+    def one(self, tag: str, **attributes: str) -> str:
+        [(_, text)] = self.all(tag, **attributes)
+        return text
+
+    @property
+    def data(self) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads(self.one("script", id="data"))
+        return loaded
+
+
+def cell(lock: str, fault: str, word: Word, about: str = "server-exclusion", **given: Any) -> Cell:
+    trial = f"{files.safe_name(lock)}-{fault}-1"
+    made = Cell(lock, lock, "register", "unfenced", f"{lock}/register/unfenced", fault, about, word, "because so",
+                page=ROOT / "trials" / trial / "index.html", trial=trial, seed=1)  # fmt: skip
+    return replace(made, **given)
+
+
+def drawn(cells: Sequence[Cell], lanes: Sequence[LaneSummary] = (), problems: Sequence[str] = (), **about: Any) -> Page:
+    return Page(index.render(ROOT, about, cells, problems, lanes))
+
+
+def lane(measures: dict[str, Any] | None, lock: str = "redis", fault: str = "none") -> LaneSummary:
+    return LaneSummary(lock, "redis", "8.0", "register", "unfenced", "l", fault, 1, 0, "t", None, 0, "", measures)
+
+
+def cycle(phase: str, p50: float | None, p99: float | None, count: int = 10, grants: int = 20) -> dict[str, Any]:
+    return {
+        "phase": phase, "seconds": 4.0, "grants": grants, "acquire_ms": {"count": count, "p50": p50, "p99": p99},
+    }  # fmt: skip
+
+
+# The matrix
+
+
+def test_a_square_tells_every_word_the_heaviest_first() -> None:
+    words = [Word.UPHELD, Word.NOT_CLAIMED_HELD, Word.VIOLATED, Word.UPHELD, Word.NOT_CLAIMED_HELD, Word.UPHELD]
+    page = drawn([cell("redis", "none", word, f"p{at}") for at, word in enumerate(words)])
+    [(square, text)] = page.all("a", data_i="0")
+    assert text == "✖ 1 violated◦ 2 held✔ 3 upheld"
+    assert square["title"].splitlines() == ["1 violated", "2 not claimed: held", "3 upheld"]
+    assert square["class"] == "w-violated"
+
+
+@pytest.mark.parametrize("word", list(Word), ids=lambda word: word.name.lower())
+def test_no_word_is_hidden_by_a_lighter_one(word: Word) -> None:
+    for order in (1, -1):
+        page = drawn([cell("redis", "none", each, "p", seed=each.weight) for each in [*Word][word.weight :][::order]])
+        [(square, text)] = page.all("a", data_i="0")
+        assert text.startswith(f"{web.GLYPHS[word]} 1 {grid.SHORT[word]}")
+        assert square["title"].startswith(f"1 {word}")
+
+
+def test_a_square_leads_to_the_lane_of_its_heaviest_word() -> None:
+    lanes = ("redis/set/fence-writes", "redis/register/a b%")
+    page = drawn([
+        cell("redis", "none", Word.UPHELD, lane=lanes[0]), cell("redis", "none", Word.VIOLATED, lane=lanes[1]),
+    ])  # fmt: skip
+    [(square, _)] = page.all("a", data_i="0")
+    path, _, anchor = square["href"].partition("#lane=")
+    assert path == "trials/redis-none-1/index.html"
+    assert unquote(anchor) == lanes[1]
+
+
+def test_the_data_behind_the_squares_are_what_was_judged() -> None:
+    cells = [
+        cell("redis", "none", Word.UPHELD, version="8.0"),
+        cell("redis", "none", Word.VIOLATED, "token-order", story=("one", "two")),
+        cell("redis", "none", Word.VIOLATED, "token-order", story=("another",), lane="redis/set/unfenced"),
+        cell("etcd", "kill-server", Word.NOT_APPLICABLE, "", page=None, lane="", because="no engine"),
+    ]
+    page = drawn(cells)
+    data = page.data
+    told = []
+    for flat in data["squares"]:
+        for at in range(0, len(flat), 7):
+            word, *texts, trial, story = flat[at : at + 7]
+            named = [data["texts"][text] for text in texts]
+            told.append((list(Word)[word], *named, trial if trial < 0 else data["trials"][trial][1], story < 0))
+    link = "trials/redis-none-1/index.html"
+    assert told == [
+        (Word.NOT_APPLICABLE, "", "", "", "no engine", -1, True),
+        (Word.VIOLATED, "token-order", "redis/register/unfenced", "", "because so", link, False),
+        (Word.VIOLATED, "token-order", "redis/set/unfenced", "", "because so", link, True),
+        (Word.UPHELD, "server-exclusion", "redis/register/unfenced", "8.0", "because so", link, True),
+    ]
+    assert "one\ntwo" in data["texts"]
+    assert [found["data-i"] for found, _ in page.all("a") if "data-i" in found] == ["0", "1"]
+
+
+def test_rows_are_grouped_by_backend_and_named_as_shortly_as_they_can_be() -> None:
+    mine, yours = "/home/a/locks.py:Mine", "/home/b/locks.py:Mine"
+    page = drawn([
+        cell(mine, "none", Word.UPHELD, backend="redis"), cell(yours, "none", Word.UPHELD, backend="redis"),
+        cell("etcd", "kill-server", Word.UPHELD),
+    ])  # fmt: skip
+    assert [found["data-backend"] for found, _ in page.all("tbody") if "data-backend" in found] == ["etcd", "redis"]
+    heads = [(found["title"], text) for found, text in page.all("th", scope="row")]
+    assert heads == [("etcd", "etcd"), (mine, "a/locks.py:Mine"), (yours, "b/locks.py:Mine")]
+    assert [found["data-fault"] for found, _ in page.all("th") if "data-fault" in found] == ["none", "kill-server"]
+    assert len(list(page.all("td", class_="nothing"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["redis", "redis-fair"], ["redis", "redis-fair"]),
+        (["a.b.locks:Mine", "etcd"], ["Mine", "etcd"]),
+        (["a.b.locks:Mine", "Mine"], ["locks:Mine", "Mine"]),
+        (["/x/a.py:L", "/y/a.py:L", "/y/b.py:M"], ["x/a.py:L", "y/a.py:L", "M"]),
+        (["/v1.2/a.py:L", "/v1.3/a.py:L"], ["v1.2/a.py:L", "v1.3/a.py:L"]),
+        (["a/", ":", "", "."], ["a/", ":", "", "."]),
+    ],
+    ids=["ours", "module", "tail-of-another", "files", "dotted-folder", "hostile"],
+)
+def test_short_names_are_the_shortest_tails_that_tell_names_apart(names: list[str], short: list[str]) -> None:
+    assert list(grid.short_names(names).values()) == short
+
+
+# What is told below
+
+
+def test_reasons_that_differ_only_in_numbers_are_one_case() -> None:
+    cells = [
+        cell("redis", "none", Word.UNEXERCISED, "recovery", lane=f"l{n}", because=f"too few grants: {n}, 9 needed")
+        for n in range(5)
+    ]
+    [case] = grid.failures(cells)
+    assert (case.lanes, case.first.because) == (5, "too few grants: 0, 9 needed")
+    other = cell("redis", "none", Word.UNEXERCISED, "recovery", because="nobody asked: 3")
+    assert len(grid.failures([*cells, other])) == 2
+
+
+def test_what_fails_is_told_with_its_story_before_anything_else_below_the_matrix() -> None:
+    page = drawn([
+        cell("etcd", "none", Word.BROKEN_AS_DOCUMENTED, "holder-exclusion", story=("documented story",)),
+        cell("redis", "none", Word.VIOLATED, story=("Worker 1 held it.", "So did worker 2.")),
+    ])  # fmt: skip
+    assert "redis broke its promise of server-exclusion" in page.one("h1", id="verdict")
+    order = [found["id"] for found, _ in page.all("section") if "id" in found]
+    assert order[:3] == ["matrix-section", "failures", "documented"]
+    assert "Worker 1 held it.So did worker 2." in page.one("section", id="failures")
+    assert "documented story" in page.one("section", id="documented")
+
+
+def test_failures_beyond_those_that_are_told_are_counted() -> None:
+    page = drawn([cell("redis", "none", Word.VIOLATED, f"p{n}") for n in range(130)])
+    assert len(list(page.all("div", class_="case fails"))) == 100
+    assert "And 30 more" in page.one("section", id="failures")
+    assert "And 129 more failing verdicts." in page.one("h1", id="verdict")
+
+
+def test_hazards_are_told_by_their_mechanism() -> None:
+    told = [
+        cell(lock, fault, Word.BROKEN_AS_DOCUMENTED, about, because=f"explained by {why}")
+        for lock in ("redis", "etcd")
+        for fault in ("freeze-holder", "late-write")
+        for about, why in (("fenced-store", "frozen-past-ttl: the machine"), ("recovery", "left-behind"))
+    ]
+    summaries = [text for _, text in drawn(told).all("summary") if "explained" in text]
+    assert summaries == [
+        "◆ explained by frozen-past-ttl: 2 locks broke fenced-store",
+        "◆ explained by left-behind: 2 locks broke recovery",
+    ]
+
+
+def test_what_was_not_run_is_told_by_reason_with_counts() -> None:
+    cells = [
+        cell(f"lock{n}", fault, Word.NOT_APPLICABLE, "", because=f"no leader: {n}", page=None, lane="")
+        for n in range(9)
+        for fault in ("change-leader", "isolate-leader")
+    ]
+    cells.append(
+        cell("", "kill-server", Word.NOT_APPLICABLE, "", because="not ours", page=None, lane="", backend="etcd")
+    )
+    rows = [text for _, text in drawn(cells).all("tr") if text.startswith(("no leader", "not ours"))]
+    assert rows == [
+        "no leader18lock0, lock1, lock2, lock3 and 5 morechange-leader and isolate-leaderall",
+        "not ours1every lock of etcdkill-serverall",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("about", "says"),
+    [
+        ({"closed": ""}, "still going on"),
+        ({"closed": "", "interrupted": True}, "interrupted"),
+        ({"started": "2026-01-02T03:04:05+00:00", "closed": "2026-01-02T03:09:15+00:00"}, "took 5 min 10 s"),
+        ({"started": "x", "closed": 7, "profile": None}, "No failing verdict"),
+    ],
+    ids=["going-on", "interrupted", "closed", "damaged"],
+)
+def test_what_became_of_the_run(about: dict[str, Any], says: str) -> None:
+    assert says in drawn([cell("redis", "none", Word.UPHELD)], **about).one("main")
+
+
+def test_what_is_left_out_is_said_in_the_verdict() -> None:
+    page = drawn([cell("redis", "none", Word.UPHELD)], problems=[f"trials/{n}: damaged " + "x" * 200 for n in range(7)])
+    assert page.one("h1", id="verdict") == "No failing verdict in 1 judgements. 7 trials are left out."
+    assert all(f"trials/{n}: damaged" in page.one("section", id="problems") for n in range(7))
+
+
+def test_nothing_was_judged() -> None:
+    page = drawn([])
+    assert page.one("h1", id="verdict") == "Nothing was judged."
+    assert not list(page.all("table"))
+
+
+# Latency, throughput, recovery
+
+
+def test_rates_weigh_lanes_by_their_acquires() -> None:
+    measures: list[dict[str, Any]] = [
+        {"cycles": [cycle("before", 10.0, 90.0, count=100)], "recovery_s": []},
+        {"cycles": [cycle("before", 50.0, None, count=30), cycle("during", 500.0, None)], "recovery_s": [2.0, None]},
+        {"cycles": [cycle("during", 700.0, None), cycle("after", 1.0, 1.0)], "recovery_s": [4.0, 3.0]},
+    ]
+    [one] = rates.per_lock([lane(one) for one in measures]).values()
+    assert one.quiet == rates.Phase(10.0, 90.0, 5.0, 130)
+    assert one.faulted == rates.Phase(500.0, None, 5.0, 20)
+    assert (one.recovery, one.slowest, one.missing, one.heals, one.lanes) == (3.0, 4.0, 1, 4, 3)
+
+
+@pytest.mark.parametrize(
+    ("values", "middle"),
+    [
+        ([], None),
+        ([(5.0, 0)], None),
+        ([(3.0, 1), (1.0, 1), (2.0, 1)], 2.0),
+        ([(1.0, 1), (9.0, 5)], 9.0),
+        ([(1.0, 1), (math.inf, 5)], None),
+        ([(1.0, 5), (math.inf, 5)], 1.0),
+    ],
+    ids=["none", "weightless", "median", "weighted", "infinite", "just"],
+)
+def test_middle(values: list[tuple[float, int]], middle: float | None) -> None:
+    assert rates.middle(values) == middle
+
+
+def test_what_nobody_knows_is_no_number() -> None:
+    quiet = {"cycles": [cycle("before", 12.34, None)], "recovery_s": []}
+    page = drawn([cell("redis", "none", Word.UPHELD)], [lane(quiet), lane(None, "old-format")])
+    text = page.one("section", id="rates")
+    assert "old-format" not in text
+    cells = [(found.get("data-v"), told) for found, told in page.all("td", class_="number") if "title" in found]
+    assert cells[:3] == [("12.34", "12.3"), (None, "-"), ("5.0", "5.00")]
+    assert all(value is None for value, _ in cells[3:])
+    assert {told for _, told in cells[3:]} == {"-"}
+
+
+def test_without_measures_there_is_no_table() -> None:
+    assert not list(drawn([cell("redis", "none", Word.UPHELD)], [lane(None)]).all("section", id="rates"))
+
+
+# As a whole
+
+
+def test_links_lead_to_files_and_lanes_of_the_run(tmp_path: Path) -> None:
+    run = Run.create(tmp_path, {})
+    run.save_trial(samples.trial())
+    run.save_not_run([NotRun("etcd", "etcd", "freeze-holder", "no engine here")])
+    page = Page(run.close({}).read_text())
+    links = {found["href"] for found, _ in page.all("a") if "href" in found}
+    inside = {link for link in links if link.startswith("trials/")}
+    assert "trials/redis-freeze-holder-7/index.html" in inside
+    assert "trials/redis-freeze-holder-7/index.html#lane=redis%2Fregister%2Funfenced" in inside
+    assert all((run.path / unquote(link.partition("#")[0])).is_file() for link in inside)
+    assert {link for link in links if not link.startswith(("trials/", "#verdict="))} == {
+        "../index.html",
+        "summary.json",
+    }
+    assert (tmp_path / "index.html").is_file()
+
+
+def test_hostile_strings_stay_text(tmp_path: Path) -> None:
+    run = Run.create(tmp_path, {samples.HOSTILE: samples.HOSTILE})
+    run.save_trial(samples.hostile())
+    run.save_not_run([NotRun(samples.HOSTILE, samples.HOSTILE, samples.HOSTILE, samples.HOSTILE)])
+    text = run.close({}).read_text()
+    page = Page(text)
+    assert [found.get("id", "") for found, _ in page.all("script")] == ["data", ""]
+    assert not list(page.all("img"))
+    assert Counter(found["type"] for found, _ in page.all("script") if "type" in found) == {"application/json": 1}
+    assert any("<script>alert(1)</script>" in told for told in page.data["texts"])
+    assert "<" not in page.one("script", id="data")
+    assert "<script>alert(1)</script>" in page.one("section", id="failures")
+
+
+def test_stories_of_what_fails_are_all_there_however_many_there_are() -> None:
+    long = "x" * 100_000
+    cells = [
+        cell(f"l{n}", "none", word, story=(f"{word} {n}", long), seed=word.weight)
+        for n in range(9)
+        for word in list(Word)[:6]
+    ]
+    texts = " ".join(drawn(cells).data["texts"])
+    assert all(f"{word} {n}" in texts for n in range(9) for word in list(Word)[:4])
+    assert sum(f"{word} {n}\n" in texts for n in range(9) for word in list(Word)[4:6]) < 9
+
+
+def test_the_page_of_a_whole_matrix_is_small() -> None:
+    locks, faults = 47, 25
+    told = ("a worker was granted a token; its lease ran out while it was frozen; it noticed the loss",) * 3
+    cells = [
+        cell(
+            f"lock-{lock}", f"some-fault-{fault}", Word.BROKEN_AS_DOCUMENTED if at == 0 else Word.UPHELD,
+            f"property-{at}", backend=f"backend-{lock % 4}", story=(f"{lock} {fault}", *told) if at == 0 else (),
+            page=ROOT / "trials" / f"{lock % 4}-{fault}" / "index.html", trial=f"{lock % 4}-{fault}",
+        )
+        for lock in range(locks)
+        for fault in range(faults)
+        for at in range(6)
+    ]  # fmt: skip
+    text = index.render(ROOT, {}, cells, [], ())
+    print(f"{len(cells)} judgements: {len(text.encode()) / 1e3:.0f} kB")
+    assert len(text.encode()) < 1_500_000
+    assert len(Page(text).data["squares"]) == locks * faults
+
+
+def test_a_trial_that_was_left_out_is_a_click_away(tmp_path: Path) -> None:
+    run = Run.create(tmp_path, {})
+    run.save_trial(replace(samples.trial("aborted", error="worker 2 broke"), lanes=()))
+    (run.path / "trials" / "linked").symlink_to(run.path / "trials" / "aborted")
+    (run.path / "trials" / "half").mkdir()
+    page = Page(run.close({}).read_text())
+    told = page.one("section", id="problems")
+    assert "trials/aborted: aborted: worker 2 broke" in told
+    assert "trials/half/trial.json: No such file" in told
+    assert "trials/linked: a link, which is not followed" in told
+    links = [found["href"] for found, _ in page.all("a") if found["href"].startswith("trials/")]
+    assert links == ["trials/aborted/index.html"]
+
+
+def test_the_command_can_be_typed_again() -> None:
+    page = drawn([], command=["pytest", "suites/", "-k", "a or b"])
+    assert "pytest suites/ -k 'a or b'" in page.one("details", id="asked")

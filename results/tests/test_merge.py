@@ -1,0 +1,256 @@
+"""`python -m results merge`: shards become one run; nothing twice, nothing lost, nothing that is of another run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.claims import Word
+from results import files, listing, merge
+from results.files import BadFile
+from results.record import NotRun
+from results.run import Run, load_trial
+from results.tests import samples, test_formats
+
+
+def make(root: Path, name: str, *trials: str, started: int = 1, **asked: Any) -> Run:
+    path = root / name
+    path.mkdir(parents=True)
+    about = {"seed": 7, "profile": "default", "versions": {}, "targets": {}, "command": ["pytest", "suites/"], **asked}
+    run = Run.create_at(path, f"2026-11-22T08:00:0{started}+00:00", about)
+    for number, trial in enumerate(trials):
+        run.save_trial(samples.trial(trial, seed=started * 10 + number))
+    return run
+
+
+def shard(root: Path, i: int, n: int, *trials: str) -> Run:
+    command = ["pytest", "suites/", "--shard", f"{i}/{n}", "-n", "2", f"--results=/machine/{i}"]
+    run = make(root, f"shard-{i}", *trials, started=i, shard=f"{i}/{n}", command=command)
+    run.close({"finished": f"2026-11-22T09:00:0{i}+00:00", "exit status": 0 if i == 1 else 1})
+    return run
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> list[Run]:
+    return [shard(tmp_path / "runs", 1, 2, "a", "b"), shard(tmp_path / "runs", 2, 2, "b", "c")]
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "merged"
+
+
+def trials(path: Path) -> list[str]:
+    return sorted(folder.name for folder in (path / "trials").iterdir())
+
+
+def snapshot(path: Path) -> dict[str, bytes]:
+    """All that was recorded and judged, by its place."""
+    names = ("trial.json", "verdicts.json", "merged.json", "plan.json")
+    return {
+        str(file.relative_to(path)): file.read_bytes()
+        for file in path.rglob("*")
+        if file.name in names or file.suffix == ".arrow"
+    }
+
+
+def test_shards_become_one_run(shards: list[Run], out: Path) -> None:
+    page, problems = merge.merge(out, shards)
+    assert problems == []
+    assert page == out / "index.html"
+    merged = Run.open(out)
+    assert trials(out) == ["a", "b", "b~2", "c"]
+    assert {cell.trial for cell in merged.cells()} == {"a", "b", "c"}
+    assert len(merged.read().lanes) == 8
+    assert len(merged.read().cells) == sum(len(run.read().cells) for run in shards)
+    head, state = listing.head_of(merged)
+    assert state == "closed"
+    assert head.started == "2026-11-22T08:00:01+00:00"
+    assert head.asked["seed"] == 7
+    assert head.asked["command"] == ["pytest", "suites/"]
+    assert "shard" not in head.asked
+    assert head.about == {
+        "runs": ["shard-1", "shard-2"], "finished": "2026-11-22T09:00:02+00:00", "exit status": 1,
+    }  # fmt: skip
+
+
+def test_their_pages_tell_where_they_stand_now(shards: list[Run], out: Path) -> None:
+    merge.merge(out, shards)
+    for folder in (out / "trials").iterdir():
+        assert str(folder) in (folder / "index.html").read_text("utf-8")
+        assert load_trial(folder).lanes
+    assert "shard-1/trials" in (shards[0].path / "trials" / "a" / "index.html").read_text("utf-8")
+
+
+def test_a_run_that_is_merged_again_adds_nothing(shards: list[Run], out: Path) -> None:
+    merge.merge(out, [*shards, shards[0]])
+    before = snapshot(out)
+    merge.merge(out, shards)
+    merge.merge(out, shards[:1])
+    assert snapshot(out) == before
+    assert [part["run"] for part in Run.open(out).about()["merged"]] == ["shard-1", "shard-2"]
+
+
+def test_one_after_the_other_is_the_same_as_all_at_once(shards: list[Run], out: Path, tmp_path: Path) -> None:
+    merge.merge(out, shards)
+    merge.merge(tmp_path / "steps", shards[:1])
+    merge.merge(tmp_path / "steps", shards[1:])
+    assert snapshot(tmp_path / "steps") == snapshot(out)
+    merge.merge(tmp_path / "of-merged", [Run.open(tmp_path / "steps"), shards[0]])
+    assert snapshot(tmp_path / "of-merged") == snapshot(out)
+    assert len(Run.open(tmp_path / "of-merged").about()["merged"]) == 2
+
+
+def test_what_one_shard_did_not_run_and_another_did(tmp_path: Path, out: Path) -> None:
+    runs = [shard(tmp_path / "runs", 1, 2, "a"), shard(tmp_path / "runs", 2, 2)]
+    done = NotRun("redis", "redis", "freeze-holder", "in another shard", lane="redis/register/unfenced")
+    half = NotRun("redis", "redis", "freeze-holder", "in another shard", lane="redis/register/guarded")
+    all_ = NotRun("", "redis", "freeze-holder", "in another shard")
+    never = NotRun("redis", "redis", "isolate-leader-drop", "redis has no leader")
+    runs[1].save_not_run([done, half, all_, never])
+    runs[0].save_not_run([never])
+    merge.merge(out, runs)
+    merge.merge(out, runs[1:])
+    left = [cell for cell in Run.open(out).cells() if cell.word is Word.NOT_APPLICABLE]
+    assert sorted((cell.fault, cell.lane) for cell in left) == [
+        ("freeze-holder", "redis/register/guarded"), ("isolate-leader-drop", ""),
+    ]  # fmt: skip
+
+
+DIFFERENT: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "seed": ({}, {"seed": 8}, "seed 7, 8"),
+    "profile": ({}, {"profile": "smoke"}, "profile 'default', 'smoke'"),
+    "version": ({"versions": {"etcd": "3.4"}}, {"versions": {"etcd": "3.5"}}, "versions of etcd '3.4', '3.5'"),
+    "target": ({"targets": {"etcd": ["a:1"]}}, {"targets": {"etcd": ["b:1"]}}, "targets of etcd"),
+    "command": ({}, {"command": ["pytest", "suites/", "--count", "3"]}, "'pytest suites/', 'pytest suites/ --count 3'"),
+    "same-shard": ({"shard": "1/2"}, {"shard": "1/2"}, "shard 1/2, 1/2"),
+    "other-shards": ({"shard": "1/2"}, {"shard": "2/3"}, "shard 1/2, 2/3"),
+}
+
+
+@pytest.mark.parametrize(("one", "other", "why"), DIFFERENT.values(), ids=DIFFERENT)
+def test_runs_that_do_not_belong_together_are_refused(
+    tmp_path: Path, out: Path, one: dict[str, Any], other: dict[str, Any], why: str
+) -> None:
+    runs = [make(tmp_path, "one", "a", **one), make(tmp_path, "other", "b", started=2, **other)]
+    for run in runs:
+        run.close({})
+    with pytest.raises(BadFile) as caught:
+        merge.merge(out, runs)
+    assert str(caught.value).startswith("one and other are not parts of one run: ")
+    assert why in str(caught.value)
+    assert str(caught.value).endswith("; --force merges them nevertheless")
+    assert not out.exists(), "nothing was done"
+    merge.merge(out, runs, force=True)
+    assert trials(out) == ["a", "b"]
+    if other.get("versions"):
+        assert Run.open(out).about()["versions"] == {"etcd": "3.4, 3.5"}
+
+
+def test_backends_and_versions_may_be_spread_over_machines(tmp_path: Path, out: Path) -> None:
+    runs = [
+        make(tmp_path, "one", "a", versions={"etcd": "3.4"}, command=["pytest", "suites/", "--backend", "etcd", "-n2"]),
+        make(tmp_path, "other", "b", started=2, versions={"redis": "7.2"},
+             command=["pytest", "suites/", "--backend=redis", "--version-of", "redis=7.2", "-q"]),
+    ]  # fmt: skip
+    for run in runs:
+        run.close({})
+    merge.merge(out, runs)
+    assert Run.open(out).about()["versions"] == {"etcd": "3.4", "redis": "7.2"}
+
+
+def test_a_shard_that_is_missing_is_told(tmp_path: Path, out: Path) -> None:
+    _, problems = merge.merge(out, [shard(tmp_path, 1, 3, "a"), shard(tmp_path, 3, 3, "c")])
+    assert problems == ["shard 2/3 is missing"]
+    assert listing.head_of(Run.open(out))[0].about["missing shards"] == ["2/3"]
+
+
+def test_damaged_trials_are_taken_along_and_named(
+    shards: list[Run], out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (shards[0].path / "trials" / "a" / "verdicts.json").write_text("{")
+    (shards[0].path / "trials" / "link").symlink_to(shards[1].path / "trials" / "c")
+    [history] = (shards[1].path / "trials" / "c").glob("*-unfenced.arrow")
+    history.write_bytes(b"")
+    words = [str(run.path) for run in shards]
+    assert merge.main([str(out), *words]) == 0
+    assert "left out: trials/a/verdicts.json: not JSON" in capsys.readouterr().err
+    assert trials(out) == ["a", "b", "b~2", "c"]
+    assert {cell.trial for cell in Run.open(out).cells()} == {"b", "c"}
+    before = snapshot(out)
+    assert merge.main([str(out), *words]) == 0
+    assert snapshot(out) == before
+
+
+def test_nothing_that_a_link_leads_to_comes_along(shards: list[Run], out: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    folder = shards[0].path / "trials" / "a"
+    (folder / "logs" / "more").symlink_to(tmp_path / "secret")
+    (folder / "elsewhere").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe")
+    merge.merge(out, shards)
+    assert not [path for path in out.rglob("*") if path.is_symlink() or path.name in ("more", "elsewhere", "pipe")]
+
+
+def test_the_shards_stay_as_they_are(shards: list[Run], out: Path) -> None:
+    before = [{path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} for run in shards]
+    merge.merge(out, shards)
+    shutil.rmtree(out)
+    assert before == [{path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} for run in shards]
+
+
+def test_without_hard_links_files_are_copied(shards: list[Run], out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr("os.link", refuse)
+    merge.merge(out, shards)
+    [one] = (out / "trials" / "a").glob("*-unfenced.arrow")
+    [other] = (shards[0].path / "trials" / "a").glob("*-unfenced.arrow")
+    assert one.read_bytes() == other.read_bytes()
+    assert one.stat().st_ino != other.stat().st_ino
+
+
+def test_runs_of_an_older_format_are_merged(out: Path, tmp_path: Path) -> None:
+    old = Run(shutil.copytree(test_formats.RUNS["1"], tmp_path / "old"))
+    merge.merge(out, [old])
+    assert json.loads((out / "run.json").read_text())["format"] == files.FORMAT
+    assert len(Run.open(out).cells()) == len(old.cells())
+
+
+def test_an_interrupted_shard_makes_the_whole_an_interrupted_one(tmp_path: Path, out: Path) -> None:
+    run = make(tmp_path, "one", "a")
+    assert run.going_on is not None
+    with pytest.raises(BadFile, match="still going on"):
+        merge.merge(out, [run])
+    run.going_on.close()
+    merge.merge(out, [run])
+    assert listing.head_of(Run.open(out))[0].about["interrupted"] is True
+
+
+def test_only_the_folder_of_the_results_gets_a_page_of_its_runs(shards: list[Run], tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("mine")
+    root = shards[0].path.parent
+    (root / "index.html").unlink()
+    assert merge.main(["--results", str(root), str(tmp_path / "merged"), "shard-1", "shard-2"]) == 0
+    assert (tmp_path / "index.html").read_text() == "mine"
+    assert not (root / "index.html").exists()
+    assert merge.main(["--results", str(root), str(root / "merged"), "shard-1", "shard-2"]) == 0
+    assert "merged" in (root / "index.html").read_text("utf-8")
+
+
+def test_what_the_result_may_not_be(shards: list[Run], tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match="was not made by merging"):
+        merge.merge(shards[0].path, shards[1:])
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_text("mine")
+    with pytest.raises(BadFile, match="exists, and is not a run"):
+        merge.merge(tmp_path / "folder", shards)
+    merge.merge(tmp_path / "merged", shards)
+    with pytest.raises(BadFile, match="into itself"):
+        merge.merge(tmp_path / "merged", [Run.open(tmp_path / "merged")])

@@ -1,0 +1,207 @@
+"""Where a run stands, from its events, by a clock that is set by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from results.terminal import progress
+from results.terminal.events import Event
+from results.terminal.progress import MOST, Level, Line, Progress
+
+
+class Run:
+    """What processes say, at times of our choosing."""
+
+    def __init__(self, **trials: list[tuple[str, float]]) -> None:
+        self.at = 1_000_000.0
+        self.progress = Progress()
+        self.lines: list[Line] = []
+        for backend, planned in trials.items():
+            parts = [[column, 1, seconds] for column, seconds in planned]
+            self.say("main", "plan", backend=backend, trials=parts)
+
+    def say(self, by: str, name: str, **facts: Any) -> list[Line]:
+        new = self.progress.take(Event(name, facts, self.at, by))
+        self.lines += new
+        return new
+
+    def trial(self, by: str, backend: str, column: str, attempt: int = 1, **more: Any) -> list[Line]:
+        facts = {"backend": backend, "column": column, "part": 1, "attempt": attempt, "seed": attempt}
+        return self.say(by, "trial", **{**facts, "lanes": 7, "locks": ["redis"], "plan": ["no fault"], **more})
+
+    def done(self, by: str, backend: str, column: str, seconds: float = 4.0, again: int = 0) -> list[Line]:
+        facts = {"backend": backend, "column": column, "part": 1, "attempt": 1, "seed": 1, "seconds": seconds}
+        return self.say(by, "done", **facts, words={"upheld": 3}, again=again)
+
+    def texts(self) -> list[str]:
+        return [line.text for line in self.progress.live(self.at)]
+
+
+class TestStanding:
+    def test_how_many_trials_of_how_many_and_what_each_process_is_at(self) -> None:
+        run = Run(redis=[("none", 5), ("kill-server", 5)], etcd=[("kill-server", 5)])
+        assert run.progress.live(run.at) == []
+        run.trial("gw0", "redis", "none")
+        run.trial("gw1", "etcd", "kill-server", locks=["etcd", "etcd-key"])
+        run.at += 3
+        run.say("gw1", "step", text="kill-server: healing")
+        first, *others = run.texts()
+        assert first.startswith("0 of 3 trials, about 10 s left; 0:03 so far")
+        assert others == [
+            "redis none: starting its workers, 3 s (7 lanes of redis)",
+            "etcd kill-server: healing, 3 s (7 lanes of etcd and etcd-key)",
+        ]
+        run.done("gw0", "redis", "none")
+        assert run.texts()[0].startswith("1 of 3 trials")
+        assert len(run.texts()) == 2
+
+    def test_what_is_waited_for_says_how_long_it_may_take(self) -> None:
+        run = Run(redis=[("none", 5)])
+        run.trial("main", "redis", "none")
+        run.at += 5
+        run.say("main", "waits", text="a lane to be granted again", within=39.2)
+        run.at += 20
+        assert run.texts()[1].startswith("redis none: waiting 20 s of 40 s for a lane to be granted again")
+
+    def test_a_cluster_that_is_started_is_told(self) -> None:
+        run = Run(redis=[("none", 5)])
+        run.say("gw0", "boot", backend="redis", version="7.2")
+        run.at += 8
+        assert run.texts()[1] == "redis 7.2 is being started, 8 s"
+        run.say("gw0", "ready", backend="redis", seconds=8.0)
+        run.trial("gw0", "redis", "none")
+        assert len(run.texts()) == 2
+
+    def test_failing_verdicts_are_counted_once_and_named_as_they_occur(self) -> None:
+        run = Run(redis=[("none", 5)])
+        run.trial("gw0", "redis", "none")
+        facts = {"lane": "redis/set/unfenced", "property": "recovery", "fault": "none", "because": "it never came"}
+        (line,) = run.say("gw0", "verdict", **facts, word="violated")
+        assert line.level is Level.FAILING
+        assert line.text.endswith("violated: recovery in redis/set/unfenced under none: it never came")
+        assert run.say("gw0", "verdict", **facts, word="violated") == []
+        run.say("gw0", "verdict", **{**facts, "property": "fifo"}, word="unexercised")
+        assert "1 violated, 1 unexercised" in run.progress.standing(run.at)
+
+    def test_many_processes_take_few_lines(self) -> None:
+        run = Run(redis=[(f"f{n}", 5) for n in range(20)])
+        for number in range(20):
+            run.trial(f"gw{number}", "redis", f"f{number}")
+        assert len(run.texts()) == MOST + 2
+        assert run.texts()[-1] == f"and {20 - MOST} more"
+
+    def test_a_control_that_is_tried_again_is_one_trial(self) -> None:
+        run = Run(redis=[("none", 5)])
+        run.trial("gw0", "redis", "none")
+        (line,) = run.done("gw0", "redis", "none", again=2)
+        assert line.text.endswith("2 lanes again")
+        assert "0 of 1 trials" in run.progress.standing(run.at)
+        run.trial("gw0", "redis", "none", attempt=2)
+        assert "redis none, trial 2:" in run.texts()[1]
+        run.done("gw0", "redis", "none")
+        assert "1 of 1 trials" in run.progress.standing(run.at)
+
+    def test_what_a_broken_trial_leaves_is_one_more(self) -> None:
+        run = Run(redis=[("none", 5)])
+        run.trial("gw0", "redis", "none")
+        (line,) = run.say("gw0", "broke", backend="redis", column="none", part=1, text="redis1 is paused")
+        assert (line.level, "redis1 is paused" in line.text) == (Level.FAILING, True)
+        run.trial("gw0", "redis", "none", part=2)
+        assert run.progress.standing(run.at).startswith("1 of 2 trials, 1 broke")
+
+    def test_the_plan_is_told_with_the_trial(self) -> None:
+        run = Run(redis=[("none", 5)])
+        lines = run.trial("gw0", "redis", "kill-server", plan=["after 0.7 s: kill redis1 for 1.5 s", "then that"])
+        assert [line.text[9:] for line in lines] == [
+            "redis      kill-server            seed 1: 7 lanes of redis",
+            "  after 0.7 s: kill redis1 for 1.5 s",
+            "  then that",
+        ]
+        assert {line.level for line in lines} == {Level.BEGUN}
+
+    def test_many_locks_are_counted_and_long_names_are_cut(self) -> None:
+        run = Run()
+        assert "of 4 locks" in run.trial("gw0", "redis", "none", locks=list("abcd"))[0].text
+        assert "of Mine" in run.trial("gw0", "redis", "none", locks=["some.where:Mine"])[0].text
+
+    @pytest.mark.parametrize("evil", ["\x1b[2J", "a\nb", "\x07", "\ud800", "\u202e"], ids=ascii)
+    def test_no_string_steers_the_terminal(self, evil: str) -> None:
+        run = Run(redis=[(evil, 5)])
+        run.trial("gw0", evil, evil, locks=[evil], plan=[evil])
+        run.say("gw0", "step", text=evil)
+        run.say("gw0", "verdict", lane=evil, property=evil, fault=evil, word="violated", because=evil)
+        run.lines += run.progress.live(run.at)
+        run.say("gw0", "broke", backend=evil, column=evil, text=evil)
+        run.lines.append(run.progress.beat(run.at))
+        assert len(run.lines) > 5
+        for line in run.lines:
+            assert line.text.isprintable()
+
+
+class TestTimeLeft:
+    def test_before_anything_was_done_it_is_what_was_expected(self) -> None:
+        assert Run().progress.left(0) is None
+        assert Run(redis=[("none", 30), ("kill-server", 60)]).progress.left(0) == 90
+
+    def test_the_pace_so_far_counts(self) -> None:
+        run = Run(redis=[("none", 10), ("kill-server", 10), ("freeze-holder", 10)])
+        run.trial("main", "redis", "none")
+        run.at += 30
+        run.done("main", "redis", "none")
+        assert run.progress.left(run.at) == pytest.approx(60)
+
+    def test_each_backend_has_a_pace_of_its_own_and_the_longest_decides(self) -> None:
+        run = Run(redis=[("none", 10), ("kill-server", 10)], etcd=[("none", 10), ("kill-server", 10)])
+        run.progress.processes = 2
+        run.trial("gw0", "redis", "none")
+        run.trial("gw1", "etcd", "none")
+        run.at += 5
+        run.done("gw0", "redis", "none")
+        run.at += 35
+        run.done("gw1", "etcd", "none")
+        assert run.progress.left(run.at) == pytest.approx(40)
+
+    def test_what_is_shared_is_divided(self) -> None:
+        run = Run()
+        run.progress.processes = 2
+        trials = [["none", 1, 10.0], ["kill-server", 1, 10.0]]
+        run.say("gw0", "plan", backend="etcd", trials=trials, shared=True)
+        assert run.progress.left(run.at) == pytest.approx(10)
+
+    def test_a_trial_that_goes_on_is_taken_off_but_never_more_than_it(self) -> None:
+        run = Run(redis=[("none", 10), ("kill-server", 10)])
+        run.trial("main", "redis", "none")
+        for after, left in ((4, 16), (10, 10), (1000, 10)):
+            assert run.progress.left(run.at + after) == pytest.approx(left)
+
+    def test_a_clock_that_is_set_back_makes_nothing_negative(self) -> None:
+        run = Run(redis=[("none", 10), ("kill-server", 10)])
+        run.trial("main", "redis", "none")
+        run.at -= 3600
+        run.done("main", "redis", "none")
+        left = run.progress.left(run.at)
+        assert left is not None
+        assert left >= 0
+        assert "-" not in "".join(run.texts())
+
+    @pytest.mark.parametrize(
+        ("seconds", "words"),
+        [
+            (-5, "about 10 s"),
+            (0, "about 10 s"),
+            (31, "about 40 s"),
+            (57, "about 1 min"),
+            (70, "about 1 min"),
+            (220, "about 4 min"),
+            (3590, "about 1 h"),
+            (4000, "about 1 h 10 min"),
+        ],
+        ids=str,
+    )
+    def test_in_words(self, seconds: float, words: str) -> None:
+        assert progress.about(seconds) == words
+
+    def test_a_clock(self) -> None:
+        assert [progress.clock(seconds) for seconds in (-1, 7, 750, 3600)] == ["0:00", "0:07", "12:30", "1:00:00"]

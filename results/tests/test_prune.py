@@ -1,0 +1,177 @@
+"""`python -m results prune`: what it removes, and above all what it does not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from results import prune, running
+from results.run import Run
+from results.tests import samples
+
+ROOT = Path(__file__).parents[2]
+NOW = datetime.now(UTC)
+
+
+def make(root: Path, name: str, days: float, *, failed: bool = False, closed: bool = True) -> Path:
+    """A run that began so many days ago."""
+    path = root / name
+    path.mkdir(parents=True)
+    run = Run.create_at(path, (NOW - timedelta(days=days)).isoformat(timespec="seconds"), {})
+    run.save_trial(samples.hostile() if failed else samples.trial("t", error=None))
+    if closed:
+        run.close({})
+    elif run.going_on is not None:
+        run.going_on.close()
+    return path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "runs"
+    for number, days in enumerate((40, 20, 10, 1)):
+        make(made, f"run-{number}", days)
+    return made
+
+
+def left(root: Path) -> list[str]:
+    return sorted(path.name for path in root.iterdir() if path.is_dir() or path.is_symlink())
+
+
+def done(root: Path, *words: str, status: int = 0) -> None:
+    assert prune.main(["--results", str(root), *words]) == status
+
+
+ALL = ["run-0", "run-1", "run-2", "run-3"]
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("--keep", "2"), ["run-2", "run-3"]),
+        (("--keep", "0"), []),
+        (("--keep", "9"), ALL),
+        (("--younger-than", "15d"), ["run-2", "run-3"]),
+        (("--younger-than", "36h"), ["run-3"]),
+        (("--younger-than", "3w", "--keep", "1"), ["run-1", "run-2", "run-3"]),
+        (("--keep", "1", "--keep-run", "run-0"), ["run-0", "run-3"]),
+        (("--keep", "1", "--keep-run", "last~1", "--keep-run", "run-0"), ["run-0", "run-2", "run-3"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_what_is_kept(root: Path, words: tuple[str, ...], names: list[str]) -> None:
+    done(root, *words, "--yes")
+    assert left(root) == names
+    page = (root / "index.html").read_text("utf-8")
+    assert all((name in page) == (name in names) for name in ALL) or names == ALL
+
+
+@pytest.mark.parametrize("words", [(), ("--keep-run", "run-0"), ("--keep", "-1"), ("--younger-than", "soon")])
+def test_without_saying_what_to_keep_nothing_is_removed(root: Path, words: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        prune.main(["--results", str(root), "--yes", *words])
+    assert ended.value.code == 2
+    assert left(root) == ALL
+
+
+def test_it_asks(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    done(root, "--keep", "1", status=2)
+    assert left(root) == ALL, "nobody can answer"
+    assert "--yes" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    for answer, status, names in (("", 2, ALL), ("n", 2, ALL), ("y", 0, ["run-3"])):
+        monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
+        done(root, "--keep", "1", status=status)
+        assert left(root) == names
+
+
+def test_a_dry_run_tells_and_removes_nothing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done(root, "--keep", "1", "--dry-run", "--yes")
+    assert left(root) == ALL
+    out = capsys.readouterr().out
+    assert "run-0  to be removed" in out
+    assert "run-3  kept: one of the last" in out
+    assert "would remove 3 runs" in out
+
+
+def test_a_run_that_failed_is_kept_unless_asked(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make(root, "failed", 50, failed=True)
+    done(root, "--keep", "0", "--yes")
+    assert left(root) == ["failed"]
+    assert "failed  kept: it failed" in capsys.readouterr().out
+    done(root, "--keep", "0", "--yes", "--failed-too")
+    assert left(root) == []
+
+
+def test_a_run_that_was_interrupted_may_go(root: Path) -> None:
+    make(root, "interrupted", 50, closed=False)
+    done(root, "--keep", "4", "--yes")
+    assert left(root) == ALL
+
+
+def test_a_run_that_is_still_going_on_is_kept(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = (
+        "import sys; from pathlib import Path; from results.run import Run\n"
+        "path = Path(sys.argv[1]); path.mkdir(); run = Run.create_at(path, '2020-01-01T00:00:00+00:00', {})\n"
+        "print('made', flush=True); sys.stdin.read()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(root / "going-on")], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert other.stdin is not None
+    assert other.stdout is not None
+    try:
+        assert other.stdout.readline() == b"made\n"
+        assert running.is_running(root / "going-on")
+        done(root, "--keep", "0", "--yes", "--failed-too")
+        assert left(root) == ["going-on"]
+        assert "going-on  kept: still going on" in capsys.readouterr().out
+    finally:
+        other.kill()
+        other.wait()
+        other.stdin.close()
+        other.stdout.close()
+    assert not running.is_running(root / "going-on"), "its process is gone"
+    done(root, "--keep", "0", "--yes")
+    assert left(root) == []
+
+
+def test_what_is_no_run_or_stands_elsewhere_is_never_touched(root: Path, tmp_path: Path) -> None:
+    elsewhere = make(tmp_path, "elsewhere", 90)
+    (root / "a-link").symlink_to(elsewhere)
+    (root / "notes").mkdir()
+    (root / "notes" / "run").write_text("mine")
+    (root / "damaged").mkdir()
+    (root / "damaged" / "run.json").write_text("{")
+    (root / "future").mkdir()
+    (root / "future" / "run.json").write_text('{"format": 3}')
+    outside = tmp_path / "precious"
+    outside.mkdir()
+    (outside / "file").write_text("x")
+    (root / "run-0" / "trials" / "link").symlink_to(outside)
+    done(root, "--keep", "0", "--yes", "--failed-too")
+    assert left(root) == ["a-link", "damaged", "future", "notes"]
+    assert (elsewhere / "trials" / "t" / "trial.json").is_file()
+    assert (outside / "file").read_text() == "x"
+
+
+def test_what_an_interrupted_removal_left_is_removed(root: Path) -> None:
+    (root / "run-0").rename(root / ".run-0.0123abcd.removed")
+    (root / ".mine").mkdir()
+    done(root, "--keep", "2", "--yes")
+    assert left(root) == [".mine", "run-2", "run-3"]
+
+
+def test_a_run_that_cannot_be_removed_is_named(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("shutil.rmtree", refuse)
+    done(root, "--keep", "3", "--yes", status=2)
+    assert "Permission denied" in capsys.readouterr().err

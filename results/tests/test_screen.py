@@ -1,0 +1,223 @@
+"""What a person sees while trials run: on terminals of every width and encoding, and in a log."""
+
+from __future__ import annotations
+
+import errno
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from results.terminal.events import Event, Journal, step, waits
+from results.terminal.progress import Level, Line, Progress
+from results.terminal.screen import Screen, Watch
+from results.tests.test_events import Clock
+
+
+class File(io.StringIO):
+    """A terminal of some encoding, drawn as a person would see it."""
+
+    def __init__(self, encoding: str = "utf-8") -> None:
+        super().__init__()
+        self._named = encoding
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._named
+
+    def seen(self, width: int) -> list[str]:
+        """The lines on the screen, after every movement of the cursor; wrapped where the terminal wraps."""
+        rows, at, column = [""], 0, 0
+        for part in re.split(r"(\x1b\[\d*[A-Za-z]|\r|\n)", self.getvalue()):
+            if match := re.fullmatch(r"\x1b\[(\d*)([AJ])", part):
+                if match[2] == "A":
+                    at = max(at - int(match[1]), 0)
+                else:
+                    assert column == 0
+                    del rows[at:]
+                    rows.append("")
+            elif part == "\r":
+                column = 0
+            elif part == "\n":
+                at, column = at + 1, 0
+                if at == len(rows):
+                    rows.append("")
+            else:
+                assert "\x1b" not in part
+                for letter in part:
+                    if column == width:
+                        at, column = at + 1, 0
+                        rows += [""] * (at + 1 - len(rows))
+                    rows[at] = rows[at][:column] + letter + rows[at][column + 1 :]
+                    column += 1
+        return rows
+
+
+def lines(*texts: str) -> list[Line]:
+    return [Line(text) for text in texts]
+
+
+@pytest.fixture
+def columns(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    return lambda width: monkeypatch.setenv("COLUMNS", str(width))
+
+
+class TestScreen:
+    @pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
+    def test_what_others_write_comes_above_the_last_lines(self, width: int, columns: Callable[[int], None]) -> None:
+        columns(width)
+        file = File()
+        screen = Screen(file, live=True, colour=False)
+        long = "x" * 300
+        for number in range(3):
+            screen.show(lines(f"done {number}"), lines(f"standing {number}", long))
+            screen.write(f"pytest {number}\n")
+        screen.show([], lines("standing", long))
+        seen = file.seen(width)
+        assert seen[:6] == [f"{who} {n}" for n in range(3) for who in ("done", "pytest")]
+        assert seen[6:] == ["standing", f"{'x' * (width - 4)}...", ""]
+        screen.show([])
+        assert file.seen(width)[6:] == [""]
+
+    def test_a_terminal_that_became_narrower_is_left_clean(self, columns: Callable[[int], None]) -> None:
+        columns(80)
+        file = File()
+        screen = Screen(file, live=True, colour=False)
+        screen.show([], lines("a" * 79, "b" * 10))
+        columns(40)
+        rows = file.getvalue().count("\n")
+        screen.show(lines("c"))
+        assert rows == 2
+        assert "\x1b[3A" in file.getvalue()  # the first line takes two rows by now
+
+    def test_long_lines_are_wrapped_on_a_terminal_and_whole_in_a_log(self, columns: Callable[[int], None]) -> None:
+        columns(40)
+        text = "07:31:42 redis      freeze-holder          seed 1: 4.3 s, 11 broken as documented, 49 upheld"
+        log, terminal = File(), File()
+        Screen(log, live=False, colour=False).show(lines(text))
+        Screen(terminal, live=True, colour=False).show(lines(text))
+        assert log.getvalue() == text + "\n"
+        shown = terminal.getvalue().splitlines()
+        assert " ".join(" ".join(shown).split()) == " ".join(text.split())
+        assert max(map(len, shown)) <= 40
+        assert {line[:9] for line in shown[1:]} == {" " * 9}
+
+    def test_a_log_has_no_line_that_is_drawn_again(self) -> None:
+        file = File()
+        screen = Screen(file, live=False, colour=False)
+        screen.show(lines("a"), lines("standing"))
+        screen.show(lines("b"), lines("standing"))
+        assert file.getvalue() == "a\nb\n"
+
+    def test_in_the_middle_of_a_line_pytest_is_asked_for_a_new_one(self) -> None:
+        file, asked = File(), []
+
+        def begin() -> None:
+            asked.append(True)
+            screen.write("\n")
+
+        screen = Screen(file, live=False, colour=False, begin=begin)
+        screen.write("suites/test_x.py ")
+        screen.show([])
+        assert asked == []
+        screen.show(lines("mine"))
+        screen.show(lines("mine too"))
+        assert asked == [True]
+        assert file.getvalue() == "suites/test_x.py \nmine\nmine too\n"
+
+    def test_styles_only_with_colour(self) -> None:
+        plain, coloured = File(), File()
+        for file, colour in ((plain, False), (coloured, True)):
+            Screen(file, live=False, colour=colour).show([Line("violated", Level.FAILING, "bold red")])
+        assert plain.getvalue() == "violated\n"
+        assert coloured.getvalue() == "\x1b[1;31mviolated\x1b[0m\n"
+
+    def test_an_encoding_that_lacks_a_letter(self) -> None:
+        file = File("ascii")
+        Screen(file, live=True, colour=False).show(lines("rédis"), lines("é"))
+        assert file.getvalue() == "r\\xe9dis\n\\xe9\n"
+
+    def test_a_terminal_that_is_gone_breaks_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        file = File()
+        screen = Screen(file, live=True, colour=False)
+
+        def fails(number: int) -> Callable[[str], int]:
+            def write(_: str) -> int:
+                raise OSError(number, "gone")
+
+            return write
+
+        monkeypatch.setattr(file, "write", fails(errno.EIO))
+        screen.show(lines("a"), lines("b"))
+        screen.write("c")
+        monkeypatch.setattr(file, "write", fails(errno.EPIPE))
+        with pytest.raises(OSError, match="gone"):
+            screen.write("d")
+
+
+class TestWatch:
+    def watch(self, folder: Path, *, live: bool, level: Level = Level.BEGUN, beat: float = 20) -> tuple[Watch, File]:
+        self.clock, file = Clock(), File()
+        screen = Screen(file, live=live, colour=False)
+        watch = Watch(folder, screen, Progress(), level, None if live else beat, self.clock)
+        self.journal = Journal(folder, "gw0", self.clock)
+        return watch, file
+
+    def trial(self) -> None:
+        facts = {"backend": "redis", "column": "none", "part": 1, "attempt": 1, "seed": 1}
+        self.journal.tell(Event("trial", {**facts, "lanes": 3, "locks": ["redis"], "plan": ["no fault"]}))
+
+    def test_a_log_gets_a_line_when_nothing_was_said_for_a_while(self, tmp_path: Path) -> None:
+        watch, file = self.watch(tmp_path, live=False)
+        self.trial()
+        watch.look()
+        said = file.getvalue()
+        self.clock.now += 19
+        watch.look()
+        assert file.getvalue() == said
+        self.journal.tell(waits("a lane to be granted again", 40))
+        self.clock.now += 1
+        watch.look()
+        assert file.getvalue() == said + file.getvalue().splitlines()[-1] + "\n"
+        assert "still at it: redis none: waiting 1 s of 40 s for a lane to be granted again [0 of 1 trials" in (
+            file.getvalue()
+        )
+        watch.look()
+        assert file.getvalue().count("still at it") == 1
+
+    def test_a_terminal_is_drawn_again_when_pytest_wrote_and_as_time_goes_by(
+        self, tmp_path: Path, columns: Callable[[int], None]
+    ) -> None:
+        columns(80)
+        watch, file = self.watch(tmp_path, live=True)
+        self.trial()
+        watch.look()
+        before = file.getvalue()
+        watch.look()
+        assert file.getvalue() == before
+        self.clock.now += 1
+        watch.look()
+        assert "redis none: starting its workers, 1 s (3 lanes of redis)" in file.seen(80)
+        watch.close()
+        assert [line for line in file.seen(80) if "starting" in line] == []
+
+    @pytest.mark.parametrize("level", Level, ids=lambda level: level.name.lower())
+    def test_no_more_is_told_than_was_asked_for(self, tmp_path: Path, level: Level) -> None:
+        watch, file = self.watch(tmp_path, live=False, level=level)
+        self.trial()
+        self.journal.tell(step("freeze-holder: healing"))
+        facts = {"backend": "redis", "column": "none", "part": 1, "attempt": 1, "seed": 1}
+        self.journal.tell(Event("verdict", {"lane": "l", "property": "p", "fault": "none", "word": "violated"}))
+        self.journal.tell(Event("done", {**facts, "seconds": 5, "words": {"violated": 1}, "again": 0}))
+        watch.look()
+        there = [text in file.getvalue() for text in ("violated: p in l", "5.0 s, 1 violated", "no fault", "healing")]
+        assert there == [True, level >= Level.DONE, level >= Level.BEGUN, level >= Level.STEP]
+
+    def test_its_thread_tells_the_rest_when_it_is_closed(self, tmp_path: Path) -> None:
+        watch, file = self.watch(tmp_path, live=False)
+        watch.start()
+        self.trial()
+        watch.close()
+        assert file.getvalue().count("3 lanes of redis") == 1

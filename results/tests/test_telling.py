@@ -1,0 +1,84 @@
+"""Stories for pages: at most five lines, in which every operation of the witness stands once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from checkers.finding import Finding
+from checkers.narrate import Narrator
+from checkers.verdict import Violation
+from checkers.view import View
+from checkers.wire import F
+from results.pages import telling
+from results.record import decisive
+from results.run import Run, load_trial
+from results.tests import samples
+from results.tests.browser.made import RECORDED
+from results.tests.samples import MS
+
+
+def told(view: View, *rows: int) -> Violation:
+    at = max(view.column("ret")[row] for row in rows)
+    [violation] = Narrator(view).tell([Finding("lost-update", at, rows)], {"lost-update": "So one was lost."})
+    return violation
+
+
+def test_a_short_story_is_told_as_the_checkers_tell_it_with_its_rows() -> None:
+    history = samples.stale_write()
+    stale = samples.find(history, F.WRITE, value=4100)
+    violation = told(View(history), stale)
+    lines = telling.tell(View(history), violation)
+    assert [line.text for line in lines] == list(violation.story)
+    assert [line.rows for line in lines] == [(samples.find(history, F.ACQUIRE, token=41),), (stale,), ()]
+
+
+def test_a_long_story_is_drawn_together_and_loses_no_operation() -> None:
+    history = samples.stale_write()
+    values = (4002, 4200, 4201, 4202, 4100)
+    rows = [samples.find(history, F.READ, token=41), *(samples.find(history, F.WRITE, value=v) for v in values[1:])]
+    violation = told(View(history), *rows)
+    lines = telling.tell(View(history), violation)
+    assert len(violation.story) > telling.MOST_LINES >= len(lines)
+    assert sorted(row for line in lines for row in line.rows) == sorted({*rows, *violation.holders})
+    assert lines[-1].text == "So one was lost."
+    assert any("; its late write of 4202, sent at " in line.text for line in lines)
+
+
+def test_a_fault_on_a_holder_is_told_where_no_lease_ran_out() -> None:
+    history = samples.stale_write(lease="none")
+    row = samples.find(history, F.ACQUIRE, token=42)
+    fault = replace(history.faults[0], name="stall-holder", kind="stall", owner=samples.OWNER + 42, process=1)
+    history = replace(history, faults=(fault,))
+    [first, *_] = telling.tell(View(history), told(View(history), samples.find(history, F.WRITE, value=4200)))
+    assert first.rows == (row,)
+    applied = (fault.applied - View(history).zero) / 1000 / MS
+    assert f"; stall-holder hit it at {applied:.3f} s until " in first.text
+
+
+def test_whoever_tells_a_story_tells_it_as_the_page_does(tmp_path: Path) -> None:
+    record, name = load_trial(RECORDED), "no-lost-update"
+    lane = next(lane for lane in record.lanes if name in telling.stories(lane))
+    violation = decisive(next(one for one in lane.judgements if one.property == name))
+    assert violation is not None
+    short = tuple(line.text for line in telling.tell(View(lane.history), violation))
+    assert len(violation.story) > telling.MOST_LINES >= len(short)
+    run = Run.create(tmp_path, {})
+    folder = run.save_trial(record).parent
+    place = (lane.history.facts.lane, name)
+    told = {(cell.lane, cell.property): cell.story for cell in run.cells()}
+    assert told[place] == short
+    assert all(len(lines) <= telling.MOST_LINES for lines in told.values())
+    assert [one.judgements for one in load_trial(folder).lanes] == [one.judgements for one in record.lanes]
+
+    stored = json.loads((folder / "verdicts.json").read_text())
+    for one in (judgement for each in stored["lanes"] for judgement in each["judgements"]):
+        del one["told"]
+    (folder / "verdicts.json").write_text(json.dumps(stored))
+    assert {(cell.lane, cell.property): cell.story for cell in run.cells()}[place] == violation.story
+
+
+def test_what_held_has_no_story() -> None:
+    held = replace(samples.trial().lanes[0], judgements=())
+    assert telling.stories(held) == {}

@@ -1,0 +1,357 @@
+"""The page of all runs: what changed between runs that can be compared, what is damaged, and what is read again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.claims import Word
+from results import files, running, summary
+from results.measured import measured
+from results.pages import charts, trend
+from results.reading import Contents
+from results.record import Cell, LaneSummary
+from results.run import Run
+from results.tests import samples
+from results.tests.test_index import Page, cycle
+
+COMMAND = ("pytest", "suites/", "-n", "2")
+
+
+def cell(word: Word, about: str = "server-exclusion", **given: Any) -> Cell:
+    made = Cell("redis", "redis", "register", "unfenced", "redis/register/unfenced", "none", about, word, "because so",
+                trial="redis-none-1", seed=1, version="8.0")  # fmt: skip
+    return replace(made, **given)
+
+
+def stored(
+    root: Path,
+    day: int,
+    *cells: Cell,
+    command: Sequence[str] = COMMAND,
+    lanes: Sequence[LaneSummary] = (),
+    **asked: Any,
+) -> Path:
+    """A run that was closed, without its trials."""
+    path = root / f"202601{day:02d}T000000Z-{day:04x}"
+    started, closed = f"2026-01-{day:02d}T00:00:00+00:00", f"2026-01-{day:02d}T00:01:30+00:00"
+    about = {"command": [*command, "--results", "x"], "profile": "default", "seed": day, "targets": {}, **asked}
+    path.mkdir()
+    files.write_json(path / "run.json", {"started": started, "about": about})
+    page = path / "trials" / "redis-none-1" / "index.html"
+    contents = Contents(tuple(replace(one, page=page) for one in cells), tuple(lanes), ())
+    made = summary.make(path, started, closed, about, {}, contents)
+    files.write_json(path / summary.NAME, summary.to_json(made, path))
+    (path / "index.html").write_text("drawn")
+    return path
+
+
+def drawn(root: Path) -> Page:
+    return Page(trend.write(root).read_text())
+
+
+def rows(page: Page) -> list[list[str]]:
+    """Of what changed: (change, lock, fault, property, before, now)."""
+    text = page.elements
+    inside = [at for at, (tag, given, _) in enumerate(text) if tag == "section" and given.get("id") == "changes"]
+    if not inside:
+        return []
+    cells = [
+        " ".join("".join(told).split())
+        for tag, given, told in text[inside[0] :]
+        if tag == "td" and "number" not in given.get("class", "")
+    ]
+    return [cells[at : at + 6] for at in range(0, len(cells), 6)]
+
+
+def test_no_runs(tmp_path: Path) -> None:
+    assert drawn(tmp_path).one("h1", id="verdict") == "No runs yet."
+
+
+def test_a_run_says_what_was_asked_and_what_came_of_it(tmp_path: Path) -> None:
+    path = stored(tmp_path, 3, cell(Word.UPHELD), cell(Word.VIOLATED, "token-order"), cell(Word.UPHELD, "recovery"))
+    page = drawn(tmp_path)
+    row = page.one("tr", data_run=path.name)
+    assert row == "2026-01-03 00:00 pytest suites/ -n 2 seed 3 redis 8.0 ✖ 1 violated ✔ 2 upheld - 1 min 30 s"
+    assert f"{path.name}/index.html" in {found.get("href") for found, _ in page.all("a")}
+    assert page.one("h1", id="verdict") == "One run. The last one that was closed came to 1 failing verdict."
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "kind"),
+    [
+        (Word.UPHELD, Word.VIOLATED, "▲ new"),
+        (None, Word.UNEXERCISED, "▲ new"),
+        (Word.BROKEN_AS_DOCUMENTED, Word.HAZARD_NOT_SHOWN, "▲ new"),
+        (Word.VIOLATED, Word.UPHELD, "▼ cleared"),
+        (Word.UNKNOWN, Word.NOT_CLAIMED_BROKEN, "▼ cleared"),
+        (Word.VIOLATED, None, "? no longer judged"),
+        (Word.UNKNOWN, Word.VIOLATED, "~ changed"),
+        (Word.UPHELD, Word.NOT_CLAIMED_HELD, "~ changed"),
+        (Word.UPHELD, None, None),
+        (None, Word.UPHELD, None),
+        (Word.VIOLATED, Word.VIOLATED, None),
+    ],
+    ids=lambda word: "" if word is None else str(word),
+)
+def test_what_changed(tmp_path: Path, before: Word | None, now: Word | None, kind: str | None) -> None:
+    same = cell(Word.UPHELD, "token-order")
+    stored(tmp_path, 1, same, *([cell(before)] if before else []))
+    stored(tmp_path, 2, same, *([cell(now)] if now else []))
+    expected = [kind, "redis/register/unfenced", "none", "server-exclusion"]
+    told = rows(drawn(tmp_path))
+    if kind is None:
+        assert told == []
+        return
+    [[*what, old, new]] = told
+    assert what == expected
+    assert old.endswith(str(before or "not judged"))
+    assert new.endswith(str(now or "not judged"))
+
+
+def test_the_heaviest_trial_stands_for_a_lane_under_a_fault(tmp_path: Path) -> None:
+    for order in (1, -1):
+        root = tmp_path / str(order)
+        root.mkdir()
+        stored(root, 1, cell(Word.UPHELD))
+        stored(root, 2, *[cell(word, seed=seed) for seed, word in enumerate((Word.UPHELD, Word.VIOLATED))][::order])
+        assert [(kind, new) for kind, *_, new in rows(drawn(root))] == [("▲ new", "✖violated")]
+
+
+def test_lanes_that_changed_alike_are_one_row_and_others_are_not_hidden_by_it(tmp_path: Path) -> None:
+    names = [f"redis/{workload}/unfenced" for workload in ("set", "once", "work", "share")]
+    broken, *others = (cell(Word.VIOLATED, lane=lane) for lane in names)
+    stored(tmp_path, 1, broken, *(replace(one, word=Word.UPHELD) for one in others))
+    stored(tmp_path, 2, broken, *others)
+    page = drawn(tmp_path)
+    [[kind, lane, *_]] = rows(page)
+    assert (kind, lane) == ("▲ new", "redis/once/unfenced and 2 more")
+    link = "20260102T000000Z-0002/trials/redis-none-1/index.html#lane=redis%2Fonce%2Funfenced"
+    assert link in {found.get("href") for found, _ in page.all("a")}
+    assert "1 new since the last one like it" in page.one("h1", id="verdict")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"profile": "smoke"},
+        {"targets": {"redis": ["a:1"]}},
+        {"command": (*COMMAND, "--lock", "redis")},
+        {"command": (*COMMAND, "--lock=redis")},
+        {"command": (*COMMAND, "--faults", "none")},
+    ],
+    ids=["profile", "target", "lock", "lock-equals", "faults"],
+)
+def test_only_runs_that_tried_the_same_are_compared(tmp_path: Path, asked: dict[str, Any]) -> None:
+    stored(tmp_path, 1, cell(Word.UPHELD))
+    stored(tmp_path, 2, cell(Word.UNEXERCISED), **asked)
+    assert rows(drawn(tmp_path)) == []
+    stored(tmp_path, 3, cell(Word.VIOLATED))
+    stored(tmp_path, 4, cell(Word.UNKNOWN), **asked)
+    told = [(old[1:], new[1:]) for *_, old, new in rows(drawn(tmp_path))]
+    assert told == [("unexercised", "unknown"), ("upheld", "violated")]
+
+
+@pytest.mark.parametrize("extra", [("--seed", "9"), ("--version-of", "redis=7"), ("-q",)], ids=lambda extra: extra[0])
+def test_seeds_and_versions_can_be_compared(tmp_path: Path, extra: tuple[str, ...]) -> None:
+    stored(tmp_path, 1, cell(Word.UPHELD))
+    stored(tmp_path, 2, cell(Word.VIOLATED), command=(*COMMAND, *extra))
+    assert len(rows(drawn(tmp_path))) == 1
+
+
+@pytest.mark.parametrize("file", ["run.json", "summary.json"])
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"format": 99}', b'{"format": 2, "cells": 7}'])
+def test_a_damaged_run_is_named_and_passed_by(tmp_path: Path, file: str, data: bytes) -> None:
+    good = stored(tmp_path, 1, cell(Word.UPHELD))
+    bad = stored(tmp_path, 2, cell(Word.UPHELD))
+    (bad / file).write_bytes(data)
+    if file == "run.json":
+        (bad / summary.NAME).unlink()
+    page = drawn(tmp_path)
+    assert [found["data-run"] for found, _ in page.all("tr") if "data-run" in found] == [good.name]
+    [alert] = [text for found, text in page.all("p") if found.get("class") == "alert"]
+    assert alert.startswith(f"left out: {bad.name}/{file}: ")
+
+
+def test_other_folders_are_no_runs(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "file").write_text("x")
+    assert drawn(tmp_path).one("h1", id="verdict") == "No runs yet."
+
+
+def test_an_interrupted_run_is_marked_and_not_compared(tmp_path: Path) -> None:
+    stored(tmp_path, 1, cell(Word.UPHELD))
+    run = Run.create(tmp_path, {"command": COMMAND, "profile": "default"})
+    run.save_trial(samples.trial())
+    assert "still going on" in drawn(tmp_path).one("tr", data_run=run.path.name)
+    assert run.going_on is not None
+    run.going_on.close()
+    assert not running.is_running(run.path)
+    row = drawn(tmp_path).one("tr", data_run=run.path.name)
+    assert "interrupted" in row
+    assert "3 documented" in row
+    stored(tmp_path, 2, cell(Word.VIOLATED))
+    assert len(rows(drawn(tmp_path))) == 1
+
+
+def test_closing_a_run_writes_the_list(tmp_path: Path) -> None:
+    run = Run.create(tmp_path, {"command": [*COMMAND], "profile": "default"})
+    run.save_trial(samples.trial())
+    run.close({})
+    row = Page((tmp_path / "index.html").read_text()).one("tr", data_run=run.path.name)
+    assert "interrupted" not in row
+    assert "going on" not in row
+    assert not list(tmp_path.glob("*.partial"))
+
+
+# What is read again
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the runs whose summary is read from now on."""
+    read: list[str] = []
+    real = summary.load
+
+    def load(root: Path) -> summary.Summary:
+        read.append(root.name)
+        return real(root)
+
+    monkeypatch.setattr(summary, "load", load)
+    return read
+
+
+def test_each_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for day in range(1, 9):
+        stored(tmp_path, day, cell(Word.UPHELD))
+    read = counted(monkeypatch)
+    first = trend.write(tmp_path).read_text()
+    assert len(read) == 8
+    assert trend.write(tmp_path).read_text() == first
+    assert len(read) == 8
+    new = stored(tmp_path, 9, cell(Word.VIOLATED))
+    assert len(rows(drawn(tmp_path))) == 1
+    assert read[8:] == [new.name]
+
+
+def test_runs_in_which_nothing_was_judged_are_kept_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored(tmp_path, 1)
+    stored(tmp_path, 2)
+    trend.write(tmp_path)
+    read = counted(monkeypatch)
+    stored(tmp_path, 3, cell(Word.VIOLATED))
+    assert len(rows(drawn(tmp_path))) == 1
+    assert len(read) == 1
+
+
+def test_a_run_that_was_written_again_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for day in (1, 2, 3):
+        stored(tmp_path, day, cell(Word.UPHELD))
+    trend.write(tmp_path)
+    path = tmp_path / "20260102T000000Z-0002" / summary.NAME
+    path.write_text(path.read_text().replace('"word": "upheld"', '"word": "violated"'))
+    assert [kind for kind, *_ in rows(drawn(tmp_path))] == ["▼ cleared", "▲ new"]
+
+
+def test_a_run_that_is_gone_is_compared_with_no_more(tmp_path: Path) -> None:
+    stored(tmp_path, 1, cell(Word.UPHELD))
+    gone = stored(tmp_path, 2, cell(Word.UNKNOWN))
+    stored(tmp_path, 3, cell(Word.VIOLATED))
+    assert [kind for kind, *_ in rows(drawn(tmp_path))] == ["~ changed", "▲ new"]
+    gone.rename(tmp_path / ".gone")
+    [[kind, *_, old, new]] = rows(drawn(tmp_path))
+    assert (kind, old[1:], new[1:]) == ("▲ new", "upheld", "violated")
+
+
+@pytest.mark.parametrize("how", ["gone", "cut", "changed", "other-shape", "binary"])
+def test_what_was_kept_may_be_lost_or_damaged(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored(tmp_path, 1, cell(Word.UPHELD))
+    stored(tmp_path, 2, cell(Word.VIOLATED))
+    whole = trend.write(tmp_path).read_text()
+    kept = tmp_path / trend.CACHE
+    text = kept.read_text()
+    match how:
+        case "gone":
+            kept.unlink()
+        case "cut":
+            kept.write_text(text[: len(text) // 2])
+        case "changed":
+            kept.write_text(text.replace("violated", "upheld"))
+        case "other-shape":
+            kept.write_text("0\n{}")
+        case _:
+            kept.write_bytes(b"\xff\xfe\n\x00")
+    read = counted(monkeypatch)
+    assert trend.write(tmp_path).read_text() == whole
+    assert len(read) == 2
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    hostile = samples.HOSTILE.replace("/", "")
+    path = stored(tmp_path, 1, cell(Word.UPHELD), command=(hostile,), profile=hostile, seed=hostile)
+    stored(
+        tmp_path, 2, cell(Word.VIOLATED, hostile, lock=hostile, fault=hostile, backend=hostile), lanes=[lane(hostile)]
+    )
+    path.rename(tmp_path / hostile.replace("\ud800", ""))
+    page = drawn(tmp_path)
+    assert len(list(page.all("script"))) == 1
+    assert not list(page.all("img"))
+    assert "<script>alert(1)" in page.one("main")
+
+
+# Charts
+
+
+def measures() -> dict[str, Any]:
+    """As they are stored, with numbers that are easy to find again."""
+    made = measured(samples.stale_write())
+    phase, times = made["cycles"][0], {"p90": None, "longest": None, "given_up": 0}
+    cycles = [{**phase, **one} for one in (cycle("before", 100.0, 400.0), cycle("during", 200.0, None))]
+    for one in cycles:
+        one["acquire_ms"] = {**times, **one["acquire_ms"]}
+    return {**made, "cycles": cycles, "recovery_s": [1.5, 3.5]}
+
+
+def lane(backend: str = "redis") -> LaneSummary:
+    return LaneSummary("redis", backend, "", "register", "unfenced", "l", "none", 1, 0, "t", None, 0, "", measures())
+
+
+def test_charts_show_runs_like_the_last_one(tmp_path: Path) -> None:
+    for day in (1, 2, 3):
+        stored(tmp_path, day, cell(Word.UPHELD), lanes=[lane()])
+    stored(tmp_path, 4, cell(Word.UPHELD), lanes=[lane()], profile="smoke")
+    stored(tmp_path, 5, cell(Word.UPHELD), lanes=[lane()])
+    page = drawn(tmp_path)
+    titles = [text for _, text in page.all("title")]
+    assert titles.count("p50 100, 2026-01-05 00:00") == 1
+    assert [title for title in titles if title.startswith("p50 100")] == [
+        f"p50 100, 2026-01-0{day} 00:00" for day in (1, 2, 3, 5)
+    ]
+    assert {"p99 400, 2026-01-01 00:00", "longest 3.50, 2026-01-01 00:00"} <= set(titles)
+    assert not [title for title in titles if "None" in title]
+
+
+def test_a_line_has_a_gap_where_nobody_knows() -> None:
+    runs = [(str(at), "") for at in range(5)]
+    line = charts.line("t", runs, [charts.Series("p50", (1.0, 2.0, None, 4.0, 5.0))])
+    assert line is not None
+    [reach] = [found for tag, found, _ in Page(str(line)).elements if found.get("class") == "reach"]
+    assert reach["d"].count("M") == 2
+    assert reach["d"].count("L") == 2
+    assert charts.line("t", runs, [charts.Series("p50", (None,) * 5)]) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(None, "-"), (0, "0"), (0.00537, "0.00537"), (12.34, "12.3"), (99.96, "100"), (1234.5, "1,234")],
+)
+def test_numbers_have_three_digits_that_matter(value: float | None, told: str) -> None:
+    assert charts.shown(value) == told
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0.4, "0 s"), (61, "1 min 1 s"), (7322, "2 h 2 min"), (-1, "0 s")])
+def test_spans(seconds: float, told: str) -> None:
+    assert charts.span(seconds) == told
