@@ -7,9 +7,7 @@ the last backend's are shared.
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,26 +18,39 @@ import pytest
 
 if TYPE_CHECKING:
     from results.run import Run
-    from suites.options import Asked
+    from results.terminal.events import Journal
+    from suites.asked import Asked
     from suites.session import Answer, Session
 
 SUITES = Path(__file__).parent / "suites"
 ENVIRONMENT_FAILED = 4
 
+JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+"""What pytest says of a run that came to its end."""
+
+WORKERS_END_WITHIN = 30
+"""Seconds; longer than the fifteen after which an interrupted process of xdist ends itself, whatever it is doing."""
+
 _asked: pytest.StashKey[Asked] = pytest.StashKey()
 _run: pytest.StashKey[Run] = pytest.StashKey()
+_journal: pytest.StashKey[Journal] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     from suites.options import add_options
 
     add_options(parser)
+    parser.addoption(
+        "--no-color", dest="color", action="store_const", const="no", default="auto", help="the same as --color=no"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "property(name): the property of design that the test asks about")
     if _asks_suites(config):
         from suites.options import BadOption, parse
+
+        config.option.showcapture = "no"  # what client libraries log of the faults that are done to them
 
         try:
             config.stash[_asked] = parse(config.option)
@@ -58,9 +69,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     config = session.config
     if _asked not in config.stash or config.option.collectonly:
         return
-    from infra import client, external, machine, reach
+    from infra import client, external, lifetime, machine, reach
     from infra.faults.fault import PUBLISHED
     from results.run import Run
+    from results.terminal.events import Journal
+    from suites.terminal import Terminal
 
     try:
         engine = client.connect()
@@ -73,32 +86,40 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     try:
         asked = config.stash[_asked] = replace(asked, worlds={**asked.worlds, **_without_clocks(asked, engine)})
     except machine.Trouble as trouble:
-        raise pytest.UsageError(f"--version-of: {trouble}") from trouble
+        raise pytest.UsageError(str(trouble)) from trouble
     engine.close()
+    for number in lifetime.SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            signal.signal(number, _terminated)
     worker = getattr(config, "workerinput", None)
     if worker is not None:
-        config.stash[_run] = Run.open(Path(worker["fencepost_run"]))
+        config.stash[_run] = run = Run.open(Path(worker["fencepost_run"]))
+        config.stash[_journal] = Journal(run.path, worker["workerid"])
         return
     try:
         for target in asked.targets.values():
             external.check(target)
     except machine.Trouble as trouble:
         raise pytest.UsageError(f"--target {trouble}") from trouble
-    signal.signal(signal.SIGTERM, _terminated)
     about = {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": ["pytest", *config.invocation_params.args],
         "seed": asked.seed,
         "profile": asked.profile.name,
+        "shard": None if asked.shard is None else str(asked.shard),
         "plans": [plan.to_json() for plan in asked.plans.values()],
         "versions": dict(asked.versions),
+        "stages": {stage.name: dict(stage.versions) for stage in asked.stages if stage.name},
         "targets": {name: [f"{host}:{port}" for host, port in one.addresses] for name, one in asked.targets.items()},
     }
     try:
-        config.stash[_run] = Run.create(asked.results, about)
+        config.stash[_run] = run = Run.create(asked.results, about)
     except OSError as error:
         raise pytest.UsageError(f"--results {asked.results}: {error.strerror}") from error
-    config.stash[_run].save_not_run(asked.not_run())
+    run.save_not_run(asked.not_run())
+    config.stash[_journal] = Journal(run.path, "main")
+    if config.pluginmanager.hasplugin("terminalreporter"):
+        config.pluginmanager.register(Terminal(config, asked, run), "fencepost-terminal")
 
 
 def _without_clocks(asked: Asked, engine: Any) -> dict[str, Any]:
@@ -107,7 +128,8 @@ def _without_clocks(asked: Asked, engine: Any) -> dict[str, Any]:
     from infra.faults.fault import NO_CLOCK, OURS
 
     worlds = {}
-    for backend, version in asked.versions.items():
+    named = [asked.versions, *(stage.versions for stage in asked.stages)]
+    for backend, version in (pair for versions in named for pair in versions.items()):
         image = images.resolve(backend, version)
         if image.suite is None:  # the user's own
             images.ensure(image)
@@ -116,9 +138,10 @@ def _without_clocks(asked: Asked, engine: Any) -> dict[str, Any]:
     return worlds
 
 
-def _terminated(_number: int, _frame: object) -> None:
-    """SIGTERM ends a run as Ctrl-C does, with everything cleaned up."""
-    pytest.exit("terminated", returncode=pytest.ExitCode.INTERRUPTED)
+def _terminated(number: int, _frame: object) -> None:
+    """SIGTERM, or a terminal that is closed, ends a run as Ctrl-C does, with everything cleaned up; once is enough."""
+    signal.signal(number, lambda *_: None)
+    raise KeyboardInterrupt("terminated")  # pytest's own Exit is an Exception, which a trial takes for its own end
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -138,6 +161,15 @@ def pytest_configure_node(node: Any) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Runs in the controller. It must outlive its workers, to remove what they leave: see `pytest_unconfigure`."""
+    if _asked in config.stash:
+        from xdist.workermanage import NodeManager
+
+        NodeManager.EXIT_TIMEOUT = WORKERS_END_WITHIN
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """xdist: the tests of one backend go to one worker, in order. Its own groups do not work with pytest 9.
 
@@ -147,12 +179,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         return None
     from xdist.scheduler import LoadScopeScheduling
 
+    from suites.asked import case_id
+    from suites.terminal import shared_backends
+
     asked = config.stash[_asked]
-    shared = [backend for backend in asked.backends[-1:] if backend not in asked.targets]
+    shared = shared_backends(asked)
     scopes = {
-        f"{lane.name}-{fault}]": f"{lane.backend} under {fault}" if lane.backend in shared else lane.backend
+        f"{case_id(lane, fault, stage.name)}]": f"{lane.backend} under {fault}"
+        if lane.backend in shared
+        else lane.backend
         for lane in asked.lanes
         for fault in asked.faults
+        for stage in asked.stages
     }
 
     class ByBackend(LoadScopeScheduling):  # type: ignore[misc]
@@ -174,12 +212,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """All tests that one trial answers stand together, in the order of backends and faults."""
-    from suites.options import Case
-
     asked = config.stash.get(_asked, None)
     if asked is None:
         return
+    from suites.stages import in_turn
+    from suites.terminal import case_of
 
+    order = [[stage.name for stage in in_turn(asked.stages, number)] for number in range(len(asked.faults))]
     parts = {
         (lane, fault): number
         for backend in asked.backends
@@ -188,15 +227,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for lane in lanes
     }
 
-    def trial(item: pytest.Item) -> tuple[int, int, int]:
-        spec = getattr(item, "callspec", None)
-        case = spec.params.get("answer") if spec is not None else None
-        if not isinstance(case, Case):
-            return (-1, -1, -1)  # pytest's own stand-in for a property that has no case in this run
+    def trial(item: pytest.Item) -> tuple[int, ...]:
+        case = case_of(item)
+        if case is None:
+            return (-1, -1, -1, -1)
         part = parts.get((case.lane, case.fault), -1)  # of those that cannot be asked: none
-        return asked.backends.index(case.lane.backend), asked.faults.index(case.fault), part
+        column = asked.faults.index(case.fault)
+        return asked.backends.index(case.lane.backend), column, part, order[column].index(case.stage)
 
     items.sort(key=trial)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Once, which trials there will be: the processes of xdist all collect the same."""
+    config = session.config
+    worker = getattr(config, "workerinput", {"workerid": "gw0"})
+    if _journal in config.stash and session.items and worker["workerid"] == "gw0":
+        from suites.terminal import plans
+
+        for plan in plans(config.stash[_asked], session.items):
+            config.stash[_journal].tell(plan)
 
 
 @pytest.fixture(scope="session")
@@ -212,7 +262,7 @@ def trials(request: pytest.FixtureRequest) -> Iterator[Session]:
     from suites.session import Session
 
     config = request.config
-    session = Session(config.stash[_asked], config.stash[_run], lambda line: _say(config, line))
+    session = Session(config.stash[_asked], config.stash[_run], config.stash[_journal].tell)
     yield session
     session.close()
 
@@ -220,29 +270,30 @@ def trials(request: pytest.FixtureRequest) -> Iterator[Session]:
 @pytest.fixture
 def answer(request: pytest.FixtureRequest) -> Answer:
     """What the case of this test came to. A case that does not apply is skipped with its reason."""
-    case = request.param
-    if case.because is not None:
-        pytest.skip(f"not applicable: {case.because}")
     from infra.machine import Trouble
+    from results.terminal.plain import plain_lines
     from suites.session import TrialFailed
+    from suites.terminal import NOT_JUDGED, place_of, verdict_of
     from suites.workers import TrialBroke
 
+    case, asked, told = request.param, request.config.stash[_asked], request.node.user_properties
+    told += place_of(case)
+    if case.because is not None:
+        pytest.skip(f"not applicable: {plain_lines(case.because)}")
     session: Session = request.getfixturevalue("trials")
     try:
         given = session.answer(case)
     except Trouble as trouble:
-        told = request.config.stash[_asked].masked(str(trouble))
-        request.node.user_properties.append(("environment", told))
-        if request.config.stash[_asked].targets:  # not ours to try again
-            request.session.shouldstop = told
-        raise pytest.fail.Exception(told, pytrace=False) from None
+        text = plain_lines(asked.masked(str(trouble)))
+        told.append(("environment", text))
+        if asked.targets:  # not ours to try again
+            request.session.shouldstop = text
+        raise pytest.fail.Exception(text, pytrace=False) from None
     except (TrialFailed, TrialBroke) as failed:
-        raise pytest.fail.Exception(request.config.stash[_asked].masked(str(failed)), pytrace=False) from None
-    request.node.user_properties += [
-        ("verdict", str(given.judgement.word)),
-        ("page", str(given.page)),
-        ("trials", given.attempts),
-    ]
+        if isinstance(failed, TrialFailed):
+            told.append((NOT_JUDGED, "True"))
+        raise pytest.fail.Exception(plain_lines(asked.masked(str(failed))), pytrace=False) from None
+    told += verdict_of(given, request.config.stash[_run].path)
     return given
 
 
@@ -256,34 +307,26 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 _environment_failures: list[str] = []
 
 
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Environments whose worker was killed, or was not given the time to remove them, are removed by the controller."""
+    if _run not in config.stash or hasattr(config, "workerinput"):
+        return
+    from infra import client, machine, reaper
+
+    try:
+        reaper.reap(client.connect(), machine.say)
+    except machine.Trouble as trouble:
+        machine.say(f"{trouble}; python -m infra down removes what is left")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    config = session.config
     if _environment_failures:
         session.exitstatus = ENVIRONMENT_FAILED
+    elif _run in config.stash and not hasattr(config, "workerinput") and session.exitstatus in JUDGED:
+        from results.certificate import issue
+        from suites.stages import ONLY, STATUSES
 
-
-def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
-    """The matrix, the stories of what failed, and where the page is."""
-    run = config.stash.get(_run, None)
-    if run is None or hasattr(config, "workerinput"):
-        return
-    from rich.console import Console
-
-    from results.matrix import render
-
-    about = {"finished": datetime.now(UTC).isoformat(timespec="seconds"), "exit status": int(exitstatus)}
-    if exitstatus == pytest.ExitCode.INTERRUPTED:
-        about["interrupted"] = True
-        terminalreporter.section("interrupted: what follows is only a part", red=True)
-    page = run.close(about)
-    terminalreporter.section("locks × faults")
-    contents = run.read()
-    render(contents.cells, Console(file=terminalreporter._tw._file), contents.problems)
-    terminalreporter.write_line(f"report: {page}")
-
-
-def _say(config: pytest.Config, line: str) -> None:
-    """One line of progress, past the capture and, in xdist's workers, past their closed output."""
-    capture = config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        os.write(2, f"{datetime.now().astimezone():%H:%M:%S} {line}\n".encode())
-        sys.stderr.flush()
+        if config.stash[_asked].stages is not ONLY:  # whatever single judgements of the old version say
+            session.exitstatus = STATUSES[issue.of(config.stash[_run]).verdict]

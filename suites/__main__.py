@@ -21,6 +21,7 @@ from suites.profiles import PROFILES
 from suites.readme import summary
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "nightly": ("suites.nightly", "the whole matrix, compared with the night before"),
     "soak": ("suites.soak", "random plans of overlapping faults, each of which must leave all clean"),
     "measure": ("suites.measure", "how long each fault takes to apply and to heal"),
     "literature": ("suites.reproduce", "measure what the literature says"),

@@ -21,7 +21,7 @@ from checkers.exclusion import overlaps
 from checkers.history import FaultInterval
 from checkers.view import View
 from infra.faults.plan import Plan, Step
-from results.curve import Point, Series, draw
+from results.pages.curve import Point, Series, draw
 from suites import registry
 from suites.cycles import Cycles
 from suites.lane import Lane, lane_named, lanes_of

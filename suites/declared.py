@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 from checkers.check import PROPERTIES
@@ -191,12 +191,12 @@ def _needed(lock: type[LockClient], property: str) -> str:
     return "" if has(lock) else what
 
 
-def _patterns(field: str, patterns: object, what: str, known: Iterable[str]) -> Iterator[str]:
+def _patterns(field: str, patterns: object, what: str, known: Collection[str]) -> Iterator[str]:
     if not isinstance(patterns, tuple | list) or not _texts(patterns):
         yield f"{field} = {patterns!r}; it must be a tuple of patterns, for example ({next(iter(known))!r},)"
         return
     for pattern in patterns:
-        if not any(matches(name, (pattern,)) for name in known):
+        if pattern not in known and not any(matches(name, (pattern,)) for name in known):
             yield f"{field}: {pattern!r} matches no {what}; {instead(pattern, known)}"
 
 

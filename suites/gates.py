@@ -61,24 +61,31 @@ class Gates:
 
     def _act(self, gate: Gate, owner: int, key: int, process: int) -> None:
         page, base, at = self._page, _base(gate), time.monotonic_ns()
-        action = Action(page[base + wire.ARMED_ACTION])
+        action, span = Action(page[base + wire.ARMED_ACTION]), _word(self._page, _base(gate) + wire.SPAN)
         wire.WORD.pack_into(page, base + wire.REACHED_OWNER, owner)
         wire.WORD.pack_into(page, base + wire.REACHED_KEY, key)
         wire.WORD.pack_into(page, base + wire.REACHED_PROCESS, process)
-        wire.WORD.pack_into(page, base + wire.REACHED_AT, at)
+        wire.WORD.pack_into(page, base + wire.REACHED_AT, at + span if action is Action.FREEZE else at)
         page[base + wire.REACHED_GATE] = gate
+        if action is Action.FREEZE and span:
+            threading.Timer(span / 1e9, _stop).start()
+            return
         if action is Action.FREEZE:
-            # To this thread, which is stopped at once and with it the process. The kernel would give what is sent to
-            # the process to the main thread, and until that runs (milliseconds) a renewal would still be sent.
-            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+            _stop()
             return
         if action is Action.KILL:
             os.kill(os.getpid(), signal.SIGKILL)
-        over = at + _word(page, base + wire.CALL_FOR) if action is Action.CALL else None
+        over = at + span if action is Action.CALL else None
         while not page[base + wire.THAWED] and (over is None or time.monotonic_ns() < over):
             time.sleep(_POLL)
         if action is Action.DIE:
             raise Died
+
+
+def _stop() -> None:
+    # To this thread, which is stopped at once and with it the process. The kernel would give what is sent to the
+    # process to the main thread, and until that runs (milliseconds) a renewal would still be sent.
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
 # The harness's side
@@ -95,7 +102,7 @@ def arm(
 ) -> None:
     """From now on the worker does `action` when it comes by `gate`, once. Who was caught before must be thawed.
 
-    key: only who holds the key of this index. seconds: how long a CALL takes.
+    key: only who holds the key of this index. seconds: how long a CALL takes, how long after the gate a FREEZE comes.
     """
     base = _base(gate)
     page[base + wire.ARMED_GATE] = 0
@@ -104,7 +111,7 @@ def arm(
     page[base + wire.REACHED_GATE] = 0
     page[base + wire.THAWED] = 0
     wire.WORD.pack_into(page, base + wire.ARMED_KEY, key)
-    wire.WORD.pack_into(page, base + wire.CALL_FOR, round(seconds * 1e9))
+    wire.WORD.pack_into(page, base + wire.SPAN, round(seconds * 1e9))
     page[base + wire.ARMED_ACTION] = action
     page[base + wire.ARMED_GATE] = gate
 

@@ -98,21 +98,7 @@ class Lane:
     @property
     def properties(self) -> tuple[str, ...]:
         """What can be asked of the lane under one fault or another."""
-        lock = self.lock
-        exclusion = ("permits" if lock.permits > 1 else "server-exclusion", "holder-exclusion")
-        possible = {
-            **dict.fromkeys(exclusion, lock.excludes),
-            "token-order": lock.excludes and lock.tokens,
-            "fifo": lock.fair,
-            "herd-free": hasattr(lock, "wakes") and self._said("herd-free"),
-            "sharing": hasattr(lock, "acquire_shared") and self.workload.readers > 0,
-            "reentrancy": lock.reentrant and self.workload.nests,
-            "owner-release": self._said("owner-release"),
-            "honest-renewal": self._said("honest-renewal") and lock.renewed,
-            **dict.fromkeys(lock.bounds, lock.excludes),
-        }
-        names = (*(name for name, can in possible.items() if can), *self.workload.properties)
-        return tuple(name for name in names if name in PROPERTIES and name not in self.workload.unasked)
+        return _properties(self)
 
     def asks(self, property: str, faults: Sequence[str]) -> bool:
         """Whether the property can be stressed under these faults.
@@ -152,10 +138,31 @@ class Lane:
     def _standing(self, property: str, faults: Sequence[str]) -> Standing:
         return standing(property, self.lock.claims, self.lock.hazards, faults, self.store, self.workload.name)
 
-    def _said(self, property: str) -> bool:
+
+@cache
+def _properties(lane: Lane) -> tuple[str, ...]:
+    """Asked for once for every property, fault and lane."""
+    lock, workload = lane.lock, lane.workload
+    promised = {claim.property for claim in lock.claims} | {hazard.property for hazard in lock.hazards}
+
+    def said(name: str) -> bool:
         """Whether the lock says anything about it, or nothing about anything."""
-        said = {claim.property for claim in self.lock.claims} | {hazard.property for hazard in self.lock.hazards}
-        return property in said or not said
+        return name in promised or not promised
+
+    exclusion = ("permits" if lock.permits > 1 else "server-exclusion", "holder-exclusion")
+    possible = {
+        **dict.fromkeys(exclusion, lock.excludes),
+        "token-order": lock.excludes and lock.tokens,
+        "fifo": lock.fair,
+        "herd-free": hasattr(lock, "wakes") and said("herd-free"),
+        "sharing": hasattr(lock, "acquire_shared") and workload.readers > 0,
+        "reentrancy": lock.reentrant and workload.nests,
+        "owner-release": said("owner-release"),
+        "honest-renewal": said("honest-renewal") and lock.renewed,
+        **dict.fromkeys(lock.bounds, lock.excludes),
+    }
+    names = (*(name for name, can in possible.items() if can), *workload.properties)
+    return tuple(name for name in names if name in PROPERTIES and name not in workload.unasked)
 
 
 def _hits_the_store(fault: str) -> bool:

@@ -74,6 +74,7 @@ CATALOGUE: Final = tuple(
         ("BelievesForEver", "holder-exclusion", "stall-renewal", ("leader/unfenced",)),
         ("StealsEarly", "server-exclusion", "freeze-holder"),
         ("ReleasesAlways", "owner-release", "freeze-holder"),
+        ("LooksThenDeletes", "server-exclusion", "late-release"),
         ("WaitsForAnswers", "fail-fast", "pause-server"),
         ("Persistent", "crash-release", "kill-holder"),
         ("WithoutLease", "crash-release", "kill-holder"),

@@ -54,6 +54,7 @@ DEFAULT: Final = (
     "clock-strobe",
     "freeze-holder",
     "late-write",
+    "late-release",
     "stall-holder",
     "long-call",
     "kill-holder",

@@ -19,7 +19,7 @@ from typing import Any, Final
 from checkers.claims import Word
 from checkers.judgement import Judgement
 from infra.faults.plan import Plan, compile_plan
-from results import standalone
+from results.pages import standalone
 from results.record import LaneRecord
 from results.run import Run
 from suites.cycles import Cycles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -11,19 +11,22 @@ import pytest
 
 from checkers.claims import Word
 from checkers.judgement import Judgement
-from infra.beside import ExternalEnvironment
-from infra.environment import Environment
 from infra.faults.plan import storm_seed
 from infra.machine import Trouble
-from results.record import TrialRecord
+from results.pages.telling import stories
+from results.record import TrialRecord, version_of
+from results.record import decisive as shown_first
 from results.run import Run
-from suites import guest, recorder, registry
+from results.terminal.events import Event, Tell, step
+from results.terminal.plain import plain
+from suites import recorder
+from suites.about import about
+from suites.asked import Asked, Case
 from suites.lane import Lane
-from suites.options import Asked, Case
-from suites.trial import Trial, about, run_trial
-from suites.workers import ForkServer, TrialBroke, WorkerBroke
-
-Say = Callable[[str], None]
+from suites.place import Place
+from suites.telling import named
+from suites.trial import Trial, run_trial
+from suites.workers import TrialBroke, WorkerBroke
 
 
 class TrialFailed(Exception):
@@ -36,36 +39,55 @@ CONTROLS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a case came to: the judgement that counts, the trial's page, and in which of how many trials."""
+    """What a case came to: the judgement that counts, the trial's page, and in which of how many trials.
+
+    seed, version  of that trial, and of the servers that it ran on.
+    told           the story that the word rests on, as the page tells it.
+    """
 
     judgement: Judgement
     page: Path
     attempt: int
     attempts: int
+    seed: int = 0
+    version: str = ""
+    told: tuple[str, ...] = ()
+
+    @property
+    def story(self) -> tuple[str, ...]:
+        """What is told, as plain text; empty where nothing broke."""
+        violation = shown_first(self.judgement)
+        return tuple(map(plain, self.told or (violation.story if violation is not None else ())))
 
     def must_hold(self) -> None:
         """Fails the test when the word is one of the failing four, with the story and the page."""
         word = self.judgement.word
         if word.fails:
-            violation = self.judgement.violation
-            story = violation.story if violation is not None else ()
-            lines = [f"{word}: {self.judgement.because}", *(f"  {line}" for line in story), f"  see {self.page}"]
-            pytest.fail("\n".join(lines), pytrace=False)
+            lines = [f"{word}: {plain(self.judgement.because)}", *(f"  {line}" for line in self.story)]
+            pytest.fail("\n".join([*lines, f"  see {plain(str(self.page))}"]), pytrace=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """What is told apart in the matrix of a backend."""
+
+    backend: str
+    fault: str
+    stage: str
 
 
 class Session:
-    """Lazily makes the environment and the fork server; `close` leaves nothing behind."""
+    """Lazily makes the environment and the fork server; `close` leaves nothing behind. tell: is told what is done."""
 
-    def __init__(self, asked: Asked, run: Run, say: Say) -> None:
+    def __init__(self, asked: Asked, run: Run, tell: Tell) -> None:
         self._asked = asked
         self._run = run
-        self._say = say
-        self._environment: Environment | None = None
-        self._servers: dict[str, ForkServer] = {}
-        self._parts: dict[tuple[str, str], tuple[tuple[Lane, ...], ...]] = {}
-        self._answers: dict[tuple[str, str, int], dict[tuple[str, str], list[Answer]]] = {}
-        self._failures: dict[tuple[str, str, int], str] = {}
-        self._untold: dict[tuple[str, str, int], Exception] = {}
+        self._tell = tell
+        self._places = {stage.name: Place(asked, stage.name, tell) for stage in asked.stages}
+        self._parts: dict[_Column, tuple[tuple[Lane, ...], ...]] = {}
+        self._answers: dict[tuple[_Column, int], dict[tuple[str, str], list[Answer]]] = {}
+        self._failures: dict[tuple[_Column, int], str] = {}
+        self._untold: dict[tuple[_Column, int], Exception] = {}
         """Failures that no case has told at length yet."""
         self._recordings = recorder.folder()
 
@@ -74,112 +96,92 @@ class Session:
 
         Where it was a lock's workers that broke, the others' lanes become a trial of their own, without that lock.
         """
-        column = (case.lane.backend, case.fault)
+        column = _Column(case.lane.backend, case.fault, case.stage)
         if column not in self._parts:
-            self._parts[column] = self._asked.parts(*column)
+            self._parts[column] = self._asked.parts(case.lane.backend, case.fault)
         parts = self._parts[column]
         part = next(number for number, lanes in enumerate(parts, 1) if case.lane in lanes)
-        trial = (*column, part)
+        trial = (column, part)
         if trial in self._untold:
             raise self._untold.pop(trial)
         if trial in self._failures:
             raise TrialFailed(f"not judged, its trial came to no verdict: {self._failures[trial]}")
         if trial not in self._answers:
             try:
-                self._answers[trial] = self._try(*trial, parts[part - 1])
+                self._answers[trial] = self._try(column, part, parts[part - 1])
             except Exception as error:  # noqa: BLE001 - kept: the same for every case of the trial, the first raises it
                 self._failures[trial], self._untold[trial] = self._asked.masked(_in_a_line(error)), error
-                self._discard_environment()
+                self._places[case.stage].close()  # what such a trial leaves is not known for certain
                 self._parts[column] = _parted(parts, part, error)
                 return self.answer(case)
         return decisive(self._answers[trial][case.lane.name, case.property_id])
 
     def close(self) -> None:
         """End workers, environment and recordings."""
-        self._discard_environment()
+        for place in self._places.values():
+            place.close()
         self._recordings.cleanup()
 
-    def _discard_environment(self) -> None:
-        """After a trial that broke nothing is known for certain: the next one gets a new environment."""
-        for server in self._servers.values():
-            server.close()
-        self._servers.clear()
-        if self._environment is not None:
-            self._environment.close()
-            self._environment = None
-
-    def _try(self, backend: str, fault: str, part: int, lanes: tuple[Lane, ...]) -> dict[tuple[str, str], list[Answer]]:
+    def _try(self, column: _Column, part: int, lanes: tuple[Lane, ...]) -> dict[tuple[str, str], list[Answer]]:
         """Run a trial, and again with the next seed for lanes whose positive control did not fire."""
         answers: dict[tuple[str, str], list[Answer]] = {}
         trial = Trial(
-            backend,
-            fault,
-            self._asked.seed if (storm := storm_seed(fault)) is None else storm,
+            column.backend,
+            column.fault,
+            self._asked.seed if (storm := storm_seed(column.fault)) is None else storm,
             lanes,
             part,
-            version=self._asked.versions.get(backend),
-            plan=self._asked.plan(fault, backend),
+            stage=column.stage,
+            version=self._asked.version(column.backend, column.stage),
+            plan=self._asked.plan(column.fault, column.backend),
+            profile=None if self._asked.named else self._asked.profile.name,
         )
         for attempt in range(1, CONTROLS + 1):
-            page, judgements = self._run_one(
-                replace(trial, seed=trial.seed + attempt - 1, lanes=lanes, attempt=attempt)
-            )
-            for key, judgement in judgements.items():
-                answers.setdefault(key, []).append(Answer(judgement, page, attempt, attempt))
-            silent = {
-                name for (name, _), told in answers.items() if decisive(told).judgement.word is Word.HAZARD_NOT_SHOWN
-            }
-            lanes = tuple(lane for lane in lanes if lane.name in silent)
+            one = replace(trial, seed=trial.seed + attempt - 1, lanes=lanes, attempt=attempt)
+            record, page = self._run_one(one)
+            version = version_of(record.about)
+            for lane in record.lanes:
+                told = stories(lane)
+                for judgement in lane.judgements:
+                    story = told.get(judgement.property, ())
+                    answer = Answer(judgement, page, attempt, attempt, one.seed, version, story)
+                    answers.setdefault((lane.history.facts.lane, judgement.property), []).append(answer)
+            settled = {key: decisive(told).judgement for key, told in answers.items()}
+            silent = {name for (name, _), judgement in settled.items() if judgement.word is Word.HAZARD_NOT_SHOWN}
+            lanes = tuple(lane for lane in lanes if lane.name in silent and attempt < CONTROLS)
+            self._tell_end(one, record, settled, frozenset(lane.name for lane in lanes))
             if not lanes:
                 break
         return answers
 
-    def _run_one(self, trial: Trial) -> tuple[Path, dict[tuple[str, str], Judgement]]:
-        environment = self._ready(trial.backend)
-        title = f"{trial.backend:<10} {trial.column:<22} seed {trial.seed}" + (
-            f", part {trial.part}" if trial.part > 1 else ""
-        )
-        self._say(f"{title}: {len(trial.lanes)} lanes")
+    def _run_one(self, trial: Trial) -> tuple[TrialRecord, Path]:
+        place = self._places[trial.stage]
+        environment = place.ready(trial.backend)
         deadline, folder = self._asked.profile.deadline, Path(self._recordings.name)
         try:
-            record = run_trial(trial, environment, self._server(trial), folder, deadline, self._say)
+            record = run_trial(trial, environment, place.server(trial.backend), folder, deadline, self._tell)
         except Exception as error:
             told, line = (self._asked.masked(text) for text in (str(error) or repr(error), _in_a_line(error)))
-            self._say(f"{title}: broke, {line}")
+            self._tell(Event("broke", {**named(trial), "text": line}))
             rest = {"traceback": lines} if (lines := told.splitlines()[1:]) else {}
             self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": line, **rest}, ()))
             raise
-        page = self._run.save_trial(record)
-        judgements = {
-            (lane.history.facts.lane, judgement.property): judgement
-            for lane in record.lanes
-            for judgement in lane.judgements
-        }
-        words = [judgement.word for judgement in judgements.values()]
-        counts = ", ".join(f"{words.count(word)} {word}" for word in Word if word in words)
-        self._say(f"{title}: {record.about['seconds']:.1f} s, {counts}")
-        return page, judgements
+        self._tell(step("writing the page"))
+        return record, self._run.save_trial(record)
 
-    def _ready(self, backend: str) -> Environment:
-        targets = self._asked.targets
-        if self._environment is None:
-            self._environment = (
-                ExternalEnvironment.beside(targets, self._asked.hooks, self._say)
-                if targets
-                else Environment.start(say=self._say)
-            )
-        new = backend in targets and backend not in self._environment.clusters
-        self._environment.ensure(backend, self._asked.versions.get(backend))
-        if new:
-            locks = (lane.lock for lane in self._asked.lanes if lane.backend == backend and not lane.lock.via)
-            guest.ask_admission(self._environment, backend, locks)
-        return self._environment
-
-    def _server(self, trial: Trial) -> ForkServer:
-        if trial.backend not in self._servers:
-            names = {lane.lock_name for lane in self._asked.lanes if lane.backend == trial.backend}
-            self._servers[trial.backend] = ForkServer(sorted(map(registry.spelling, names)))
-        return self._servers[trial.backend]
+    def _tell_end(
+        self, trial: Trial, record: TrialRecord, settled: Mapping[tuple[str, str], Judgement], again: frozenset[str]
+    ) -> None:
+        """again: the lanes whose controls did not fire; they are tried once more, and have not failed yet."""
+        for (lane, name), judgement in settled.items():
+            word = judgement.word
+            if word.fails and not (word is Word.HAZARD_NOT_SHOWN and lane in again):
+                facts = {"lane": lane, "property": name, "fault": trial.column, "word": str(word)}
+                self._tell(Event("verdict", {**facts, "because": judgement.because}))
+        words = [judgement.word for lane in record.lanes for judgement in lane.judgements]
+        counts = {str(word): words.count(word) for word in Word if word in words}
+        seconds = record.about["seconds"]
+        self._tell(Event("done", {**named(trial), "seconds": seconds, "words": counts, "again": len(again)}))
 
 
 def decisive(told: list[Answer]) -> Answer:

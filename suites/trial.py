@@ -6,12 +6,10 @@ judges was exercised, or at its deadline; then it heals, settles and reads every
 
 from __future__ import annotations
 
-import os
-import platform
 import secrets
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,19 +25,21 @@ from checkers.judgement import judge
 from checkers.wire import F, Outcome, Run, State
 from infra import store
 from infra.environment import Environment
-from infra.faults.plan import Plan, compile_plan, fault_names, storm_seed
+from infra.faults.plan import Plan, compile_plan, fault_names
 from infra.faults.runner import Record, Runner
 from infra.faults.target import MonotonicClock, Target
 from results.record import LaneRecord, TrialRecord
-from suites import guest, registry
+from results.terminal.events import Tell, says, step, waits
+from suites import guest, registry, telling
+from suites.about import about, servers
 from suites.actors import Crew
 from suites.lane import Lane, longest_ttl
 from suites.lock import Guards, LockError
 from suites.spec import GUARDED, Spec, group_of
 from suites.workers import ForkServer, Handle, TrialBroke
 
-START_WITHIN: Final = 20.0
-"""Seconds for all workers of a trial to connect; a cold machine needs a few."""
+START_WITHIN: Final = 60.0
+"""Seconds for all workers of a trial to connect; a cold machine needs a few, an overloaded one more than twenty."""
 WARM_UP: Final = 5.0
 """Seconds within which every lane must have granted once, before the first fault."""
 CALM: Final = 2.0
@@ -66,8 +66,10 @@ class Trial:
     column   the name of what is done, as in the matrix.
     part     of the lanes that are tried under it; each part is a trial of its own.
     attempt  counts the trials of one positive control.
+    stage    of an upgrade, empty where there is none.
     version  the one that was asked for.
     plan     the user's own, or a storm; None: one is drawn from the seed.
+    profile  which chose the lanes; None: somebody named locks or faults.
     """
 
     backend: str
@@ -76,12 +78,15 @@ class Trial:
     lanes: tuple[Lane, ...]
     part: int = 1
     attempt: int = 1
+    stage: str = ""
     version: str | None = None
     plan: Plan | None = None
+    profile: str | None = None
 
     @property
     def name(self) -> str:
-        return f"{self.backend}-{self.column}-{self.seed}" + (f"-part{self.part}" if self.part > 1 else "")
+        part = f"part{self.part}" if self.part > 1 else ""
+        return "-".join(filter(None, (self.backend, self.column, str(self.seed), part, self.stage)))
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -114,7 +119,7 @@ def run_trial(
     server: ForkServer,
     folder: Path,
     deadline: float,
-    say: Callable[[str], None],
+    tell: Tell,
 ) -> TrialRecord:
     """Runs a trial to its end, whatever happens in between; the environment is clean afterwards.
 
@@ -125,37 +130,34 @@ def run_trial(
     _must_be_clean(environment, "before")
     ttl = longest_ttl(trial.lanes)
     plan = trial.plan or compile_plan(trial.faults, trial.seed, trial.backend, ttl)
-    for line in plan.describe():
-        say(f"  {line}")
+    tell(telling.begins(trial, plan))
     store.prepare(environment.store_dsn(None))
     lanes = _launch(trial, environment, server, folder)
     crew = Crew(server, {lane.lane.name: lane.handles for lane in lanes}, ttl)
-    runner = Runner(plan, Target.of(environment, trial.backend, crew, MonotonicClock()))
+    runner = Runner(plan, Target.of(environment, trial.backend, crew, MonotonicClock()), lambda line: tell(step(line)))
     try:
-        missing, stuck = _run(trial, plan, runner, crew, server, lanes, deadline, clock, environment)
+        missing, stuck = _run(trial, plan, runner, crew, server, lanes, deadline, clock, environment, tell)
         _must_be_clean(environment, "after")
         histories = [_complete(_facts(trial, lane, environment), lane, environment, runner) for lane in lanes]
     finally:
         if not environment.ours:
             guest.await_ends([handle.pid for handle in _all(lanes)])
-            guest.sweep(environment, trial.backend, ((lane.lane.lock, lane.keys) for lane in lanes), say)
-    records = [
-        LaneRecord(history, tuple(judge(verdict, history) for verdict in check(history))) for history in histories
-    ]
+            traces = ((lane.lane.lock, lane.keys) for lane in lanes)
+            guest.sweep(environment, trial.backend, traces, lambda line: tell(says(line)))
     return TrialRecord(
         name=trial.name,
         about={
             **about(trial),
             "plan": plan.to_json(),
             "plan_lines": plan.describe(),
-            "versions": environment.cluster(trial.backend).versions(),
+            **servers(environment, trial.backend),
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.monotonic() - clock, 2),
             "missing_after_each_cycle": missing,
             "killed_at_the_end": [handle.spec.name for handle in stuck],
             "error": None,
         },
-        lanes=tuple(records),
+        lanes=_judged(histories, tell),
         logs={node.name: logs for node in environment.cluster(trial.backend).nodes if (logs := node.logs())},
     )
 
@@ -170,6 +172,7 @@ def _run(
     deadline: float,
     clock: float,
     environment: Environment,
+    tell: Tell,
 ) -> tuple[list[dict[str, dict[str, str]]], list[Handle]]:
     """The plan, cycle by cycle, until all was exercised or `deadline` seconds after `clock`; then all is healed.
 
@@ -178,12 +181,14 @@ def _run(
     """
     missing: list[dict[str, dict[str, str]]] = []
     try:
+        tell(waits("the workers to connect", START_WITHIN))
         server.await_state(_all(lanes), State.READY, START_WITHIN)
         for handle in _all(lanes):
             handle.ask(Run.GO)
+        tell(waits("every lane to be granted once", WARM_UP))
         server.await_condition(lambda: all(lane.granted_since(0) for lane in lanes), WARM_UP)
         while True:
-            _cycle(plan, runner, crew, server, lanes)
+            _cycle(plan, runner, crew, server, lanes, tell)
             reasons = {
                 lane.lane.name: unexercised(_history(_facts(trial, lane, environment), lane.rows(), runner.records))
                 for lane in lanes
@@ -191,6 +196,7 @@ def _run(
             missing.append({name: told for name, told in reasons.items() if told})
             if not missing[-1] or time.monotonic() - clock > deadline:
                 break
+            tell(telling.once_more(missing[-1]))
     except BaseException:
         # It comes to no verdict, so nobody need end in order; Ctrl-C leaves little time (xdist: ten seconds in all).
         for handle in _all(lanes):
@@ -198,27 +204,17 @@ def _run(
         raise
     finally:
         runner.final_heal()  # lets every worker go on as well
+        tell(waits("the workers to end", longest_ttl(trial.lanes) + 2 * ACQUIRE_BEYOND_TTL))
         stuck = server.finish(_all(lanes), longest_ttl(trial.lanes) + 2 * ACQUIRE_BEYOND_TTL)
     return missing, stuck
 
 
-def about(trial: Trial) -> dict[str, Any]:
-    """What is known of a trial before it runs, as plain JSON."""
-    return {
-        "backend": trial.backend,
-        "column": trial.column,
-        "own_plan": trial.plan is not None and storm_seed(trial.column) is None,
-        "faults": list(trial.faults),
-        "seed": trial.seed,
-        "part": trial.part,
-        "attempt": trial.attempt,
-        "version": trial.version,
-        "lanes": [lane.name for lane in trial.lanes],
-        "locks": {lane.lock_name: registry.spelling(lane.lock_name) for lane in trial.lanes},
-        "ttl": {lane.lock_name: lane.lock.min_ttl for lane in trial.lanes},
-        "python": platform.python_version(),
-        "host": f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores",
-    }
+def _judged(histories: Sequence[History], tell: Tell) -> tuple[LaneRecord, ...]:
+    records = []
+    for number, history in enumerate(histories, 1):
+        tell(telling.judges(history.facts.lane, number, len(histories)))
+        records.append(LaneRecord(history, tuple(judge(verdict, history) for verdict in check(history))))
+    return tuple(records)
 
 
 def _all(lanes: Sequence[Running]) -> list[Handle]:
@@ -274,21 +270,33 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
     return lanes
 
 
-def _cycle(plan: Plan, runner: Runner, crew: Crew, server: ForkServer, lanes: Sequence[Running]) -> None:
+def _cycle(plan: Plan, runner: Runner, crew: Crew, server: ForkServer, lanes: Sequence[Running], tell: Tell) -> None:
     """All steps of the plan once; then wait until every lane has granted again, or its recovery bound has passed."""
     if plan.steps:
         runner.cycle()
     else:
+        tell(step("no fault"))
         server.await_condition(lambda: False, CALM)
     healed = time.monotonic_ns()
     crew.fill_up()
     patience = {lane.lane: lane.lane.lock.bounds.get("recovery", 0.0) + BEYOND_BOUND for lane in lanes}
 
+    told: list[Lane] = []
+    at = healed
+
     def judged(lane: Running) -> bool:
         unasked = "recovery" in lane.lane.workload.unasked
         return unasked or lane.granted_since(healed) or time.monotonic_ns() - healed > patience[lane.lane] * 1e9
 
-    server.await_condition(lambda: all(judged(lane) for lane in lanes), max(patience.values()))
+    def all_judged() -> bool:
+        nonlocal told, at
+        late = [lane.lane for lane in lanes if not judged(lane)]
+        if late and late != told and time.monotonic_ns() - at > 1e9:  # once a second is enough
+            told, at = late, time.monotonic_ns()
+            tell(telling.recovers(late, max(patience[lane] for lane in late) - (time.monotonic_ns() - healed) / 1e9))
+        return not late
+
+    server.await_condition(all_judged, max(patience.values()))
 
 
 def _facts(trial: Trial, running: Running, environment: Environment) -> Facts:

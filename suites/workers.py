@@ -25,6 +25,8 @@ from suites.spec import Spec
 
 _POLL = 0.02
 """Seconds between looks at the control pages."""
+NAMED = 6
+"""Workers that a message names."""
 ROWS = 50_000
 """Operations that one recording holds; it is sparse until they are written."""
 ROOT = Path(__file__).resolve().parent.parent
@@ -148,7 +150,8 @@ class ForkServer:
         """Wait until all are at least there. Raises WorkerBroke, also when the time passes."""
         if not self.await_condition(lambda: all(handle.state >= state for handle in handles), timeout):
             late = [handle.spec for handle in handles if handle.state < state]
-            names, lanes = ", ".join(spec.name for spec in late), {spec.lane for spec in late}
+            names, lanes = ", ".join(spec.name for spec in late[:NAMED]), {spec.lane for spec in late}
+            names += f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
             raise WorkerBroke(f"after {timeout:.0f} s these workers are not {state.name.lower()}: {names}", lanes)
 
     def await_condition(self, condition: Callable[[], bool], timeout: float) -> bool:

@@ -93,7 +93,7 @@ class EtcdV3Lock(EtcdSession):
         # "Can also occur in healthy clusters": whoever is late with a keep-alive goes on all the same.
         *(Hazard(name, (NO_FAULT,), "outlived-ttl", certain=False) for name in _INSIDE),
         # It acknowledges whatever it is told to unlock.
-        Hazard("owner-release", ("*",), "released-by-another", certain=False),
+        Hazard("owner-release", (NO_FAULT,), "released-by-another", certain=False),
     )
 
     @classmethod
@@ -173,7 +173,7 @@ class EtcdV3LockChecked(EtcdV3Lock):
     claims: ClassVar[tuple[Claim, ...]] = besides(("fifo", "herd-free", "owner-release"), etcd.EtcdLock.claims)
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *etcd.EtcdLock.hazards,
-        Hazard("owner-release", ("*",), "released-by-another", certain=False),
+        Hazard("owner-release", (NO_FAULT,), "released-by-another", certain=False),
     )
 
     def belief(self, grant: Grant) -> bool:

@@ -53,7 +53,7 @@ class KazooLock(InSession):
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *besides(_OTHERS, ZooKeeperLock.hazards),
         *(Hazard(name, (NO_FAULT,), "outlived-ttl", certain=False) for name in _INSIDE),
-        Hazard("owner-release", ("*",), "released-by-another", certain=False),
+        Hazard("owner-release", (NO_FAULT,), "released-by-another", certain=False),
         Hazard("recovery", _LATE, "left-behind", certain=False),
     )
 

@@ -28,6 +28,8 @@ if redis.call('PTTL', KEYS[1]) < ARGV[2] / 2 then
     return redis.call('INCR', KEYS[2])
 end
 return 0"""
+_LOOK: Final = "return redis.call('GET', KEYS[1]) == ARGV[1] and 1 or 0"
+_DELETE: Final = "return redis.call('DEL', KEYS[1])"
 _COUNT: Final = "return redis.call('INCR', KEYS[1])"
 _STRANGER: Final = 1
 """No owner: they are random."""
@@ -93,6 +95,17 @@ class ReleasesAlways(RedisLock):
     def release(self, grant: Grant) -> None:
         """Never refused."""
         self._node.call(RELEASE, _keys(grant.name)[:1], grant.owner)
+
+
+class LooksThenDeletes(RedisLock):
+    """Looks whether the lock is its own, and then deletes it, in two requests."""
+
+    def release(self, grant: Grant) -> None:
+        """Refused only if it had been lost before the look."""
+        key, _ = _keys(grant.name)
+        if not self._node.call(_LOOK, (key,), grant.owner):
+            raise Refused(Reason.NOT_OWNER)
+        self._node.call(_DELETE, (key,))
 
 
 class WaitsForAnswers(RedisLock):

@@ -50,8 +50,16 @@ SERVERS: Final = (
 STORE: Final = ("delayed-write", "store-reply-lost")
 """The lock is not touched."""
 
-RUNNING: Final = ("kill-holder", "kill-before-release", "kill-renewal", "stall-holder", "stall-renewal", "long-call")
-"""Faults on workers under which a holder either runs, and so notices the end of its lease, or is dead."""
+RUNNING: Final = (
+    "kill-holder",
+    "kill-before-release",
+    "kill-renewal",
+    "late-release",
+    "stall-holder",
+    "stall-renewal",
+    "long-call",
+)
+"""Faults on workers under which a holder either runs, and so notices the end of its lease, or is dead, or has left."""
 
 FROZEN_INSIDE: Final = ("freeze-*", "late-write")
 """Faults under which a holder certainly does not run when its lease ends, and is still inside when it goes on."""

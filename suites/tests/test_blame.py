@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from checkers.claims import Word
-from suites.options import Asked, Case
+from suites.asked import Asked, Case
 from suites.session import TrialFailed
 from suites.tests.test_options import asked
 from suites.tests.test_session import SEED, Told, World, world
@@ -97,6 +97,6 @@ def test_the_report_and_the_progress_have_it_in_a_line_and_the_page_in_full(worl
     world.session(both).answer(cases(both, "redis")[0])
     (problem,) = world.run.read().problems
     assert problem.endswith(f"aborted: {LINE}")
-    assert [line for line in world.said if "broke" in line and line.endswith(LINE)]
+    assert [event.text("text") for event in world.told if event.name == "broke"] == [LINE]
     (page,) = (Path(world.run.path) / "trials" / f"redis-none-{SEED}").glob("index.html")
     assert "mine.py&#39;" in page.read_text() or "mine.py'" in page.read_text()

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -29,13 +30,13 @@ MARK: Final = "FENCEPOST_TEST_RUN"
 STARTED_WITHIN: Final = 90.0
 """Seconds until workers hammer, on a busy machine."""
 GONE_WITHIN: Final = 60.0
-"""Seconds until all processes of a run have ended; xdist's own give their work five before they are torn down."""
+"""Seconds until all processes of a run have ended; xdist's own end themselves after fifteen."""
 
 
 class Started:
     """A run of the product on Redis, and everything that it started, whoever is left to ask."""
 
-    def __init__(self, results: Path, *argv: str) -> None:
+    def __init__(self, results: Path, *argv: str, path: Path | None = None) -> None:
         self._mark = secrets.token_hex(8)
         self.log = results / "log"
         self._pids: set[int] = set()
@@ -44,7 +45,7 @@ class Started:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "pytest", "suites/", "-q", "-p", "no:cacheprovider", *argv],
                 cwd=ROOT,
-                env={**os.environ, MARK: self._mark},
+                env={**os.environ, MARK: self._mark, **({"PYTHONPATH": str(path)} if path else {})},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -94,10 +95,27 @@ def client() -> DockerClient:
     return engine_client.connect()
 
 
+BUSY: Final = """
+import time
+from infra import reaper
+
+def pytest_configure(config):
+    if hasattr(config, "workerinput"):
+        reaper.remove = lambda *_, **__: time.sleep(3600)
+"""
+"""A plugin under which no worker ever gets to the end of removing what it has started."""
+
+
 @pytest.fixture(params=[(), ("-n", "2")], ids=["alone", "xdist"])
 def run(request: pytest.FixtureRequest, tmp_path: Path, client: DockerClient) -> Iterator[Started]:
-    """One that hammers: a fork server with its seven lanes of workers is at it."""
-    run = Started(tmp_path, *request.param)
+    with running(tmp_path, client, *request.param) as run:
+        yield run
+
+
+@contextmanager
+def running(results: Path, client: DockerClient, *argv: str, path: Path | None = None) -> Iterator[Started]:
+    """One that hammers: a fork server with its seven lanes of workers is at it. path: where else to find modules."""
+    run = Started(results, *argv, path=path)
     try:
         run.await_(lambda: len(run.workers()) > 20, STARTED_WITHIN)
         assert run.left(client) != []
@@ -127,3 +145,16 @@ def test_interrupted_it_leaves_nothing(run: Started, client: DockerClient) -> No
     assert run.process.wait(GONE_WITHIN) == pytest.ExitCode.INTERRUPTED, run.log.read_text()[-3000:]
     assert run.processes() == {}
     assert run.left(client) == []
+
+
+def test_what_its_workers_had_no_time_to_remove_is_removed_by_their_controller(
+    tmp_path: Path, client: DockerClient
+) -> None:
+    """Ctrl-C on a machine that has far too much to do: there the removal takes longer than xdist waits."""
+    (tmp_path / "busy.py").write_text(BUSY)
+    with running(tmp_path, client, "-n", "2", "-p", "busy", path=tmp_path) as run:
+        os.killpg(run.process.pid, signal.SIGINT)
+        assert run.process.wait(GONE_WITHIN) == pytest.ExitCode.INTERRUPTED, run.log.read_text()[-3000:]
+        assert run.processes() == {}
+        assert run.left(client) == []
+        assert "whose owner is gone" in run.log.read_text()

@@ -243,7 +243,7 @@ def test_a_killed_holder_frees_the_lock_by_its_ttl(bench: Bench) -> None:
         holder.kill()
         killed = time.monotonic()
     grant = granted(other.acquire(bench.name, bench.ttl + EXPIRY))
-    assert time.monotonic() - killed <= bench.ttl + EXPIRY
+    assert time.monotonic() - killed <= bench.ttl + EXPIRY + MARGIN
     if grant.token is not None:
         assert grant.token > int(token)
 

@@ -18,8 +18,9 @@ from infra.environment import BACKENDS
 from infra.faults.plan import STORM, compile_plan
 from infra.faults.register import FAULTS, NO_FAULT
 from suites import registry
+from suites.asked import LANES, Asked, Case
 from suites.lane import LOCK_GONE, Lane
-from suites.options import EVERY_FAULT, LANES, Asked, BadOption, Case, parse
+from suites.options import EVERY_FAULT, BadOption, parse
 from suites.profiles import PROFILES, STALE
 from suites.registry import CONTROLS
 from suites.workers import ROOT
@@ -51,7 +52,7 @@ FRAGILE = (
 def asked(**given: object) -> Asked:
     """As `pytest suites/` with these options."""
     default = {"lock": [], "backend": [], "faults": [], "profile": "default", "seed": 1, "version_of": []}
-    default |= {"plan": [], "target": [], "hook": []}
+    default |= {"plan": [], "target": [], "hook": [], "shard": None, "from_": [], "to": []}
     return parse(Namespace(**{**default, "results": "results/runs", **given}))
 
 
@@ -81,7 +82,7 @@ class TestBadInput:
             (["--faults", "none,nope"], EVERY_FAULT),
             (["--backend", "nope"], BACKENDS),
             (["--profile", "nope"], PROFILES),
-            (["--version-of", "etcd=99"], ["3.5", "3.4"]),
+            (["--version-of", "etcd=latest"], ["3.5", "3.4"]),
             (["--version-of", "etcd"], ["BACKEND=VERSION"]),
             (["--lock", "redis", "--lock", "redlock", "--backend", "etcd"], ["redis on redis", "redlock on redis"]),
         ],
@@ -96,7 +97,7 @@ class TestBadInput:
         assert [name for name in listed if name not in line] == []
 
     def test_an_option_that_nobody_has_built_is_unknown(self) -> None:
-        assert collected("--shard", "1/2").returncode == USAGE
+        assert collected("--on", "127.0.0.1").returncode == USAGE
 
     @pytest.mark.parametrize(
         ("given", "listed"),
@@ -112,6 +113,8 @@ class TestBadInput:
             ({"plan": ["pyproject.toml"]}, ["pyproject.toml: not JSON"]),
             ({"version_of": ["nope=1"]}, BACKENDS),
             ({"version_of": ["etcd="]}, ["BACKEND=VERSION"]),
+            ({"version_of": ["valkey="]}, ["BACKEND=VERSION"]),
+            ({"version_of": ["valkey=8", "redis=8.0"]}, ["redis=valkey:8", "redis=8.0"]),
             ({"version_of": ["etcd=image:"]}, ["BACKEND=VERSION"]),
             ({"version_of": ["etcd=3.4", "etcd=3.5"]}, ["etcd=3.4", "etcd=3.5"]),
             ({"lock": ["redis"], "backend": ["nope"]}, BACKENDS),
@@ -125,6 +128,7 @@ class TestBadInput:
     def test_versions_are_taken_as_they_are_said(self) -> None:
         run = asked(version_of=["etcd=3.4", "etcd=3.4", "redis=image:mine:1"])
         assert run.versions == {"etcd": "3.4", "redis": "image:mine:1"}
+        assert asked(version_of=["valkey=8", "redis=valkey:8"]).versions == {"redis": "valkey:8"}
 
     def test_a_lock_on_a_backend_that_does_not_exist(self, tmp_path: Path) -> None:
         with pytest.raises(BadOption, match="'mysql'; there are: redis, zookeeper, etcd"):
@@ -450,6 +454,7 @@ class TestTargets:
         [
             ({"target": ["redis=a"]}, "--target redis=a: 'a' is not HOST:PORT"),
             ({"target": ["redis=a:1"], "version_of": ["redis=8.0"]}, "--target redis=... runs what it runs"),
+            ({"target": ["redis=a:1"], "version_of": ["valkey=8"]}, "--target redis=... runs what it runs"),
             ({"target": ["redis=a:1"], "hook": ["x=y"]}, "--hook expected VERB='COMMAND'"),
             ({"hook": ["pause=y"]}, "--hook is for the nodes of a --target"),
             (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -19,12 +19,15 @@ from checkers.verdict import Violation
 from infra.machine import Failed
 from results.record import Cell, LaneRecord, TrialRecord, settled
 from results.run import Run
-from suites import options
+from results.terminal.events import Event
+from suites import asked as asked_module
+from suites import place as place_module
 from suites import session as session_module
-from suites.options import Asked, Case
+from suites.about import about
+from suites.asked import Asked, Case
 from suites.session import CONTROLS, Answer, Session, TrialFailed, decisive
 from suites.tests.test_options import asked
-from suites.trial import Trial, about
+from suites.trial import Trial
 from suites.workers import TrialBroke, WorkerBroke
 
 SEED = 7
@@ -41,10 +44,10 @@ class World:
     script: Callable[[Trial], Told] = lambda _: {}
     trials: list[Trial] = field(default_factory=list)
     environments: list[FakeEnvironment] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    told: list[Event] = field(default_factory=list)
 
     def session(self, asked: Asked) -> Session:
-        return Session(asked, self.run, self.said.append)
+        return Session(asked, self.run, self.told.append)
 
     def run_trial(self, trial: Trial, environment: FakeEnvironment, *_: object) -> TrialRecord:
         assert not environment.closed
@@ -68,6 +71,10 @@ class FakeEnvironment:
 
     backends: list[tuple[str, str | None]] = field(default_factory=list)
     closed: bool = False
+
+    @property
+    def clusters(self) -> Mapping[str, None]:
+        return dict.fromkeys(backend for backend, _ in self.backends)
 
     def ensure(self, backend: str, version: str | None) -> None:
         self.backends.append((backend, version))
@@ -110,7 +117,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
             world.environments.append(made)
             return made
 
-    monkeypatch.setattr(session_module, "Environment", Environment)
+    monkeypatch.setattr(place_module, "Environment", Environment)
     monkeypatch.setattr(session_module, "run_trial", world.run_trial)
     return world
 
@@ -128,6 +135,12 @@ def case_of(run: Asked, name: str, fault: str, store: str = "unfenced", workload
         if (case.fault, case.lane.store, case.lane.workload.name) == (fault, store, workload)
     ]
     return case
+
+
+def shown_by(case: Case, attempt: int | None) -> Callable[[Trial], Told]:
+    """A hazard that only this attempt shows; None: none does."""
+    key = (case.lane.name, case.property_id)
+    return lambda trial: {key: Word.BROKEN_AS_DOCUMENTED if trial.attempt == attempt else Word.HAZARD_NOT_SHOWN}
 
 
 def every_case(run: Asked, fault: str) -> Iterator[Case]:
@@ -172,11 +185,47 @@ class TestOneTrialForAllCases:
         assert world.environments == []
 
 
+class TestWhatIsTold:
+    def test_the_cluster_is_started_once_and_each_trial_ends(self, world: World, fences: Asked) -> None:
+        session = world.session(fences)
+        for fault in fences.faults:
+            session.answer(case_of(fences, "server-exclusion", fault))
+        assert [event.name for event in world.told] == ["boot", "ready", "step", "done", "step", "done"]
+        assert [event.text("column") for event in world.told if event.name == "done"] == ["none", "freeze-holder"]
+        assert {str(word) for event in world.told for word in event.facts.get("words", ())} == {"upheld"}
+
+    def test_failing_verdicts_with_lane_property_and_word(self, world: World, fences: Asked) -> None:
+        case = case_of(fences, "server-exclusion", "none")
+        world.script = lambda _: {(case.lane.name, case.property_id): Word.VIOLATED}
+        world.session(fences).answer(case)
+        assert [event.facts for event in world.told if event.name == "verdict"] == [
+            {
+                "lane": case.lane.name,
+                "property": "server-exclusion",
+                "fault": "none",
+                "word": "violated",
+                "because": "because",
+            }
+        ]
+
+    @pytest.mark.parametrize("fires", [1, 2, 3, None])
+    def test_a_silent_control_has_failed_only_when_all_its_trials_are_done(
+        self, world: World, fences: Asked, fires: int | None
+    ) -> None:
+        case = case_of(fences, "holder-exclusion", "freeze-holder")
+        world.script = shown_by(case, fires)
+        world.session(fences).answer(case)
+        told = [event.text("word") for event in world.told if event.name == "verdict"]
+        assert told == ([] if fires else ["hazard not shown"])
+        again = [event.number("again") for event in world.told if event.name == "done"]
+        assert again == [1, 1, 0][3 - (fires or CONTROLS) :]
+
+
 class TestParts:
     @pytest.fixture
     def parts(self, monkeypatch: pytest.MonkeyPatch) -> Asked:
         """Two locks whose lanes do not fit into one trial."""
-        monkeypatch.setattr(options, "LANES", 8)
+        monkeypatch.setattr(asked_module, "LANES", 8)
         run = asked(lock=["redis", "redlock"], faults=["none"], seed=SEED)
         assert len(run.parts("redis", "none")) == 2
         return run
@@ -249,7 +298,8 @@ class TestATrialThatBroke:
         with pytest.raises(TrialBroke):
             world.session(fences).answer(case_of(fences, "recovery", "freeze-holder"))
         assert any("redis1 is paused" in problem for problem in map(str, world.run.read().problems))
-        assert any("redis1 is paused" in line for line in world.said)
+        (broke,) = [event for event in world.told if event.name == "broke"]
+        assert "redis1 is paused" in broke.text("text")
 
     def test_a_later_attempt_that_breaks_ends_the_column(self, world: World, fences: Asked) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
@@ -274,10 +324,7 @@ class TestPositiveControls:
         self, world: World, fences: Asked, fires: int | None
     ) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
-        key = (case.lane.name, case.property_id)
-        world.script = lambda trial: {
-            key: Word.BROKEN_AS_DOCUMENTED if trial.attempt == fires else Word.HAZARD_NOT_SHOWN
-        }
+        world.script = shown_by(case, fires)
         answer = world.session(fences).answer(case)
         attempts = fires or CONTROLS
         assert [(trial.seed, trial.attempt) for trial in world.trials] == [(SEED + n, n + 1) for n in range(attempts)]
@@ -369,6 +416,21 @@ class TestMustHold:
             ] == []
         else:
             answer.must_hold()
+
+
+def test_the_story_is_told_as_the_page_tells_it() -> None:
+    judgement = Judgement("p", Word.VIOLATED, "", None, Violation("overlap", 0, (), (), tuple("abcdefgh")))
+    assert Answer(judgement, Path("page.html"), 1, 1).story == tuple("abcdefgh")
+    assert Answer(judgement, Path("page.html"), 1, 1, told=("a\x1b", "b")).story == ("a\\x1b", "b")
+
+
+def test_a_story_reaches_neither_the_terminal_nor_xml_as_it_was_recorded() -> None:
+    violation = Violation("overlap", 0, (), (), ("\x1b[2Jwho\ud800",))
+    with pytest.raises(pytest.fail.Exception) as caught:
+        Answer(Judgement("p", Word.VIOLATED, "\x07", None, violation), Path("page\x1b.html"), 1, 1).must_hold()
+    lines = str(caught.value).splitlines()
+    assert all(line.isprintable() for line in lines)
+    assert "\\x1b[2Jwho\\ud800" in str(caught.value)
 
 
 def test_a_broken_environment_is_not_kept_for_the_next_column(

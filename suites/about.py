@@ -1,0 +1,57 @@
+"""What is stored about a trial beside its histories: what it was, and on which servers, as plain JSON."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import TYPE_CHECKING, Any, Final
+
+from infra.faults.plan import storm_seed
+from suites import registry
+
+if TYPE_CHECKING:
+    from infra.environment import Environment
+    from suites.trial import Trial
+
+_OURS: Final = "operations are timed by CLOCK_MONOTONIC of this host, which all workers share"
+
+
+def about(trial: Trial) -> dict[str, Any]:
+    """What is known of a trial before it runs."""
+    return {
+        "backend": trial.backend,
+        "column": trial.column,
+        "own_plan": trial.plan is not None and storm_seed(trial.column) is None,
+        "faults": list(trial.faults),
+        "seed": trial.seed,
+        "profile": trial.profile,
+        "part": trial.part,
+        "attempt": trial.attempt,
+        "stage": trial.stage,
+        "version": trial.version,
+        "lanes": [lane.name for lane in trial.lanes],
+        "locks": {lane.lock_name: registry.spelling(lane.lock_name) for lane in trial.lanes},
+        "ttl": {lane.lock_name: lane.lock.min_ttl for lane in trial.lanes},
+        "python": platform.python_version(),
+        "host": f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores",
+    }
+
+
+def servers(environment: Environment, backend: str) -> dict[str, Any]:
+    """Versions, images, how they were started (Toxiproxy and the store too), and whose clocks are whose.
+
+    Raises Failed when one does not answer.
+    """
+    cluster = environment.cluster(backend)
+    nodes = (*cluster.nodes, *cluster.auxiliaries)
+    moved = environment.ours and any(node.has_clock() for node in nodes)
+    whose = (
+        "faults on clocks move the wall clocks of servers (a preloaded library), their monotonic ones stay real"
+        if moved
+        else "the clocks of the servers cannot be moved"
+    )
+    return {
+        "versions": cluster.versions(),
+        "nodes": {**{node.name: node.made_from() for node in nodes}, **environment.made_from()},
+        "clock": f"{_OURS}; {whose}",
+    }

@@ -1,0 +1,49 @@
+"""`--from BACKEND=VERSION --to BACKEND=VERSION`: the same trials on the version that is there and on the one to come.
+
+Both are tried with the same seeds and plans, trial by trial in turn, so that a machine that is slow for a while hits
+both alike; each has an environment of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from results.certificate.certificate import Verdict
+from results.certificate.stages import BASELINE, CANDIDATE
+
+STATUSES: Final[Mapping[Verdict, int]] = {Verdict.NO_REGRESSION: 0, Verdict.REGRESSION: 1, Verdict.INCONCLUSIVE: 5}
+"""Exit statuses of `pytest suites/`, in which 2 to 4 are pytest's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One of the states between which an upgrade is judged. versions: by backend; those not named are the default."""
+
+    name: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+ONLY: Final = (Stage(),)
+"""Of a run that certifies nothing."""
+
+
+class BadUpgrade(ValueError):
+    """No upgrade. One line that says what is."""
+
+
+def upgrade(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Stage, ...]:
+    """The stages of an upgrade of these backends. Raises BadUpgrade."""
+    for given, missing, option in ((old, new, "--to"), (new, old, "--from")):
+        for backend, version in given.items():
+            if backend not in missing:
+                other = "--from" if option == "--to" else "--to"
+                raise BadUpgrade(f"{other} {backend}={version}: an upgrade has {option} {backend}=VERSION, too")
+    return (Stage(BASELINE, dict(old)), Stage(CANDIDATE, dict(new)))
+
+
+def in_turn(stages: Iterable[Stage], column: int) -> list[Stage]:
+    """The order in which a column's trials are run: the next column begins with what this one ends with."""
+    ordered = list(stages)
+    return ordered[::-1] if column % 2 else ordered

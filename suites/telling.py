@@ -1,0 +1,54 @@
+"""What a trial says of itself while it runs, as events of its run (`results.terminal.events`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from results.terminal.events import Event, step, waits
+
+if TYPE_CHECKING:
+    from infra.faults.plan import Plan
+    from suites.lane import Lane
+    from suites.trial import Trial
+
+
+def named(trial: Trial) -> dict[str, Any]:
+    """Which trial an event is about."""
+    return {
+        "trial": trial.name,
+        "backend": trial.backend,
+        "column": column_in(trial.column, trial.stage),
+        "part": trial.part,
+        "attempt": trial.attempt,
+        "seed": trial.seed,
+    }
+
+
+def column_in(column: str, stage: str) -> str:
+    """The column, told apart from that of another stage of an upgrade."""
+    return f"{column} ({stage})" if stage else column
+
+
+def begins(trial: Trial, plan: Plan) -> Event:
+    locks = list(dict.fromkeys(lane.lock_name for lane in trial.lanes))
+    return Event("trial", {**named(trial), "lanes": len(trial.lanes), "locks": locks, "plan": plan.describe()})
+
+
+def once_more(missing: Mapping[str, Mapping[str, str]]) -> Event:
+    """missing: lane → property → why it is not exercised yet."""
+    places = [f"{name} in {lane}" for lane, names in missing.items() for name in names]
+    return step(f"once more, since it did not exercise {_and_more(places)}")
+
+
+def recovers(late: Sequence[Lane], within: float) -> Event:
+    """within: seconds that are left for it."""
+    return waits(f"{_and_more([lane.name for lane in late])} to be granted again", within)
+
+
+def judges(lane: str, number: int, of: int) -> Event:
+    return Event("judges", {"lane": lane, "number": number, "of": of})
+
+
+def _and_more(names: Sequence[str]) -> str:
+    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")

@@ -1,0 +1,214 @@
+"""What `pytest suites/` says while it goes on and at its end: a plugin of the process that owns the terminal.
+
+Thousands of tests are answered by a few hundred trials, so trials are told and not tests (`-v` tells both). What every
+process says of its trials stands in the run folder (`results.terminal.events`); this one reads it there.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+import time
+from collections.abc import Generator, Iterable
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, Final, TextIO, cast
+
+import pytest
+from rich.console import Console
+
+from results import grid
+from results.certificate.certificate import sentence
+from results.certificate.issue import issue
+from results.files import typed
+from results.record import Cell
+from results.run import Contents, Run
+from results.terminal import matrix
+from results.terminal.events import Event
+from results.terminal.plain import plain
+from results.terminal.progress import Level, Progress
+from results.terminal.screen import Screen, Watch
+from suites.asked import Asked, Case
+from suites.session import Answer
+from suites.stages import ONLY
+from suites.telling import column_in
+
+BEAT: Final = 20.0
+"""Seconds without a word after which a log gets a line; with -q three times as many."""
+
+VERDICT: Final = "verdict"
+NOT_JUDGED: Final = "not judged"
+"""Properties of a test: the word that it came to, or that its trial came to none, as another test tells at length."""
+
+
+class Terminal:
+    """Registered when the run folder is there; from then on pytest writes through it, too."""
+
+    def __init__(self, config: pytest.Config, asked: Asked, run: Run) -> None:
+        self._config, self._asked, self._run = config, asked, run
+        self._reporter: Any = config.pluginmanager.getplugin("terminalreporter")
+        self._verbosity = config.get_verbosity()
+        writer = self._reporter._tw
+        file = _own(writer._file)
+        live = file.isatty() and os.environ.get("TERM") != "dumb" and not _others_write(config)
+        self._screen = Screen(file, live=live, colour=writer.hasmarkup, begin=self._reporter.ensure_newline)
+        writer._file = self._screen
+        beat = None if live else BEAT * (3 if self._verbosity < 0 else 1)
+        self._watch = Watch(run.path, self._screen, Progress(_processes(config)), self._level(live=live), beat)
+        self._watch.start()
+        self._reporter.showfspath = self._verbosity > 0
+
+    def _level(self, *, live: bool) -> Level:
+        if self._verbosity:
+            return Level.FAILING if self._verbosity < 0 else Level.STEP
+        return Level.DONE if live else Level.BEGUN
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_teststatus(self, report: Any) -> Generator[None, Any, Any]:
+        """No dot a test, unless asked for: a trial answers dozens at once. Why one broke is told once."""
+        category, letter, word = yield
+        if self._verbosity > 0:
+            return category, letter, word
+        return (NOT_JUDGED if report.failed and _has(report, NOT_JUDGED) else category), "", ""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None]:
+        """Before all others a decision, after all others the last lines: what can be done next."""
+        stats = self._reporter.stats
+        told = all(_has(report, VERDICT) for report in stats.get("failed", ())) and not stats.get("error")
+        if self._verbosity <= 0 and told:
+            self._config.option.tbstyle = "no"  # the matrix tells them, each story once
+            self._reporter.reportchars = self._reporter.reportchars.replace("f", "")
+        yield
+        self._watch.close()
+        about: dict[str, Any] = {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
+        about["exit status"] = int(session.exitstatus)
+        if session.exitstatus == pytest.ExitCode.INTERRUPTED:
+            about |= {"interrupted": True, "broken off": self._broken_off()}
+        page = self._run.close(about, lambda line: self._reporter.write_line(plain(line)))
+        self._reporter.write_line(f"report: {plain(str(typed(page)))}")
+        if self._asked.stages is not ONLY:
+            certificate, page = issue(self._run)
+            self._reporter.write_line(f"certificate: {plain(str(typed(page)))}")
+            self._reporter.write_line(plain(sentence(certificate)), bold=True)
+        if failures := grid.failures(self._contents.cells):
+            command = again(failures[0].first, self._asked, self._config)
+            self._reporter.write_line(f"the first failure again: {command}")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
+        """The matrix and the stories of what failed."""
+        self._watch.close()
+        if exitstatus == pytest.ExitCode.INTERRUPTED:
+            terminalreporter.section("interrupted: what follows is only a part", red=True)
+            for doing in self._broken_off():
+                terminalreporter.write_line(f"broken off: {doing}")
+        if self._verbosity < -1:
+            return
+        terminalreporter.section("locks × faults")
+        contents = self._contents
+        file, colour = cast(IO[str], self._screen), terminalreporter._tw.hasmarkup
+        console = Console(file=file, width=self._screen.width, force_terminal=colour, no_color=not colour)
+        matrix.render(contents.cells, console, contents.problems)
+
+    @cached_property
+    def _contents(self) -> Contents:
+        """What came of the run: asked for only when its trials are over."""
+        return self._run.read()
+
+    def _broken_off(self) -> list[str]:
+        return self._watch.progress.doing(time.time())
+
+
+def plans(asked: Asked, items: Iterable[pytest.Item]) -> list[Event]:
+    """Which trials these tests need, and about how long they take."""
+    wanted = {
+        (case.lane, case.fault, case.stage)
+        for item in items
+        if (case := case_of(item)) is not None and case.because is None
+    }
+    trials: dict[str, list[tuple[str, int, float]]] = {}
+    parts: dict[tuple[str, str], int] = {}
+    for trial in asked.trials():
+        part = parts[trial.backend, trial.fault] = parts.get((trial.backend, trial.fault), 0) + 1
+        for stage in asked.stages:
+            if any((lane, trial.fault, stage.name) in wanted for lane in trial.lanes):
+                column = column_in(trial.fault, stage.name)
+                trials.setdefault(trial.backend, []).append((column, part, round(trial.seconds, 1)))
+    shared = shared_backends(asked)
+    return [
+        Event("plan", {"backend": backend, "trials": mine, "shared": backend in shared})
+        for backend, mine in trials.items()
+    ]
+
+
+def shared_backends(asked: Asked) -> list[str]:
+    """Those whose trials go to whoever has nothing left to do; what is not ours is one cluster."""
+    return [backend for backend in asked.booted[-1:] if backend not in asked.targets]
+
+
+def case_of(item: pytest.Item) -> Case | None:
+    """None for pytest's own stand-in for a property that has no case in this run."""
+    spec = getattr(item, "callspec", None)
+    case = spec.params.get("answer") if spec is not None else None
+    return case if isinstance(case, Case) else None
+
+
+def place_of(case: Case) -> list[tuple[str, str]]:
+    """Properties of a test in JUnit's XML: what it asks about."""
+    lane = case.lane
+    told = {"property": case.property_id, "lock": lane.lock_name, "backend": lane.backend, "fault": case.fault}
+    told |= {"workload": lane.workload.name, "store": lane.store} | ({"stage": case.stage} if case.stage else {})
+    return [(name, plain(value)) for name, value in told.items()]
+
+
+def verdict_of(answer: Answer, run: Path) -> list[tuple[str, str]]:
+    """And what came of it; where nothing failed but something broke, as documented, that has its story too."""
+    page = answer.page.relative_to(run).as_posix() if answer.page.is_relative_to(run) else str(answer.page)
+    told = {VERDICT: str(answer.judgement.word), "because": answer.judgement.because, "version": answer.version}
+    told |= {"seed": str(answer.seed), "trials": str(answer.attempts), "page": page}
+    story = [("story", "\n".join(answer.story))] if answer.story else []
+    return [(name, plain(value)) for name, value in told.items()] + story
+
+
+def again(cell: Cell, asked: Asked, config: pytest.Config) -> str:
+    """The command that repeats the trial of a cell, with its lock alone."""
+    words = [".venv/bin/python", "-m", "pytest", "suites/", "--lock", cell.lock]
+    option = config.option
+    if cell.fault in asked.plans:
+        words += [word for file in option.plan for word in ("--plan", file)]
+    else:
+        words += ["--faults", cell.fault]
+    # The third trial of a control comes after the first two.
+    words += ["--seed", str(cell.seed - max(cell.attempt - 1, 0))]
+    if asked.stages is not ONLY:
+        words += ["--version-of", f"{cell.backend}={cell.version}"]
+    for name in ("version_of", "target", "hook"):
+        words += [word for value in getattr(option, name) for word in (f"--{name.replace('_', '-')}", value)]
+    return shlex.join(words)
+
+
+def _has(report: Any, name: str) -> bool:
+    """Whether a test's report says that of itself."""
+    return any(known == name for known, _ in report.user_properties)
+
+
+def _processes(config: pytest.Config) -> int:
+    return len(getattr(config.option, "tx", None) or ()) or 1
+
+
+def _others_write(config: pytest.Config) -> bool:
+    """Whether somebody else may write to the terminal, past pytest."""
+    return config.option.capture == "no" or bool(config.option.usepdb)
+
+
+def _own(file: TextIO) -> TextIO:
+    """The same terminal or log, also while pytest captures what a test writes there."""
+    try:
+        number = os.dup(file.fileno())
+    except (OSError, io.UnsupportedOperation):
+        return file
+    file.flush()
+    return os.fdopen(number, "w", encoding=file.encoding, errors=file.errors, newline="")

@@ -1,0 +1,387 @@
+"""A night: every shard once, what was missing again, and red only for what was not there the night before."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from checkers.claims import Word
+from checkers.judgement import Judgement
+from results.record import LaneRecord, TrialRecord
+from results.run import Run
+from results.tests.samples import stale_verdict, stale_write, upheld
+from suites import nightly
+from suites.nightly import Job, Night, main
+from suites.shards import Shard
+
+LITTLE = ("--lock", "redis", "--faults", "none,freeze-holder")
+ONE = (*LITTLE, "--version-of", "redis=8.0")
+
+
+class Suite:
+    """Stands for `pytest suites/`: each shard comes to one trial, whose words are `words`."""
+
+    def __init__(self) -> None:
+        self.words: dict[str, Word] = {"holder-exclusion": Word.BROKEN_AS_DOCUMENTED, "token-order": Word.UPHELD}
+        self.statuses: dict[str, int] = {}
+        self.ran: list[str] = []
+        self.where: list[Path] = []
+
+    def run(self, night: Night, job: Job, results: Path) -> int:
+        self.ran.append(job.name)
+        self.where.append(results)
+        status = self.statuses.get(job.name, int(any(word.fails for word in self.words.values())))
+        about = {name: night.product[name] for name in ("seed", "profile")}
+        about |= {"shard": str(job.shard), "versions": {job.backend: job.version}}
+        run = Run.create(results, {**about, "command": job.command(night.asked, results)[2:]})
+        history = stale_write()
+        broke = stale_verdict(history)
+        judgements = tuple(
+            Judgement(name, word, "because", broke, broke.violations[0])
+            if word is Word.VIOLATED
+            else Judgement(name, word, "because", upheld(name))
+            for name, word in self.words.items()
+        )
+        told = {"backend": job.backend, "version": job.version, "seed": 1, "attempt": 1, "column": "freeze-holder"}
+        run.save_trial(TrialRecord("redis-freeze-holder-1", told, (LaneRecord(history, judgements),)))
+        if status != nightly.INTERRUPTED:
+            run.close({"exit status": status})
+        return status
+
+
+@pytest.fixture
+def suite(monkeypatch: pytest.MonkeyPatch) -> Suite:
+    made = Suite()
+    monkeypatch.setattr(nightly, "_run_job", made.run)
+    return made
+
+
+@pytest.fixture
+def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """A night of some shards; each call is later than the one before."""
+    stamps = iter(f"2026112{n}T010000Z" for n in range(1, 9))
+    monkeypatch.setattr(nightly, "_stamp", lambda: next(stamps))
+    return lambda *more, asked=ONE: main(["run", *asked, "--results", str(tmp_path), *more])
+
+
+def last(folder: Path) -> Path:
+    return max((folder / "nightly").iterdir())
+
+
+def told(folder: Path) -> str:
+    return (last(folder) / nightly.SUMMARY).read_text()
+
+
+def plan(capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
+    assert main(["plan", "--json", *options]) == 0
+    names: list[str] = json.loads(capsys.readouterr().out)
+    return names
+
+
+class TestPlan:
+    def test_every_backend_in_every_version_that_can_be_had(self, capsys: pytest.CaptureFixture[str]) -> None:
+        names = plan(capsys, "--profile", "smoke")
+        assert names == [
+            "redis-8.0-1of1", "redis-7.0-1of1", "zookeeper-3.9-1of1", "zookeeper-3.8-1of1", "etcd-3.5-1of1",
+            "etcd-3.4-1of1",
+        ]  # fmt: skip
+
+    def test_a_long_one_has_several_shards(self, capsys: pytest.CaptureFixture[str]) -> None:
+        names = plan(
+            capsys, "--profile", "default", "--minutes", "2", "--backend", "redis", "--version-of", "redis=7.0"
+        )
+        assert names == [f"redis-7.0-{i}of{len(names)}" for i in range(1, len(names) + 1)]
+        assert 2 <= len(names) <= 4
+
+    def test_versions_that_are_named_are_the_only_ones(self, capsys: pytest.CaptureFixture[str]) -> None:
+        names = plan(capsys, *LITTLE, "--version-of", "redis=7.0", "--version-of", "redis=image:mine:1")
+        assert names == ["redis-7.0-1of1", "redis-image-mine-1-1of1"]
+        names = plan(capsys, *LITTLE, "--version-of", "valkey=8", "--version-of", "redis=8.0")
+        assert names == ["redis-valkey-8-1of1", "redis-8.0-1of1"]
+
+    def test_what_is_pytests_is_left_to_it(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert plan(capsys, *ONE, "-n", "2", "-q", "--junitxml", "x.xml") == ["redis-8.0-1of1"]
+
+    @pytest.mark.parametrize(
+        ("options", "says"),
+        [
+            (("--lock", "nope"), "no lock 'nope'"),
+            (("--backend", "nope"), "unknown backend"),
+            (("--version-of", "redis=latest"), "redis latest is not to be had"),
+            (("--version-of", "redis"), "expected BACKEND=VERSION"),
+            (("--version-of", "nope=1"), "expected BACKEND=VERSION"),
+            (("--minutes", "0"), "more than 0"),
+            (("--shard", "1/2"), "by itself"),
+            (("--target", "redis=a:1"), "by itself"),
+            (("--lock", "etcd", "--faults", "promote-replica"), "none of that can be tried"),
+        ],
+        ids=["lock", "backend", "version", "no-version", "version-of-nothing", "minutes", "shard", "target", "nothing"],
+    )
+    def test_what_cannot_be_made_out_is_said(
+        self, options: Sequence[str], says: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["plan", *options]) == 2
+        assert says in capsys.readouterr().err
+
+
+def test_a_job_asks_for_its_own_part_only() -> None:
+    command = Job("redis", "7.0", Shard(2, 3)).command(["--profile", "smoke", "-q"], Path("r"))
+    assert command[1:] == [
+        "-m", "pytest", "suites/", "--profile", "smoke", "-q", "--backend", "redis", "--version-of", "redis=7.0",
+        "--shard", "2/3", "--results", "r",
+    ]  # fmt: skip
+
+
+class TestNights:
+    def test_the_first_one(self, suite: Suite, night: Callable[..., int], tmp_path: Path) -> None:
+        assert night(asked=LITTLE) == 0
+        assert suite.ran == ["redis-8.0-1of1", "redis-7.0-1of1"]
+        (run,) = tmp_path.glob("*-night")
+        assert len(list((run / "trials").iterdir())) == 2
+        assert (run / "index.html").exists()
+        assert "There is no night before" in told(tmp_path)
+        assert not (last(tmp_path) / "shards").exists(), "they stand in the run"
+
+    def test_red_at_first_for_anything_that_fails_and_then_known(
+        self, suite: Suite, night: Callable[..., int], tmp_path: Path
+    ) -> None:
+        suite.words["token-order"] = Word.VIOLATED
+        assert night() == 1
+        assert night() == 0
+        assert "### Known" in told(tmp_path)
+
+    def test_a_new_violation_is_red(self, suite: Suite, night: Callable[..., int], tmp_path: Path) -> None:
+        assert night() == 0
+        assert night() == 0
+        suite.words["token-order"] = Word.VIOLATED
+        assert night() == 1
+        assert "### New" in told(tmp_path)
+        assert "Worker 3 held token 41" in told(tmp_path)
+
+    def test_a_control_that_fell_silent_is_red(self, suite: Suite, night: Callable[..., int], tmp_path: Path) -> None:
+        assert night() == 0
+        suite.words["holder-exclusion"] = Word.HAZARD_NOT_SHOWN
+        assert night() == 1
+        assert "a positive control fell silent" in told(tmp_path)
+
+    def test_evidence_that_is_lost_is_not_red(self, suite: Suite, night: Callable[..., int]) -> None:
+        assert night() == 0
+        suite.words["token-order"] = Word.UNEXERCISED
+        assert night() == 3
+
+    def test_the_night_before_is_one_of_the_same_options(
+        self, suite: Suite, night: Callable[..., int], tmp_path: Path
+    ) -> None:
+        suite.words["token-order"] = Word.VIOLATED
+        assert night() == 1
+        assert night(asked=(*ONE, "--seed", "2")) == 1, "there was none of this seed"
+        assert night(asked=(*ONE, "-q", "-n", "2")) == 0, "how it is told does not matter"
+
+    def test_the_night_before_can_be_named(self, suite: Suite, night: Callable[..., int], tmp_path: Path) -> None:
+        suite.words["token-order"] = Word.VIOLATED
+        assert night() == 1
+        (run,) = tmp_path.glob("*-night")
+        assert night("--previous", str(run), asked=(*ONE, "--seed", "2")) == 0
+        assert night("--previous", "nonsense") == 2
+
+    def test_a_night_without_a_verdict_is_nothing_to_compare_with(
+        self, suite: Suite, night: Callable[..., int]
+    ) -> None:
+        suite.words["token-order"] = Word.VIOLATED
+        assert night() == 1
+        words, suite.words = suite.words, {}
+        assert night() in (0, 3)
+        suite.words = words
+        assert night() == 0, "known from the one before"
+
+    def test_a_night_without_evidence_makes_no_old_violation_a_new_one(
+        self, suite: Suite, night: Callable[..., int], tmp_path: Path
+    ) -> None:
+        suite.words["token-order"] = Word.VIOLATED
+        assert night() == 1
+        suite.words["token-order"] = Word.UNKNOWN
+        assert night() == 3
+        del suite.words["token-order"]
+        assert night() == 3, "what was asked last night and is not answered now is missing"
+        suite.words["token-order"] = Word.VIOLATED
+        assert night() == 0
+        assert "### Known" in told(tmp_path)
+
+    def test_what_was_well_in_between_is_new_again(self, suite: Suite, night: Callable[..., int]) -> None:
+        statuses = []
+        for word in (Word.VIOLATED, Word.UPHELD, Word.UNKNOWN, Word.VIOLATED):
+            suite.words["token-order"] = word
+            statuses.append(night())
+        assert statuses == [1, 0, 3, 1]
+
+    def test_a_verdict_that_is_missing_is_not_well(
+        self, suite: Suite, night: Callable[..., int], tmp_path: Path
+    ) -> None:
+        """As where a bug of ours ends most tests: pytest's status is that of a failing verdict."""
+        assert night() == 0
+        del suite.words["token-order"]
+        suite.statuses["redis-8.0-1of1"] = 1
+        assert night() == 3
+        assert "1 verdict of before missing" in told(tmp_path)
+        assert "- 1 verdict of <code>redis</code> under <code>freeze-holder</code> on redis" in told(tmp_path)
+
+    def test_the_summary_is_appended_where_it_is_wanted(
+        self, suite: Suite, night: Callable[..., int], tmp_path: Path
+    ) -> None:
+        file = tmp_path / "summary"
+        file.write_text("before\n")
+        assert night("--summary", str(file)) == 0
+        assert file.read_text() == "before\n" + told(tmp_path)
+
+
+class TestInterrupted:
+    def test_goes_on_with_the_shards_that_are_missing(
+        self, suite: Suite, night: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        suite.statuses["redis-7.0-1of1"] = nightly.INTERRUPTED
+        assert night(asked=LITTLE) == 2
+        assert "--resume goes on with" in capsys.readouterr().err
+        assert list(tmp_path.glob("*-night")) == []
+        suite.statuses.clear()
+        assert night("--resume", asked=LITTLE) == 0
+        assert suite.ran == ["redis-8.0-1of1", "redis-7.0-1of1", "redis-7.0-1of1"]
+        assert len(list((tmp_path / "nightly").iterdir())) == 1
+
+    def test_a_shard_without_an_environment_is_missing_and_can_be_made_good(
+        self, suite: Suite, night: Callable[..., int], tmp_path: Path
+    ) -> None:
+        suite.statuses["redis-8.0-1of1"] = 4
+        assert night(asked=LITTLE) == 3
+        assert "did not run to their end: redis-8.0-1of1" in unescape(told(tmp_path))
+        suite.statuses.clear()
+        assert night("--resume", asked=LITTLE) == 0
+        assert suite.ran == ["redis-8.0-1of1", "redis-7.0-1of1", "redis-8.0-1of1"]
+        (run,) = tmp_path.glob("*-night")
+        assert len(list((run / "trials").iterdir())) == 2
+
+    def test_nothing_that_ran_is_bad_input(self, suite: Suite, night: Callable[..., int]) -> None:
+        suite.statuses["redis-8.0-1of1"] = 4
+        assert night() == 2
+
+    def test_what_is_finished_is_not_resumed(
+        self, suite: Suite, night: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert night() == 0
+        assert night("--resume") == 0
+        assert "this is a new one" in capsys.readouterr().out
+        assert len(list(tmp_path.glob("*-night"))) == 2
+
+    def test_what_is_missing_does_not_hide_what_is_red(self, suite: Suite, night: Callable[..., int]) -> None:
+        suite.words["token-order"] = Word.VIOLATED
+        suite.statuses["redis-7.0-1of1"] = 4
+        assert night(asked=LITTLE) == 1
+
+
+class TestTrouble:
+    """1 says that a lock became worse, and nothing else may say so."""
+
+    def test_a_folder_that_cannot_be_written(
+        self, suite: Suite, night: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert night("--summary", str(tmp_path / "none" / "file")) == 2
+        assert "none/file" in capsys.readouterr().err
+
+    def test_a_bug_of_ours(
+        self,
+        suite: Suite,
+        night: Callable[..., int],
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        monkeypatch.setattr(nightly, "digest", lambda *_: 1 // 0)
+        assert night() == 2
+        assert "ZeroDivisionError" in capsys.readouterr().err
+
+    def test_ctrl_c_says_what_can_be_done(
+        self, night: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def pressed(*_: object) -> int:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(nightly, "_run_job", pressed)
+        assert night() == 2
+        assert "--resume" in capsys.readouterr().err
+
+
+class TestOnSeveralMachines:
+    def test_a_shard_ends_well_whatever_its_verdicts(self, suite: Suite, tmp_path: Path) -> None:
+        suite.words["token-order"] = Word.VIOLATED
+        assert main(["shard", "redis-8.0-1of1", *LITTLE, "--results", str(tmp_path)]) == 0
+        suite.statuses["redis-7.0-1of1"] = 4
+        assert main(["shard", "redis-7.0-1of1", *LITTLE, "--results", str(tmp_path)]) == 4
+
+    def test_a_shard_that_is_not_planned(self, suite: Suite, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["shard", "redis-8.0-1of9", *LITTLE]) == 2
+        assert "there are redis-8.0-1of1, redis-7.0-1of1" in capsys.readouterr().err
+
+    def test_put_together_wherever_they_stand(self, suite: Suite, tmp_path: Path) -> None:
+        for name in ("redis-8.0-1of1", "redis-7.0-1of1"):
+            main(["shard", name, *LITTLE, "--results", str(tmp_path / "shards" / f"shard-{name}")])
+        into = tmp_path / "nights" / "2"
+        assert main(["conclude", str(tmp_path / "shards"), str(into), *LITTLE]) == 0
+        assert {cell.version for cell in Run.open(into).cells()} == {"8.0", "7.0"}
+        assert len(list((tmp_path / "shards").iterdir())) == 2, "what was not ours is left"
+
+    def test_compared_with_the_night_before(self, suite: Suite, tmp_path: Path) -> None:
+        statuses = []
+        for number in ("1", "2"):
+            shards = tmp_path / f"shards{number}"
+            main(["shard", "redis-8.0-1of1", *ONE, "--results", str(shards)])
+            previous = ["--previous", str(tmp_path / "nights" / "1")] if number == "2" else []
+            statuses.append(main(["conclude", str(shards), str(tmp_path / "nights" / number), *ONE, *previous]))
+            suite.words["token-order"] = Word.VIOLATED
+        assert statuses == [0, 1]
+
+    def test_one_of_another_night_is_none_of_this_one(
+        self, suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        shards = tmp_path / "shards"
+        main(["shard", "redis-8.0-1of1", *LITTLE, "--results", str(shards)])
+        main(["shard", "redis-7.0-1of1", *LITTLE, "--seed", "2", "--results", str(shards)])
+        assert main(["conclude", str(shards), str(tmp_path / "nights" / "1"), *LITTLE]) == 3
+        assert "redis-7.0-1of1: missing" in capsys.readouterr().err
+
+    def test_older_nights_can_be_named_too(self, suite: Suite, tmp_path: Path) -> None:
+        nights: list[str] = []
+        statuses = []
+        for number, word in enumerate((Word.VIOLATED, Word.UNEXERCISED, Word.VIOLATED)):
+            suite.words["token-order"] = word
+            shards, made = tmp_path / f"shards{number}", str(tmp_path / "nights" / str(number))
+            main(["shard", "redis-8.0-1of1", *ONE, "--results", str(shards)])
+            previous = [option for name in reversed(nights) for option in ("--previous", name)]
+            statuses.append(main(["conclude", str(shards), made, *ONE, *previous]))
+            nights.append(made)
+        assert statuses == [1, 3, 0]
+
+    def test_where_runs_are_stored_does_not_depend_on_where_pytest_is_called(
+        self, suite: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        main(["shard", "redis-8.0-1of1", *ONE, "--results", "shards"])
+        assert suite.where == [tmp_path / "shards"]
+
+    def test_one_that_did_not_arrive_is_missed(
+        self, suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        main(["shard", "redis-8.0-1of1", *LITTLE, "--results", str(tmp_path / "shards")])
+        assert main(["conclude", str(tmp_path / "shards"), str(tmp_path / "nights" / "1"), *LITTLE]) == 3
+        assert "redis-7.0-1of1: missing" in capsys.readouterr().err
+
+    def test_a_damaged_one_is_missed(self, suite: Suite, tmp_path: Path) -> None:
+        for name in ("redis-8.0-1of1", "redis-7.0-1of1"):
+            main(["shard", name, *LITTLE, "--results", str(tmp_path / "shards" / name)])
+        (damaged,) = (tmp_path / "shards" / "redis-7.0-1of1").glob("*/summary.json")
+        damaged.write_text("{")
+        assert main(["conclude", str(tmp_path / "shards"), str(tmp_path / "nights" / "1"), *LITTLE]) == 3
+        shutil.rmtree(tmp_path / "shards" / "redis-8.0-1of1")
+        assert main(["conclude", str(tmp_path / "shards"), str(tmp_path / "nights" / "2"), *LITTLE]) == 2

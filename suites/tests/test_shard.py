@@ -1,0 +1,152 @@
+"""`--shard i/n`: the shards together are the whole, each of about the same length, each backend booted few times."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from checkers.check import PROPERTIES
+from infra.faults.plan import Plan, Step
+from suites import shards
+from suites.asked import Asked
+from suites.options import BadOption
+from suites.shards import BadShard, Shard, cut, parse
+from suites.tests.test_options import USAGE, asked, collected
+
+PROFILES = ("smoke", "default", "nightly")
+MANY = (1, 2, 3, 4, 7, 16, 61)
+
+
+@cache
+def whole(profile: str) -> Asked:
+    return asked(profile=profile)
+
+
+def questions(run: Asked) -> list[tuple[str, str, str]]:
+    """(property, lane, fault) of every test, those that cannot be asked included."""
+    return [(name, case.lane.name, case.fault) for name in PROPERTIES for case in run.cases(name)]
+
+
+def load(run: Asked) -> dict[tuple[str, str, int], float]:
+    """(backend, fault, number of the trial) → seconds, of the trials that the shard's tests rest on."""
+    asked_of = {(case.lane, case.fault) for name in PROPERTIES for case in run.cases(name) if case.because is None}
+    return {
+        (trial.backend, trial.fault, number): trial.seconds
+        for number, trial in enumerate(run.trials())
+        if any((lane, trial.fault) in asked_of for lane in trial.lanes)
+    }
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("n", MANY)
+def test_the_shards_together_are_the_whole_and_no_test_is_in_two(profile: str, n: int) -> None:
+    """By the place of each lane under each fault; `test_what_a_shard_asks` follows them into the tests."""
+    run = whole(profile)
+    places = run.places(n)
+    assert places.keys() == {(lane, fault) for lane in run.lanes for fault in run.faults}
+    assert set(places.values()) <= set(range(1, n + 1))
+    assert {len({places[lane, trial.fault] for lane in trial.lanes}) for trial in run.trials()} == {1}
+    i = (n + 1) // 2
+    assert run.only(Shard(i, n)).elsewhere == {where for where, number in places.items() if number != i}
+
+
+@pytest.mark.parametrize("profile", ["smoke", "default"])
+@pytest.mark.parametrize("n", [1, 3, 5])
+def test_what_a_shard_asks(profile: str, n: int) -> None:
+    run = whole(profile)
+    parts = [run.only(Shard(i, n)) for i in range(1, n + 1)]
+    asks = [question for part in parts for question in questions(part)]
+    assert sorted(asks) == sorted(questions(run))
+    untold = [item for part in parts for item in part.not_run()]
+    assert len(untold) == len(run.not_run())
+    assert set(untold) == set(run.not_run())
+    trials = [trial for part in parts for trial in load(part)]
+    assert sorted(trials) == sorted(load(run)), "no trial is run by two of them"
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("n", [2, 3, 4, 8])
+def test_they_take_about_as_long_as_each_other(profile: str, n: int) -> None:
+    run = whole(profile)
+    seconds = [trial.seconds for trial in run.trials()]
+    numbers = cut(seconds, n)
+    loads = [sum(each for each, number in zip(seconds, numbers, strict=True) if number == i) for i in range(1, n + 1)]
+    assert max(loads) <= sum(seconds) / n + max(seconds)
+    assert min(loads) >= sum(seconds) / n - max(seconds)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("n", MANY)
+def test_a_backend_is_booted_in_few_of_them(profile: str, n: int) -> None:
+    run = whole(profile)
+    trials = run.trials()
+    boots = set(zip((trial.backend for trial in trials), cut([trial.seconds for trial in trials], n), strict=True))
+    assert len(boots) <= len(run.backends) + n - 1
+
+
+def test_each_boots_only_what_it_runs() -> None:
+    run = whole("default")
+    first, last = run.only(Shard(1, 4)), run.only(Shard(4, 4))
+    assert (first.booted, last.booted) == (("redis",), ("postgres",))
+    assert first.backends == run.backends, "and its trials are those of the whole, with the same parts"
+    assert run.booted == run.backends
+
+
+def test_what_cannot_be_asked_is_told_once_where_its_backend_is() -> None:
+    run = asked(lock=["redis", "etcd"], faults=["none", "clock-jump-forward"])
+    told = {i: {one.backend for one in run.only(Shard(i, 2)).not_run()} for i in (1, 2)}
+    assert told == {1: {"redis"}, 2: {"etcd"}} or told == {1: set(), 2: {"etcd"}}
+    assert {one.fault for one in run.only(Shard(2, 2)).not_run()} == {"clock-jump-forward"}
+
+
+def test_more_shards_than_trials_leave_some_with_nothing() -> None:
+    run = asked(lock=["redis"], faults=["none"])
+    sizes = [len(questions(run.only(Shard(i, 5)))) for i in range(1, 6)]
+    assert sorted(sizes) == [0, 0, 0, 0, len(questions(run))]
+
+
+def test_nothing_to_run_at_all_is_told_by_the_first() -> None:
+    run = asked(lock=["etcd"], faults=["clock-jump-forward"])
+    assert run.trials() == []
+    assert [len(run.only(Shard(i, 2)).not_run()) > 0 for i in (1, 2)] == [True, False]
+
+
+def test_the_cut_is_the_same_every_time_and_keeps_the_order() -> None:
+    costs = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0]
+    assert cut(costs, 3) == cut(list(costs), 3) == [1, 1, 1, 1, 2, 2, 3, 3]
+    assert cut(costs, 1) == [1] * 8
+    assert cut([], 3) == []
+    assert cut([1.0], 3) == [2]
+
+
+def test_overlapping_steps_take_the_time_of_the_longest() -> None:
+    steps = (Step("x", 1.0, 5.0, {}), Step("y", 0.5, 1.0, {}, beside=True), Step("z", 1.0, 2.0, {}))
+    plan, calm = Plan("p", "redis", 1, steps), Plan("none", "redis", 1, ())
+    assert shards.expected(plan, 1.0, 4) - shards.expected(calm, 1.0, 4) == pytest.approx(9.0)
+    assert shards.expected(calm, 1.0, 8) > shards.expected(calm, 1.0, 4)
+
+
+@pytest.mark.parametrize("text", ["1/1", "1/2", "2/2", "1000/1000"])
+def test_shards(text: str) -> None:
+    assert str(parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "0/2", "3/2", "1/0", "-1/2", "1/2/3", "a/b", "1/1001", "01/2", " 1/2", "1/2\n", "1.0/2", "²/3"]
+)
+def test_what_is_no_shard_says_what_is(text: str) -> None:
+    with pytest.raises(BadShard, match="expected I/N"):
+        parse(text)
+    with pytest.raises(BadOption, match="--shard"):
+        asked(lock=["redis"], shard=text)
+
+
+def test_pytest_collects_a_shard_and_refuses_what_is_none() -> None:
+    done = collected("--shard", "3/2")
+    assert (done.returncode, done.stdout) == (USAGE, "")
+    assert "--shard 3/2: expected I/N" in done.stderr
+    lists = [collected("--lock", "redis", "--faults", "none,freeze-holder", "--shard", f"{i}/2") for i in (1, 2)]
+    assert [done.returncode for done in lists] == [0, 0]
+    columns = [{line.rpartition("-")[2] for line in done.stdout.splitlines() if "redis/" in line} for done in lists]
+    assert columns == [{"none]"}, {"holder]"}]

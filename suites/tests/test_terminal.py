@@ -1,0 +1,257 @@
+"""What a person, a log and JUnit's XML are told, by a run of pytest whose trials are made up."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from suites.workers import ROOT
+
+CONFTEST: Final = """
+import os
+from pathlib import Path
+
+import pytest
+
+from checkers.claims import Word
+from checkers.judgement import Judgement
+from checkers.verdict import Violation
+from results.terminal.events import Event, Journal, step
+from results.run import Run
+from results.tests import samples
+from suites.options import add_options
+from suites.session import Answer
+from suites.terminal import NOT_JUDGED, Terminal, verdict_of
+from suites.tests.test_options import asked
+
+EVIL = "\\x1b[2J \\ud800 \\x07 <script>&"
+
+
+def pytest_addoption(parser):
+    add_options(parser)
+
+
+def pytest_sessionstart(session):
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None:
+        session.config.run = Run.create(Path(os.environ["MINI"]), {})
+        session.config.run.save_trial(samples.trial())
+        session.config.pluginmanager.register(Terminal(session.config, asked(lock=["redis"]), session.config.run))
+    else:
+        session.config.run = Run.open(Path(worker["mini"]))
+    session.config.journal = Journal(session.config.run.path, worker["workerid"] if worker else "main")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    node.workerinput["mini"] = str(node.config.run.path)
+
+
+@pytest.fixture
+def answer(request):
+    word, config = request.param, request.config
+    if word == "trial broke":
+        request.node.user_properties.append((NOT_JUDGED, "True"))
+        pytest.fail("told elsewhere", pytrace=False)
+    facts = {"backend": "redis", "column": "none", "part": 1, "attempt": 1, "seed": 1}
+    config.journal.tell(Event("trial", {**facts, "lanes": 3, "locks": ["redis"], "plan": ["no fault"]}))
+    config.journal.tell(step(f"a step {EVIL}"))
+    if Word(word).fails:
+        place = {"lane": "redis/set/unfenced", "property": "recovery", "fault": "none"}
+        config.journal.tell(Event("verdict", {**place, "word": word, "because": EVIL}))
+    config.journal.tell(Event("done", {**facts, "seconds": 4.0, "words": {word: 1}, "again": 0}))
+    violation = Violation("overlap", 0, (), (), (f"first {EVIL}", "second"))
+    page = config.run.path / "trials" / "redis-none-1" / "index.html"
+    given = Answer(Judgement("recovery", Word(word), EVIL, None, violation), page, 1, 1, 7, "7.2")
+    request.node.user_properties += verdict_of(given, config.run.path)
+    return given
+
+
+@pytest.fixture
+def bug():
+    raise RuntimeError("a bug of ours")
+"""
+TESTS: Final = """
+import pytest
+
+WORDS = {words}
+
+
+@pytest.mark.parametrize("answer", WORDS, indirect=True)
+def test_it(answer):
+    answer.must_hold()
+
+
+def test_that_is_skipped():
+    pytest.skip("not applicable: so it is")
+"""
+BUG: Final = "\n\ndef test_with_a_bug(bug):\n    pass\n"
+GOOD: Final = ("upheld", "broken as documented", "not claimed: held")
+
+
+class Project:
+    """A folder with tests that answer as their names say."""
+
+    def __init__(self, folder: Path, words: tuple[str, ...], more: str = "") -> None:
+        self.folder, self.results = folder / "project", folder / "runs"
+        self.folder.mkdir()
+        self.results.mkdir()
+        (self.folder / "conftest.py").write_text(CONFTEST)
+        (self.folder / "test_mini.py").write_text(TESTS.format(words=repr(words)) + more)
+        (self.folder / "pytest.ini").write_text("[pytest]\naddopts = -rfE\n")
+
+    def command(self, *argv: str) -> list[str]:
+        plugins = ["-p", "xdist"] if "-n" in argv else []  # and none of those that stand about: see `environment`
+        return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *plugins, *argv, str(self.folder)]
+
+    def environment(self, **more: str) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
+        bare = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        return {**kept, **bare, "MINI": str(self.results), "PYTHONPATH": str(ROOT), "TERM": "xterm", **more}
+
+    def log(self, *argv: str, **environment: str) -> tuple[int, str]:
+        """Exit status, and what stands in a log."""
+        done = subprocess.run(
+            self.command(*argv),
+            cwd=self.folder,
+            env=self.environment(**environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            timeout=300,
+        )
+        return done.returncode, done.stdout.decode("utf-8", "strict")
+
+    def terminal(self, *argv: str, **environment: str) -> tuple[int, str]:
+        """Exit status, and every byte that a terminal gets."""
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            self.command(*argv), cwd=self.folder, env=self.environment(**environment), stdin=theirs, stdout=theirs,
+            stderr=theirs,
+        ) as process:  # fmt: skip
+            os.close(theirs)
+            got = bytearray()
+            while True:
+                try:
+                    data = os.read(ours, 1 << 16)
+                except OSError:  # Linux: whoever wrote has gone
+                    break
+                if not data:
+                    break
+                got += data
+        os.close(ours)
+        return process.returncode, got.decode().replace("\r\n", "\n")
+
+
+HOW: Final = pytest.mark.parametrize("argv", [(), ("-n", "2"), ("-n", "4")], ids=["n0", "n2", "n4"])
+
+
+@HOW
+def test_a_log_tells_trials_and_not_tests(tmp_path: Path, argv: tuple[str, ...]) -> None:
+    status, text = Project(tmp_path, GOOD).log(*argv)
+    assert (status, "\x1b" in text) == (0, False)
+    lines = text.splitlines()
+    assert not [line for line in lines if re.fullmatch(r"[.sFE]+.*%\]|\s*\[100%\]", line)]
+    begun = [at for at, line in enumerate(lines) if line.endswith("seed 1: 3 lanes of redis")]
+    assert len(begun) == len(GOOD)
+    assert {lines[at + 1].strip() for at in begun} == {"no fault"}
+    assert sum("4.0 s, 1 " in line for line in lines) == len(GOOD)
+    assert "locks × faults" in text
+    assert re.fullmatch(r"=+ 3 passed, 1 skipped in .* =+", lines[-2])
+    assert re.fullmatch(r"report: .*/index\.html", lines[-1])
+
+
+@HOW
+def test_a_terminal_is_left_in_order(tmp_path: Path, argv: tuple[str, ...]) -> None:
+    status, text = Project(tmp_path, GOOD).terminal(*argv)
+    assert status == 0
+    assert text.endswith("index.html\n")
+    assert "\x1b[?25l" not in text, "the cursor is never hidden"
+    assert "\x1b[2J" not in text
+    assert re.search(r"1 passed|3 passed", text)
+
+
+@pytest.mark.parametrize(
+    ("argv", "environment"),
+    [(["--color=no"], {}), ([], {"NO_COLOR": "1"}), ([], {"TERM": "dumb"})],
+    ids=["option", "variable", "dumb"],
+)
+def test_without_colour_there_is_none(tmp_path: Path, argv: list[str], environment: dict[str, str]) -> None:
+    _, text = Project(tmp_path, (*GOOD, "violated")).terminal(*argv, **environment)
+    assert re.findall(r"\x1b\[[0-9;]*m", text) == []
+    if "TERM" in environment:
+        assert "\x1b" not in text
+
+
+def test_colour_is_there_by_default(tmp_path: Path) -> None:
+    _, text = Project(tmp_path, (*GOOD, "violated")).terminal()
+    assert "\x1b[1;31m" in text
+
+
+def test_a_terminal_without_unicode(tmp_path: Path) -> None:
+    status, text = Project(tmp_path, (*GOOD, "violated")).log(PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert status == 1
+    assert text.isascii()
+
+
+class TestFailures:
+    def test_a_failing_verdict_is_named_at_once_and_its_test_not_told_twice(self, tmp_path: Path) -> None:
+        status, text = Project(tmp_path, (*GOOD, "violated")).log()
+        assert status == 1
+        (line,) = [line for line in text.splitlines() if "violated: recovery in redis/set/unfenced under none" in line]
+        assert line.isprintable()
+        assert "= FAILURES =" not in text
+        assert "FAILED " not in text
+        assert "1 failed, 3 passed" in text
+
+    def test_a_bug_is_told_at_length(self, tmp_path: Path) -> None:
+        status, text = Project(tmp_path, ("upheld",), BUG).log()
+        assert status == 1
+        assert 'raise RuntimeError("a bug of ours")' in text
+
+    def test_why_a_trial_broke_is_told_once(self, tmp_path: Path) -> None:
+        status, text = Project(tmp_path, ("upheld", *["trial broke"] * 20)).log()
+        assert status == 1
+        assert text.count("told elsewhere") == 0
+        assert "1 passed, 1 skipped, 20 not judged" in text
+
+    def test_asked_for_every_test_is_named(self, tmp_path: Path) -> None:
+        _, text = Project(tmp_path, (*GOOD, "violated")).log("-v")
+        assert "test_it[upheld] PASSED" in text
+        assert "= FAILURES =" in text
+        assert "a step" in text
+
+    def test_quietly_only_what_fails_and_what_came_of_it(self, tmp_path: Path) -> None:
+        _, text = Project(tmp_path, (*GOOD, "violated")).log("-q")
+        assert "lanes of redis" not in text
+        assert "4.0 s, 1 upheld" not in text
+        assert "violated: recovery" in text
+        assert "locks × faults" in text
+
+
+@pytest.mark.parametrize("argv", [(), ("-n", "2")], ids=["n0", "n2"])
+def test_junit_xml_has_the_properties_and_the_story(tmp_path: Path, argv: tuple[str, ...]) -> None:
+    file = tmp_path / "junit.xml"
+    Project(tmp_path, (*GOOD, "violated")).log(*argv, "--junitxml", str(file))
+    cases = {case.attrib["name"]: case for case in ET.parse(file).getroot().iter("testcase")}
+    assert len(cases) == 5
+    for word in (*GOOD, "violated"):
+        case = cases[f"test_it[{word}]"]
+        told = {each.attrib["name"]: each.attrib["value"] for each in case.iter("property")}
+        assert told["verdict"] == word
+        assert (told["seed"], told["version"], told["page"]) == ("7", "7.2", "trials/redis-none-1/index.html")
+        first, second = told["story"].split("\n")
+        assert first == r"first \x1b[2J \ud800 \x07 <script>&"
+        failure = case.find("failure")
+        assert (failure is None) == (word != "violated")
+        if failure is not None:
+            assert f"  {first}\n  {second}\n  see " in (failure.text or "")
