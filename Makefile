@@ -10,17 +10,24 @@ TESTS := $(sort $(wildcard */tests))
 # Two processes, and with them two environments, at a time.
 PARALLEL := -n 2
 
+# What `make screenshots` runs: enough locks and faults for a matrix worth looking at.
+PICTURED := $(addprefix --lock ,redis redlock redis-watchdog redis-fair etcd zookeeper postgres-session postgres-lease) \
+    --faults none,freeze-holder,late-write,stall-renewal,kill-holder,pause-server,kill-server
+
 .DEFAULT_GOAL := help
-.PHONY: help certify smoke soak literature test fuzz bench lint format lock venv ready down clean
+.PHONY: help certify smoke nightly soak literature test fuzz bench lint format lock venv ready down clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 certify: ready  ## hammer every lock under every fault; a matrix and a report page
 	@$(PY) -m pytest suites/ $(PARALLEL) $(ARGS)
 
 smoke: ready  ## the same in a minute or so: the few trials that say most
 	@$(PY) -m pytest suites/ $(PARALLEL) --profile smoke $(ARGS)
+
+nightly: ready  ## the whole matrix on every version, compared with the night before (ARGS="--profile smoke")
+	@$(PY) -m suites nightly run $(PARALLEL) $(ARGS)
 
 soak: ready  ## random plans of overlapping faults, each of which must leave all clean (ARGS="--count 200")
 	@$(PY) -m suites soak $(ARGS)
@@ -30,6 +37,12 @@ literature: ready  ## measure again what the literature says, and the curves, an
 	@$(PY) -m suites curves
 	@$(PY) -m suites readme
 
+screenshots: NEEDS := --tests
+screenshots: $(if $(RUN),venv,ready)  ## the pictures in the README, from a run of some minutes (RUN=folder: from that one)
+	@[ -n "$(RUN)" ] || $(PY) -m pytest suites/ -q $(PICTURED) $(ARGS) || [ $$? -eq 1 ]
+	@$(PY) -m results.tests.browser.screenshots $(RUN)
+
+test: NEEDS := --tests
 test: ready lint  ## the project's own tests, lint and types
 	@$(PY) -m pytest $(TESTS) $(PARALLEL) --dist loadfile $(ARGS)
 
@@ -52,7 +65,7 @@ venv:  ## .venv from requirements.lock
 	@sh infra/bootstrap.sh
 
 ready: venv  ## everything a run needs: .venv, Docker Engine, images
-	@$(PY) -m infra doctor --fix
+	@$(PY) -m infra doctor --fix $(NEEDS)
 	@$(if $(filter ready,$(MAKECMDGOALS)),echo "ready: all that a run needs is there ($(PY) -m infra doctor lists it)",:)
 
 lock: venv  ## resolve pyproject.toml into requirements.lock (ARGS=--upgrade for the newest)
