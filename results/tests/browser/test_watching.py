@@ -12,6 +12,18 @@ from results.tests.browser.visit import settle, visit
 
 POLICY = "default-src 'none'; script-src 'sha256-none'"
 
+_MOVES = """
+<h1>one</h1>
+<script>
+  const painted = new PerformanceObserver(() => {
+    painted.disconnect();
+    document.body.prepend("two", document.createElement("hr"));
+  });
+  painted.observe({ type: "paint", buffered: true });
+</script>
+"""
+"""What was never drawn has not moved: it waits for the first paint."""
+
 ILL = {
     "console": ("<script>console.warn('of ours')</script>", "of ours"),
     "exception": ("<script>throw new Error('of ours')</script>", "of ours"),
@@ -23,12 +35,7 @@ ILL = {
         f'<meta http-equiv=Content-Security-Policy content="{POLICY}"><script>1</script>',
         "refused by its own policy: script-src",
     ),
-    "shift": (
-        "<h1>one</h1><script>const painted = new PerformanceObserver(() => { painted.disconnect();"
-        " document.body.prepend('two', document.createElement('hr')); });"
-        " painted.observe({ type: 'paint', buffered: true });</script>",  # nothing can move that was not drawn
-        "moved by",
-    ),
+    "shift": (_MOVES, "moved by"),
 }
 
 
