@@ -109,7 +109,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         "shard": None if asked.shard is None else str(asked.shard),
         "plans": [plan.to_json() for plan in asked.plans.values()],
         "versions": dict(asked.versions),
-        "stages": {stage.name: dict(stage.versions) for stage in asked.stages if stage.name},
+        "stages": {stage.name: dict(stage.versions) for stage in asked.stages if stage.name and not stage.columns},
+        "parts": [stage.name for stage in asked.stages if stage.name and any(map(stage.tries, asked.faults))],
         "targets": {name: [f"{host}:{port}" for host, port in one.addresses] for name, one in asked.targets.items()},
     }
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -44,10 +44,12 @@ CONTENDED: Final = "contended acquires"
 UNDER_FAULT: Final = "operations under a fault"
 EXPIRED: Final = "leases that expired while held"
 UNANSWERED: Final = "unknown outcomes"
+MIXED: Final = "operations in the mixed state"
 
 
 def counters(view: View) -> dict[str, int]:
     """What happened to the lock, for every property alike."""
+    rolled = [fault for fault in view.history.faults if fault.kind == "version" and fault.applied]
     return {
         GRANTS: len(view.grants),
         HAND_OVERS: hand_overs(view),
@@ -55,6 +57,7 @@ def counters(view: View) -> dict[str, int]:
         UNDER_FAULT: under_fault(view),
         EXPIRED: expired_while_held(view),
         UNANSWERED: int((view.array("outcome") == Outcome.INFO).sum()),
+        **({MIXED: mixed(view, rolled)} if rolled else {}),
     }
 
 
@@ -93,13 +96,27 @@ def contended(view: View) -> int:
 
 def under_fault(view: View) -> int:
     """Operations that were in flight at some moment of a fault interval."""
+    return _in_flight(view, [(fault.begun, fault.healed or INFINITY) for fault in view.history.faults if fault.applied])
+
+
+def _in_flight(view: View, spans: Iterable[tuple[int, int]]) -> int:
+    """How many operations were in flight at some moment of these spans."""
     invs = view.array("inv")
     rets = np.maximum(view.array("ret"), invs)
     met = np.zeros(len(invs), bool)
-    for fault in view.history.faults:
-        if fault.applied:
-            met |= (invs <= (fault.healed or INFINITY)) & (rets >= fault.begun)
+    for begun, ended in spans:
+        met |= (invs <= ended) & (rets >= begun)
     return int((met & (view.array("flags") & FINAL == 0) & (view.array("f") != F.STALL)).sum())
+
+
+def mixed(view: View, rolled: Sequence[FaultInterval]) -> int:
+    """Operations that were in flight while some servers were of another version than the others.
+
+    rolled: one server's change each. From the first until the last begins; of a single one until it is undone.
+    """
+    first, last = min(fault.applied for fault in rolled), max(fault.begun for fault in rolled)
+    until = last if len(rolled) > 1 else rolled[0].healed or INFINITY
+    return _in_flight(view, [(first, until)])
 
 
 def undisturbed(row: int, view: View) -> bool:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from checkers.exercise import counters, fault_missed
 from checkers.finding import Finding
-from checkers.leases import INFINITY, Grant, effective
+from checkers.leases import INFINITY, Grant, effective, exclude
 from checkers.narrate import Narrator
 from checkers.succession import superseded
 from checkers.verdict import Verdict
@@ -26,6 +26,7 @@ REFUSED: Final = "renewals refused"
 _BROKEN: Final = {
     "renewed-though-lost": "So a renewal was acknowledged although the lock was another's by then.",
     "refused-though-held": "So a renewal was refused although the lease was still in force.",
+    "granted-though-over": "So the lock was granted on a lease that the service had called over.",
 }
 
 
@@ -50,8 +51,9 @@ class Lease(NamedTuple):
 
 
 def honest_renewal(view: View) -> Verdict:
-    """Whether no renewal was acknowledged that was sent after a certainly later grant had returned, and none refused
-    that returned while the lease was certainly in force. Both definite.
+    """Whether no renewal was acknowledged that was sent after a certainly later grant had returned, none refused that
+    returned while the lease was certainly in force, and no lock granted on a lease after that was said to be over (etcd
+    #11456). All definite.
     """
     inv, ret = view.column("inv"), view.column("ret")
     following = superseded(view)
@@ -79,6 +81,7 @@ def honest_renewal(view: View) -> Verdict:
                 proof = max((other for other in lease.renewed if ret[other] <= inv[row]), default=None)
                 rows = (*holders, *(() if proof is None else (proof,)), row)
                 findings.append(Finding("refused-though-held", ret[row], rows, holders))
+        findings += _granted_though_over(lease, view)
     counted = {**counters(view), RENEWED: renewed, REFUSED: refused}
     violations = Narrator(view).tell(findings, _BROKEN)
     unexercised = None if renewed or refused else "no renewal was answered"
@@ -89,6 +92,31 @@ def honest_renewal(view: View) -> Verdict:
         counted,
         unexercised=unexercised or fault_missed(view, counted),
     )
+
+
+def _granted_though_over(lease: Lease, view: View) -> Iterator[Finding]:
+    """Grants that cannot have come before the service said that their lease is over.
+
+    Until then somebody else held, certainly. Nor can it have been granted before that one got it: that was before it
+    was asked for, or while the lease was certainly in force, so that the other would have been granted inside its hold.
+    """
+    ret = view.column("ret")
+    told = min(lease.refused, key=lambda row: ret[row], default=None)
+    if told is None or not lease.session or view.facts.permits > 1:
+        return
+    for grant in lease.grants:
+        first = max(grant.inv, _legal_after(grant, view))
+        others = [held for held in view.by_key[grant.key] if exclude(held, grant) and held is not grant]
+        held = next((one for one in others if one.ret <= first and _legal_after(one, view) > ret[told]), None)
+        if held is not None and grant.ret > ret[told]:
+            rows = (held.row, told, *((held.release,) if held.release >= 0 else ()), grant.row)
+            yield Finding("granted-though-over", grant.ret, rows, (held.row, grant.row))
+
+
+def _legal_after(grant: Grant, view: View) -> int:
+    """ns; nobody else may be granted it before, whenever this one was."""
+    window = view.windows[grant.row]
+    return window.end(window.start)
 
 
 def _worth(lease: Lease, known: list[int], grain: int) -> int:

@@ -190,13 +190,15 @@ NESTED = 8
 
 
 class Gate(IntEnum):
-    """Named points in a worker at which something can happen to it while it holds."""
+    """Named points in a worker at which something can happen to it while it holds, or waits."""
 
     AFTER_ACQUIRE = 1
     BETWEEN_READ_AND_WRITE = 2
     BEFORE_RELEASE = 3
     IN_RENEWAL = 4
     """Just before a renewal or keep-alive is sent, by the thread that sends them."""
+    WHILE_WAITING = 5
+    """The same of a keep-alive, while the worker holds nothing and waits for a lock."""
 
 
 class Action(IntEnum):

@@ -80,6 +80,7 @@ class Environment:
         self._settings = settings
         self._changing = threading.Lock()
         self._clusters: dict[str, Cluster] = {}
+        self._kept: dict[str, str] = {}
         self._probes = probes.all_probes(settings.password)
         self._reach = Reach.to(client, settings)
         self._api = Api(*self._reach.api())
@@ -209,6 +210,14 @@ class Environment:
         """How the endpoints of a backend let clients in: of our clusters only PostgreSQL asks for anything."""
         return Access(user="postgres", password=self.password) if backend == "postgres" else OPEN
 
+    def keep_version(self, node: str) -> None:
+        """From now on, in this process, what a node runs is what it is meant to be: nothing brings it back."""
+        self._kept[node] = self.node(node).image()
+
+    def booted(self, backend: str) -> str:
+        """Name of the image that a cluster was booted with, whichever its members run by now."""
+        return self._settings.images[star.image_variable(backend)]
+
     def failover(self) -> Failover | None:
         """Redis' primary and replica, where redis was booted."""
         return self._failover
@@ -265,11 +274,11 @@ class Environment:
             links = pool.submit(self.links.active)
             store = pool.submit(self.store_health)
             states = pool.submit(nodes.states, self._client, self.name)
-            replaced = pool.submit(nodes.replaced, self._client, self.name)
+            replaced = pool.submit(self._replaced)
             on_disks = pool.submit(self.disks.active)
             healths = {backend: cluster.all_healths() for backend, cluster in self.clusters.items()}
         found = links.result() + on_disks.result() + frozen.active(self.name)
-        found += [f"{node} runs {runs}, not {booted}" for node, (runs, booted) in replaced.result().items()]
+        found += [f"{node} runs {runs}, not {meant}" for node, (runs, meant) in replaced.result().items()]
         for service in ("toxiproxy", STORE, *(node.name for node in self._nodes())):
             if (state := states.result().get(service, "gone")) != "running":
                 found.append(f"{service} is {state}")
@@ -343,13 +352,19 @@ class Environment:
             compose.replace(self._settings, node)
 
     def _give_back(self) -> list[str]:
-        """The versions that everybody was booted with, where they start on the data; else why not, a line each."""
-        booted = {node: image for node, (_, image) in nodes.replaced(self._client, self.name).items()}
+        """The versions that everybody is meant to be, where they start on the data; else why not, a line each."""
+        meant = {node: image for node, (_, image) in self._replaced().items()}
         return [
             why
             for cluster in self.clusters.values()
-            for why in recovery.give_back((*cluster.nodes, *cluster.auxiliaries), booted, self.links, MonotonicClock())
+            for why in recovery.give_back((*cluster.nodes, *cluster.auxiliaries), meant, self.links, MonotonicClock())
         ]
+
+    def _replaced(self) -> dict[str, tuple[str, str]]:
+        """The nodes that run another image than they are meant to: node -> (the one, the other)."""
+        told = nodes.replaced(self._client, self.name)
+        meant = {node: (runs, self._kept.get(node, booted)) for node, (runs, booted) in told.items()}
+        return {node: images for node, images in meant.items() if images[0] != images[1]}
 
     def _empty(self, node: str) -> None:
         """Remove the data of a node that is down. An etcd's place is taken by a new member on the empty disk."""

@@ -47,6 +47,22 @@ def replace_member(others: Sequence[tuple[str, int]], peer: str) -> None:
         time.sleep(_TRY_EVERY)
 
 
+def agreed(address: tuple[str, int]) -> str:
+    """The version that all members are up to, as one of them tells it ("3.5.0"): none that is older may join any more.
+
+    Seconds after the last of them has become what it is. Empty where it does not tell.
+    """
+    connection = http.client.HTTPConnection(*address, timeout=PATIENCE)
+    try:
+        connection.request("GET", "/version")
+        told = json.loads(connection.getresponse().read())
+    except (OSError, http.client.HTTPException, ValueError):
+        return ""
+    finally:
+        connection.close()
+    return str(told.get("etcdcluster", "")) if isinstance(told, dict) else ""
+
+
 def lost_place(others: Sequence[tuple[str, int]], peer: str) -> bool:
     """Whether the members that answer agree that nobody has ever started under the URL `peer`.
 

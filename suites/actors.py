@@ -21,6 +21,7 @@ GATES: Final[dict[Gate, wire.Gate]] = {
     "between-read-and-write": wire.Gate.BETWEEN_READ_AND_WRITE,
     "before-release": wire.Gate.BEFORE_RELEASE,
     "in-renewal": wire.Gate.IN_RENEWAL,
+    "while-waiting": wire.Gate.WHILE_WAITING,
 }
 ACTIONS: Final[dict[Action, wire.Action]] = {
     "freeze": wire.Action.FREEZE,
@@ -105,7 +106,7 @@ class Crew:
                 continue
             spec = handle.spec
             who = f"worker {spec.number} of {lane}"
-            if armed.gate is wire.Gate.IN_RENEWAL and not armed.whole:
+            if armed.gate in (wire.Gate.IN_RENEWAL, wire.Gate.WHILE_WAITING) and not armed.whole:
                 who = f"the renewal of {who}"
             victim = Victim(lane, caught.process, caught.owner, caught.at, who, caught.key, spec.group)
             rounds = gates.rounds(handle.page, armed.gate)

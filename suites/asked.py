@@ -14,8 +14,9 @@ from infra.faults.fault import OURS, World
 from infra.faults.plan import Plan, compile_plan, fault_names, random_plan, storm_seed
 from infra.faults.register import FAULTS, NO_FAULT
 from infra.hooks import Hooks
+from results.certificate.stages import BASELINE, CANDIDATE
 from results.record import NotRun
-from suites import registry, shards
+from suites import registry, rolling, shards
 from suites.lane import Lane, fewest, longest_ttl
 from suites.profiles import Profile
 from suites.shards import Shard
@@ -115,7 +116,8 @@ class Asked:
             for fault in self.faults
             for lane in self.lanes
             for stage in self.stages
-            if (lane, fault) not in self.elsewhere
+            if stage.tries(fault)
+            and (lane, fault) not in self.elsewhere
             and lane.asks(property, self.fault_names(fault, lane.backend))
             and self.tries(lane, fault)
         ]
@@ -143,11 +145,17 @@ class Asked:
         return plan.fault_names if plan is not None else fault_names(column)
 
     def plan(self, column: str, backend: str) -> Plan | None:
-        """The user's own of this name, or a storm; None: one is to be drawn from the run's seed."""
+        """The user's own of this name, a storm, or an upgrade; None: one is to be drawn from the run's seed."""
+        if column in rolling.ROLLING:
+            old, new = (self.version(backend, stage) or "" for stage in (BASELINE, CANDIDATE))
+            return rolling.plan(column, backend, self.seed, self._ttl(backend), old, new)
         seed = storm_seed(column)
         if column in self.plans or seed is None:
             return self.plans.get(column)
-        return _storm(seed, backend, longest_ttl([lane for lane in self.lanes if lane.backend == backend]))
+        return _storm(seed, backend, self._ttl(backend))
+
+    def _ttl(self, backend: str) -> float:
+        return longest_ttl([lane for lane in self.lanes if lane.backend == backend])
 
     def not_applicable(self, lane: Lane, fault: str) -> str | None:
         """Why the case cannot be asked, or None."""
@@ -155,6 +163,8 @@ class Asked:
             return lane.not_applicable
         if lane.lock.via and lane.backend in self.targets:
             return f"the target has no {lane.lock.via}"
+        if fault in rolling.ROLLING and (because := rolling.alone(lane.backend, fault)):
+            return because
         plan = self.plan(fault, lane.backend)
         if plan is not None and plan.backend != lane.backend:
             return f"the plan is for {plan.backend}"

@@ -28,7 +28,9 @@ class Died(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """A thread took the armed action at `at` (ns), holding the grant `owner` of the key of that index."""
+    """A thread took the armed action at `at` (ns), holding the grant `owner` of the key of that index, or, in the
+    session `owner`, waiting for it.
+    """
 
     at: int
     owner: int
@@ -45,7 +47,8 @@ class Gates:
         self._page = page
 
     def reach(self, gate: Gate, owner: int, key: int, process: int) -> None:
-        """Come by a gate; returns at once unless it is armed. owner: the grant held, 0 for none: then nothing happens.
+        """Come by a gate; returns at once unless it is armed. owner: the grant held, or the session of one who waits; 0
+        for none: then nothing happens.
 
         Raises Died.
         """
@@ -150,7 +153,7 @@ def rounds(page: mmap.mmap, gate: Gate) -> int:
 
 def _base(gate: Gate) -> int:
     """Where the controls of the thread begin that comes by the gate."""
-    return wire.RENEWAL if gate is Gate.IN_RENEWAL else wire.MAIN
+    return wire.RENEWAL if gate in (Gate.IN_RENEWAL, Gate.WHILE_WAITING) else wire.MAIN
 
 
 def _word(page: mmap.mmap, offset: int) -> int:

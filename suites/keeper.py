@@ -56,6 +56,8 @@ class Keeper:
         self.broken: BaseException | None = None
         self.held: tuple[Holding, ...] = ()
         """In the order in which they were taken. The main thread replaces it, the others read it."""
+        self.awaited = wire.NONE
+        """Index of the key that the main thread waits for."""
         self._client = client
         self._believer = client if isinstance(client, Believes) else None  # asked once: it takes a while
         self._session_of = client if isinstance(client, Session) else None
@@ -186,7 +188,9 @@ class Keeper:
 
     def _reach_gate(self, holding: Holding | None) -> None:
         """Nobody is caught there who holds nothing: a session is kept alive between two grants as well."""
-        if holding is None or holding.over or holding not in self.held:
+        if self._session_of is not None and self.awaited != wire.NONE and not self.held:
+            self._gates.reach(Gate.WHILE_WAITING, self._session_of.session, self.awaited, self._process.number)
+        elif holding is None or holding.over or holding not in self.held:
             self._gates.reach(Gate.IN_RENEWAL, 0, wire.NONE, self._process.number)
         else:
             self._gates.reach(Gate.IN_RENEWAL, holding.grant.owner, holding.key, self._process.number)

@@ -20,6 +20,7 @@ from suites.asked import Asked
 from suites.lane import Lane, lanes_of
 from suites.lock import admitted
 from suites.profiles import PROFILES
+from suites.rolling import ROLLING
 from suites.shards import BadShard, Shard
 from suites.stages import ONLY, BadUpgrade, Stage
 
@@ -118,7 +119,10 @@ def parse(option: Any) -> Asked:
     if plans and option.faults:
         raise BadOption("--plan and --faults: a run does one or the other")
     storms = tuple(f"{STORM}{option.seed + number}" for number in range(profile.storms))
-    faults = tuple(plans) or _faults(option.faults) or (*(profile.faults or EVERY_FAULT), *storms)
+    certified = upgraded is not ONLY
+    faults = tuple(plans) or _faults(option.faults, upgrade=certified) or (*(profile.faults or EVERY_FAULT), *storms)
+    if certified and not (plans or option.faults):
+        faults += ROLLING
     lanes = tuple(
         lane
         for lane in _lanes(option.lock)
@@ -178,9 +182,13 @@ def _one_each(lanes: Sequence[Lane]) -> Iterable[Lane]:
     return {lane.lock_name: lane for lane in lanes}.values()
 
 
-def _faults(lists: Sequence[str]) -> tuple[str, ...]:
+def _faults(lists: Sequence[str], *, upgrade: bool) -> tuple[str, ...]:
     columns = [name.strip() for text in lists for name in text.split(",")]
     for column in columns:
+        if column in ROLLING:
+            if not upgrade:
+                raise BadOption(f"--faults {column}: between which versions? It goes with --from and --to")
+            continue
         names = fault_names(column)
         if "" in names:
             expected = f"expected NAME, NAME,NAME, NAME+NAME or {STORM}SEED; there are {_ALL}"

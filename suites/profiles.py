@@ -59,6 +59,7 @@ DEFAULT: Final = (
     "long-call",
     "kill-holder",
     "stall-renewal",
+    "stall-waiter",
     "promote-replica",
     "change-leader",
     "terminate-backends",

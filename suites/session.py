@@ -24,6 +24,7 @@ from suites.about import about
 from suites.asked import Asked, Case
 from suites.lane import Lane
 from suites.place import Place
+from suites.rolling import ROLLING
 from suites.telling import named
 from suites.trial import Trial, run_trial
 from suites.workers import TrialBroke, WorkerBroke
@@ -134,7 +135,7 @@ class Session:
             stage=column.stage,
             version=self._asked.version(column.backend, column.stage),
             plan=self._asked.plan(column.fault, column.backend),
-            profile=None if self._asked.named else self._asked.profile.name,
+            profile=None if self._asked.named or column.fault in ROLLING else self._asked.profile.name,
         )
         for attempt in range(1, CONTROLS + 1):
             one = replace(trial, seed=trial.seed + attempt - 1, lanes=lanes, attempt=attempt)
@@ -166,6 +167,8 @@ class Session:
             rest = {"traceback": lines} if (lines := told.splitlines()[1:]) else {}
             self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": line, **rest}, ()))
             raise
+        if trial.plan is not None and trial.plan.lasting:
+            place.close()  # it is another cluster by now
         self._tell(step("writing the page"))
         return record, self._run.save_trial(record)
 

@@ -1,7 +1,8 @@
 """`--from BACKEND=VERSION --to BACKEND=VERSION`: the same trials on the version that is there and on the one to come.
 
 Both are tried with the same seeds and plans, trial by trial in turn, so that a machine that is slow for a while hits
-both alike; each has an environment of its own.
+both alike; each has an environment of its own. What lies between them, and the way back, is tried in stages that have
+columns of their own (`suites.rolling`) and begin with the old version.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 
 from results.certificate.certificate import Verdict
 from results.certificate.stages import BASELINE, CANDIDATE
+from suites.rolling import COLUMNS, ROLLING
 
 STATUSES: Final[Mapping[Verdict, int]] = {Verdict.NO_REGRESSION: 0, Verdict.REGRESSION: 1, Verdict.INCONCLUSIVE: 5}
 """Exit statuses of `pytest suites/`, in which 2 to 4 are pytest's own."""
@@ -19,10 +21,19 @@ STATUSES: Final[Mapping[Verdict, int]] = {Verdict.NO_REGRESSION: 0, Verdict.REGR
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One of the states between which an upgrade is judged. versions: by backend; those not named are the default."""
+    """One of the states in which an upgrade is judged.
+
+    versions  of what a trial begins with, by backend; those not named are the default.
+    columns   what is tried in it and nowhere else; empty: what was asked for.
+    """
 
     name: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+
+    def tries(self, column: str) -> bool:
+        """Whether a column of the matrix is tried in it."""
+        return column in self.columns if self.columns else column not in ROLLING
 
 
 ONLY: Final = (Stage(),)
@@ -40,7 +51,11 @@ def upgrade(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Stage, ...]
             if backend not in missing:
                 other = "--from" if option == "--to" else "--to"
                 raise BadUpgrade(f"{other} {backend}={version}: an upgrade has {option} {backend}=VERSION, too")
-    return (Stage(BASELINE, dict(old)), Stage(CANDIDATE, dict(new)))
+    return (
+        Stage(BASELINE, dict(old)),
+        Stage(CANDIDATE, dict(new)),
+        *(Stage(name, dict(old), columns) for name, columns in COLUMNS.items()),
+    )
 
 
 def in_turn(stages: Iterable[Stage], column: int) -> list[Stage]:

@@ -31,6 +31,7 @@ from results.terminal.plain import plain
 from results.terminal.progress import Level, Progress
 from results.terminal.screen import Screen, Watch
 from suites.asked import Asked, Case
+from suites.rolling import ROLLING
 from suites.session import Answer
 from suites.stages import ONLY
 from suites.telling import column_in
@@ -134,7 +135,7 @@ def plans(asked: Asked, items: Iterable[pytest.Item]) -> list[Event]:
     for trial in asked.trials():
         part = parts[trial.backend, trial.fault] = parts.get((trial.backend, trial.fault), 0) + 1
         for stage in asked.stages:
-            if any((lane, trial.fault, stage.name) in wanted for lane in trial.lanes):
+            if stage.tries(trial.fault) and any((lane, trial.fault, stage.name) in wanted for lane in trial.lanes):
                 column = column_in(trial.fault, stage.name)
                 trials.setdefault(trial.backend, []).append((column, part, round(trial.seconds, 1)))
     shared = shared_backends(asked)
@@ -183,7 +184,10 @@ def again(cell: Cell, asked: Asked, config: pytest.Config) -> str:
         words += ["--faults", cell.fault]
     # The third trial of a control comes after the first two.
     words += ["--seed", str(cell.seed - max(cell.attempt - 1, 0))]
-    if asked.stages is not ONLY:
+    if cell.fault in ROLLING:
+        upgrade = (("--from", option.from_), ("--to", option.to))
+        words += [word for name, values in upgrade for value in values for word in (name, value)]
+    elif asked.stages is not ONLY:
         words += ["--version-of", f"{cell.backend}={cell.version}"]
     for name in ("version_of", "target", "hook"):
         words += [word for value in getattr(option, name) for word in (f"--{name.replace('_', '-')}", value)]

@@ -26,8 +26,10 @@ from checkers.wire import F, Outcome, Run, State
 from infra import store
 from infra.environment import Environment
 from infra.faults.plan import Plan, compile_plan, fault_names
+from infra.faults.register import FAULTS
 from infra.faults.runner import Record, Runner
 from infra.faults.target import MonotonicClock, Target
+from infra.faults.versions import REFUSED
 from results.record import LaneRecord, TrialRecord
 from results.terminal.events import Tell, says, step, waits
 from suites import guest, registry, telling
@@ -154,6 +156,7 @@ def run_trial(
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.monotonic() - clock, 2),
             "missing_after_each_cycle": missing,
+            "rolled": [_rolled(record, clock) for record in runner.records if record.name == "roll-version"],
             "killed_at_the_end": [handle.spec.name for handle in stuck],
             "error": None,
         },
@@ -194,7 +197,7 @@ def _run(
                 for lane in lanes
             }
             missing.append({name: told for name, told in reasons.items() if told})
-            if not missing[-1] or time.monotonic() - clock > deadline:
+            if plan.lasting or not missing[-1] or time.monotonic() - clock > deadline:
                 break
             tell(telling.once_more(missing[-1]))
     except BaseException:
@@ -204,8 +207,9 @@ def _run(
         raise
     finally:
         runner.final_heal()  # lets every worker go on as well
-        tell(waits("the workers to end", longest_ttl(trial.lanes) + 2 * ACQUIRE_BEYOND_TTL))
-        stuck = server.finish(_all(lanes), longest_ttl(trial.lanes) + 2 * ACQUIRE_BEYOND_TTL)
+        patience = longest_ttl(trial.lanes) + _beyond_ttl(trial) + ACQUIRE_BEYOND_TTL
+        tell(waits("the workers to end", patience))
+        stuck = server.finish(_all(lanes), patience)
     return missing, stuck
 
 
@@ -215,6 +219,12 @@ def _judged(histories: Sequence[History], tell: Tell) -> tuple[LaneRecord, ...]:
         tell(telling.judges(history.facts.lane, number, len(histories)))
         records.append(LaneRecord(history, tuple(judge(verdict, history) for verdict in check(history))))
     return tuple(records)
+
+
+def _rolled(record: Record, clock: float) -> dict[str, Any]:
+    """A step of a rolling upgrade. at: seconds since the trial began, at `clock` (s, monotonic)."""
+    refused = record.kind == REFUSED
+    return {"at": round(record.begun / 1e9 - clock, 1), "what": record.target, "refused": refused}
 
 
 def _all(lanes: Sequence[Running]) -> list[Handle]:
@@ -230,6 +240,7 @@ def _must_be_clean(environment: Environment, when: str) -> None:
 def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: Path) -> list[Running]:
     """Start the workers of all lanes, spread over the client groups and, where nodes are equal, over the nodes."""
     lanes, specs = [], []
+    beyond = _beyond_ttl(trial)
     run = secrets.token_hex(3)
     pace = PACE[trial.backend] * max(1.0, sum(lane.workload.workers for lane in trial.lanes) / FIT)
     for lane in trial.lanes:
@@ -258,7 +269,7 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
                     number=number,
                     count=count,
                     seed=f"{trial.seed}/{lane.name}/{number}",
-                    acquire_timeout=lane.lock.min_ttl + ACQUIRE_BEYOND_TTL,
+                    acquire_timeout=lane.lock.min_ttl + beyond,
                     store_timeout=STORE_TIMEOUT,
                     pace=lane.lock.pace or pace,
                     access=environment.access(trial.backend),
@@ -299,6 +310,11 @@ def _cycle(plan: Plan, runner: Runner, crew: Crew, server: ForkServer, lanes: Se
     server.await_condition(all_judged, max(patience.values()))
 
 
+def _beyond_ttl(trial: Trial) -> float:
+    """Seconds that an acquire waits beyond the TTL."""
+    return ACQUIRE_BEYOND_TTL + max((FAULTS[name].waits for name in trial.faults if name in FAULTS), default=0.0)
+
+
 def _facts(trial: Trial, running: Running, environment: Environment) -> Facts:
     lock, lane = running.lane.lock, running.lane
     return Facts(
@@ -317,7 +333,7 @@ def _facts(trial: Trial, running: Running, environment: Environment) -> Facts:
         grain=round(lock.grain * 1e9),
         settled=time.monotonic_ns(),
         bounds={name: round(seconds * 1e9) for name, seconds in lock.bounds.items()},
-        patience=round((lock.min_ttl + ACQUIRE_BEYOND_TTL) * 1e9),
+        patience=round((lock.min_ttl + _beyond_ttl(trial)) * 1e9),
         permits=lock.permits,
         fair=lock.fair,
         workers=lane.workload.workers,
@@ -330,7 +346,7 @@ def _facts(trial: Trial, running: Running, environment: Environment) -> Facts:
 
 def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], errors: Sequence[str] = ("",)) -> History:
     """A history for the checkers; a fault on a worker concerns only the worker's lane."""
-    owners = set(rows["owner"].tolist())
+    owners = {*rows["owner"].tolist(), *rows["session"].tolist()}
     faults = [FaultInterval(**asdict(record)) for record in records if record.process < 0 or record.owner in owners]
     return from_rows(facts, rows, faults, errors)
 

@@ -103,6 +103,7 @@ class Worker:
         """Ask for the lock of this index. outer: what is held of it already. None: not got, which is recorded."""
         owner, token = (outer.grant.owner, outer.grant.token) if outer else (0, None)
         row = self.recorder.invoke(F.ACQUIRE, self.process.number, key, owner=owner, token=token, flags=flags)
+        self.keeper.awaited = key
         try:
             answer = self._ask(row, key, timeout, flags)
         except Refused as refusal:
@@ -116,6 +117,7 @@ class Worker:
             time.sleep(_AGAIN)
             return None
         finally:
+            self.keeper.awaited = wire.NONE
             self._note_session()
         verb = "acquire_shared" if self._sharer and flags & SHARED else "acquire"
         grant = checked(answer, self.spec.keys[key], f"{type(self.client).__name__}.{verb}")

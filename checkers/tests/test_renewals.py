@@ -125,6 +125,34 @@ class TestSession:
         book = self.book().release(15, 16, 1, session=7).acquire(20, 21, 2, session=8)
         assert verdict(book.add(F.KEEP_ALIVE, 22, 23, session=7)).valid
 
+    @pytest.mark.parametrize(
+        ("asked", "held", "told", "released", "valid"),
+        [
+            (12, 11, 41, 50, False),
+            (9, 11, 41, 50, False),  # before it came the other: inside a hold
+            (9, 15, 41, 50, True),  # or after it had ended by itself
+            (12, 11, 41, 41, True),
+            (12, 11, 60, 50, True),
+        ],
+        ids=["asked-later", "asked-first", "may-have-been-first", "released-as-told", "told-after"],
+    )
+    def test_granted_after_it_was_said_to_be_over(
+        self, asked: int, held: int, told: int, released: int, *, valid: bool
+    ) -> None:
+        """Session 7 of worker 2 is created at 3, for 10; worker 1 holds from `held` on, and keeps its own alive."""
+        book = Book(keys=("a",), lease="session", ttl=10)
+        book.add(F.SESSION_OPEN, 1, 2, session=8).add(F.SESSION_OPEN, 3, 4, session=7)
+        book.acquire(10, held, 1, session=8, ttl=10)
+        for sent in (19, 28, 37, 46):
+            book.add(F.KEEP_ALIVE, sent, sent + 1, session=8)
+        book.add(F.KEEP_ALIVE, told - 1, told, session=7, **LOST).release(released, released + 1, 1, session=8)
+        found = verdict(book.acquire(asked, 61, 2, session=7, ttl=10))
+        assert found.valid is valid
+        if not valid:
+            (violation,) = found.violations
+            assert violation.kind == "granted-though-over"
+            assert violation.story[-1] == "So the lock was granted on a lease that the service had called over."
+
     def test_between_two_grants_there_is_nobody_to_name(self) -> None:
         book = Book(lease="session", ttl=10).add(F.SESSION_OPEN, 1, 2, session=7)
         (violation,) = verdict(book.add(F.KEEP_ALIVE, 9, 10, session=7, **LOST)).violations

@@ -108,6 +108,8 @@ class Fault:
     how      how it is done, in a few words.
     sees     what a client sees of it, in a few words.
     planned  the reason why it is only done where a plan says how, "" where it can be asked for by its name.
+    waits    seconds by which workers must be ready to wait longer for a lock than they are else, so that it can show.
+    lasting  whether what it does is never undone, so that a plan with it can be run only once.
     """
 
     name: str
@@ -123,11 +125,13 @@ class Fault:
     how: str = ""
     sees: str = ""
     planned: str = ""
+    lasting: bool = False
+    waits: float = 0.0
 
     @property
     def passes(self) -> bool:
         """Whether all of it happens while it is applied, so that nothing is left that could go on for a while."""
-        return not (self.seconds or self.ttls or self.planned)
+        return self.lasting or not (self.seconds or self.ttls or self.planned)
 
     def applies(self, backend: str, world: World = OURS) -> str | None:
         """None, or the reason why it cannot be done to this backend in this world."""

@@ -78,7 +78,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps, one after the other or side by side; run again from the first until the trial has what it needs."""
+    """Steps, one after the other or side by side; run again until the trial has what it needs, if not `lasting`."""
 
     name: str
     backend: str
@@ -89,6 +89,11 @@ class Plan:
     def fault_names(self) -> tuple[str, ...]:
         """What the trial is under, each once; `NO_FAULT` where nothing is done."""
         return tuple(dict.fromkeys(step.fault for step in self.steps)) or (NO_FAULT,)
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it leaves a cluster that is not what it was, so that it is run only once."""
+        return any(FAULTS[step.fault].lasting for step in self.steps)
 
     def describe(self, words: Words = lambda injury: injury.describe()) -> list[str]:
         """For people, a line a step: "after 0.9 s: cut clients c2 from all nodes (drop) for 2.0 s"."""

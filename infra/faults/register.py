@@ -22,13 +22,13 @@ from infra.faults.links import cut_apart, cut_client, cut_part, lose
 from infra.faults.moments import crash_after_acquire, cut_holder, late_release
 from infra.faults.peers import cut_nodes, isolate_leader, one_way_leader
 from infra.faults.quality import slice_links, slow_close, slow_links, throttle_links
-from infra.faults.renewal import kill_renewal, stall_renewal
+from infra.faults.renewal import kill_renewal, stall_renewal, stall_waiter
 from infra.faults.resets import flap_links, reset_connections
 from infra.faults.restarts import restart_all, restart_leader, restart_rolling
 from infra.faults.servers import strike_server
 from infra.faults.shapes import split_bridge, split_halves, split_ring
 from infra.faults.storelink import delayed_write, store_reply_lost
-from infra.faults.versions import replace_version
+from infra.faults.versions import replace_version, roll_version
 from infra.links import Cut
 from infra.star import BACKENDS
 
@@ -90,12 +90,14 @@ _ALL: Final[tuple[Fault, ...]] = (
     freeze_successor(),
     stall_renewal(),
     kill_renewal(),
+    stall_waiter(),
     cut_holder(),
     crash_after_acquire(),
     promote_replica(),
     change_leader(),
     terminate_backends(),
     replace_version(),
+    roll_version(),
 )
 
 FAULTS: Final[Mapping[str, Fault]] = {fault.name: fault for fault in _ALL}

@@ -3,6 +3,8 @@
 In each lane a holder is stalled just after its acquire, as in a long job; when its renewal comes by next that is
 caught too. So the lease of a client that runs ends while it holds. Such a client notices in time, by its own clock.
 When all go on, a renewal that hung is sent late: its successor's lease is none of its business.
+
+Or the renewal of one that waits hangs, and its lease ends before it is its turn (etcd #11456, `StallWaiter`).
 """
 
 from __future__ import annotations
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
 
     from infra.faults.ambush import Ambush, Course
     from infra.faults.target import Hit, Target
+
+FREED_WITHIN: Final = 0.8
+"""Seconds after its TTL within which a lease is over: etcd looks twice a second."""
+
+TOLD_WITHIN: Final = 1.0
+"""Seconds for an answer to a renewal."""
 
 _SAID: Final[Mapping[str, str]] = {"stall": "hangs", "die": "dies"}
 
@@ -46,6 +54,59 @@ class HitRenewal:
     def heal(self, target: Target) -> None:
         """See `Injury`."""
         target.actors.let_go(target.by)
+
+
+@dataclass(frozen=True, slots=True)
+class StallWaiter:
+    """A waiter's lease ends while somebody else holds: it must not be granted anything on it any more.
+
+    In each lane a holder is stalled just after its acquire, its renewal going on; then the renewal of one that waits
+    for the same lock. When the waiter's lease is over its renewal goes on, and is told so; then the holder goes on, and
+    releases. All of it happens in `apply`.
+    """
+
+    def describe(self) -> str:
+        """See `Injury`."""
+        return "stall a holder of every lane, and the renewal of one that waits for it until its lease is over"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Returns when every lane is through, or too much time has passed; nobody is caught any more."""
+        ttl = target.actors.ttl
+
+        def course(ambush: Ambush) -> Course:
+            try:
+                holder = yield from ambush.catch("after-acquire", "stall")
+                waiter = yield from ambush.catch("while-waiting", "stall", key=holder.key)
+                yield from ambush.wait(ttl + FREED_WITHIN, lambda: False)
+                ambush.thaw(waiter)
+                yield from ambush.wait(TOLD_WITHIN, lambda: target.actors.settled(waiter))
+            finally:
+                ambush.thaw_all()
+
+        return hits_of(lie_in_wait(target, course, 2 * catch_within(ttl) + ttl + FREED_WITHIN + TOLD_WITHIN))
+
+    def heal(self, target: Target) -> None:
+        """See `Injury`."""
+        target.actors.let_go(target.by)
+
+
+def stall_waiter() -> Fault:
+    """It hangs, and the lease with the place in the queue ends."""
+    return Fault(
+        "stall-waiter",
+        "stall",
+        "the renewal of a worker of every lane hangs while it waits, until its lease is over",
+        without_options(StallWaiter()),
+        needs=NEEDS,
+        unfit={
+            "redis": "who waits has no lease yet",
+            "postgres": "who waits has no lease",
+            "zookeeper": "its client library keeps the session of one that waits alive by itself",
+        },
+        waits=FREED_WITHIN + TOLD_WITHIN,
+        how="two threads wait: a holder's main one, and a waiter's when about to renew",
+        sees="its lease ends while it waits; its next keep-alive is refused, and then the lock is released",
+    )
 
 
 def stall_renewal() -> Fault:

@@ -27,8 +27,8 @@ Kind = Literal[
 ]  # fmt: skip
 """What a fault does, in a word."""
 
-Gate = Literal["after-acquire", "between-read-and-write", "before-release", "in-renewal"]
-"""Where a worker that holds the lock can be hit: see `checkers.wire.Gate`."""
+Gate = Literal["after-acquire", "between-read-and-write", "before-release", "in-renewal", "while-waiting"]
+"""Where a worker that holds the lock, or waits for it, can be hit: see `checkers.wire.Gate`."""
 Action = Literal["freeze", "stall", "kill", "die", "call"]
 """What is done to it there: see `checkers.wire.Action`. `die` is for the renewal alone."""
 
@@ -80,10 +80,10 @@ class MonotonicClock:
 class Victim:
     """A worker that took an action at a gate.
 
-    owner   the grant that it held.
+    owner   the grant that it held, or the session of one who waits.
     at      ns; when it reached the gate, just before the action.
     target  for people: "worker 2 of redis/register/unfenced".
-    key     index of the key that it holds, -1 where a lane has only one.
+    key     index of the key that it holds, or waits for; -1 where a lane has only one.
     group   its client group, as an end of links: c1, c2, c3.
     """
 
@@ -98,9 +98,9 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What is done to whom, and where: to a worker that holds, and that nothing has been done to yet.
+    """What is done to whom, and where: to a worker that nothing has been done to yet.
 
-    key      only to who holds the key of this index; -1: to any.
+    key      only to who holds, or waits for, the key of this index; -1: to any.
     group    only to workers of this client group; "": of any.
     worker   only to the worker of this victim, though something has been done to another thread of it; None: to any.
     seconds  how long a `call` takes; how long after the gate a `freeze` comes, in whatever the worker does then.
@@ -161,7 +161,7 @@ class Hit:
     target           for people, resolved: "etcd2 (leader) from etcd1, etcd3".
     begun, applied   ns; from the start of the application to its proof.
     healing, healed  ns; 0 unless the fault healed this one by itself.
-    owner, process   the grant held and the process, for faults on workers.
+    owner, process   the grant held, or the session of one who waits, and the process, for faults on workers.
     """
 
     kind: Kind

@@ -1,18 +1,19 @@
-"""A member is replaced by one of another version, on the same data, as in an upgrade.
+"""Members are replaced by others of another version, on the same data, as in an upgrade.
 
-Whether a version starts on the data of another is for itself to say: where it refuses, its own last words are told. On
-the way back too: a server that cannot return stays what it is, and the environment is not clean.
+Whether a version starts on the data of another is for itself to say: where it refuses, its own last words are told.
+`Replace` is undone, as far as that goes: a server that cannot return stays what it is, and the environment is not
+clean. `Roll` is not: what a member has become it is meant to be from then on.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal
 
-from infra import images
+from infra import images, members
 from infra.faults import fault
-from infra.faults.fault import LEADERS, Fault
-from infra.faults.servers import LEADER
+from infra.faults.fault import HEALED_WITHIN, LEADERS, LOOK_EVERY, MASKED_FOR, Fault
+from infra.faults.servers import FOLLOWER, LEADER, named
 from infra.faults.target import Hit
 from infra.machine import Failed
 from infra.recovery import Refused, remake
@@ -23,6 +24,17 @@ if TYPE_CHECKING:
 
     from infra.faults.fault import Options
     from infra.faults.target import Target
+    from infra.nodes import Node
+
+Order = Literal["leader", "follower"]
+"""Who goes first."""
+
+ROLLED: Final = "version"
+REFUSED: Final = "restart"
+"""Kinds of hits: of a member that went over, and of one that did not, and so was only restarted as what it was."""
+
+AGREED_WITHIN: Final = 30.0
+"""Seconds until etcd's members agree on the version that all of them are up to; it measures 2-5."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +72,7 @@ class Replace:
                 self.heal(target)
                 raise
         remark = f"{before} to {node.version()}" + (f", and so {concerned[0].name}" if pair else "")
-        return [Hit("version", f"{node.name} from {remark}", begun, target.clock.now())]
+        return [Hit(ROLLED, f"{node.name} from {remark}", begun, target.clock.now())]
 
     def heal(self, target: Target) -> None:
         """Bring back the former version where it starts on what the data have become; else leave all as it is."""
@@ -76,18 +88,142 @@ class Replace:
             self._former.pop()
 
 
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """Members go over to a version one after another, each at its work again before the next. All of it in `apply`.
+
+    How many of those that are not yet of that version, and whether the leader is the first of them or the last. lead:
+    who that is, in words: where nobody leads, the node with the single-node locks stands for it. See
+    `infra.images.resolve` for versions.
+    """
+
+    version: str
+    first: Order
+    members: int
+    lead: str
+
+    def describe(self) -> str:
+        """See `Injury`."""
+        many = "a member" if self.members == 1 else f"{self.members} members, one after another,"
+        return (
+            f"replace {many} by version {self.version}, {self.lead} {'first' if self.first == LEADER else 'last'}, and"
+        )
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """A hit for each, proven by the version that it says it is. The first that refuses is the last, as what it was.
+
+        Where all have gone over, etcd's members agree on it when this returns.
+        """
+        image = images.resolve(target.backend, self.version)
+        images.ensure(image)
+        hits: list[Hit] = []
+        while len(hits) < self.members and (waiting := _others(target, image.name)):
+            hits.append(self._roll(target, waiting, image.name))
+            if hits[-1].kind == REFUSED:
+                return hits
+        if target.backend == "etcd" and not _others(target, image.name):
+            _await_agreement(target)
+        return hits
+
+    def heal(self, target: Target) -> None:
+        """See `Injury`. There is nothing to undo."""
+
+    def _roll(self, target: Target, waiting: Sequence[Node], image: str) -> Hit:
+        leads = fault.leader(target) if target.backend in LEADERS else target.cluster.nodes[0]
+        node = min(waiting, key=lambda one: (one is leads) == (self.first == "follower"))
+        name = named(node, LEADER if node is leads and target.backend in LEADERS else "")
+        begun = target.clock.now()
+        try:
+            remark = _go_over(target, node, image)
+        except Refused as refused:
+            hit = Hit(REFUSED, f"{name} stays {node.version()}: {refused}", begun, target.clock.now())
+        else:
+            hit = Hit(ROLLED, f"{name} {remark}", begun, target.clock.now())
+        if not target.clock.wait(HEALED_WITHIN if target.alone else MASKED_FOR, target.cluster.ready, LOOK_EVERY):
+            if target.alone:
+                raise Failed(f"{hit.target}, but {target.backend} does not get ready")
+            return hit
+        return replace(hit, healing=hit.applied, healed=target.clock.now())
+
+
+def _others(target: Target, image: str) -> list[Node]:
+    """Members that run another image, in order, but those that another fault has."""
+    return [node for node in target.cluster.nodes if node.image() != image and node.wanted() == "running"]
+
+
+def _go_over(target: Target, node: Node, image: str) -> str:
+    """Another image on the data of a member, and of its replica; from then on they are meant to be that.
+
+    Returns what became of it, in words. Raises Refused with its last words; then all are what they were.
+    """
+    before, was = node.version(), node.image()
+    pair = target.environment.failover() if node.name == PRIMARY else None
+    concerned = [pair.replica, node] if pair else [node]
+    if image == target.environment.booted(target.backend):
+        concerned.reverse()  # a replica can read what an older primary sends, not what a newer one does
+    for one in concerned:
+        try:
+            remake(one, image, target.links, target.clock)
+        except Refused:
+            remake(one, was, target.links, target.clock)
+            raise
+        target.environment.keep_version(one.name)
+    return f"from {before} to {node.version()}" + (f", and so {pair.replica.name}" if pair else "")
+
+
+def _await_agreement(target: Target) -> None:
+    def agreed() -> bool:
+        series = {node.version().rpartition(".")[0] for node in target.cluster.nodes}
+        told = {members.agreed(node.address).rpartition(".")[0] for node in target.cluster.nodes}
+        return len(series) == 1 and told == series
+
+    if not target.clock.wait(AGREED_WITHIN, agreed, LOOK_EVERY):
+        raise Failed(f"the members of etcd do not agree on their version within {AGREED_WITHIN:.0f} s")
+
+
+def roll_version() -> Fault:
+    """Any backend; see `Roll`."""
+
+    def make(backend: str, options: Options) -> Roll:
+        fault.only(options, "version", "first", "members")
+        first, count, most = options["first"], options["members"], len(MEMBERS[backend])
+        if first not in (LEADER, FOLLOWER):
+            raise ValueError(f"first: must be {LEADER} or {FOLLOWER}, not {first!r}")
+        if type(count) is not int or not 1 <= count <= most:
+            raise ValueError(f"members: must be a number from 1 to {most}, not {count!r}")
+        lead = "the leader" if backend in LEADERS else MEMBERS[backend][0]
+        return Roll(_version(options), first, count, lead)
+
+    return Fault(
+        "roll-version",
+        "version",
+        "members become another version for good, one after another, on the same data",
+        make,
+        planned="needs a version, and cannot be undone: --from and --to do it",
+        lasting=True,
+        needs=frozenset({"version"}),
+        how="an orderly end, then a container of another image on the same volume, for each",
+        sees="as restart-rolling",
+    )
+
+
+def _version(options: Options) -> str:
+    version = options["version"]
+    if not isinstance(version, str) or not version:
+        raise ValueError(f"version: must be a text like 3.5, not {version!r}")
+    return version
+
+
 def replace_version() -> Fault:
     """Any member."""
 
     def make(backend: str, options: Options) -> Replace:
         fault.only(options, "node", "version")
         known = (LEADER, *MEMBERS[backend]) if backend in LEADERS else MEMBERS[backend]
-        node, version = options["node"], options["version"]
+        node = options["node"]
         if node not in known:
             raise ValueError(f"node: must be one of {', '.join(known)}, not {node!r}")
-        if not isinstance(version, str) or not version:
-            raise ValueError(f"version: must be a text like 3.5, not {version!r}")
-        return Replace(node, version)
+        return Replace(node, _version(options))
 
     return Fault(
         "replace-version",

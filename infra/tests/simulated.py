@@ -64,7 +64,7 @@ class Lane:
                 worker.caught = ""
             if worker.caught in ("freeze", "kill"):
                 continue
-            if worker.phase != "idle" and not worker.renewal and now >= worker.renews:
+            if not worker.renewal and now >= worker.renews:
                 self.renew(worker, now)
             if not worker.caught and now >= worker.due:
                 worker.due = now + PHASE
@@ -75,8 +75,10 @@ class Lane:
         return holder == worker.process and (now < until or not self.expires)
 
     def renew(self, worker: Worker, now: int) -> None:
+        """Who waits keeps a session alive, which ends nobody's lease here."""
         worker.renews = now + RENEWS
-        if not self.catches(worker, "in-renewal", now):
+        gate = "while-waiting" if worker.phase == "idle" else "in-renewal"
+        if not self.catches(worker, gate, now) and worker.phase != "idle":
             self.send_renewal(worker, now)
 
     def send_renewal(self, worker: Worker, now: int) -> None:
@@ -117,7 +119,7 @@ class Lane:
         if aim is None or aim.gate != gate or not self.wants(aim, worker):
             return False
         process, who = worker.process, f"worker {worker.process}"
-        if gate == "in-renewal" and aim.action in ("stall", "die"):
+        if gate in ("in-renewal", "while-waiting") and aim.action in ("stall", "die"):
             worker.renewal, process, who = aim.action, process + 100_000, f"the renewal of {who}"
         else:
             worker.caught, worker.until = aim.action, now + int(aim.seconds * 1e9)

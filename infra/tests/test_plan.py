@@ -79,12 +79,14 @@ EXPECTED = [
     "freeze-successor",
     "stall-renewal",
     "kill-renewal",
+    "stall-waiter",
     "cut-holder",
     "crash-after-acquire",
     "promote-replica",
     "change-leader",
     "terminate-backends",
     "replace-version",
+    "roll-version",
 ]
 
 JSON = st.recursive(

@@ -13,6 +13,7 @@ from infra.faults.register import FAULTS
 from infra.faults.runner import Record, Runner
 from infra.faults.target import Hit
 from infra.machine import Failed
+from infra.star import BACKENDS
 from infra.tests.simulated import MS, TTL, Lane, Server, World, a_lane, run
 
 if TYPE_CHECKING:
@@ -216,6 +217,23 @@ def test_the_lease_of_a_holder_that_runs_ends_without_its_renewal(name: str) -> 
         assert noticed >= job.healing
 
 
+def test_a_waiter_is_told_that_its_lease_is_over_before_the_lock_is_released() -> None:
+    world = World([a_lane("a", 0, 0), a_lane("b", 0, 0, 0)])
+    records = run(world, "stall-waiter")
+    world.wait(1.0)
+    for lane in world.all_lanes:
+        holder, waiter = of(lane, records)
+        keys = {worker.process: worker.key for worker in lane.workers}
+        assert waiter.process % 100_000 != holder.process
+        assert keys[waiter.process % 100_000] == keys[holder.process]
+        assert waiter.target.startswith("the renewal of worker ")
+        assert holder.applied < waiter.applied
+        assert waiter.healing - waiter.applied > TTL * 1e9
+        assert waiter.healed <= holder.healing
+        released = [now for now in done(lane, "released", holder.process) if now > holder.applied]
+        assert min(released) > waiter.healed
+
+
 def test_what_is_healed_lets_go_only_whom_it_caught() -> None:
     world = World([a_lane("a", 0, 0, 0, 0)])
     steps = (Step("freeze-holder", 0.5, 4.0, {}), Step("freeze-after-acquire", 1.0, 0.2, {}, beside=True))
@@ -304,5 +322,6 @@ def test_what_is_done_to_workers_says_how_and_what_is_seen(name: str) -> None:
     fault = FAULTS[name]
     assert fault.how
     assert fault.sees
-    [line] = compile_plan([name], 1, "redis", TTL).describe()
+    backend = next(backend for backend in BACKENDS if fault.applies(backend) is None)
+    [line] = compile_plan([name], 1, backend, TTL).describe()
     assert line.startswith("after ")

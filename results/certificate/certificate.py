@@ -120,7 +120,7 @@ def _of(contents: Contents, stage: str) -> Contents:
 def _promises(cells: Iterable[Cell]) -> tuple[Promise, ...]:
     found: dict[tuple[str, str, str], dict[str, list[Cell]]] = defaultdict(lambda: defaultdict(list))
     for cell in settled(cells):
-        if cell.stage and cell.word is not Word.NOT_APPLICABLE:
+        if cell.stage in STAGES and cell.word is not Word.NOT_APPLICABLE:
             found[cell.backend, cell.lock, cell.property][cell.stage].append(cell)
     promises = [
         Promise(*name, {stage: Seen.of(stages[stage]) for stage in STAGES if stage in stages})
@@ -134,7 +134,7 @@ def _bites(cells: Iterable[Cell]) -> dict[str, dict[str, dict[str, int]]]:
     most: dict[tuple[str, str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     backends: dict[str, dict[str, dict[str, int]]] = {}
     for cell in cells:
-        if cell.stage:
+        if cell.stage in STAGES:
             stages = backends.setdefault(cell.backend, {bite: dict.fromkeys(STAGES, 0) for bite in BITES})
             seen = most[cell.stage, cell.trial, cell.lane]
             for bite in BITES:

@@ -6,4 +6,6 @@ from typing import Final
 
 BASELINE: Final = "baseline"
 CANDIDATE: Final = "candidate"
+MIXED: Final = "mixed"
+ROLLBACK: Final = "rollback"
 STAGES: Final = (BASELINE, CANDIDATE)

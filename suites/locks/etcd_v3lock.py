@@ -39,6 +39,8 @@ _EXPIRED: Final = "session is expired"
 _LATE: Final = tuple(fault for fault in (*HOLDER_RUNS, "wipe-server") if fault not in STORE)
 _OTHERS: Final = ("honest-belief", "token-order", "fenced-store", "fifo", "herd-free")
 _INSIDE: Final = ("holder-exclusion", "no-lost-update")
+_WRITES: Final = (*_INSIDE, "fenced-store")
+"""What follows when somebody is inside whose lease is over."""
 
 
 class TookTooLong(Indeterminate):
@@ -89,9 +91,9 @@ class EtcdV3Lock(EtcdSession):
     )
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *besides(("honest-belief", "token-order"), etcd.EtcdLock.hazards),
-        *(Hazard(name, _LATE, "answer-past-ttl", certain=False) for name in _INSIDE),
+        *(Hazard(name, _LATE, "answer-past-ttl", certain=False) for name in _WRITES),
         # "Can also occur in healthy clusters": whoever is late with a keep-alive goes on all the same.
-        *(Hazard(name, (NO_FAULT,), "outlived-ttl", certain=False) for name in _INSIDE),
+        *(Hazard(name, (NO_FAULT,), "outlived-ttl", certain=False) for name in _WRITES),
         # It acknowledges whatever it is told to unlock.
         Hazard("owner-release", (NO_FAULT,), "released-by-another", certain=False),
     )

@@ -41,7 +41,7 @@ ENDED: Final = (
     "kill-server",
     "crash-after-acquire",
     "restart-*",
-    "replace-version",
+    "*-version",
     "wipe-server",
 )
 """Faults that end sessions, most often when their holders have given them up already. Links are among them: what a cut

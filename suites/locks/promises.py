@@ -43,7 +43,7 @@ SERVERS: Final = (
     "restart-*",
     "*-disk",
     "change-leader",
-    "replace-version",
+    "*-version",
 )
 """A server may stop and come back with what it had acknowledged."""
 
@@ -57,6 +57,7 @@ RUNNING: Final = (
     "late-release",
     "stall-holder",
     "stall-renewal",
+    "stall-waiter",
     "long-call",
 )
 """Faults on workers under which a holder either runs, and so notices the end of its lease, or is dead, or has left."""

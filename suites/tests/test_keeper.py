@@ -350,6 +350,22 @@ class TestTheGate:
         await_(lambda: gates.rounds(bench.page, Gate.IN_RENEWAL) >= 2)
         assert gates.rounds(bench.page, Gate.AFTER_ACQUIRE) == 0
 
+    def test_who_waits_in_a_session_is_caught_at_a_gate_of_its_own(self, in_session: Bench) -> None:
+        gates.arm(in_session.page, Gate.WHILE_WAITING, Action.STALL, alive)
+        in_session.await_rows(F.KEEP_ALIVE, 2, Outcome.OK)
+        assert gates.caught(in_session.page, Gate.WHILE_WAITING) is None
+        in_session.keeper.awaited = 0
+        await_(lambda: gates.caught(in_session.page, Gate.WHILE_WAITING) is not None)
+        caught = gates.caught(in_session.page, Gate.WHILE_WAITING)
+        assert caught is not None
+        assert isinstance(in_session.client, FakeSession)
+        assert (caught.owner, caught.key) == (in_session.client.session, 0)
+        before = len(in_session.rows(F.KEEP_ALIVE))
+        assert not in_session.waits(lambda: len(in_session.rows(F.KEEP_ALIVE)) > before, 2 * TTL)
+        thawed = now()
+        gates.thaw(in_session.page, Gate.WHILE_WAITING)
+        assert in_session.await_rows(F.KEEP_ALIVE, before + 1)[before]["inv"] >= thawed
+
     def test_nobody_is_caught_who_holds_nothing(self, in_session: Bench) -> None:
         gates.arm(in_session.page, Gate.IN_RENEWAL, Action.STALL, alive)
         in_session.await_rows(F.KEEP_ALIVE, 3, Outcome.OK)
