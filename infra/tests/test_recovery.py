@@ -15,7 +15,6 @@ from infra.faults.target import MonotonicClock
 from infra.machine import Failed
 from infra.members import replace_member
 from infra.recovery import Refused
-from infra.tests.test_versions import cluster_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -146,7 +145,7 @@ class TestHeal:
     def test_a_member_of_an_older_version_that_died(self, environment: Environment) -> None:
         node, older = environment.node("etcd2"), images.resolve("etcd", "3.4")
         images.ensure(older)
-        _await(lambda: cluster_version(node.address).startswith("3.5"))  # below, an older one is welcome
+        _await(lambda: members.agreed(node.address).startswith("3.5"))  # below, an older one is welcome
         node.replace(older.name)
         _await_end(node)
         assert commands.heal(["--env", environment.name]) == 0

@@ -13,7 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 from redis import Redis
 
-from infra import commands, star
+from infra import commands, members, star
 from infra.environment import Environment
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan
 from infra.faults.process import OneProcess
@@ -111,7 +111,7 @@ class TestReplaceVersion:
             for node in nodes:
                 assert etcd(node.address, "range", key="kept")["kvs"][0]["value"] == base64.b64encode(b"yes").decode()
         assert {node.version()[:3] for node in nodes} == {"3.5"}
-        await_(lambda: cluster_version(nodes[0].address).startswith("3.5"))
+        await_(lambda: members.agreed(nodes[0].address).startswith("3.5"))
         back = injury_of("etcd", "etcd2", "3.4")
         with pytest.raises(Refused, match=r"etcd2 does not start as fencepost/etcd:bookworm .*cannot be downgraded"):
             back.apply(target)
@@ -219,10 +219,3 @@ def test_it_needs_a_plan_that_names_a_version() -> None:
         read(node="zk1", version="3.5")
     with pytest.raises(BadPlan, match=r"steps\[0\].options.version: must be a text"):
         read(node="etcd1", version=3.5)
-
-
-def cluster_version(address: tuple[str, int]) -> str:
-    """What an etcd's members agree on, a few seconds after the last of them has become what it is: none goes below."""
-    with urllib.request.urlopen("http://{}:{}/version".format(*address), timeout=10) as answer:
-        told: str = json.load(answer)["etcdcluster"]
-    return told
