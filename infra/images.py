@@ -45,6 +45,9 @@ class UnknownVersion(Unknown):
 NEEDS: Final[Mapping[str, Sequence[str]]] = dict.fromkeys(("redis", "valkey", "postgres"), ("clock",))
 """Recipe -> the recipes whose images it takes files out of, by `FROM fencepost/NAME:${SUITE} AS NAME`."""
 
+PACKAGER: Final = "fencepost.packager"
+"""Label of an image: whose package the server in it is."""
+
 BUILT_BY_GO: Final = ("toxiproxy", "etcd-modules")
 """Recipes that get modules, and so need this machine's ways to them."""
 
@@ -226,6 +229,7 @@ def _build(image: Image, base_id: str, say: Say) -> None:
         arguments |= machine.go_settings()
     label = image.name.removeprefix("fencepost/")
     labels = {"fencepost.image": label, "fencepost.recipe": digest(image), "fencepost.base": base_id}
+    labels[PACKAGER] = "Go modules" if image.recipe in BUILT_BY_GO else WHERE[image.suite or ""]
     docker(
         "build", "--force-rm", "--tag", image.name, *machine.network(),
         *(word for name in (*arguments, *machine.proxies()) for word in ("--build-arg", name)),

@@ -13,6 +13,7 @@ from infra import clocks, probes, star
 from infra.client import TIMEOUT
 from infra.clocks import Skew
 from infra.compose import BOOTED
+from infra.images import PACKAGER
 from infra.lastwords import last_words
 from infra.links import BY_HAND, Links
 from infra.machine import Failed
@@ -34,6 +35,9 @@ READY_WITHIN: Final = 60.0
 
 STOPS_WITHIN: Final = 10
 """Seconds for an orderly end, before it is killed."""
+
+VENDOR: Final = "org.opencontainers.image.vendor"
+"""Label of images of others: https://specs.opencontainers.org/image-spec/annotations/"""
 
 DYING: Final = "is zombie"
 """What the engine says when it no longer waits for the end of what it has killed, which may come all the same."""
@@ -152,7 +156,9 @@ class Node:
         return name
 
     def made_from(self) -> dict[str, Any]:
-        """Its image (name, and digest of its contents), its command, and what was set for it, passwords left out."""
+        """Its image (name, digest of its contents, and who packaged the server), its command, and what was set for it,
+        passwords left out.
+        """
         return _made_from(self._ask(self._client.api.inspect_container))
 
     def wanted(self) -> State:
@@ -336,10 +342,12 @@ def made_from(client: DockerClient, container: str) -> dict[str, Any]:
 def _made_from(told: Mapping[str, Any]) -> dict[str, Any]:
     """told: what the engine says of a container."""
     config = told["Config"]
+    labels = config["Labels"] or {}
     settings = dict(pair.partition("=")[::2] for pair in config["Env"] or ())
     return {
         "image": config["Image"],
         "digest": told["Image"],
+        "packager": labels.get(PACKAGER) or labels.get(VENDOR) or "",
         "command": [*(config["Entrypoint"] or ()), *(config["Cmd"] or ())],
         "settings": {
             name: value for name, value in sorted(settings.items()) if name != "PATH" and "PASSWORD" not in name.upper()

@@ -199,6 +199,7 @@ class TestWhatAContainerWasMadeFrom:
             "Entrypoint": ["/toxiproxy"],
             "Cmd": None,
             "Env": ["PATH=/bin", "B=2", "A=1=1", "POSTGRES_PASSWORD=secret"],
+            "Labels": {"fencepost.packager": "Debian sid"},
         },
     }
 
@@ -215,6 +216,7 @@ class TestWhatAContainerWasMadeFrom:
         one = {
             "image": "fencepost/toxiproxy:2",
             "digest": "sha256:0123",
+            "packager": "Debian sid",
             "command": ["/toxiproxy"],
             "settings": {"A": "1=1", "B": "2"},
         }
