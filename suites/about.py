@@ -6,11 +6,17 @@ import os
 import platform
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.wire import F
 from infra.faults.plan import storm_seed
+from infra.faults.versions import REFUSED
 from suites import registry
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from checkers.history import History
     from infra.environment import Environment
+    from infra.faults.runner import Record
     from suites.trial import Trial
 
 _OURS: Final = "operations are timed by CLOCK_MONOTONIC of this host, which all workers share"
@@ -55,3 +61,23 @@ def servers(environment: Environment, backend: str) -> dict[str, Any]:
         "nodes": {**{node.name: node.made_from() for node in nodes}, **environment.made_from()},
         "clock": f"{_OURS}; {whose}",
     }
+
+
+def rolled(records: Iterable[Record], began: float) -> list[dict[str, Any]]:
+    """Which members became another version, when (seconds after `began`, on the monotonic clock), and who refused."""
+    return [
+        {"at": round(one.begun / 1e9 - began, 1), "what": one.target, "refused": one.kind == REFUSED}
+        for one in records
+        if one.name == "roll-version"
+    ]
+
+
+def stalled(histories: Sequence[History]) -> float:
+    """For which part of their time the machine did not run the workers, as their own sentinels tell: 0 to 1."""
+    lost = there = 0
+    for history in histories:
+        c = history.columns
+        stalls = c["f"] == F.STALL
+        lost += int((c["ret"] - c["inv"])[stalls].sum())
+        there += int(max(c["ret"].max(), c["inv"].max()) - c["inv"].min()) * history.facts.workers if len(stalls) else 0
+    return round(lost / there, 3) if there else 0.0

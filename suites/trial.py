@@ -29,11 +29,10 @@ from infra.faults.plan import Plan, compile_plan, fault_names
 from infra.faults.register import FAULTS
 from infra.faults.runner import Record, Runner
 from infra.faults.target import MonotonicClock, Target
-from infra.faults.versions import REFUSED
 from results.record import LaneRecord, TrialRecord
 from results.terminal.events import Tell, says, step, waits
 from suites import guest, registry, telling
-from suites.about import about, servers
+from suites.about import about, rolled, servers, stalled
 from suites.actors import Crew
 from suites.lane import Lane, longest_ttl
 from suites.lock import Guards, LockError
@@ -156,7 +155,8 @@ def run_trial(
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.monotonic() - clock, 2),
             "missing_after_each_cycle": missing,
-            "rolled": [_rolled(record, clock) for record in runner.records if record.name == "roll-version"],
+            "rolled": rolled(runner.records, clock),
+            "stalled": stalled(histories),
             "killed_at_the_end": [handle.spec.name for handle in stuck],
             "error": None,
         },
@@ -219,12 +219,6 @@ def _judged(histories: Sequence[History], tell: Tell) -> tuple[LaneRecord, ...]:
         tell(telling.judges(history.facts.lane, number, len(histories)))
         records.append(LaneRecord(history, tuple(judge(verdict, history) for verdict in check(history))))
     return tuple(records)
-
-
-def _rolled(record: Record, clock: float) -> dict[str, Any]:
-    """A step of a rolling upgrade. at: seconds since the trial began, at `clock` (s, monotonic)."""
-    refused = record.kind == REFUSED
-    return {"at": round(record.begun / 1e9 - clock, 1), "what": record.target, "refused": refused}
 
 
 def _all(lanes: Sequence[Running]) -> list[Handle]:
