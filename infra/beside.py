@@ -82,7 +82,7 @@ class ExternalNode(Node):
     def skew(self, skew: Skew, by: str = BY_HAND) -> None:  # noqa: ARG002
         raise Failed(f"{self.name}: the clock of a target is not ours to set")
 
-    def replace(self, image: str) -> None:  # noqa: ARG002
+    def replace(self, image: str, meanwhile: Callable[[], None] = lambda: None) -> None:  # noqa: ARG002
         raise Failed(f"{self.name}: the version of a target is not ours to change")
 
     def image(self) -> str:

@@ -32,7 +32,10 @@ NET: Final = "fencepost.net"
 BOOTED: Final = "fencepost.booted"
 """Label of a node's container: the image that its backend was booted with, whichever it runs by now."""
 
-IMAGES: Final = {star.image_variable(name) for name in ("toxiproxy", *star.BACKENDS, *star.NODES)}
+IMAGES: Final = {
+    *(star.image_variable(name) for name in ("toxiproxy", *star.BACKENDS)),
+    *(star.own_image_variable(node) for node in star.NODES),
+}
 """Variables of docker-compose.yml that name an image; a node's own goes before its backend's."""
 
 # What goes wrong is told by the exception; testcontainers would log the whole output besides.
@@ -120,7 +123,7 @@ def read(client: DockerClient, environment: str) -> Settings:
     toxiproxy = containers["toxiproxy"]
     store = client.api.inspect_container(containers[star.STORE]["Id"])
     variables = dict(line.partition("=")[::2] for line in store["Config"]["Env"])
-    chosen = {star.image_variable(service): one["Image"] for service, one in containers.items()}
+    chosen = {star.own_image_variable(service): one["Image"] for service, one in containers.items()}
     for backend, members in star.MEMBERS.items():
         if members[0] in containers:
             first = containers[members[0]]

@@ -274,7 +274,7 @@ class Environment:
             links = pool.submit(self.links.active)
             store = pool.submit(self.store_health)
             states = pool.submit(nodes.states, self._client, self.name)
-            replaced = pool.submit(self._replaced)
+            replaced = pool.submit(nodes.replaced, self._client, self.name, self._kept)
             on_disks = pool.submit(self.disks.active)
             healths = {backend: cluster.all_healths() for backend, cluster in self.clusters.items()}
         found = links.result() + on_disks.result() + frozen.active(self.name)
@@ -333,12 +333,8 @@ class Environment:
         }
         ways |= {node: (self._probe(node), *self._reach.past(node)) for node in members}
 
-        def answers(way: str) -> bool:
-            probe, host, port = ways[way]
-            return probe(host, port) is not None
-
         with ThreadPoolExecutor(max_workers=8) as pool:
-            list(pool.map(lambda way: _await(way, lambda: answers(way)), ways))
+            list(pool.map(lambda way: _await(way, lambda: ways[way][0](*ways[way][1:]) is not None), ways))
 
     def _probe(self, node: str) -> probes.Probe:
         if node in self._probes:  # of another kind than its backend
@@ -347,24 +343,18 @@ class Environment:
 
     def _remake(self, node: str, image: str) -> None:
         with self._changing:
-            chosen = {**self._settings.images, star.image_variable(node): image}
+            chosen = {**self._settings.images, star.own_image_variable(node): image}
             self._settings = replace(self._settings, images=chosen)
             compose.replace(self._settings, node)
 
     def _give_back(self) -> list[str]:
         """The versions that everybody is meant to be, where they start on the data; else why not, a line each."""
-        meant = {node: image for node, (_, image) in self._replaced().items()}
+        meant = {node: image for node, (_, image) in nodes.replaced(self._client, self.name, self._kept).items()}
         return [
             why
             for cluster in self.clusters.values()
             for why in recovery.give_back((*cluster.nodes, *cluster.auxiliaries), meant, self.links, MonotonicClock())
         ]
-
-    def _replaced(self) -> dict[str, tuple[str, str]]:
-        """The nodes that run another image than they are meant to: node -> (the one, the other)."""
-        told = nodes.replaced(self._client, self.name)
-        meant = {node: (runs, self._kept.get(node, booted)) for node, (runs, booted) in told.items()}
-        return {node: images for node, images in meant.items() if images[0] != images[1]}
 
     def _empty(self, node: str) -> None:
         """Remove the data of a node that is down. An etcd's place is taken by a new member on the empty disk."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from docker.errors import APIError, NotFound
 
 from infra import clocks, probes, star
+from infra.carry import Carry
 from infra.client import TIMEOUT
 from infra.clocks import Skew
 from infra.compose import BOOTED
@@ -129,17 +130,28 @@ class Node:
         """All that its clock is wrong by."""
         return tuple(self._skews.values())
 
-    def replace(self, image: str) -> None:
+    def replace(self, image: str, meanwhile: Callable[[], None] = lambda: None) -> None:
         """End it in an orderly way and start another image on its data. It is not ready at once.
 
-        When others want it down or paused, it is that afterwards.
+        When others want it down or paused, it is that afterwards. meanwhile: what is done to its data while it is down;
+        where that fails it starts again as what it was.
         """
         self._down(self.state(), orderly=True)
+        try:
+            meanwhile()
+        except BaseException:
+            self._settle()
+            raise
         self._remake(image)
         self._clock = ()
         self._dead = False
         self._links.revive(self.name)
         self._settle()
+
+    def carry(self, image: str) -> Carry | None:
+        """What takes its data to this image, where that does not start on them as they are; see `infra.carry`."""
+        carry = Carry(self._client, self._container, self.image(), image)
+        return carry if self.name in star.MEMBERS["postgres"] and carry.needed() else None
 
     def wipe(self) -> None:
         """Remove its data; it must be down. It starts as one that never had any: an etcd as a new member.
@@ -363,16 +375,19 @@ def states(client: DockerClient, environment: str) -> Mapping[str, State]:
     }
 
 
-def replaced(client: DockerClient, environment: str) -> dict[str, tuple[str, str]]:
-    """The nodes that run another image than their backend was booted with: node -> (the one, the other)."""
+def replaced(client: DockerClient, environment: str, kept: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """The nodes that run another image than they are meant to: node -> (the one, the other).
+
+    kept: node -> what it is meant to be where that is not what its backend was booted with.
+    """
     found = {}
     for service, container in sorted(_containers(client, environment).items()):
-        booted = container["Labels"].get(BOOTED)
-        if booted and container["Image"] != booted:
+        meant = container["Labels"].get(BOOTED) and kept.get(service, container["Labels"][BOOTED])
+        if meant and container["Image"] != meant:
             # Listed by an id when the name means a newer image by now, so this asks for the name that it was made by.
             image = client.api.inspect_container(container["Id"])["Config"]["Image"]
-            if image != booted:
-                found[service] = image, booted
+            if image != meant:
+                found[service] = image, meant
     return found
 
 

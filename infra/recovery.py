@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from infra import members, star
+from infra.carry import HOW
 from infra.lastwords import last_words
 from infra.machine import Failed
 from infra.nodes import READY_WITHIN
@@ -26,22 +27,35 @@ class Refused(Failed):
     """A version does not start on the data that is there."""
 
 
-def remake(node: Node, image: str, links: Links, clock: Clock) -> None:
-    """Another image on a node's data. Returns when it serves.
+def remake(node: Node, image: str, links: Links, clock: Clock) -> str:
+    """Another image on a node's data. Returns when it serves: how its data came there, empty where they stayed.
 
-    Raises Refused with its last words when it ends, Failed when it does not get ready.
+    Raises Refused with its last words when it ends, or does not take the data of another major version; then these are
+    there as they were. Raises Failed when it does not get ready.
     """
-    node.replace(image)
 
     def decided() -> bool:
         return node.ready() or node.state() == "stopped"
 
+    carry = node.carry(image)
+    try:
+        node.replace(image, carry.over if carry else lambda: None)
+    except Failed as error:
+        if carry is None or node.image() == image:
+            raise
+        clock.wait(READY_WITHIN, decided, _LOOK_EVERY)
+        raise Refused(f"{node.name} does not go over {HOW}: {error}") from error
     clock.wait(READY_WITHIN, decided, _LOOK_EVERY)
     if node.state() == "stopped":
         _bury(node, links, clock)
+        if carry:
+            carry.back()
         raise Refused(f"{node.name} does not start as {image} on its data: {last_words(node.logs())}")
     if not node.ready():
         raise Failed(f"{node.name} does not serve as {image} within {READY_WITHIN:.0f} s")
+    if carry:
+        carry.done()
+    return HOW if carry else ""
 
 
 def give_back(nodes: Sequence[Node], booted: Mapping[str, str], links: Links, clock: Clock) -> list[str]:

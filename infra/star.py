@@ -116,8 +116,13 @@ def nodes_of(backend: str) -> tuple[str, ...]:
 
 
 def image_variable(name: str) -> str:
-    """The variable of docker-compose.yml that names the image of a node, of a backend's nodes, or of Toxiproxy."""
+    """The variable of docker-compose.yml that names the image of a backend's nodes, or of Toxiproxy."""
     return f"{name.upper().replace('-', '_')}_IMAGE"
+
+
+def own_image_variable(node: str) -> str:
+    """The one that names the image of this node alone. One that is called as its backend is has a number in it."""
+    return image_variable(f"{node}1" if node in BACKENDS else node)
 
 
 def backend_of(node: str) -> str:

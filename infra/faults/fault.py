@@ -108,7 +108,8 @@ class Fault:
     how      how it is done, in a few words.
     sees     what a client sees of it, in a few words.
     planned  the reason why it is only done where a plan says how, "" where it can be asked for by its name.
-    waits    seconds by which workers must be ready to wait longer for a lock than they are else, so that it can show.
+    waits    of what strikes those who wait, in their sessions: seconds by which workers must be ready to wait longer
+             for a lock than they are else, so that it can show.
     lasting  whether what it does is never undone, so that a plan with it can be run only once.
     """
 

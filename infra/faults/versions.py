@@ -2,7 +2,8 @@
 
 Whether a version starts on the data of another is for itself to say: where it refuses, its own last words are told.
 `Replace` is undone, as far as that goes: a server that cannot return stays what it is, and the environment is not
-clean. `Roll` is not: what a member has become it is meant to be from then on.
+clean. `Roll` is not: what a member has become it is meant to be from then on. PostgreSQL takes the data of another
+major version by dump and restore (`infra.carry`).
 """
 
 from __future__ import annotations
@@ -63,15 +64,16 @@ class Replace:
             raise Failed(f"{node.name} runs {image.name} already")
         before = node.version()
         begun = target.clock.now()
+        how = ""
         # A replica first: it can read what an older primary sends, not what a newer one does.
         for one in concerned:
             self._former.append((one.name, one.image()))
             try:
-                remake(one, image.name, target.links, target.clock)
+                how = remake(one, image.name, target.links, target.clock)
             except Refused:
                 self.heal(target)
                 raise
-        remark = f"{before} to {node.version()}" + (f", and so {concerned[0].name}" if pair else "")
+        remark = f"{before} to {node.version()} {how}".rstrip() + (f", and so {concerned[0].name}" if pair else "")
         return [Hit(ROLLED, f"{node.name} from {remark}", begun, target.clock.now())]
 
     def heal(self, target: Target) -> None:
@@ -110,7 +112,8 @@ class Roll:
         )
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """A hit for each, proven by the version that it says it is. The first that refuses is the last, as what it was.
+        """A hit for each, proven by the version that it says it is. On the way back to what they were booted with the
+        first that refuses is the last, and stays what it was; on the way there its Refused is raised.
 
         Where all have gone over, etcd's members agree on it when this returns.
         """
@@ -136,6 +139,8 @@ class Roll:
         try:
             remark = _go_over(target, node, image)
         except Refused as refused:
+            if image != target.environment.booted(target.backend):
+                raise
             hit = Hit(REFUSED, f"{name} stays {node.version()}: {refused}", begun, target.clock.now())
         else:
             hit = Hit(ROLLED, f"{name} {remark}", begun, target.clock.now())
@@ -161,14 +166,15 @@ def _go_over(target: Target, node: Node, image: str) -> str:
     concerned = [pair.replica, node] if pair else [node]
     if image == target.environment.booted(target.backend):
         concerned.reverse()  # a replica can read what an older primary sends, not what a newer one does
+    how = ""
     for one in concerned:
         try:
-            remake(one, image, target.links, target.clock)
+            how = remake(one, image, target.links, target.clock)
         except Refused:
             remake(one, was, target.links, target.clock)
             raise
         target.environment.keep_version(one.name)
-    return f"from {before} to {node.version()}" + (f", and so {pair.replica.name}" if pair else "")
+    return f"from {before} to {node.version()} {how}".rstrip() + (f", and so {pair.replica.name}" if pair else "")
 
 
 def _await_agreement(target: Target) -> None:

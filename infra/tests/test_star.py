@@ -22,7 +22,7 @@ def test_backends_and_nodes_have_names() -> None:
     assert star.client_port("store") == star.client_port("postgres") == 5432
     assert [star.backend_of(node) for node in (star.REPLICA, star.BOUNCER)] == ["redis", "postgres"]
     assert star.REPLICA not in star.MEMBERS["redis"]
-    assert star.image_variable(star.REPLICA) == "REDIS1_REPLICA_IMAGE"
+    assert star.own_image_variable(star.REPLICA) == "REDIS1_REPLICA_IMAGE"
     with pytest.raises(KeyError):
         star.backend_of("store")
 

@@ -8,7 +8,6 @@ import time
 import urllib.request
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 from kazoo.client import KazooClient
 from redis import Redis
@@ -27,14 +26,14 @@ if TYPE_CHECKING:
     from infra.faults.fault import Injury
     from infra.faults.target import Hit
 
-OLD = {"etcd": "3.4", "zookeeper": "3.8", "redis": "7.0", "postgres": None}
+OLD = {"etcd": "3.4", "zookeeper": "3.8", "redis": "7.0"}
 WITHIN = 30.0
 """Seconds for what takes one or two."""
 
 
 @pytest.fixture(scope="module")
 def old() -> Iterator[Environment]:
-    """An environment of the older versions, and of today's PostgreSQL."""
+    """An environment of the older versions."""
     environment = Environment.start()
     environment.boot(OLD)
     yield environment
@@ -177,23 +176,6 @@ class TestReplaceVersion:
                 assert old.node(node).version().startswith(version)
                 await_(lambda node=node: redis(target, node).get("kept") == "yes")  # type: ignore[misc]
             injury.heal(target)
-
-    def test_postgres_says_itself_why_not(self, old: Environment) -> None:
-        target = target_of(old, "postgres")
-        host, port = target.node("postgres").address
-
-        def session() -> psycopg.Connection[tuple[object, ...]]:
-            return psycopg.connect(host=host, port=port, user="postgres", password=old.password, dbname="fencepost")
-
-        with session() as connection:
-            connection.execute("CREATE TABLE kept AS SELECT 7 AS answer")
-        injury = injury_of("postgres", "postgres", "15")
-        with pytest.raises(Refused, match="database files are incompatible with server"):
-            injury.apply(target)
-        injury.heal(target)
-        assert target.node("postgres").version().startswith("17")
-        with session() as connection:
-            assert connection.execute("SELECT answer FROM kept").fetchone() == (7,)
 
     def test_who_is_down_is_not_replaced(self, old: Environment) -> None:
         target = target_of(old, "redis")
