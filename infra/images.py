@@ -42,7 +42,11 @@ class UnknownVersion(Unknown):
     """Nobody has that version of the backend."""
 
 
-NEEDS: Final[Mapping[str, Sequence[str]]] = dict.fromkeys(("redis", "valkey", "postgres"), ("clock",))
+NEEDS: Final[Mapping[str, Sequence[str]]] = {
+    **dict.fromkeys(("redis", "valkey", "postgres"), ("clock",)),
+    "planted-redis": ("planted", "redis"),
+    "planted-etcd": ("planted", "etcd"),
+}
 """Recipe -> the recipes whose images it takes files out of, by `FROM fencepost/NAME:${SUITE} AS NAME`."""
 
 PACKAGER: Final = "fencepost.packager"

@@ -1,0 +1,82 @@
+"""`python -m infra planted`: servers with one bug each, for trials of the suite: does it say which bug that is?
+
+The server is the one that Debian packaged. A wrapper in its container starts it, and it is the first process there as
+ever, so that whatever is done to it, its clock or its disk is done as to any other. Of Redis a loaded module changes
+commands on their way in (`images/planted/planted.c`); before etcd, and before what is slow, a relay delays or changes
+what passes (`relay.c`). To the suite it is an image of the user's own:
+
+    pytest suites/ --from redis=8.0 --to redis=image:fencepost/planted-redis:lost-token
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from infra import base, images, machine
+from infra.images import Image
+from infra.machine import Say
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """A server with a bug.
+
+    server  a recipe of `infra.images`, for which there is a recipe `planted-<server>`.
+    name    what its wrapper calls the bug.
+    bug     what the server does.
+    """
+
+    server: str
+    name: str
+    bug: str
+
+    def __str__(self) -> str:
+        return f"{self.server}:{self.name}"
+
+    @property
+    def image(self) -> Image:
+        """Of the default version of its server."""
+        recipe = f"planted-{self.server}"
+        return Image(recipe, f"fencepost/{recipe}:{self.name}", base.SUITES[0], self.name)
+
+    @property
+    def spelling(self) -> str:
+        """What to write behind --to."""
+        return f"{self.server}=image:{self.image.name}"
+
+
+PLANTS: Final = (
+    Plant("redis", "expired-grant", "every fifth SET with a TTL is answered OK, and its lease is over at once"),
+    Plant("redis", "lost-token", "every fifth INCR does not count, and is answered with the number before"),
+    Plant("redis", "late-expiry", "what should live for a TTL lives for three"),
+    Plant("redis", "slow", "every request waits for 10 ms before the server sees it"),
+    Plant("etcd", "expired-grant", "a lease is granted for three times as long as it lasts"),
+    Plant("etcd", "late-expiry", "a lease lasts for three times as long as it is granted for"),
+    Plant("etcd", "slow", "every piece of a request waits for 10 ms before the server sees it"),
+)
+
+
+def main(argv: Sequence[str], say: Say = machine.say) -> int:
+    """A line for each plant; with --build their images are made. Raises Failed or NotPossible."""
+    names = [str(plant) for plant in PLANTS]
+    parser = argparse.ArgumentParser(
+        prog="python -m infra planted",
+        description="Servers with a bug planted in them: certify an upgrade to one, and the certificate must name it.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--build", nargs="*", choices=names, metavar="SERVER:BUG", help="make these images, all if none is named"
+    )
+    options = parser.parse_args(argv)
+    if options.build is None:
+        for plant in PLANTS:
+            print(f"{plant!s:<21} {plant.bug}\n{'':<21} --to {plant.spelling}")
+        return 0
+    for plant in PLANTS:
+        if not options.build or str(plant) in options.build:
+            images.ensure(plant.image, say)
+            print(plant.spelling)
+    return 0
