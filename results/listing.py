@@ -14,7 +14,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from checkers.claims import heaviest
-from results import files, find, reading, running, story, summary
+from results import files, find, reading, resuming, running, story, summary
 from results.files import BadFile
 from results.find import NAMING, Stored
 from results.record import Cell
@@ -56,6 +56,8 @@ def show(arguments: Sequence[str]) -> int:
         page = run.path / "index.html"
         if page.is_file():
             print(plain(str(files.typed(page))))
+        if not resuming.why_not(run):
+            print(plain(f"interrupted; to go on: {resuming.command(run)}"))
         return 0
     cells = [cell for cell in contents.cells if cell.page is not None]
     told = [cell for cell in cells if options.of in (cell.lane, cell.trial)]
@@ -125,6 +127,8 @@ def _line(run: Stored, *, as_json: bool) -> str:
         return json.dumps(_told(run, head, state, words))
     told = ", ".join(f"{count} {word}" for word, count in words.items()) or "nothing judged"
     left = f", {len(head.problems)} left out" if head.problems else ""
+    if state == "closed" and head.about.get("interrupted"):
+        state = "interrupted"
     return plain(f"{run.path.name}  {told}{left}" + ("" if state == "closed" else f" ({state})"))
 
 

@@ -8,6 +8,7 @@
                        logs/         what the nodes said
                        index.html    to be read
         not-run/*.json               what was not tried, and why
+        set-aside/                   trials that were run again after an interruption (`results.resuming`)
         assets/                      what pages share
         events.jsonl                 what every process was at while it went on (`results.terminal.events`)
         index.html, summary.json     written at the end
@@ -84,6 +85,12 @@ class Run:
         run.about()
         return run
 
+    @classmethod
+    def join(cls, path: Path) -> Self:
+        """One that somebody else has opened and goes on: it does so until both are gone. Raises BadFile."""
+        run = cls.open(path)
+        return cls(run.path, running.hold(path))
+
     def about(self) -> dict[str, Any]:
         """What was asked for, and when it started (`started`, ISO 8601). Raises BadFile."""
         file = self.path / "run.json"
@@ -108,9 +115,16 @@ class Run:
             shutil.rmtree(partial, ignore_errors=True)
         # Measures, stories and the page come last: whatever happens to a number, a sentence or a picture, what was
         # recorded is stored.
-        of_lanes = [(measured(lane.history), telling.stories(lane)) for lane in record.lanes]
-        _write_verdicts(record, names, folder, of_lanes)
+        _write_verdicts(record, names, folder, _told(record))
         return self._draw_trial(record, names, folder)
+
+    def complete_trial(self, folder: Path) -> None:
+        """What a stored trial lacks whose process was killed at it, if anything. Raises BadFile or BadHistory."""
+        page = folder / "index.html"
+        if not page.is_file() or not page.stat().st_size:  # it is written last
+            record, names = load_trial(folder), reading.histories_of(folder)
+            _write_verdicts(record, names, folder, _told(record))
+            self._draw_trial(record, names, folder)
 
     def draw_trial(self, folder: Path) -> Path:
         """Draw a stored trial's page again. Returns its path. Raises BadFile or BadHistory."""
@@ -220,6 +234,10 @@ def _write_data(record: TrialRecord, folder: Path) -> tuple[str, ...]:
 
 _OfLane = tuple[dict[str, Any] | None, Mapping[str, Sequence[str]]]
 """What is made of a lane's history beside its judgements: measures, and property → story."""
+
+
+def _told(record: TrialRecord) -> list[_OfLane]:
+    return [(measured(lane.history), telling.stories(lane)) for lane in record.lanes]
 
 
 def _write_verdicts(record: TrialRecord, names: Sequence[str], folder: Path, of_lanes: Sequence[_OfLane]) -> None:

@@ -6,7 +6,8 @@ A file lock needs no cleaning up, and none is left behind by a process that was 
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -29,9 +30,29 @@ def alone(root: Path) -> Iterator[None]:
     with path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(file.fileno()), path.stat()):  # somebody has taken it over since
+                raise BlockingIOError
         except BlockingIOError:
             raise BadFile(f"{root}: this run is still going on") from None
         yield
+
+
+def take_over(root: Path, write: Callable[[Path], None]) -> BinaryIO:
+    """Go on with a run that nobody runs any more, as `hold`. write: makes its run.json anew, at this path.
+
+    The new file is held before it stands there, so that of two who try at once one is refused. Raises BadFile.
+    """
+    with alone(root):
+        path = root / "run.json"
+        new = files.partial_name(path)
+        try:
+            write(new)
+            file = new.open("rb")
+            fcntl.flock(file, fcntl.LOCK_SH)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
+    return file
 
 
 def is_running(root: Path) -> bool:

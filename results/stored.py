@@ -92,6 +92,13 @@ def _word(value: object) -> Word:
         raise Damaged(str(error)) from None
 
 
+def _rolled(data: object) -> Mapping[str, Any]:
+    """A server that was replaced by one of another version, or would not be. Raises Damaged."""
+    for name, of in (("at", shape.number), ("what", text), ("refused", shape.boolean)):
+        field(data, name, of)
+    return shape.table(data)
+
+
 _ABOUT: Final = {
     "backend": optional(text),
     "column": optional(text),
@@ -106,6 +113,8 @@ _ABOUT: Final = {
     "locks": optional(named(text)),
     "started": optional(text),
     "seconds": optional(shape.number),
+    "rolled": optional(many(_rolled)),
+    "stalled": optional(shape.number),
     "error": optional(text),
 }
 

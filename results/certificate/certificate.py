@@ -1,27 +1,33 @@
 """May we go from this version to that one? What a run with `--from` and `--to` found, and the verdict. Pure.
 
-A regression is what `results.comparison` calls worse from the baseline to the candidate, with one exception: where the
-baseline broke the same promise of the same lock in another lane or under another fault, that promise is broken already
-and nothing was lost by the upgrade. A positive control that fell silent is no regression of a server either: it says
-that this run could not have seen what it was to see. A regression outranks everything inconclusive.
+A regression is what `results.comparison` calls worse from the baseline to the candidate, and what is violated while
+servers of both versions serve together or after they went back, with one exception: where the baseline broke the same
+promise of the same lock in another lane or under another fault, that promise is broken already and nothing was lost by
+the upgrade. A positive control that fell silent is no regression of a server either: it says that this run could not
+have seen what it was to see. Nor is a server that refuses to go back: that is told. Nor what missed its bound of time
+while the machine did not run the workers. A regression outranks everything inconclusive.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from checkers.claims import Word
-from checkers.exercise import CONTENDED, EXPIRED, UNDER_FAULT
-from checkers.fencing import STALE
-from results.certificate.stages import BASELINE, CANDIDATE, STAGES
-from results.comparison.comparison import Change, Comparison, Seen, compare
+from results.certificate.beside import Beside, beside
+from results.certificate.bites import Bite, bites
+from results.certificate.calibration import Calibration, calibration
+from results.certificate.doubts import count, doubts, late_of_the_machine, lateness, missing
+from results.certificate.errors import ErrorText, errors
+from results.certificate.promises import Loss, Promise, losses, not_applicable, promises
+from results.certificate.stages import ALONE, BASELINE, CANDIDATE, STAGES, TOGETHER, WHEN
+from results.certificate.trials import Step, TrialTold, steps
+from results.comparison.comparison import Comparison, compare
 from results.comparison.speeds import Speed
 from results.reading import Contents
-from results.record import Cell, settled
 
 
 class Verdict(StrEnum):
@@ -35,42 +41,39 @@ class Verdict(StrEnum):
 STATUS: Final[Mapping[Verdict, int]] = {Verdict.NO_REGRESSION: 0, Verdict.REGRESSION: 1, Verdict.INCONCLUSIVE: 3}
 """Exit statuses of the commands."""
 
-BITES: Final = (CONTENDED, EXPIRED, STALE, UNDER_FAULT)
-"""Counters that must not be zero in one stage and more in another, or the two were not put to the same test."""
-
-
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """One property of one lock, under all faults together; stage → what it said of it."""
-
-    backend: str
-    lock: str
-    property: str
-    stages: Mapping[str, Seen]
-
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
     """What is to be decided on.
 
-    upgrades    backend → (from, to), as they were asked for.
-    comparison  from the baseline to the candidate.
-    promises    the heaviest first.
-    regressed   the changes that make it a regression; slower: the times and rates that do.
-    known       changes to `violated` of promises that the baseline had broken already, elsewhere.
-    cleared     promises that the baseline broke and the candidate kept.
-    bites       backend → counter → stage → how often what is to put promises to the test happened.
-    doubts      why it is not conclusive, a line each.
+    upgrades       backend → (from, to), as they were asked for.
+    parts          the stages that were asked for, or are there.
+    comparison     from the baseline to the candidate.
+    promises       the heaviest first.
+    absent         (backend, stage) → why no trial of it could be.
+    regressed      what makes it a regression; slower: the times and rates that do.
+    known          failures of promises that the baseline had broken already, elsewhere.
+    steps          which servers were replaced, and which would not be.
+    beside         how long locks were nobody's while versions changed.
+    errors         what clients were told.
+    bites          how often what is to put promises to the test happened.
+    calibration    of what is known to be broken, how much was seen.
+    doubts         why it is not conclusive, a line each.
     """
 
     upgrades: Mapping[str, tuple[str, str]]
+    parts: tuple[str, ...]
     comparison: Comparison
     promises: tuple[Promise, ...]
-    regressed: tuple[Change, ...]
+    absent: Mapping[tuple[str, str], str]
+    regressed: tuple[Loss, ...]
     slower: tuple[Speed, ...]
-    known: tuple[Change, ...]
-    cleared: tuple[Promise, ...]
-    bites: Mapping[str, Mapping[str, Mapping[str, int]]]
+    known: tuple[Loss, ...]
+    steps: tuple[Step, ...]
+    beside: tuple[Beside, ...]
+    errors: tuple[ErrorText, ...]
+    bites: tuple[Bite, ...]
+    calibration: Calibration
     doubts: tuple[str, ...]
 
     @property
@@ -79,37 +82,69 @@ class Certificate:
             return Verdict.REGRESSION
         return Verdict.INCONCLUSIVE if self.doubts else Verdict.NO_REGRESSION
 
+    @property
+    def cleared(self) -> tuple[Promise, ...]:
+        """Promises that the baseline broke and the candidate kept."""
+        return tuple(one for one in self.promises if one.cleared())
 
-def certify(contents: Contents, upgrades: Mapping[str, tuple[str, str]], cut_short: str = "") -> Certificate:
-    """contents: of a run with both stages. cut_short: why there is less than was asked for, or empty."""
-    before, after = (_of(contents, stage) for stage in (BASELINE, CANDIDATE))
-    comparison, bites = compare(before, after), _bites(contents.cells)
-    promises = _promises(contents.cells)
-    broken = {(one.backend, one.lock, one.property) for one in promises if broke(one, BASELINE)}
-    worse = [change for change in comparison.changes if change.worse]
-    accused = [
-        change for change in worse if change.after is not None and change.after.word is not Word.HAZARD_NOT_SHOWN
-    ]
-    known = [change for change in accused if (change.backend, change.lock, change.property) in broken]
-    regressed = [change for change in accused if change not in known]
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What belongs to the verdict, whatever it is, a line each."""
+        untimed = () if self.comparison.timed else ("times and rates are not judged: too few trials",)
+        return (*untimed, *(f"no way back: {words}" for words in self.no_way_back))
+
+    @property
+    def no_way_back(self) -> tuple[str, ...]:
+        """What servers said that would not go back, each once."""
+        return tuple(dict.fromkeys(f"{step.backend}: {step.what}" for step in self.steps if step.refused))
+
+
+def certify(
+    contents: Contents,
+    upgrades: Mapping[str, tuple[str, str]],
+    cut_short: str = "",
+    *,
+    parts: Collection[str] = ALONE,
+    trials: Sequence[TrialTold] = (),
+    planted: Iterable[tuple[str, bool]] = (),
+) -> Certificate:
+    """contents: of the whole run. cut_short: why there is less than was asked for, or empty.
+
+    parts: the stages that were asked for. trials: of these contents. planted: see `Calibration`.
+    """
+    before, after = (_of(contents, stage) for stage in ALONE)
+    comparison, replaced = compare(before, after), steps(trials)
+    named = promises(contents.cells)
+    told = losses(comparison, contents.cells)
+    broken = {one.name() for one in named if one.broke(BASELINE)}
+    silent = [one for one in told if one.seen.word is Word.HAZARD_NOT_SHOWN]
+    late = late_of_the_machine(told, trials)
+    accused = [one for one in told if one not in silent and one not in late]
+    bitten = bites(contents.cells, contents.lanes, trials, replaced)
+    calibrated = calibration(contents.cells, trials, planted)
+    tried = {(cell.backend, cell.stage) for cell in contents.cells} | {(one.backend, one.stage) for one in replaced}
+    absent = {place: why for place, why in not_applicable(contents.cells, named).items() if place not in tried}
+    lacking = missing(upgrades, parts, tried, absent)
     return Certificate(
-        upgrades,
-        comparison,
-        promises,
-        tuple(regressed),
-        tuple(speed for speed in comparison.speeds if speed.worse),
-        tuple(known),
-        tuple(
-            one for one in promises if broke(one, BASELINE) and one.stages.get(CANDIDATE) and not broke(one, CANDIDATE)
+        upgrades=upgrades,
+        parts=tuple(stage for stage in STAGES if stage in parts or any(stage == one for _, one in tried)),
+        comparison=comparison,
+        promises=named,
+        absent=absent,
+        regressed=tuple(one for one in accused if one.name() not in broken),
+        slower=tuple(speed for speed in comparison.speeds if speed.worse),
+        known=tuple(one for one in accused if one.name() in broken),
+        steps=replaced,
+        beside=beside(contents.lanes),
+        errors=errors(trials),
+        bites=bitten,
+        calibration=calibrated,
+        doubts=(
+            *filter(None, [cut_short]),
+            *doubts(contents, comparison, named, silent, lacking, bitten, calibrated.planted),
+            *lateness(late),
         ),
-        bites,
-        (*filter(None, [cut_short]), *_doubts(contents, comparison, worse, bites)),
     )
-
-
-def broke(promise: Promise, stage: str) -> bool:
-    """Whether it was violated in this stage."""
-    return stage in promise.stages and promise.stages[stage].word is Word.VIOLATED
 
 
 def _of(contents: Contents, stage: str) -> Contents:
@@ -117,73 +152,12 @@ def _of(contents: Contents, stage: str) -> Contents:
     return Contents(cells, tuple(lane for lane in contents.lanes if lane.stage == stage), ())
 
 
-def _promises(cells: Iterable[Cell]) -> tuple[Promise, ...]:
-    found: dict[tuple[str, str, str], dict[str, list[Cell]]] = defaultdict(lambda: defaultdict(list))
-    for cell in settled(cells):
-        if cell.stage in STAGES and cell.word is not Word.NOT_APPLICABLE:
-            found[cell.backend, cell.lock, cell.property][cell.stage].append(cell)
-    promises = [
-        Promise(*name, {stage: Seen.of(stages[stage]) for stage in STAGES if stage in stages})
-        for name, stages in sorted(found.items())
-    ]
-    return tuple(sorted(promises, key=lambda one: min(told.word.weight for told in one.stages.values())))
-
-
-def _bites(cells: Iterable[Cell]) -> dict[str, dict[str, dict[str, int]]]:
-    """The most that any property of a lane counted: all of them saw the same history. Summed over lanes and trials."""
-    most: dict[tuple[str, str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    backends: dict[str, dict[str, dict[str, int]]] = {}
-    for cell in cells:
-        if cell.stage in STAGES:
-            stages = backends.setdefault(cell.backend, {bite: dict.fromkeys(STAGES, 0) for bite in BITES})
-            seen = most[cell.stage, cell.trial, cell.lane]
-            for bite in BITES:
-                more = max(cell.counters.get(bite, 0) - seen[bite], 0)
-                seen[bite] += more
-                stages[bite][cell.stage] += more
-    return backends
-
-
-def _doubts(
-    contents: Contents,
-    comparison: Comparison,
-    worse: Iterable[Change],
-    bites: Mapping[str, Mapping[str, Mapping[str, int]]],
-) -> Iterable[str]:
-    if not comparison.common:
-        yield "no judgement is there on both versions"
-    elif alone := sum(change.after is None for change in comparison.changes):
-        yield f"{_count(alone, 'judgement')} of the old version {'has' if alone == 1 else 'have'} none beside it"
-    for backend, counters in bites.items():
-        for bite, stages in counters.items():
-            for stage, number in stages.items():
-                if not number and (bite == CONTENDED or any(stages.values())):
-                    yield f"{backend}: no {bite} in the {stage}"
-    silent = [change for change in worse if change.after is not None and change.after.word is Word.HAZARD_NOT_SHOWN]
-    if silent:
-        yield f"{_first(silent)} fell silent on the new version: this run could not have seen what it was to see"
-    if lost := [change for change in comparison.changes if change.lost]:
-        yield f"{_first(lost)} came to no verdict on the new version ({lost[0].lost})"
-    if contents.problems:
-        yield f"{_count(len(contents.problems), 'trial')} came to no verdict: {contents.problems[0]}"
-
-
-def _first(changes: list[Change]) -> str:
-    one = changes[0]
-    more = f" and {_count(len(changes) - 1, 'other judgement')}" if len(changes) > 1 else ""
-    return f"{one.property} of {one.lane} under {one.fault}{more}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
-
-
 def sentence(certificate: Certificate) -> str:
     """The verdict, and the first reason for it or how much was cleared."""
     verdict = str(certificate.verdict)
     if certificate.verdict is Verdict.REGRESSION:
         return f"{verdict}: {'; '.join(_accusations(certificate))}"
-    cleared = f" ({_count(len(certificate.cleared), 'defect')} cleared)" if certificate.cleared else ""
+    cleared = f" ({count(len(certificate.cleared), 'defect')} cleared)" if certificate.cleared else ""
     if certificate.verdict is Verdict.INCONCLUSIVE:
         more = f", and {len(certificate.doubts) - 1} more" if len(certificate.doubts) > 1 else ""
         return f"{verdict}{cleared}: {certificate.doubts[0]}{more}"
@@ -192,15 +166,19 @@ def sentence(certificate: Certificate) -> str:
 
 def _accusations(certificate: Certificate) -> Iterable[str]:
     """At most three."""
-    broken: dict[tuple[str, str, str], list[Change]] = defaultdict(list)
-    for change in certificate.regressed:
-        broken[change.backend, change.lock, change.property].append(change)
-    told = [
-        f"{lock} lost {name} under {' and '.join(sorted({one.fault for one in changes})[:2])}"
-        for (_, lock, name), changes in broken.items()
-    ]
+    broken: dict[tuple[str, str, str], list[Loss]] = defaultdict(list)
+    for loss in certificate.regressed:
+        broken[loss.name()].append(loss)
+    told = [f"{lock} lost {name} {_where(all_)}" for (_, lock, name), all_ in broken.items()]
     told += [
-        f"{speed.lock or 'all locks'} on {speed.backend}: {speed.measure} is {speed.ratio:.1f} times what it was"
+        f"{speed.lock or f'all locks on {speed.backend}'}: {speed.measure} is {speed.ratio:.1f} times what it was"
         for speed in certificate.slower
     ]
     return told[:3] + [f"and {len(told) - 3} more"] * (len(told) > 3)
+
+
+def _where(losses: Sequence[Loss]) -> str:
+    faults = sorted({one.fault for one in losses if one.stage == CANDIDATE})
+    places = [f"under {' and '.join(faults[:2])}"] if faults else []
+    places += [WHEN[stage] for stage in TOGETHER if any(one.stage == stage for one in losses)]
+    return " and ".join(places)

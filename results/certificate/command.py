@@ -15,8 +15,8 @@ from typing import Any
 from checkers.history import BadHistory
 from results import files, rejudge, shape
 from results.certificate import written
-from results.certificate.certificate import STATUS, Certificate, sentence
-from results.certificate.issue import issue, of
+from results.certificate.certificate import STATUS, sentence
+from results.certificate.issue import DERIVED, issue, made
 from results.files import BadFile
 from results.find import NAMING, find, parser
 from results.run import Run, load_trial
@@ -26,26 +26,28 @@ from results.terminal.plain import plain
 
 def certificate(arguments: Sequence[str]) -> int:
     """Make it again from what is stored."""
-    made = parser("certificate", "May we go from this version to that one? What a run with --from and --to says.")
-    made.add_argument("run", metavar="RUN", help=NAMING)
-    options = made.parse_args(arguments)
+    parsed = parser("certificate", "May we go from this version to that one? What a run with --from and --to says.")
+    parsed.add_argument("run", metavar="RUN", help=NAMING)
+    options = parsed.parse_args(arguments)
     certificate, page = issue(find(options.run, options.results))
     print(plain(sentence(certificate)))
     for doubt in certificate.doubts:
         print(plain(f"  {doubt}"))
+    for words in certificate.warnings:
+        print(plain(f"  {words}"))
     print(plain(f"certificate: {files.typed(page)}"))
     return STATUS[certificate.verdict]
 
 
 def verify(arguments: Sequence[str]) -> int:
     """Whether the file was not changed, its evidence was not changed, and says today what it said."""
-    made = parser("verify", "Check a certificate's digests, judge its histories again, and derive its verdict anew.")
-    made.add_argument("file", metavar="FILE", type=Path, help="certificate.json in its run's folder")
-    file: Path = made.parse_args(arguments).file
+    parsed = parser("verify", "Check a certificate's digests, judge its histories again, and derive its verdict anew.")
+    parsed.add_argument("file", metavar="FILE", type=Path, help="certificate.json in its run's folder")
+    file: Path = parsed.parse_args(arguments).file
     run = Run.open(file.resolve().parent)
     stored = _read(file)
-    now = of(run)
-    wrong = list(_mismatches(stored, now, run))
+    now, again = made(run)
+    wrong = list(_mismatches(stored, again, run))
     for line in wrong:
         print(plain(f"results: {file}: {line}"), file=sys.stderr)
     if wrong:
@@ -58,8 +60,8 @@ def _read(file: Path) -> Mapping[str, Any]:
     """Raises BadFile."""
     try:
         told = shape.table(json.loads(files.read_bytes(files.plain(file))))
-        if field(told, "format", shape.whole) != written.FORMAT:
-            raise BadFile(f"{file}: format {told['format']} is not known; this version reads {written.FORMAT}")
+        if field(told, "format", shape.whole) not in (1, written.FORMAT):
+            raise BadFile(f"{file}: format {told['format']} is not known; this version reads 1 and {written.FORMAT}")
         field(told, "sentence", shape.text)
         field(told, "digest", shape.text)
         field(told, "evidence", shape.named(shape.text))
@@ -68,10 +70,11 @@ def _read(file: Path) -> Mapping[str, Any]:
     return told
 
 
-def _mismatches(stored: Mapping[str, Any], now: Certificate, run: Run) -> Iterator[str]:
+def _mismatches(stored: Mapping[str, Any], again: Mapping[str, Any], run: Run) -> Iterator[str]:
+    """again: what the run says today."""
     if written.digest(stored) != stored["digest"]:
         yield "it was changed: its digest is another"
-    there = written.evidence(run.path)
+    there = again["evidence"]
     for name in sorted(there.keys() | stored["evidence"].keys()):
         if name not in there:
             yield f"{name} is missing"
@@ -80,10 +83,22 @@ def _mismatches(stored: Mapping[str, Any], now: Certificate, run: Run) -> Iterat
         elif there[name] != stored["evidence"][name]:
             yield f"{name} was changed"
     yield from _judged_otherwise(run)
-    again = json.loads(written.canonical(written.to_json(now, run.path, run.about())))
-    for name in sorted(again.keys() | stored.keys()):
+    older = stored["format"] != written.FORMAT
+    for name in written.SAME_SINCE_1 if older else sorted(again.keys() | stored.keys()):
         if name not in ("digest", "evidence") and again.get(name) != stored.get(name):
             yield f"{name} is not what the run says"
+    if not older:
+        yield from _derived_otherwise(again, run)
+
+
+def _derived_otherwise(again: Mapping[str, Any], run: Run) -> Iterator[str]:
+    """What stands beside the certificate and follows from it."""
+    for name, render in DERIVED.items():
+        try:
+            if files.read_bytes(run.path / name) != render(again):
+                yield f"{name} is not what the certificate says"
+        except BadFile as error:
+            yield str(error)
 
 
 def _judged_otherwise(run: Run) -> Iterator[str]:

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Final
 
 from results import files, running, shape, summary
-from results.certificate import written
+from results.certificate import attestation, junit, trials, written
+from results.certificate.calibration import planted
 from results.certificate.certificate import Certificate, certify
-from results.certificate.stages import BASELINE, CANDIDATE
+from results.certificate.stages import ALONE, BASELINE, CANDIDATE, STAGES
 from results.files import BadFile
 from results.pages import certificate_page
 from results.run import Run
 from results.shape import Damaged, field
 
+DERIVED: Final[Mapping[str, Callable[[Mapping[str, Any]], bytes]]] = {
+    junit.NAME: junit.render,
+    attestation.NAME: attestation.render,
+}
+"""Files beside certificate.json that follow from it."""
+
 
 def issue(run: Run) -> tuple[Certificate, Path]:
     """Make the certificate of a run, beside its page. Returns it with the path of its page. Raises BadFile."""
-    certificate = of(run)
-    told = written.to_json(certificate, run.path, run.about())
+    certificate, told = made(run)
     files.write_bytes(run.path / written.NAME, written.canonical(told))
+    for name, render in DERIVED.items():
+        files.write_bytes(run.path / name, render(told))
     page = run.path / "certificate.html"
     files.write_text(page, certificate_page.render(certificate, told, run.path))
     return certificate, page
@@ -26,13 +37,37 @@ def issue(run: Run) -> tuple[Certificate, Path]:
 
 def of(run: Run) -> Certificate:
     """What a run says. Raises BadFile, also for a run that had no upgrade in mind."""
+    return made(run)[0]
+
+
+def made(run: Run) -> tuple[Certificate, dict[str, Any]]:
+    """`of`, with what certificate.json says. Raises BadFile."""
+    about = run.about()
     try:
-        stages = field(run.about(), "stages", shape.named(shape.named(shape.text)))
+        stages = field(about, "stages", shape.named(shape.named(shape.text)))
         old, new = stages[BASELINE], stages[CANDIDATE]
         upgrades = {backend: (version, new[backend]) for backend, version in old.items()}
     except (Damaged, KeyError) as error:
         raise BadFile(f"{run.path}: no upgrade was tried (pytest suites/ --from ... --to ...)") from error
-    return certify(run.read(), upgrades, _cut_short(run))
+    try:
+        # Runs from before rolling upgrades say nothing of parts.
+        parts = field(about, "parts", shape.many(shape.text)) if "parts" in about else ALONE
+        known = planted(about)
+    except Damaged as error:
+        raise BadFile(f"{run.path / 'run.json'}: damaged ({error})") from error
+    problems: list[str] = []
+    contents, told = run.read(), trials.told(run.path, problems)
+    # Judgements can be read where their history cannot: then they rest on nothing.
+    contents = replace(contents, problems=tuple(dict.fromkeys((*contents.problems, *problems))))
+    certificate = certify(
+        contents,
+        upgrades,
+        _cut_short(run),
+        parts=[stage for stage in STAGES if stage in parts],
+        trials=told,
+        planted=known,
+    )
+    return certificate, written.to_json(certificate, contents, told, run.path, about)
 
 
 def _cut_short(run: Run) -> str:

@@ -1,11 +1,32 @@
-"""The names of the stages between which an upgrade is judged."""
+"""The names of the stages between which an upgrade is judged, and of what is tried in each."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 BASELINE: Final = "baseline"
 CANDIDATE: Final = "candidate"
 MIXED: Final = "mixed"
 ROLLBACK: Final = "rollback"
-STAGES: Final = (BASELINE, CANDIDATE)
+
+ALONE: Final = (BASELINE, CANDIDATE)
+"""Each on servers of one version, and the same trials on both."""
+TOGETHER: Final = (MIXED, ROLLBACK)
+"""In trials during which one version takes the place of the other, member by member."""
+STAGES: Final = (*ALONE, *TOGETHER)
+
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    MIXED: ("upgrade-leader-last", "upgrade-leader-first"),
+    ROLLBACK: ("rollback-half", "rollback-end"),
+}
+"""Stage → the columns of the matrix that are it."""
+
+TITLES: Final[Mapping[str, str]] = {stage: stage for stage in (*ALONE, MIXED)} | {ROLLBACK: "after rollback"}
+WHEN: Final[Mapping[str, str]] = {
+    BASELINE: "on the old version",
+    CANDIDATE: "on the new version",
+    MIXED: "during the rolling upgrade",
+    ROLLBACK: "after rolling back",
+}
+"""Stage → how a sentence ends that says when something was."""

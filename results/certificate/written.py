@@ -8,22 +8,35 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from results import files
-from results.certificate.certificate import Certificate, Promise, sentence
+from results.certificate.certificate import Certificate, sentence
+from results.certificate.conditions import NEVER, conditions, uncovered
+from results.certificate.promises import Loss, Promise
+from results.certificate.trials import TrialTold
 from results.comparison import compared
-from results.comparison.comparison import Change, Seen
+from results.comparison.comparison import Seen
 from results.comparison.speeds import Speed
 from results.files import BadFile
+from results.reading import Contents
 
 NAME: Final = "certificate.json"
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""1 knew the baseline and the candidate only, and neither the conditions nor what follows on them."""
+_ASKED: Final = ("command", "seed", "profile", "interruptions")
+"""Of what was asked for, and of how it came to be answered, what the file tells."""
+
+SAME_SINCE_1: Final = ("run", "verdict", "upgrades", "slower", "cleared", "speeds", "asked")
+"""Keys of a certificate of format 1 that mean the same today."""
 
 
-def to_json(certificate: Certificate, root: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
+def to_json(
+    certificate: Certificate, contents: Contents, trials: Sequence[TrialTold], root: Path, asked: Mapping[str, Any]
+) -> dict[str, Any]:
     """The whole file. root: of the run; asked: what was asked for. Raises BadFile where evidence cannot be read."""
     told = {
         "format": FORMAT,
@@ -31,18 +44,32 @@ def to_json(certificate: Certificate, root: Path, asked: Mapping[str, Any]) -> d
         "verdict": str(certificate.verdict),
         "sentence": sentence(certificate),
         "upgrades": {name: list(versions) for name, versions in certificate.upgrades.items()},
+        "parts": list(certificate.parts),
         "promises": [_promise(one, root) for one in certificate.promises],
-        "regressed": [_change(one) for one in certificate.regressed],
+        "absent": [
+            {"backend": backend, "stage": stage, "because": why} for (backend, stage), why in certificate.absent.items()
+        ],
+        "regressed": [_loss(one, root) for one in certificate.regressed],
         "slower": [_speed(one) for one in certificate.slower],
-        "known": [_change(one) for one in certificate.known],
-        "cleared": [[one.backend, one.lock, one.property] for one in certificate.cleared],
+        "known": [_loss(one, root) for one in certificate.known],
+        "cleared": [list(one.name()) for one in certificate.cleared],
+        "steps": [asdict(one) for one in certificate.steps],
+        "no_way_back": list(certificate.no_way_back),
         "speeds": [_speed(one) for one in certificate.comparison.speeds],
-        "bites": certificate.bites,
+        "beside": [asdict(one) for one in certificate.beside],
+        "errors": [{**asdict(one), "turn": str(one.turn)} for one in certificate.errors],
+        "bites": [asdict(one) for one in certificate.bites],
+        "calibration": asdict(certificate.calibration),
         "doubts": list(certificate.doubts),
-        "asked": {name: asked[name] for name in ("command", "seed", "profile") if name in asked},
+        "conditions": conditions(asked, trials),
+        "uncovered": uncovered(contents.cells),
+        "never": list(NEVER),
+        "asked": {name: asked[name] for name in _ASKED if name in asked},
         "evidence": evidence(root),
     }
-    return {**told, "digest": digest(told)}
+    # As it is read again: lists for tuples, so that nothing written is told from what was meant.
+    plain: dict[str, Any] = json.loads(canonical(told))
+    return {**plain, "digest": digest(plain)}
 
 
 def canonical(data: Mapping[str, Any]) -> bytes:
@@ -71,8 +98,13 @@ def evidence(root: Path) -> dict[str, str]:
 
 
 def _promise(promise: Promise, root: Path) -> dict[str, Any]:
-    stages = {stage: _seen(seen, root) for stage, seen in promise.stages.items()}
-    return {"backend": promise.backend, "lock": promise.lock, "property": promise.property, "stages": stages}
+    return {
+        "backend": promise.backend,
+        "lock": promise.lock,
+        "property": promise.property,
+        "stages": {stage: _seen(seen, root) for stage, seen in promise.stages.items()},
+        "absent": promise.absent,
+    }
 
 
 def _seen(seen: Seen, root: Path) -> dict[str, Any]:
@@ -87,14 +119,16 @@ def _seen(seen: Seen, root: Path) -> dict[str, Any]:
     }
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _loss(loss: Loss, root: Path) -> dict[str, Any]:
     return {
-        "backend": change.backend,
-        "lock": change.lock,
-        "lane": change.lane,
-        "fault": change.fault,
-        "property": change.property,
-        "worse": change.worse,
+        "backend": loss.backend,
+        "lock": loss.lock,
+        "lane": loss.lane,
+        "fault": loss.fault,
+        "property": loss.property,
+        "stage": loss.stage,
+        "worse": loss.why,
+        "seen": _seen(loss.seen, root),
     }
 
 

@@ -35,6 +35,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "most readers inside at once": "readers that shared the lock at the same moment, at most",
     "nested acquires": "acquires of a lock by the one that held it already",
     "of these waited for": "of the holders that died or hung: those whose lock somebody else wanted",
+    "operations in the mixed state": "operations while servers of two versions served together",
     "operations under a fault": "operations that were under way while a fault was at work",
     "readers that were refused": "readers that did not get in although no writer was there",
     "refused": "writes that the store refused",

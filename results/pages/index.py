@@ -104,6 +104,8 @@ def _facts(about: Mapping[str, Any], cells: Iterable[Cell]) -> list[tuple[str, s
         said.append(("started", f"{started:%Y-%m-%d %H:%M} UTC"))
     if started is not None and closed is not None:
         said.append(("took", charts.span((closed - started).total_seconds())))
+    if isinstance(times := about.get("interruptions"), list):
+        said.append(("interrupted", f"{len(times)} {'time' if len(times) == 1 else 'times'}, and resumed"))
     return [(name, str(value)) for name, value in said if value not in (None, "")]
 
 

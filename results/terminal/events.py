@@ -5,6 +5,8 @@
 `at` is seconds since the epoch, `by` the process (`main`, or xdist's name for it). The events and what else they say:
 
     plan     backend, trials [[column, part, seconds expected]], shared (whether several processes may do it)
+    resumed  kept [[backend, column, part, seconds that it took]], stored, again (trials): what follows is a run that
+             goes on after an interruption, by new processes
     boot     backend, version ("" for the usual one): a cluster is being started
     ready    backend, seconds
     trial    trial, backend, column, part, attempt, seed, lanes (how many), locks, plan (lines): it begins
@@ -90,10 +92,13 @@ class Journal:
 
 
 class Tail:
-    """Reads what was appended since it was last asked."""
+    """Reads what was appended since it was last asked. new: only what is appended from now on."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, new: bool = False) -> None:
         self._path, self._at, self._rest = folder / NAME, 0, b""
+        if new:
+            self.read()
+            self._rest = b""
 
     def read(self) -> list[Event]:
         """A line that is cut short waits for its end; one that is damaged is passed by."""

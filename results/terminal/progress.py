@@ -94,6 +94,7 @@ class Progress:
         self._begun = self._begun or event.at
         lines = {
             "plan": self._plan,
+            "resumed": self._resumed,
             "boot": self._boot,
             "ready": self._ready,
             "trial": self._trial,
@@ -163,7 +164,7 @@ class Progress:
 
     def _pace(self, backend: str) -> float:
         """How much longer trials take than was expected: those of the backend, else all, else as expected."""
-        of_all = [(took, self.planned[key], key.backend) for key, took in self.took.items() if self.planned[key]]
+        of_all = [(took, self.planned[key], key.backend) for key, took in self.took.items() if self.planned.get(key)]
         mine = [done for done in of_all if done[2] == backend] or of_all
         return sum(took for took, _, _ in mine) / sum(expected for _, expected, _ in mine) if mine else 1.0
 
@@ -176,6 +177,16 @@ class Progress:
         if event.facts.get("shared"):
             self._shared.add(event.text("backend"))
         return []
+
+    def _resumed(self, event: Event) -> list[Line]:
+        """All else is forgotten: what was tried and not kept is tried again."""
+        again, kept = event.number("again"), event.facts.get("kept")
+        self.planned, self.took, self.failing, self.broken = {}, {}, {}, 0
+        self._shared, self._doing, self._free, self._begun = set(), {}, {}, event.at
+        for backend, column, part, seconds in kept if isinstance(kept, list) else ():
+            self.took[Key(str(backend), str(column), int(part))] = float(seconds)
+        told = f"resumed: {_trials(event.number('stored'))} stored"
+        return [Line(told + (f", {_trials(again)} set aside, to be run again" if again else ""))]
 
     def _boot(self, event: Event) -> list[Line]:
         name = f"{event.text('backend')} {event.text('version')}".strip()
@@ -310,6 +321,10 @@ def _title(event: Event) -> str:
 
 def _lanes(number: float) -> str:
     return "1 lane" if number == 1 else f"{number:.0f} lanes"
+
+
+def _trials(number: float) -> str:
+    return "1 trial" if number == 1 else f"{number:.0f} trials"
 
 
 def _names(locks: object) -> str:

@@ -145,7 +145,7 @@ class Watch:
     ) -> None:
         self.progress = progress
         self._screen, self._level, self._beat, self._clock = screen, level, beat, clock
-        self._tail = Tail(folder)
+        self._tail = Tail(folder, new=True)
         self._said = self._drawn = clock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fencepost-progress", daemon=True)

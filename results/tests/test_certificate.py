@@ -1,42 +1,20 @@
-"""What a certificate says of two stages, how it is written, and that it cannot be changed without being noticed."""
+"""What a certificate says of the stages of an upgrade."""
 
 from __future__ import annotations
 
-import json
-import shutil
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import pytest
 
 from checkers.claims import Word
-from checkers.exercise import CONTENDED, EXPIRED
-from results.__main__ import main
-from results.certificate import written
+from checkers.exercise import CONTENDED
 from results.certificate.certificate import Certificate, Verdict, certify, sentence
-from results.certificate.issue import issue
-from results.certificate.stages import BASELINE, CANDIDATE, STAGES
-from results.files import BadFile
+from results.certificate.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES, TOGETHER, WHEN
 from results.reading import Contents
 from results.record import Cell
-from results.run import Run
-from results.tests import samples
 from results.tests.test_comparison import WORDS, lanes
-
-UPGRADES = {"redis": ("7.0", "8.0")}
-
-
-def cell(stage: str, word: Word, **given: object) -> Cell:
-    made = Cell(
-        "redis", "redis", "register", "unfenced", "redis/register/unfenced", "freeze-holder", "token-order", word, "so",
-        counters={CONTENDED: 3}, trial=f"redis-freeze-holder-1-{stage}", seed=1, attempt=1, stage=stage,
-    )  # fmt: skip
-    return replace(made, **given)  # type: ignore[arg-type]
-
-
-def of(*cells: Cell, problems: tuple[str, ...] = ()) -> Certificate:
-    return certify(Contents(cells, (), problems), UPGRADES)
+from results.tests.upgrades import UPGRADES, cell, of, told, whole
 
 
 @pytest.mark.parametrize(("old", "new"), list(product(WORDS, WORDS)), ids=lambda word: word.name.lower())
@@ -51,16 +29,45 @@ def test_each_turn_of_a_word(old: Word, new: Word) -> None:
     assert bool(made.cleared) == (old is Word.VIOLATED and new is not Word.VIOLATED)
 
 
+@pytest.mark.parametrize("stage", TOGETHER)
+@pytest.mark.parametrize(("old", "new"), list(product(WORDS, WORDS)), ids=lambda word: word.name.lower())
+def test_each_turn_of_a_word_while_versions_change(old: Word, new: Word, stage: str) -> None:
+    """Whatever the new version alone says: here the same as the old one."""
+    made = whole(cell(BASELINE, old), cell(CANDIDATE, old), cell(stage, new))
+    assert (made.verdict is Verdict.REGRESSION) == (new is Word.VIOLATED and old is not Word.VIOLATED)
+    assert bool(made.known) == (new is old is Word.VIOLATED)
+    blind = (Word.UNKNOWN, Word.UNEXERCISED)
+    doubtful = new is Word.HAZARD_NOT_SHOWN or (new in blind and old not in blind)
+    assert (made.verdict is Verdict.INCONCLUSIVE) == doubtful
+    assert made.cleared == ()
+
+
+@pytest.mark.parametrize(
+    ("stages", "said"),
+    [
+        ([MIXED], "redis lost token-order during the rolling upgrade"),
+        ([ROLLBACK], "redis lost token-order after rolling back"),
+        ([MIXED, ROLLBACK], "redis lost token-order during the rolling upgrade and after rolling back"),
+        ([CANDIDATE, MIXED], "redis lost token-order under freeze-holder and during the rolling upgrade"),
+    ],
+)
+def test_the_sentence_says_when_it_was_lost(stages: list[str], said: str) -> None:
+    made = whole(*(cell(stage, Word.VIOLATED) for stage in stages))
+    assert sentence(made) == f"REGRESSION: {said}"
+    assert {one.stage for one in made.regressed} == set(stages)
+
+
 def test_what_the_old_version_broke_elsewhere_is_not_lost_by_the_upgrade() -> None:
     cells = [
         cell(BASELINE, Word.VIOLATED),
         cell(CANDIDATE, Word.UPHELD),
         cell(BASELINE, Word.UPHELD, fault="none"),
         cell(CANDIDATE, Word.VIOLATED, fault="none"),
+        cell(MIXED, Word.VIOLATED),
     ]
     made = of(*cells)
     assert made.verdict is Verdict.NO_REGRESSION
-    assert [change.fault for change in made.known] == ["none"]
+    assert [one.fault for one in made.known] == ["none", "upgrade-leader-last"]
     assert made.cleared == ()
     of_another = [replace(one, property="fenced-store") if one.fault == "none" else one for one in cells]
     assert sentence(of(*of_another)) == "REGRESSION: redis lost fenced-store under none"
@@ -71,23 +78,30 @@ def test_a_regression_outranks_every_doubt() -> None:
     assert sentence(of(*doubtful)).startswith("INCONCLUSIVE: token-order of b under freeze-holder came to no verdict")
     broken = [cell(BASELINE, Word.UPHELD), cell(CANDIDATE, Word.VIOLATED)]
     assert of(*doubtful, *broken).verdict is Verdict.REGRESSION
+    assert whole(cell(MIXED, Word.VIOLATED), problems=("trials/x: aborted: no",)).verdict is Verdict.REGRESSION
 
 
 def test_what_was_cleared_is_counted_by_promise() -> None:
     cells = [
         cell(stage, Word.VIOLATED if stage == BASELINE else Word.UPHELD, fault=fault, property=name)
-        for stage, fault, name in product(STAGES, ("none", "freeze-holder"), ("token-order", "fenced-store"))
+        for stage, fault, name in product(ALONE, ("none", "freeze-holder"), ("token-order", "fenced-store"))
     ]
     assert sentence(of(*cells)) == "NO REGRESSION FOUND (2 defects cleared)"
+
+
+def test_a_defect_that_shows_while_old_servers_are_there_is_known_and_cleared() -> None:
+    made = whole(cell(BASELINE, Word.VIOLATED), cell(MIXED, Word.VIOLATED))
+    assert sentence(made) == "NO REGRESSION FOUND (1 defect cleared)"
+    assert [one.stage for one in made.known] == [MIXED]
 
 
 def test_three_times_slower_is_a_regression_and_the_same_is_none() -> None:
     kept = (cell(BASELINE, Word.UPHELD), cell(CANDIDATE, Word.UPHELD))
 
     def made(times: float) -> Certificate:
-        both = zip(STAGES, (lanes(1.0), lanes(times)), strict=True)
-        told = tuple(replace(lane, stage=stage) for stage, contents in both for lane in contents.lanes)
-        return certify(Contents(kept, told, ()), UPGRADES)
+        both = zip(ALONE, (lanes(1.0), lanes(times)), strict=True)
+        told_ = tuple(replace(lane, stage=stage) for stage, contents in both for lane in contents.lanes)
+        return certify(Contents(kept, told_, ()), UPGRADES, trials=[told(stage) for stage in ALONE])
 
     assert made(1.0).verdict is Verdict.NO_REGRESSION
     slow = made(3.0)
@@ -95,32 +109,16 @@ def test_three_times_slower_is_a_regression_and_the_same_is_none() -> None:
     assert "times what it was" in sentence(slow)
 
 
-@pytest.mark.parametrize(
-    ("bites", "doubt"),
-    [
-        ({CONTENDED: (0, 0)}, "no contended acquires in the baseline"),
-        ({CONTENDED: (2, 0)}, "no contended acquires in the candidate"),
-        ({CONTENDED: (2, 2), EXPIRED: (4, 0)}, "no leases that expired while held in the candidate"),
-        ({CONTENDED: (2, 2), EXPIRED: (0, 0)}, ""),
-    ],
-    ids=["never", "not-on-the-new", "no-lease-expired", "has-no-leases"],
-)
-def test_a_part_that_did_not_bite_is_inconclusive(bites: dict[str, tuple[int, int]], doubt: str) -> None:
-    cells = [
-        cell(stage, Word.UPHELD, counters={name: numbers[place] for name, numbers in bites.items()})
-        for place, stage in enumerate(STAGES)
-    ]
-    made = of(*cells)
-    assert (made.verdict is Verdict.INCONCLUSIVE) == bool(doubt)
-    assert doubt in "; ".join(made.doubts)
-
-
-def test_counters_are_of_histories_not_of_the_properties_that_saw_them() -> None:
-    cells = [
-        cell(stage, Word.UPHELD, property=name, lane=lane, counters={CONTENDED: number})
-        for stage, (name, number), lane in product(STAGES, (("token-order", 3), ("fifo", 5)), ("a", "b"))
-    ]
-    assert of(*cells).bites["redis"][CONTENDED] == {BASELINE: 10, CANDIDATE: 10}
+def test_no_time_while_versions_change_makes_a_regression() -> None:
+    both = zip(STAGES, (lanes(1.0), lanes(1.0), lanes(9.0), lanes(9.0)), strict=True)
+    timed = tuple(replace(lane, stage=stage) for stage, contents in both for lane in contents.lanes)
+    kept = tuple(cell(stage, Word.UPHELD) for stage in STAGES)
+    made = certify(Contents(kept, timed, ()), UPGRADES, parts=STAGES, trials=[told(stage) for stage in STAGES])
+    assert made.verdict is Verdict.NO_REGRESSION
+    assert {(one.measure, one.stage) for one in made.beside} == set(product(("recovery", "longest gap"), TOGETHER))
+    for one in made.beside:
+        assert one.worst >= one.middle > 0
+        assert (one.trials, one.unit) == (1, "s")
 
 
 def test_a_trial_that_came_to_no_verdict_is_a_doubt_and_nothing_at_all_is_one() -> None:
@@ -136,93 +134,66 @@ def test_what_only_the_old_version_was_asked_is_a_doubt() -> None:
     assert made.doubts == ("1 judgement of the old version has none beside it",)
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """A lock that is the same on both."""
-    run = Run.create(
-        tmp_path,
-        {"command": ["pytest", "suites/"], "stages": {BASELINE: {"redis": "7.0"}, CANDIDATE: {"redis": "8.0"}}},
-    )
-    for stage in STAGES:
-        run.save_trial(samples.trial(f"redis-freeze-holder-7-{stage}", stage=stage, version="7.0", attempt=1))
-    run.close({})
-    return run
+KEPT = tuple(cell(stage, Word.UPHELD) for stage in ALONE)
 
 
-def test_it_is_written_and_verified(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    certificate, page = issue(run)
-    assert certificate.verdict is Verdict.NO_REGRESSION
-    told = json.loads((run.path / written.NAME).read_bytes())
-    assert told["digest"] == written.digest(told)
-    assert written.canonical(told) == (run.path / written.NAME).read_bytes()
-    assert {name.split("/")[1] for name in told["evidence"]} == {f"redis-freeze-holder-7-{stage}" for stage in STAGES}
-    assert sentence(certificate) in page.read_text()
-    assert main(["verify", str(run.path / written.NAME)]) == 0
-    assert main(["certificate", str(run.path)]) == 0
-    assert f"certificate: {page}" in capsys.readouterr().out.replace("\n", "")
+def test_what_was_asked_for_and_not_tried_is_a_doubt() -> None:
+    assert of(*KEPT).verdict is Verdict.NO_REGRESSION
+    made = of(*KEPT, parts=STAGES)
+    assert made.doubts == tuple(f"redis: nothing was tried {WHEN[stage]}" for stage in TOGETHER)
 
 
-def test_times_with_intervals_are_verified_too(tmp_path: Path) -> None:
-    about = {"command": [], "stages": {BASELINE: {"redis": "7.0"}, CANDIDATE: {"redis": "8.0"}}}
-    run = Run.create(tmp_path, about)
-    for stage, number in product(STAGES, range(8)):
-        history = samples.stale_write(seed=number)
-        run.save_trial(samples.trial(f"redis-freeze-holder-{number}-{stage}", history, stage=stage, attempt=1))
-    run.close({})
-    certificate, _ = issue(run)
-    assert any(speed.interval for speed in certificate.comparison.speeds)
-    assert main(["verify", str(run.path / written.NAME)]) == 0
+def not_run(column: str, **given: str) -> Cell:
+    """As the run folder gives it: of no trial, and so of no stage."""
+    nothing = dict.fromkeys(("lock", "workload", "store", "lane", "property", "trial"), "")
+    because = "one server has no mixed state"
+    return cell("", Word.NOT_APPLICABLE, **{**nothing, "counters": {}, "fault": column, "because": because, **given})
 
 
-def test_issued_again_or_elsewhere_it_is_the_same(run: Run, tmp_path: Path) -> None:
-    issue(run)
-    first = (run.path / written.NAME).read_bytes()
-    elsewhere = tmp_path / "elsewhere" / run.path.name
-    shutil.copytree(run.path, elsewhere)
-    issue(Run.open(elsewhere))
-    assert (elsewhere / written.NAME).read_bytes() == first
+def test_what_could_not_be_tried_is_not_applicable_for_its_reason() -> None:
+    absent = [not_run(column) for stage in TOGETHER for column in COLUMNS[stage]]
+    made = of(*KEPT, *absent, parts=STAGES)
+    assert made.verdict is Verdict.NO_REGRESSION
+    assert made.absent == {("redis", stage): "one server has no mixed state" for stage in TOGETHER}
+    (promise,) = made.promises
+    assert promise.absent == dict.fromkeys(TOGETHER, "one server has no mixed state")
 
 
-def test_what_was_changed_is_named(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    issue(run)
-    file = run.path / written.NAME
-    told = json.loads(file.read_bytes())
-    file.write_bytes(written.canonical({**told, "sentence": "NO REGRESSION FOUND (9 defects cleared)"}))
-    assert main(["verify", str(file)]) == 1
-    said = capsys.readouterr().err
-    assert "it was changed: its digest is another" in said
-    assert "sentence is not what the run says" in said
-    better = {**told, "sentence": "NO REGRESSION FOUND (9 defects cleared)"}
-    file.write_bytes(written.canonical({**better, "digest": written.digest(better)}))
-    assert main(["verify", str(file)]) == 1
-    assert capsys.readouterr().err.count("\n") == 1
-
-    issue(run)
-    history = next((run.path / "trials").glob("*/*.arrow"))
-    history.unlink()
-    assert main(["verify", str(file)]) == 1
-    assert f"{history.relative_to(run.path)} is missing" in capsys.readouterr().err
+def test_what_could_not_be_asked_of_one_lock_says_nothing_of_the_others() -> None:
+    other = [replace(one, lock="redlock") for one in KEPT]
+    made = whole(*other, not_run(COLUMNS[MIXED][0], lock="redlock", because="it needs five"))
+    reasons = {one.lock: one.absent for one in made.promises}
+    assert reasons == {"redis": {}, "redlock": {MIXED: "it needs five"}}
+    assert made.absent == {}
+    alone = of(*KEPT, *other, *(not_run(COLUMNS[stage][0], lock="redlock") for stage in TOGETHER), parts=STAGES)
+    assert alone.doubts == tuple(f"redis: nothing was tried {WHEN[stage]}" for stage in TOGETHER)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 9}', '{"format": 1, "sentence": 1}', "[" * 100_000])
-def test_what_is_no_certificate_is_named_in_a_line(run: Run, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    file = run.path / written.NAME
-    file.write_text(text)
-    assert main(["verify", str(file)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+@pytest.mark.parametrize(("stage", "number", "doubtful"), [(MIXED, 0, True), (ROLLBACK, 0, True), (MIXED, 1, False)])
+def test_no_operation_in_the_mixed_state_is_a_doubt(stage: str, number: int, doubtful: bool) -> None:
+    made = whole(cell(stage, Word.UPHELD, counters={CONTENDED: 1, "operations in the mixed state": number, **STRUCK}))
+    said = f"redis: no operations in the mixed state {WHEN[stage]}"
+    assert made.doubts == ((said,) if doubtful else ())
 
 
-@pytest.mark.parametrize("how", ["interrupted", "killed"])
-def test_a_run_that_was_cut_short_is_inconclusive(run: Run, how: str) -> None:
-    if how == "killed":
-        (run.path / "summary.json").unlink()
-    else:
-        run.close({"interrupted": True})
-    certificate, _ = issue(run)
-    assert certificate.verdict is Verdict.INCONCLUSIVE
-    assert certificate.doubts[0].startswith("the run ")
+STRUCK = {"leases that expired while held": 2, "stale attempts": 1}
+REFUSED = {"at": 3.0, "what": "etcd1 stays 3.5.16: does not start on its data", "refused": True}
 
 
-def test_a_run_that_tried_no_upgrade_has_none(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="no upgrade was tried"):
-        issue(Run.create(tmp_path, {}))
+def test_a_server_that_would_not_go_back_is_told_and_is_no_regression() -> None:
+    trials = [*(told(stage) for stage in STAGES[:3]), told(ROLLBACK, about={"rolled": [REFUSED]})]
+    stayed = cell(ROLLBACK, Word.UPHELD, counters={CONTENDED: 1})
+    made = whole(stayed, trials=trials)
+    assert made.verdict is Verdict.NO_REGRESSION
+    assert made.no_way_back == (f"redis: {REFUSED['what']}",)
+    # So it is where nothing could be judged behind it.
+    alone = [cell(stage, Word.UPHELD) for stage in STAGES[:3]]
+    assert of(*alone, parts=STAGES, trials=trials).verdict is Verdict.NO_REGRESSION
+
+
+def test_steps_stand_in_their_order() -> None:
+    rolled = [{"at": at, "what": f"redis{at}", "refused": False} for at in (3.0, 1.0, 2.0)]
+    made = whole(trials=[*(told(stage) for stage in ALONE), told(MIXED, about={"rolled": rolled}), told(ROLLBACK)])
+    assert [(one.stage, one.at, one.what) for one in made.steps] == [
+        (MIXED, at, f"redis{at}") for at in (1.0, 2.0, 3.0)
+    ]

@@ -54,6 +54,14 @@ def test_list(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_list_says_of_a_run_that_was_closed_early_that_it_is_not_whole(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Run.open(root / "20261124T080000Z-0002").close({"exit status": 2, "interrupted": True})
+    out, _ = said(capsys, root, "list")
+    assert out.splitlines()[-1].endswith("5 upheld (interrupted)")
+
+
 def test_list_for_machines(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "20261123T080000Z-0001" / "run.json").write_text("{")
     out, _ = said(capsys, root, "list", "--json")

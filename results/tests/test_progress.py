@@ -111,6 +111,23 @@ class TestStanding:
         run.trial("gw0", "redis", "none", part=2)
         assert run.progress.standing(run.at).startswith("1 of 2 trials, 1 broke")
 
+    def test_a_run_that_goes_on_counts_what_is_stored_and_nothing_else_of_before(self) -> None:
+        run = Run(redis=[("none", 5), ("kill-server", 5), ("freeze-holder", 5)])
+        run.trial("gw1", "redis", "none")
+        run.done("gw1", "redis", "none")
+        run.trial("gw1", "redis", "kill-server")
+        run.say("gw1", "broke", backend="redis", column="kill-server", part=1, text="no leader")
+        run.trial("gw1", "redis", "freeze-holder")
+        run.at += 3600
+        (line,) = run.say("main", "resumed", kept=[["redis", "none", 1, 10.0]], stored=1, again=1)
+        assert line.text.endswith("resumed: 1 trial stored, 1 trial set aside, to be run again")
+        run.say("main", "plan", backend="redis", trials=[[column, 1, 5] for column in ("none", "kill-server", "last")])
+        assert run.texts() == ["1 of 3 trials, about 20 s left; 0:00 so far"], "at twice the pace that was expected"
+        run.trial("main", "redis", "kill-server")
+        run.at += 10
+        run.done("main", "redis", "kill-server")
+        assert run.texts() == ["2 of 3 trials, about 10 s left; 0:10 so far"]
+
     def test_the_plan_is_told_with_the_trial(self) -> None:
         run = Run(redis=[("none", 5)])
         lines = run.trial("gw0", "redis", "kill-server", plan=["after 0.7 s: kill redis1 for 1.5 s", "then that"])

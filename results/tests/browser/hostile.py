@@ -58,6 +58,19 @@ def attack(place: str) -> str:
     return f"in-{place} {''.join(ATTACKS)}{CONTROLS}end-{place}"
 
 
+RUN: Final = {"suite": attack("suite"), "calibration": [{"name": attack("planted"), "caught": False}]}
+"""What a run of an upgrade says."""
+
+ROLLED: Final = {
+    "rolled": [{"at": 1.5, "what": attack("rolled"), "refused": True}],
+    "host": attack("host"),
+    "nodes": {
+        attack("component"): {"image": attack("image"), "digest": attack("digest"), "packager": attack("packager")}
+    },
+}
+"""What a trial of an upgrade says."""
+
+
 def trial() -> TrialRecord:
     """A trial of one lane whose every string is an attack."""
     history = samples.stale_write(

@@ -14,7 +14,7 @@ from checkers.judgement import judge
 from checkers.verdict import Verdict, Violation
 from results import export, story
 from results.certificate.issue import issue
-from results.certificate.stages import BASELINE, CANDIDATE
+from results.certificate.stages import BASELINE, CANDIDATE, MIXED, STAGES
 from results.comparison import compare
 from results.record import LaneRecord, NotRun, TrialRecord, decisive
 from results.run import Run, load_trial
@@ -95,10 +95,13 @@ class Made:
         pages = {}
         for name, (old, new) in zip(CERTIFICATES, (("stale", "violated"), ("hostile", "hostile")), strict=True):
             stages = {BASELINE: {"redis": "7.0"}, CANDIDATE: {"redis": hostile.attack("version")}}
-            run = Run.create(self.root, {"command": ["pytest", hostile.attack("command")], "stages": stages})
-            for stage, record in ((BASELINE, old), (CANDIDATE, new)):
+            asked = {"command": ["pytest", hostile.attack("command")], "stages": stages, "parts": STAGES}
+            run = Run.create(self.root, {**asked, **(hostile.RUN if new == "hostile" else {})})
+            for stage, record in ((BASELINE, old), (CANDIDATE, new), (MIXED, new)):
                 one = self.records[record]
-                run.save_trial(replace(one, name=f"{record}-{stage}", about={**one.about, "stage": stage}))
+                about = {**one.about, "stage": stage, **(hostile.ROLLED if record == "hostile" else {})}
+                run.save_trial(replace(one, name=f"{record}-{stage}", about=about))
+            run.save_not_run([hostile.not_run()])
             run.close({})
             _, pages[name] = issue(run)
         return pages

@@ -3,7 +3,8 @@
 python -m results.tests.browser.screenshots [RUN] [--results DIR]
 
 `violation.png`: the page of the trial whose story weighs most, from its verdict to the picture of it. `matrix.png`: the
-run's page down to the end of its matrix. Both light, as they open, with few colours.
+run's page down to the end of its matrix. Of a run that tried an upgrade only `certificate.png`: its certificate down to
+what changes. All light, as they open, with few colours.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from results.tests.browser import chromium
 from results.tests.browser.visit import settle, visit
 
 FOLDER: Final = Path(__file__).parents[2] / "screenshots"
+CERTIFICATE: Final = "certificate.html"
 SCALE: Final = 1.5
 COLOURS: Final = 96
 MARGIN: Final = 20
@@ -43,7 +45,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         run = find.find(options.run, options.results)
         with chromium.started() as browser:
-            for path in (violation(browser, run), matrix(browser, run)):
+            makers = (certificate,) if (run.path / CERTIFICATE).exists() else (violation, matrix)
+            for path in (make(browser, run) for make in makers):
                 print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
     except BadFile as error:
         print(f"screenshots: {error}", file=sys.stderr)
@@ -69,6 +72,12 @@ def violation(browser: Browser, run: Run) -> Path:
 def matrix(browser: Browser, run: Run) -> Path:
     with visit(browser, run.path / "index.html", run.path, width=1240, height=LOWEST, scale=SCALE) as page:
         return _shot(page, page.get_by_role("heading", level=1), page.locator("#matrix"), "matrix.png")
+
+
+def certificate(browser: Browser, run: Run) -> Path:
+    with visit(browser, run.path / CERTIFICATE, run.path, width=1240, height=LOWEST, scale=SCALE) as page:
+        last = page.get_by_role("region", name="What changes for you")
+        return _shot(page, page.get_by_role("heading", level=1), last, "certificate.png")
 
 
 def most_telling(cells: Sequence[Cell]) -> Cell | None:

@@ -12,6 +12,10 @@ from results.tests.browser.made import Made
 from results.tests.browser.visit import unfold, visit
 
 ON_RUN: Final = ("lane", "lock", "fault", "kind", "property", "reason", "story", "because", "command", "key", "value")
+ON_CERTIFICATE: Final = (
+    "lock", "property", "lane", "fault", "kind", "story", "aborted", "because", "version", "command", "suite",
+    "planted", "rolled", "host", "component", "image", "packager",
+)  # fmt: skip
 NOT_ON_TRIAL: Final = ("key", "workload")
 """Places that the trial's page has no use for."""
 
@@ -58,8 +62,9 @@ def _read(page: Page) -> str:
     [
         ("hostile", "stale", [place for place in hostile.PLACES if place not in NOT_ON_TRIAL]),
         ("hostile-run", "later-run", ON_RUN),
+        ("hostile-certificate", "certificate", ON_CERTIFICATE),
     ],
-    ids=["trial", "run"],
+    ids=["trial", "run", "certificate"],
 )
 def test_stays_text(chromium: Browser, made: Made, name: str, like: str, places: list[str]) -> None:
     with visit(chromium, made.page(like), made.root) as page:

@@ -1,0 +1,80 @@
+"""Calibration: of what is known to be broken, how much was seen today. Pure.
+
+A positive control is a hazard that is certain to show; a lock is broken by design if it stands among the suite's
+anti-patterns. Planted bugs are told by the run itself, where it tried any.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from checkers.claims import Word
+from results import shape
+from results.certificate.stages import STAGES
+from results.certificate.trials import TrialTold
+from results.record import Cell
+from results.shape import field
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Of so many controls of one stage those that were shown. missing: the others, by name."""
+
+    stage: str
+    shown: int
+    of: int
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What is known to be broken.
+
+    hazards  of each stage that has any: judgements in which a hazard was certain to show.
+    locks    likewise: locks that are broken by design, and had such a judgement.
+    planted  (name of a planted bug or a version known to be bad, whether it was caught).
+    """
+
+    hazards: tuple[Shown, ...]
+    locks: tuple[Shown, ...]
+    planted: tuple[tuple[str, bool], ...]
+
+
+def calibration(cells: Iterable[Cell], trials: Sequence[TrialTold], planted: Iterable[tuple[str, bool]]) -> Calibration:
+    """What the stored judgements say of the controls that the histories declare."""
+    certain = {(one.name, lane.lane, name) for one in trials for lane in one.lanes for name in lane.controls}
+    by_design = {lock for one in trials for lock in one.by_design}
+    hazards: dict[str, dict[str, bool]] = defaultdict(dict)
+    locks: dict[str, dict[str, bool]] = defaultdict(dict)
+    for cell in cells:
+        if (cell.trial, cell.lane, cell.property) in certain and cell.word is not Word.NOT_APPLICABLE:
+            shown = cell.word is Word.BROKEN_AS_DOCUMENTED
+            # Up to three trials of one series are one question: see `results.record.settled`.
+            name = f"{cell.property} of {cell.lane} under {cell.fault}"
+            _note(hazards[cell.stage], name, shown)
+            if cell.lock in by_design:
+                _note(locks[cell.stage], cell.lock, shown)
+    return Calibration(_shown(hazards), _shown(locks), tuple(planted))
+
+
+def planted(about: Mapping[str, Any]) -> tuple[tuple[str, bool], ...]:
+    """What a run's `about` tells of planted bugs. Raises Damaged."""
+    if "calibration" not in about:
+        return ()
+    told = field(about, "calibration", shape.many(shape.table))
+    return tuple((field(one, "name", shape.text), field(one, "caught", shape.boolean)) for one in told)
+
+
+def _note(found: dict[str, bool], name: str, shown: bool) -> None:  # noqa: FBT001
+    found[name] = shown or found.get(name, False)
+
+
+def _shown(found: Mapping[str, Mapping[str, bool]]) -> tuple[Shown, ...]:
+    return tuple(
+        Shown(stage, sum(each.values()), len(each), tuple(sorted(name for name, shown in each.items() if not shown)))
+        for stage in STAGES
+        if (each := found.get(stage))
+    )

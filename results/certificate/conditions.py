@@ -1,0 +1,138 @@
+"""Under which conditions an upgrade was tried, and what was not covered: plain JSON for the certificate. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from checkers.claims import Word
+from results.certificate.stages import ALONE, STAGES
+from results.certificate.trials import TrialTold
+from results.pages.surroundings import nodes
+from results.record import Cell
+
+_OURS: Final = (
+    (re.compile(r"\bfp-\d+-[0-9a-f]{4}\b"), "ENVIRONMENT"),
+    (re.compile(r"\b10\.\d{1,3}\.\d{1,3}\.(?=\d)"), "10.x.y."),
+)
+"""What differs from one environment to the next: its name and its subnet."""
+
+_COMMAND: Final = "command line"
+
+NEVER: Final = (
+    "several machines, with disks and a network of their own",
+    "hours, and hundreds of clients",
+    "your data, your configuration, your clients",
+    "what versions before these two left in the data",
+)
+"""What this suite tests of no upgrade."""
+
+
+def conditions(about: Mapping[str, Any], trials: Sequence[TrialTold]) -> dict[str, Any]:
+    """{suite, hosts, pythons, clocks, images, configuration, plans}. about: of the run.
+
+    images: {backend, stage, version, image, digest, packager, nodes: [name]} of the servers that a stage ran on alone.
+    configuration: {backend, nodes: [name], name, baseline, candidate (null: it is not there)}, what differs between the
+    two; of a command line the words that only one of them has.
+    plans: {backend, stage, column, seed, trial}.
+    """
+    alone = [one for one in trials if one.stage in ALONE]
+    return {
+        "suite": _text(about.get("suite")),
+        **{
+            several: sorted({_text(one.about.get(name)) for one in trials if one.about.get(name)})
+            for several, name in (("hosts", "host"), ("pythons", "python"), ("clocks", "clock"))
+        },
+        "images": _images(alone),
+        "configuration": _differences(alone),
+        "plans": [
+            {
+                "backend": one.backend,
+                "stage": one.stage,
+                "column": one.column,
+                "seed": one.about.get("seed"),
+                "trial": one.name,
+            }
+            for one in trials
+        ],
+    }
+
+
+def _images(trials: Iterable[TrialTold]) -> list[dict[str, Any]]:
+    found: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for one in trials:
+        versions = one.about.get("versions") or {}
+        stored = _table(one.about.get("nodes"))
+        for node in nodes(one.about):
+            if node.name in versions:  # what is no server has none: it is the same in both stages
+                packager = _text(_table(stored.get(node.name)).get("packager"))
+                found[one.backend, one.stage, node.version, node.image, node.digest, packager].add(node.name)
+    names = ("backend", "stage", "version", "image", "digest", "packager")
+    order = sorted(found, key=lambda key: (key[0], STAGES.index(key[1]), *key[2:]))
+    return [{**dict(zip(names, key, strict=True)), "nodes": sorted(found[key])} for key in order]
+
+
+def _differences(trials: Iterable[TrialTold]) -> list[dict[str, Any]]:
+    """Of nodes that both stages have; of each stage the first trial that tells of one."""
+    told: dict[tuple[str, str], dict[str, Mapping[str, str]]] = defaultdict(dict)
+    for one in trials:
+        for name, node in _table(one.about.get("nodes")).items():
+            told[one.backend, name].setdefault(one.stage, _settings(_table(node)))
+    found: dict[tuple[str, str, str | None, str | None], list[str]] = defaultdict(list)
+    for (backend, node), stages in sorted(told.items()):
+        if len(stages) == len(ALONE):
+            old, new = (stages[stage] for stage in ALONE)
+            for name in sorted(old.keys() | new.keys()):
+                if (before := old.get(name)) != (after := new.get(name)):
+                    pair = _apart(before or "", after or "") if name == _COMMAND else (before, after)
+                    found[backend, name, *pair].append(node)
+    return [
+        {"backend": backend, "nodes": each, "name": name, **dict(zip(ALONE, values, strict=True))}
+        for (backend, name, *values), each in found.items()
+    ]
+
+
+def _apart(before: str, after: str) -> tuple[str, str]:
+    """The words that only one of two command lines has; all of them where only their order differs."""
+    old, new = Counter(before.split()), Counter(after.split())
+    only = tuple(" ".join((mine - others).elements()) for mine, others in ((old, new), (new, old)))
+    return (only[0], only[1]) if any(only) else (before, after)
+
+
+def _settings(node: Mapping[str, Any]) -> dict[str, str]:
+    """Its environment, and its command line as one."""
+    settings = {str(name): _same_everywhere(str(value)) for name, value in _table(node.get("settings")).items()}
+    command = node.get("command")
+    words = " ".join(map(str, command)) if isinstance(command, list) else ""
+    return {**settings, _COMMAND: _same_everywhere(words)}
+
+
+def _same_everywhere(text: str) -> str:
+    for pattern, word in _OURS:
+        text = pattern.sub(word, text)
+    return text
+
+
+def uncovered(cells: Iterable[Cell]) -> list[dict[str, Any]]:
+    """What was not tried, by reason: {because, faults: [name], locks: [name]}, the widest first."""
+    found: dict[str, tuple[set[str], set[str]]] = {}
+    for cell in cells:
+        if cell.word is Word.NOT_APPLICABLE and not cell.trial:
+            faults, locks = found.setdefault(cell.because, (set(), set()))
+            faults.add(cell.fault)
+            locks.add(cell.lock or f"all on {cell.backend or 'all backends'}")
+    told = [
+        {"because": because, "faults": sorted(faults), "locks": sorted(locks)}
+        for because, (faults, locks) in sorted(found.items())
+    ]
+    return sorted(told, key=lambda one: -len(one["faults"]) * len(one["locks"]))
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

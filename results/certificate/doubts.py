@@ -1,0 +1,97 @@
+"""Why a certificate is not conclusive, a line each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from results.certificate.bites import Bite
+from results.certificate.promises import Loss, Promise
+from results.certificate.stages import ALONE, BASELINE, TOGETHER, WHEN
+from results.certificate.trials import TrialTold
+from results.comparison.comparison import Change, Comparison
+from results.reading import Contents
+
+BUSY: Final = 0.2
+"""The part of their time for which workers may be kept from running: on a rested machine it is 0.01 to 0.1."""
+
+TIMED: Final = ("recovery", "crash-release", "honest-belief", "fail-fast", "independence")
+"""Properties that are judged by a bound of time alone."""
+
+
+def doubts(
+    contents: Contents,
+    comparison: Comparison,
+    promises: Iterable[Promise],
+    silent: Sequence[Loss],
+    missing: Iterable[tuple[str, str]],
+    bites: Iterable[Bite],
+    planted: Iterable[tuple[str, bool]],
+) -> Iterable[str]:
+    """silent: positive controls. missing: (backend, stage) that was asked for and of which there is no trial."""
+    if not comparison.common:
+        yield "no judgement is there on both versions"
+    elif alone := sum(change.after is None for change in comparison.changes):
+        yield f"{count(alone, 'judgement')} of the old version {'has' if alone == 1 else 'have'} none beside it"
+    for backend, stage in missing:
+        yield f"{backend}: nothing was tried {WHEN[stage]}"
+    for bite in bites:
+        if bite.blunt:
+            yield f"{bite.backend}: no {bite.what} {WHEN[bite.stage]}"
+    for stage in (*ALONE[1:], *TOGETHER):
+        if some := [one for one in silent if one.stage == stage]:
+            yield f"{_first(some)} fell silent {WHEN[stage]}: this run could not have seen what it was to see"
+    if lost := [change for change in comparison.changes if change.lost]:
+        yield f"{_first(lost)} came to no verdict {WHEN[ALONE[1]]} ({lost[0].lost})"
+    for stage in TOGETHER:
+        blind = [one for one in promises if stage in one.blind and BASELINE in one.stages and BASELINE not in one.blind]
+        if blind:
+            more = f" and {count(len(blind) - 1, 'other promise')}" if len(blind) > 1 else ""
+            word, because = blind[0].stages[stage].word, blind[0].stages[stage].because
+            yield f"{blind[0].property} of {blind[0].lock}{more}: {word} {WHEN[stage]} ({because})"
+    if escaped := [name for name, caught in planted if not caught]:
+        yield f"{', '.join(escaped[:3])}: known to be broken, and not caught today"
+    if contents.problems:
+        yield f"{count(len(contents.problems), 'trial')} came to no verdict: {contents.problems[0]}"
+
+
+def late_of_the_machine(losses: Iterable[Loss], trials: Iterable[TrialTold]) -> list[Loss]:
+    """What missed a bound of time in a trial whose workers the machine kept from running: it says nothing."""
+    busy = {trial.name for trial in trials if trial.stalled > BUSY}
+
+    def late(loss: Loss) -> bool:
+        return loss.property in TIMED and loss.seen.page is not None and loss.seen.page.parent.name in busy
+
+    return [loss for loss in losses if late(loss)]
+
+
+def lateness(late: Sequence[Loss]) -> Iterable[str]:
+    """late: see `late_of_the_machine`."""
+    if late:
+        yield f"{_first(late)} missed its bound while the machine was too busy to run the workers"
+
+
+def missing(
+    backends: Iterable[str],
+    parts: Collection[str],
+    tried: Collection[tuple[str, str]],
+    reasons: Mapping[tuple[str, str], str],
+) -> list[tuple[str, str]]:
+    """(backend, stage) of what was asked for in `parts`, could be, and was not tried. reasons: of what could not be."""
+    return [
+        (backend, stage)
+        for backend in backends
+        for stage in TOGETHER
+        if stage in parts and (backend, stage) not in tried and (backend, stage) not in reasons
+    ]
+
+
+def count(number: int, what: str) -> str:
+    """`1 trial`, `2 trials`."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _first(changes: Sequence[Loss] | Sequence[Change]) -> str:
+    one = changes[0]
+    more = f" and {count(len(changes) - 1, 'other judgement')}" if len(changes) > 1 else ""
+    return f"{one.property} of {one.lane} under {one.fault}{more}"

@@ -1,0 +1,74 @@
+"""Error texts that clients of both versions saw, without what differs each time. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from results.certificate.stages import BASELINE, CANDIDATE, STAGES
+from results.certificate.trials import TrialTold
+
+_LONGEST: Final = 120
+"""Characters that are compared and shown."""
+
+_VARIES: Final = (
+    (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "ID"),
+    (re.compile(r"\[?\b[\w.-]+\]?:\d{2,5}\b"), "ADDRESS"),
+    (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b"), "ADDRESS"),
+    (re.compile(r"\b0x[0-9a-f]+\b|\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}\b", re.IGNORECASE), "ID"),
+    (re.compile(r"\d+(?:\.\d+)?"), "N"),
+)
+"""What differs from one error to the next of the same kind, and what stands for it."""
+
+
+class Turn(StrEnum):
+    """What became of a text, the most notable first."""
+
+    NEW = "new"
+    BETWEEN = "only while versions change"
+    GONE = "gone"
+    BOTH = "in both"
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorText:
+    """One text on one backend. stages: in which how often."""
+
+    backend: str
+    text: str
+    stages: Mapping[str, int]
+
+    @property
+    def turn(self) -> Turn:
+        if CANDIDATE in self.stages:
+            return Turn.BOTH if BASELINE in self.stages else Turn.NEW
+        return Turn.GONE if BASELINE in self.stages else Turn.BETWEEN
+
+
+def normalised(text: str) -> str:
+    """In one line, not too long, without numbers, addresses and ids."""
+    text = " ".join(text[: 4 * _LONGEST].split())
+    for pattern, word in _VARIES:
+        text = pattern.sub(word, text)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def errors(trials: Iterable[TrialTold]) -> tuple[ErrorText, ...]:
+    """What is new first, then what is only seen in between, what is gone, and the rest; of those the frequent first."""
+    found: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for one in trials:
+        for lane in one.lanes:
+            for text, number in lane.errors.items():
+                found[one.backend, normalised(text)][one.stage] += number
+    told = [
+        ErrorText(backend, text, {stage: counts[stage] for stage in STAGES if stage in counts})
+        for (backend, text), counts in found.items()
+    ]
+    turns = list(Turn)
+    return tuple(
+        sorted(told, key=lambda one: (turns.index(one.turn), -sum(one.stages.values()), one.backend, one.text))
+    )

@@ -1,0 +1,101 @@
+"""junit.xml of a certificate: each promise of each stage a test, each time and rate one, and one for each doubt.
+
+A promise or a time that makes it a regression is a failure, a doubt an error; what could not be is skipped, and so is
+what failed without being lost by the upgrade. Canonical XML (C14N 2.0), and nothing in it but what the certificate
+says, so that the same certificate gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
+
+from checkers.claims import Word
+from results.certificate.stages import TITLES
+
+NAME: Final = "junit.xml"
+
+_ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What no XML 1.0 may hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """One test.
+
+    kind  `failure`, `error`, `skipped`, `known` (it failed, and not by the upgrade), or empty where it passed.
+    text  why.
+    """
+
+    __test__ = False  # pytest looks for classes of this name
+
+    group: str
+    name: str
+    kind: str
+    text: str
+
+
+def render(told: Mapping[str, Any]) -> bytes:
+    """told: what certificate.json says."""
+    tests = list(cases(told))
+    root = Element("testsuites")
+    suite = SubElement(root, "testsuite", name="certificate", tests=str(len(tests)))
+    for kind, several in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        suite.set(several, str(sum(_element(one) == kind for one in tests)))
+    properties = SubElement(suite, "properties")
+    for name in ("sentence", "run", "digest"):
+        SubElement(properties, "property", name=name, value=_legal(told[name]))
+    for one in tests:
+        case = SubElement(suite, "testcase", classname=_legal(one.group), name=_legal(one.name))
+        if one.kind:
+            SubElement(case, _element(one), message=_legal(one.text))
+    return ElementTree.canonicalize(ElementTree.tostring(root, "unicode")).encode()
+
+
+def _element(test: Test) -> str:
+    return "skipped" if test.kind == "known" else test.kind
+
+
+def cases(told: Mapping[str, Any]) -> Iterator[Test]:
+    """Every test of it, with what it came to."""
+    lost: dict[tuple[str, ...], str] = {}
+    for one in told["regressed"]:
+        told_so = f"{one['worse']}: {one['seen']['because']} ({one['lane']} under {one['fault']})"
+        lost.setdefault((one["backend"], one["lock"], one["property"], one["stage"]), told_so)
+    for one in told["promises"]:
+        group = f"{one['backend']}.{one['lock']}"
+        for stage, title in TITLES.items():
+            name = f"{one['property']} [{title}]"
+            why = lost.get((one["backend"], one["lock"], one["property"], stage))
+            if why is not None:
+                yield Test(group, name, "failure", why)
+            elif stage in one["stages"]:
+                seen = one["stages"][stage]
+                failed = Word(seen["word"]).fails
+                yield (
+                    Test(group, name, "known", f"{seen['word']}: {seen['because']}") if failed else _passed(group, name)
+                )
+            elif stage in one["absent"]:
+                yield Test(group, name, "skipped", one["absent"][stage])
+    for one in told["speeds"]:
+        name = f"{one['measure']} of {one['lock'] or 'all locks'}"
+        if one["word"] == "worse":
+            yield Test(one["backend"], name, "failure", f"{one['ratio']:.2f} times what it was")
+        elif one["word"] == "too few":
+            yield Test(one["backend"], name, "skipped", "too few trials to tell")
+        else:
+            yield _passed(one["backend"], name)
+    for number, doubt in enumerate(told["doubts"], 1):
+        yield Test("certificate", f"doubt {number}", "error", doubt)
+
+
+def _passed(group: str, name: str) -> Test:
+    return Test(group, name, "", "")
+
+
+def _legal(text: str) -> str:
+    return _ILLEGAL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

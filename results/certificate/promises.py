@@ -1,0 +1,151 @@
+"""What became of each promise in each stage of an upgrade, and which of them it lost. Pure.
+
+A promise is a property of a lock on a backend, under all faults together: where the old version broke it anywhere, it
+was broken already, and nothing was lost by the upgrade.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from checkers.claims import Word
+from results.certificate.stages import BASELINE, CANDIDATE, COLUMNS, STAGES, TOGETHER
+from results.comparison.comparison import BLIND, Comparison, Seen
+from results.record import Cell, settled
+
+Name = tuple[str, str, str]
+"""backend, lock, property"""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """One property of one lock, under all faults together.
+
+    stages  stage → what it said of it.
+    absent  stage → why it was not judged there.
+    blind   stages in which nothing that was tried says anything of it.
+    """
+
+    backend: str
+    lock: str
+    property: str
+    stages: Mapping[str, Seen]
+    absent: Mapping[str, str]
+    blind: frozenset[str]
+
+    def name(self) -> Name:
+        return self.backend, self.lock, self.property
+
+    def broke(self, stage: str) -> bool:
+        """Whether it was violated in this stage."""
+        return stage in self.stages and self.stages[stage].word is Word.VIOLATED
+
+    def cleared(self) -> bool:
+        """Whether the old version broke it and the new one kept it."""
+        return self.broke(BASELINE) and CANDIDATE in self.stages and not self.broke(CANDIDATE)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A judgement that failed in one stage, as it did not in the baseline.
+
+    fault  the column of the matrix. why: what makes it worse.
+    """
+
+    backend: str
+    lock: str
+    lane: str
+    fault: str
+    property: str
+    stage: str
+    why: str
+    seen: Seen
+
+    def name(self) -> Name:
+        return self.backend, self.lock, self.property
+
+
+def promises(cells: Iterable[Cell]) -> tuple[Promise, ...]:
+    """All that were judged in any stage, the heaviest first. cells: with those of what was not tried."""
+    cells = list(cells)
+    found: dict[Name, dict[str, list[Cell]]] = defaultdict(lambda: defaultdict(list))
+    for cell in settled(cells):
+        if cell.word is not Word.NOT_APPLICABLE and cell.stage in STAGES:
+            found[cell.backend, cell.lock, cell.property][cell.stage].append(cell)
+    reasons = _all_reasons(cells)
+    made = [
+        Promise(
+            *name,
+            {stage: Seen.of(stages[stage]) for stage in STAGES if stage in stages},
+            {
+                stage: why
+                for stage in STAGES
+                if stage not in stages and (why := _why_not(name, reasons[stage])) is not None
+            },
+            frozenset(stage for stage, mine in stages.items() if all(cell.word in BLIND for cell in mine)),
+        )
+        for name, stages in sorted(found.items())
+    ]
+    return tuple(sorted(made, key=lambda one: min(told.word.weight for told in one.stages.values())))
+
+
+_Reasons = dict[str, dict[Name, str]]
+"""Stage → what was not judged in it → why. What was not tried may leave names empty: then it stands for all."""
+
+
+def _all_reasons(cells: Iterable[Cell]) -> _Reasons:
+    told: _Reasons = {stage: {} for stage in STAGES}
+    for cell in cells:
+        if cell.word is Word.NOT_APPLICABLE:
+            for stage in STAGES:
+                if cell.stage == stage or (not cell.stage and cell.fault in COLUMNS.get(stage, ())):
+                    told[stage].setdefault((cell.backend, cell.lock, cell.property), cell.because)
+    return told
+
+
+def _why_not(name: Name, told: Mapping[Name, str]) -> str | None:
+    """The reason that concerns this promise, the most special first."""
+    some = product(*((one, "") for one in name))
+    return next((told[backend, lock, what] for backend, lock, what in some if (backend, lock, what) in told), None)
+
+
+def not_applicable(cells: Iterable[Cell], named: Iterable[Promise]) -> dict[tuple[str, str], str]:
+    """(backend, stage) → why no trial of it could be: for every lock of which there is a promise, somebody says so."""
+    locks: dict[str, set[str]] = defaultdict(set)
+    for promise in named:
+        locks[promise.backend].add(promise.lock)
+    told: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for cell in cells:
+        if cell.word is Word.NOT_APPLICABLE and not cell.stage:
+            for stage in TOGETHER:
+                if cell.fault in COLUMNS[stage]:
+                    told[cell.backend, stage].setdefault(cell.lock, cell.because)
+    return {
+        place: next(iter(reasons.values()))
+        for place, reasons in told.items()
+        if "" in reasons or locks[place[0]] <= reasons.keys()
+    }
+
+
+def losses(comparison: Comparison, cells: Iterable[Cell]) -> list[Loss]:
+    """All that got worse, from the baseline to the candidate and while versions change, the positive controls too."""
+    lost = [
+        Loss(one.backend, one.lock, one.lane, one.fault, one.property, CANDIDATE, one.worse, one.after)
+        for one in comparison.changes
+        if one.worse and one.after is not None
+    ]
+    found: dict[tuple[str, ...], list[Cell]] = defaultdict(list)
+    for cell in settled(cells):
+        if cell.stage in TOGETHER and cell.word is not Word.NOT_APPLICABLE:
+            found[cell.backend, cell.lock, cell.lane, cell.fault, cell.property, cell.stage].append(cell)
+    for (backend, lock, lane, fault, name, stage), mine in sorted(found.items()):
+        seen = Seen.of(mine)
+        if why := _WORSE.get(seen.word):
+            lost.append(Loss(backend, lock, lane, fault, name, stage, why, seen))
+    return lost
+
+
+_WORSE = {Word.VIOLATED: "a claim broke", Word.HAZARD_NOT_SHOWN: "a positive control fell silent"}

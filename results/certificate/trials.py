@@ -1,0 +1,131 @@
+"""What a run's trials say beside their judgements: which servers were replaced, what was refused, what errors said."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from checkers.history import BadHistory, Facts, History
+from checkers.judgement import declared
+from checkers.wire import F, Outcome, Reason
+from results import files
+from results.certificate.stages import STAGES
+from results.files import BadFile
+from results.reading import load_trial
+from results.record import TrialRecord
+
+_BY_DESIGN: Final = ("suites.locks.antipatterns.", "suites.locks.without.")
+"""Where the locks are that do not exclude, or worse, whatever the fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneTold:
+    """One lane.
+
+    lease     see `checkers.history.Facts`.
+    refused   writes that the store refused under a token that a later holder had overtaken.
+    controls  properties that it is certain to break, by what its lock declares.
+    errors    text of an error → how often.
+    """
+
+    lane: str
+    lock: str
+    store: str
+    lease: str
+    refused: int = 0
+    controls: frozenset[str] = frozenset()
+    errors: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TrialTold:
+    """One trial. by_design: the locks in it that are broken by design."""
+
+    name: str
+    backend: str
+    column: str
+    stage: str
+    about: Mapping[str, Any]
+    lanes: tuple[LaneTold, ...]
+    by_design: frozenset[str] = frozenset()
+
+    @property
+    def stalled(self) -> float:
+        """For which part of their time the machine did not run its workers; 0 where that was not stored."""
+        return float(self.about.get("stalled") or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A server that was replaced by one of another version, or would not be.
+
+    at       seconds since the trial's start.
+    what     which server, from which version to which; where it was refused the server's own words.
+    """
+
+    backend: str
+    stage: str
+    trial: str
+    column: str
+    at: float
+    what: str
+    refused: bool
+
+
+def told(root: Path, problems: list[str]) -> tuple[TrialTold, ...]:
+    """Of the run folder `root` all trials of a stage. What is damaged is told in `problems` and left out."""
+    found = []
+    for folder in files.entries(root / "trials", []):
+        try:
+            record = load_trial(folder)
+        except (BadFile, BadHistory) as error:
+            problems.append(str(error).removeprefix(f"{root}/"))
+            continue
+        if record.about.get("stage") in STAGES:
+            found.append(_trial(record))
+    return tuple(found)
+
+
+def steps(trials: Iterable[TrialTold]) -> tuple[Step, ...]:
+    """What was replaced, trial by trial, the earliest first."""
+    return tuple(
+        Step(one.backend, one.stage, one.name, one.column, float(step["at"]), step["what"], step["refused"])
+        for one in trials
+        for step in sorted(one.about.get("rolled") or (), key=lambda step: float(step["at"]))
+    )
+
+
+def _trial(record: TrialRecord) -> TrialTold:
+    about = record.about
+    first = next((lane.history.facts for lane in record.lanes), None)
+    locks = about.get("locks") or {}
+    return TrialTold(
+        record.name,
+        about.get("backend") or (first.backend if first else ""),
+        about.get("column") or ("+".join(first.fault_names) if first else ""),
+        about["stage"],
+        about,
+        tuple(_lane(lane.history) for lane in record.lanes),
+        frozenset(name for name, spelled in locks.items() if spelled.startswith(_BY_DESIGN)),
+    )
+
+
+def _lane(history: History) -> LaneTold:
+    facts, c = history.facts, history.columns
+    stale = (c["f"] == F.WRITE) & (c["outcome"] == Outcome.FAIL) & (c["reason"] == Reason.STALE_TOKEN)
+    told = c["error"][c["error"] > 0]
+    numbers = np.bincount(told, minlength=len(history.errors))[: len(history.errors)].tolist()
+    errors: Counter[str] = Counter()
+    for text, number in zip(history.errors, numbers, strict=True):
+        if text and number:
+            errors[text] += number
+    return LaneTold(facts.lane, facts.lock, facts.store, facts.lease, int(stale.sum()), _controls(facts), dict(errors))
+
+
+def _controls(facts: Facts) -> frozenset[str]:
+    return frozenset(name for name in facts.properties if declared(name, facts).certain is not None)

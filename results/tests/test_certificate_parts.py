@@ -1,0 +1,220 @@
+"""Beside the verdict: whether the test bit, what was caught, what clients were told, under which conditions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from checkers.claims import Word
+from checkers.exercise import CONTENDED, EXPIRED
+from checkers.fencing import STALE
+from results.certificate import trials
+from results.certificate.bites import FAULTY, REFUSED, UNFENCED
+from results.certificate.calibration import Shown
+from results.certificate.certificate import Verdict, certify
+from results.certificate.conditions import conditions, uncovered
+from results.certificate.errors import Turn, errors, normalised
+from results.certificate.issue import issue
+from results.certificate.stages import ALONE, BASELINE, CANDIDATE, MIXED, ROLLBACK, STAGES
+from results.certificate.trials import LaneTold
+from results.files import BadFile
+from results.reading import Contents
+from results.tests import samples
+from results.tests.upgrades import OCCURRED, UPGRADES, cell, closed, of, record, run, summary, told, whole
+
+
+@pytest.mark.parametrize(
+    ("bites", "doubt"),
+    [
+        ({CONTENDED: (0, 0)}, "no contended acquires on the old version"),
+        ({CONTENDED: (2, 0)}, "no contended acquires on the new version"),
+        ({EXPIRED: (4, 0)}, "no leases that expired while held on the new version"),
+        ({EXPIRED: (0, 0)}, "no leases that expired while held on the old version"),
+        ({STALE: (0, 1)}, "no stale attempts without a fence on the old version"),
+        ({}, ""),
+    ],
+    ids=["never", "not-on-the-new", "no-lease-expired", "no-lease-expired-at-all", "nobody-was-stale", "all"],
+)
+def test_a_part_that_did_not_bite_is_inconclusive(bites: dict[str, tuple[int, int]], doubt: str) -> None:
+    cells = [
+        cell(stage, Word.UPHELD, counters=OCCURRED | {name: numbers[place] for name, numbers in bites.items()})
+        for place, stage in enumerate(ALONE)
+    ]
+    made = of(*cells)
+    assert (made.verdict is Verdict.INCONCLUSIVE) == bool(doubt)
+    assert doubt in "; ".join(made.doubts)
+
+
+KEPT = tuple(cell(stage, Word.UPHELD) for stage in ALONE)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "what", "why"),
+    [
+        ([("unfenced", "none", 0)], EXPIRED, "no lock that was tried has a lease"),
+        ([("unfenced", "grant", 0), ("compare-and-set", "none", 0)], REFUSED, "no lane that was tried has a fence"),
+        ([("fence-writes", "grant", 2)], UNFENCED, "every lane that was tried has a fence"),
+        ([("unfenced", "grant", 0), ("guarded", "grant", 0)], REFUSED, ""),
+        ([("unfenced", "none", 0), ("unfenced", "touch", 0)], EXPIRED, ""),
+    ],
+)
+def test_what_a_backend_cannot_have_is_not_applicable(lanes: list[tuple[str, str, int]], what: str, why: str) -> None:
+    some = tuple(LaneTold(str(n), "redis", *lane) for n, lane in enumerate(lanes))
+    never = [replace(one, counters={CONTENDED: 1}) for one in KEPT]
+    made = of(*never, trials=[told(stage, lanes=some) for stage in ALONE])
+    found = {bite.stage: bite for bite in made.bites if bite.what == what}
+    assert {bite.why for bite in found.values()} == {why}
+    assert all(bite.blunt == (not why) for bite in found.values())
+
+
+def test_without_a_fault_no_fault_bit() -> None:
+    calm = tuple(replace(summary(stage), measures={"cycles": [{"phase": "before", "seconds": 9.0}]}) for stage in ALONE)
+    made = certify(Contents(KEPT, calm, ()), UPGRADES, trials=[told(stage) for stage in ALONE])
+    assert made.doubts == ("redis: no fault seconds on the old version", "redis: no fault seconds on the new version")
+    assert [bite.number for bite in of(*KEPT).bites if bite.what == FAULTY] == [1000.0, 1000.0]
+
+
+def test_nobody_need_be_struck_while_servers_go_back() -> None:
+    made = whole(cell(ROLLBACK, Word.UPHELD, counters={CONTENDED: 1, "operations in the mixed state": 1}))
+    assert made.verdict is Verdict.NO_REGRESSION
+    why = {bite.what: bite.why for bite in made.bites if bite.stage == ROLLBACK and not bite.number}
+    assert set(why.values()) == {"nobody is struck while servers go back"}
+
+
+def test_counters_are_of_histories_not_of_the_properties_that_saw_them() -> None:
+    cells = [
+        cell(stage, Word.UPHELD, property=name, lane=lane, counters={CONTENDED: number})
+        for stage, (name, number), lane in product(ALONE, (("token-order", 3), ("fifo", 5)), ("a", "b"))
+    ]
+    assert [bite.number for bite in of(*cells).bites if bite.what == CONTENDED] == [10, 10]
+
+
+def test_controls_that_were_shown_are_counted_by_stage() -> None:
+    lane = LaneTold("a", "get-then-del", "unfenced", "grant", controls=frozenset({"permits", "sharing"}))
+    tried = [told(stage, lanes=(lane,), by_design=frozenset({"get-then-del"})) for stage in ALONE]
+    cells = [
+        cell(stage, word, lane="a", lock="get-then-del", property=name, seed=seed, attempt=seed)
+        for stage, name, word, seed in (
+            (BASELINE, "permits", Word.HAZARD_NOT_SHOWN, 1),
+            (BASELINE, "permits", Word.BROKEN_AS_DOCUMENTED, 2),
+            (BASELINE, "sharing", Word.HAZARD_NOT_SHOWN, 1),
+            (CANDIDATE, "permits", Word.HAZARD_NOT_SHOWN, 1),
+            (CANDIDATE, "sharing", Word.HAZARD_NOT_SHOWN, 1),
+            (CANDIDATE, "fifo", Word.BROKEN_AS_DOCUMENTED, 1),  # might have held as well
+        )
+    ]
+    found = of(*cells, trials=tried).calibration
+    assert found.hazards == (
+        Shown(BASELINE, 1, 2, ("sharing of a under freeze-holder",)),
+        Shown(CANDIDATE, 0, 2, ("permits of a under freeze-holder", "sharing of a under freeze-holder")),
+    )
+    assert found.locks == (Shown(BASELINE, 1, 1, ()), Shown(CANDIDATE, 0, 1, ("get-then-del",)))
+
+
+def test_controls_are_read_from_what_the_histories_declare(tmp_path: Path) -> None:
+    made, _ = issue(closed(tmp_path))
+    assert [(one.stage, one.shown, one.of) for one in made.calibration.hazards] == [
+        (BASELINE, 3, 3), (CANDIDATE, 3, 3), (MIXED, 6, 6), (ROLLBACK, 6, 6),
+    ]  # fmt: skip
+    assert made.calibration.locks == ()
+
+
+def test_a_lock_of_the_anti_patterns_is_broken_by_design(tmp_path: Path) -> None:
+    made = run(tmp_path, parts=ALONE)
+    locks = {
+        "redis": "suites.locks.antipatterns.get_then_del:GetThenDel",
+        "other": "suites.locks.redis_single:RedisLock",
+    }
+    made.save_trial(record(BASELINE, "none", locks=locks))
+    (found,) = [one for one in trials.told(made.path, []) if one.column == "none"]
+    assert found.by_design == {"redis"}
+
+
+def test_what_was_planted_and_not_caught_is_a_doubt(tmp_path: Path) -> None:
+    planted = [{"name": "loses a token", "caught": True}, {"name": "grants early", "caught": False}]
+    made, _ = issue(closed(tmp_path, calibration=planted))
+    assert made.calibration.planted == (("loses a token", True), ("grants early", False))
+    assert made.doubts == ("grants early: known to be broken, and not caught today",)
+    with pytest.raises(BadFile, match="caught is missing"):
+        issue(closed(tmp_path / "other", calibration=[{"name": "x"}]))
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("timeout after 0.03 s", "timeout after N s"),
+        ("no answer from 10.77.3.19:6379\n(try 3)", "no answer from ADDRESS (try N)"),
+        ("etcd1:2379: lease 694d8ca5f2b1a30f not found", "ADDRESS: lease ID not found"),
+        ("http://etcd2:2379/v3: refused", "http://ADDRESS/vN: refused"),
+        ("session 0x1000a2b closed", "session ID closed"),
+        ("6f9619ff-8b86-d011-b42d-00cf4fc964ff", "ID"),
+        ("deadbeef faded", "deadbeef faded"),
+        ("x " * 200, "x " * 58 + "x..."),
+        (samples.HOSTILE, samples.HOSTILE.replace("7", "N").replace("1)", "N)").replace("2)", "N)")),
+    ],
+)  # fmt: skip
+def test_what_differs_each_time_is_taken_out_of_an_error(text: str, plain: str) -> None:
+    assert normalised(text) == plain
+
+
+def test_errors_that_are_new_come_first() -> None:
+    def lane(**texts: int) -> tuple[LaneTold, ...]:
+        return (LaneTold("a", "redis", "unfenced", "grant", errors=texts),)
+
+    told_ = [
+        told(BASELINE, lanes=lane(both=9, gone=3)),
+        told(CANDIDATE, lanes=lane(both=1, new=1)),
+        told(MIXED, lanes=lane(both=1, between=2)),
+    ]
+    assert [(one.turn, one.text, dict(one.stages)) for one in errors(told_)] == [
+        (Turn.NEW, "new", {CANDIDATE: 1}),
+        (Turn.BETWEEN, "between", {MIXED: 2}),
+        (Turn.GONE, "gone", {BASELINE: 3}),
+        (Turn.BOTH, "both", {BASELINE: 9, CANDIDATE: 1, MIXED: 1}),
+    ]
+
+
+def test_errors_and_refusals_are_read_from_the_histories(tmp_path: Path) -> None:
+    found = {one.stage: one for one in trials.told(closed(tmp_path, parts=ALONE).path, [])}
+    unfenced, fenced = found[BASELINE].lanes
+    assert (unfenced.refused, fenced.refused) == (0, 1)
+    assert unfenced.errors == {
+        "timeout after 0.03 s": 1, "release: not owner": 1, "connection reset by peer": 1,
+    }  # fmt: skip
+    assert fenced.controls == {"holder-exclusion"}
+
+
+def test_conditions_name_images_and_what_differs_between_the_two(tmp_path: Path) -> None:
+    made = closed(tmp_path, suite="0.1.0 (abc)")
+    found = conditions(made.about(), trials.told(made.path, []))
+    assert [(one["stage"], one["version"], one["digest"][-1], one["packager"]) for one in found["images"]] == [
+        (BASELINE, "7.0.15", "1", "Debian bookworm"),
+        (CANDIDATE, "8.0.2", "2", "Debian trixie"),
+    ]
+    # The environment's own name and net are no difference.
+    assert [(one["name"], one[BASELINE], one[CANDIDATE]) for one in found["configuration"]] == [
+        ("MEMORY", "64m", "128m")
+    ]
+    assert (found["suite"], found["hosts"]) == ("0.1.0 (abc)", ["Linux 6.1 x86_64, 2 cores"])
+    assert {one["column"] for one in found["plans"]} == {
+        "freeze-holder", "upgrade-leader-last", "upgrade-leader-first", "rollback-half", "rollback-end",
+    }  # fmt: skip
+
+
+def test_what_was_not_stored_is_left_empty() -> None:
+    found = conditions({}, [told(stage, about={"nodes": 3, "versions": None, "host": 9}) for stage in STAGES])
+    assert (found["images"], found["configuration"], found["suite"], found["hosts"]) == ([], [], "", [""])
+
+
+def test_what_was_not_tried_stands_by_its_reason() -> None:
+    cells = [
+        cell("", Word.NOT_APPLICABLE, fault=fault, lock=lock, trial="", because=because)
+        for because, fault, lock in (("no disk", "slow-disk", "a"), ("no clock", "x", "a"), ("no clock", "y", "b"))
+    ]
+    assert uncovered([*cells, *KEPT]) == [
+        {"because": "no clock", "faults": ["x", "y"], "locks": ["a", "b"]},
+        {"because": "no disk", "faults": ["slow-disk"], "locks": ["a"]},
+    ]

@@ -1,0 +1,58 @@
+"""How often a certificate accuses a version of itself, and how often it notices that one is three times slower.
+
+As `test_compare_power`: stored trials of one version, drawn again and again.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from results.certificate.certificate import Certificate, Verdict, certify
+from results.certificate.stages import ALONE, CANDIDATE, MIXED
+from results.reading import Contents
+from results.tests.test_compare_power import CHANGES, DRAWS, Draw
+from results.tests.trials import Trial, contents
+
+UPGRADES = dict.fromkeys(("redis", "zookeeper", "etcd", "postgres"), ("1", "2"))
+
+
+@cache
+def staged(trial: int, stage: str, change: str) -> Contents:
+    """A stored trial, by its identity, in one stage of an upgrade."""
+    found = contents([CHANGES[change](_known[trial])])
+    cells = tuple(replace(cell, stage=stage) for cell in found.cells)
+    return replace(found, cells=cells, lanes=tuple(replace(lane, stage=stage) for lane in found.lanes))
+
+
+_known: dict[int, Trial] = {}
+
+
+def certified(draw: Draw, seed: int, change: str = "nothing") -> Certificate:
+    made: list[Contents] = []
+    for stage, trials, how in zip(ALONE, draw(random.Random(seed)), ("nothing", change), strict=True):
+        _known.update({id(trial): trial for trial in trials})
+        made += [staged(id(trial), stage, how) for trial in trials]
+    cells = [cell for one in made for cell in one.cells]
+    # While versions change the same is seen again.
+    cells += [replace(cell, stage=MIXED) for cell in cells if cell.stage == CANDIDATE]
+    return certify(Contents(tuple(cells), tuple(lane for one in made for lane in one.lanes), ()), UPGRADES)
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_a_version_is_never_a_regression_of_itself(draw: Draw) -> None:
+    for seed in range(100):
+        found = certified(draw, seed)
+        assert found.comparison.timed
+        assert found.comparison.common > 100
+        assert (found.regressed, found.slower) == ((), ())
+        assert found.verdict is not Verdict.REGRESSION
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_one_that_is_three_times_slower_is_one(draw: Draw) -> None:
+    found = [certified(draw, seed, "all of it").verdict for seed in range(20)]
+    assert found.count(Verdict.REGRESSION) >= 19

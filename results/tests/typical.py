@@ -1,0 +1,133 @@
+"""A certificate as most are: fifteen locks of one backend with eight promises each, in every stage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from checkers.claims import Word
+from checkers.exercise import MIXED
+from checkers.history import History
+from checkers.judgement import Judgement
+from checkers.verdict import Verdict
+from results.certificate.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES
+from results.certificate.stages import MIXED as IN_BETWEEN
+from results.record import LaneRecord, NotRun, TrialRecord
+from results.run import Run
+from results.tests import samples
+from results.tests.upgrades import OCCURRED
+
+LOCKS: Final = tuple(f"etcd-{name}" for name in (
+    "lock", "key", "v3lock", "v3lock-checked", "session", "rw", "semaphore", "reentrant", "fair", "guarded", "lease",
+    "election", "queue", "stm", "keepalive",
+))  # fmt: skip
+PROMISES: Final = (
+    "server-exclusion", "holder-exclusion", "token-order", "fenced-store", "no-lost-update", "owner-release",
+    "crash-release", "recovery",
+)  # fmt: skip
+VERSIONS: Final = {BASELINE: "3.4.23", CANDIDATE: "3.5.16"}
+FAULTS: Final = ("freeze-holder", "kill-leader")
+
+_LOST: Final = (
+    "Worker 3 held token 41 from 0.300 s; the member that it talked to was replaced at 0.640 s.",
+    "Its lease ran out at 1.620 s, and nobody told it.",
+    "Worker 1 was granted token 42 at 1.660 s and wrote 4200 at 1.694 s.",
+    "Worker 3's write of 4100 with token 41 was accepted at 1.905 s.",
+    "So the store accepted a write that a later holder had already overtaken.",
+)
+
+
+def run(root: Path, *, lost: bool = False) -> Run:
+    """A run that cleared two defects and knows another; lost: and lost a promise during the rolling upgrade."""
+    asked: dict[str, Any] = {
+        "command": ["pytest", "suites/", "--from", "etcd=3.4.23", "--to", "etcd=3.5.16"],
+        "seed": 1,
+        "profile": "default",
+        "suite": "0.1.0 (d4d97ec)",
+        "stages": {stage: {"etcd": version} for stage, version in VERSIONS.items()},
+        "parts": list(STAGES),
+        "calibration": [{"name": f"planted {number}", "caught": True} for number in range(7)],
+    }
+    made = Run.create(root, asked)
+    for stage in STAGES:
+        for column in COLUMNS.get(stage, FAULTS):
+            made.save_trial(_trial(stage, column, lost=lost and stage == IN_BETWEEN))
+    made.save_not_run(
+        NotRun("", "etcd", fault, because)
+        for fault, because in (
+            ("slow-disk", "the disks of this machine are memory: they cannot be made slow"),
+            ("full-disk", "the disks of this machine are memory: they cannot be made slow"),
+            ("failover", "etcd has no replica that could take over too early"),
+            ("delayed-write", "no lane of this profile has a late write"),
+            ("clock-jump-forward", "the clock of an image of your own cannot be moved"),
+            ("wipe", "it needs a hook: --hook wipe='...'"),
+        )
+    )
+    made.close({})
+    return made
+
+
+def _trial(stage: str, column: str, *, lost: bool) -> TrialRecord:
+    suite = "trixie" if stage == CANDIDATE else "bookworm"
+    nodes = {
+        name: {
+            "image": f"fencepost/etcd:{suite}",
+            "digest": f"sha256:{('5' if stage == CANDIDATE else '3') * 64}",
+            "packager": f"Debian {suite}",
+            "command": ["etcd", "--data-dir", "/data/etcd", *(["--experimental-x"] if stage == BASELINE else [])],
+            "settings": {"ETCD_ELECTION_TIMEOUT": "1000"},
+        }
+        for name in ("etcd1", "etcd2", "etcd3")
+    }
+    lanes = tuple(_lane(stage, column, lock, lost=lost and lock == LOCKS[4]) for lock in LOCKS)
+    made = samples.trial(f"etcd-{column}-1-{stage}", backend="etcd", stage=stage, column=column, attempt=1, nodes=nodes,
+        versions=dict.fromkeys(nodes, VERSIONS.get(stage, "3.5.16")), rolled=_rolled(stage, column),
+        host="Linux 6.1.0 x86_64, 2 cores", python="3.11.7",
+        clock="operations are timed by CLOCK_MONOTONIC of this host, which all workers share; faults on clocks move "
+        "the wall clocks of servers (a preloaded library), their monotonic ones stay real",
+    )  # fmt: skip
+    return replace(made, lanes=lanes)
+
+
+def _rolled(stage: str, column: str) -> list[dict[str, Any]]:
+    if stage in ALONE:
+        return []
+    back = column.startswith("rollback")
+    old, new = VERSIONS[CANDIDATE if back else BASELINE], VERSIONS[BASELINE if back else CANDIDATE]
+    told = [
+        {"at": 4.1 + 6.3 * place, "what": f"etcd{number}{' (leader)' if number == 1 else ''} from {old} to {new}"}
+        for place, number in enumerate((1, 2, 3) if column.endswith("first") else (2, 3, 1))
+    ]
+    if back:
+        words = "fencepost/etcd:bookworm does not start on its data: cannot downgrade the cluster version to 3.4"
+        told = [{"at": 8.2, "what": f"etcd2 stays {old}: {words}"}]
+    return [{**one, "refused": back} for one in told]
+
+
+def _lane(stage: str, column: str, lock: str, *, lost: bool) -> LaneRecord:
+    store = "unfenced" if LOCKS.index(lock) % 2 else "fence-writes"
+    history = samples.stale_write(
+        store, lane=f"{lock}/register/{store}", lock=lock, backend="etcd", properties=PROMISES,
+        versions={"etcd1": VERSIONS.get(stage, "3.5.16")},
+    )  # fmt: skip
+    told = {BASELINE: "etcdserver: request timed out", CANDIDATE: "etcdserver: leader changed"}.get(stage)
+    reset = "connection reset by 10.77.3.19:2379 while the keep-alive of a lease was under way"
+    history = replace(history, errors=(*history.errors[:2], told or reset, *history.errors[3:]))
+    return LaneRecord(history, tuple(_judged(history, stage, column, name, lost=lost) for name in PROMISES))
+
+
+def _judged(history: History, stage: str, column: str, name: str, *, lost: bool) -> Judgement:
+    lock, counters = history.facts.lock, {**OCCURRED, MIXED: 0 if stage in ALONE else 812}
+    defects = {(LOCKS[2], "fenced-store"), (LOCKS[3], "crash-release")}
+    hazard = name == "holder-exclusion" or (name == "fenced-store" and history.facts.store == "unfenced")
+    word = Word.BROKEN_AS_DOCUMENTED if hazard else Word.UPHELD
+    if (lock, name) == (LOCKS[1], "no-lost-update") or ((lock, name) in defects and stage == BASELINE):
+        word = Word.VIOLATED
+    if lost and name == "fenced-store" and column == COLUMNS[IN_BETWEEN][0]:
+        word = Word.VIOLATED
+    if word is Word.UPHELD:
+        return Judgement(name, word, "held", Verdict(name, True, (), counters))
+    violation = replace(samples.stale_verdict(history).violations[0], story=_LOST)
+    because = violation.kind if word is Word.VIOLATED else "explained by frozen-past-ttl"
+    return Judgement(name, word, because, Verdict(name, False, (violation,), counters), violation)

@@ -1,0 +1,144 @@
+"""Upgrades made by hand: cells and trials of every stage, and whole runs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from checkers.claims import Word
+from checkers.exercise import CONTENDED, EXPIRED, MIXED
+from checkers.fencing import STALE
+from results.certificate.certificate import Certificate, certify
+from results.certificate.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES
+from results.certificate.trials import LaneTold, TrialTold
+from results.reading import Contents
+from results.record import Cell, LaneRecord, LaneSummary, TrialRecord
+from results.run import Run
+from results.tests import samples
+from results.tests.test_comparison import VALUES
+from results.tests.trials import measures
+
+UPGRADES: Final = {"redis": ("7.0", "8.0")}
+OCCURRED: Final = {CONTENDED: 3, EXPIRED: 2, STALE: 1, MIXED: 40}
+"""Counters of a test that bit."""
+
+ROLLED: Final[Mapping[str, list[dict[str, Any]]]] = {
+    "upgrade-leader-last": [
+        {"at": 2.5, "what": "redis2 from 7.0 to 8.0", "refused": False},
+        {"at": 6.25, "what": "redis1 (leader) from 7.0 to 8.0", "refused": False},
+    ],
+    "rollback-end": [{"at": 9.5, "what": "redis1 stays 8.0: it does not start on its data", "refused": True}],
+}
+
+
+def cell(stage: str, word: Word, **given: object) -> Cell:
+    """A judgement of one lane, in a stage whose test bit."""
+    fault = COLUMNS[stage][0] if stage in COLUMNS else "freeze-holder"
+    made = Cell(
+        "redis", "redis", "register", "unfenced", "redis/register/unfenced", fault, "token-order", word, "so",
+        counters=OCCURRED, trial=f"redis-{fault}-1-{stage}", seed=1, attempt=1, stage=stage,
+    )  # fmt: skip
+    return replace(made, **given)  # type: ignore[arg-type]
+
+
+def told(stage: str, **given: object) -> TrialTold:
+    """A trial in whose lanes everything happens that is to happen."""
+    lanes = (LaneTold("a", "redis", "fence-writes", "grant", 3), LaneTold("b", "redis", "unfenced", "grant"))
+    fault = COLUMNS[stage][0] if stage in COLUMNS else "freeze-holder"
+    made = TrialTold(f"redis-{fault}-1-{stage}", "redis", fault, stage, {}, lanes)
+    return replace(made, **given)  # type: ignore[arg-type]
+
+
+def summary(stage: str, **given: object) -> LaneSummary:
+    """A lane with measures, under a fault for a while."""
+    made = LaneSummary(
+        "redis", "redis", "", "register", "unfenced", "redis/register/unfenced", "freeze-holder", 1, 1,
+        f"redis-freeze-holder-1-{stage}", None, 9, "", measures(1.0, VALUES), stage=stage,
+    )  # fmt: skip
+    return replace(made, **given)  # type: ignore[arg-type]
+
+
+def of(*cells: Cell, problems: tuple[str, ...] = (), parts: Iterable[str] = ALONE, **given: Any) -> Certificate:
+    """The certificate of these judgements, in stages that bit."""
+    stages = [stage for stage in STAGES if any(one.stage == stage for one in cells)]
+    given = {"trials": [told(stage) for stage in stages], **given}
+    lanes = tuple(summary(stage) for stage in stages)
+    return certify(Contents(cells, lanes, problems), UPGRADES, parts=list(parts), **given)
+
+
+def whole(*cells: Cell, **given: Any) -> Certificate:
+    """Of an upgrade of which all was asked for, and all upheld that is not among `cells`."""
+    kept = [cell(stage, Word.UPHELD) for stage in STAGES]
+    names = {(one.stage, one.property) for one in cells}
+    return of(*cells, *(one for one in kept if (one.stage, one.property) not in names), parts=STAGES, **given)
+
+
+def record(stage: str, column: str, seed: int = 7, **about: Any) -> TrialRecord:
+    """A trial as it is stored, of two lanes, with what happened to servers in it."""
+    about = {
+        "stage": stage,
+        "column": column,
+        "attempt": 1,
+        "rolled": ROLLED.get(column, []),
+        "nodes": NODES[stage],
+        "versions": {"redis1": "8.0.2" if stage == CANDIDATE else "7.0.15"},
+        "host": "Linux 6.1 x86_64, 2 cores",
+        **about,
+    }
+    made = samples.trial(f"redis-{column}-{seed}-{stage}", seed=seed, **about)
+    return replace(made, lanes=tuple(_counted(lane, stage) for lane in made.lanes))
+
+
+def _counted(lane: LaneRecord, stage: str) -> LaneRecord:
+    """With the operations in the mixed state."""
+    if stage in ALONE:
+        return lane
+    counted = {MIXED: OCCURRED[MIXED]}
+    return replace(
+        lane,
+        judgements=tuple(
+            replace(one, verdict=replace(one.verdict, counters={**one.verdict.counters, **counted}))
+            for one in lane.judgements
+            if one.verdict is not None
+        ),
+    )
+
+
+def run(root: Path, *, parts: Iterable[str] | None = STAGES, **about: Any) -> Run:
+    """A lock that is the same on both, in every part that is asked for. parts: None: as of a run from before there were
+    any.
+    """
+    stages = {BASELINE: {"redis": "7.0"}, CANDIDATE: {"redis": "8.0"}}
+    asked = {"command": ["pytest", "suites/", "--lock", "redis"], "seed": 7, "profile": "default", "stages": stages}
+    asked |= {} if parts is None else {"parts": list(parts)}
+    made = Run.create(root, {**asked, **about})
+    for stage in ALONE if parts is None else parts:
+        for column in COLUMNS.get(stage, ("freeze-holder",)):
+            made.save_trial(record(stage, column))
+    return made
+
+
+def closed(root: Path, **given: Any) -> Run:
+    """`run`, at its end."""
+    made = run(root, **given)
+    made.close({})
+    return made
+
+
+def _node(suite: str, digit: str, memory: str) -> dict[str, Any]:
+    return {
+        "redis1": {
+            "image": f"fencepost/redis:{suite}",
+            "digest": f"sha256:{digit * 64}",
+            "packager": f"Debian {suite}",
+            "command": ["redis-server", "--cluster-name", f"fp-123-0{digit}cd"],
+            "settings": {"MEMORY": memory, "NET": f"10.77.{digit}.19"},
+        }
+    }
+
+
+NODES: Final = {
+    stage: _node("trixie", "2", "128m") if stage == CANDIDATE else _node("bookworm", "1", "64m") for stage in STAGES
+}
