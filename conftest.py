@@ -34,11 +34,16 @@ WORKERS_END_WITHIN = 30
 _asked: pytest.StashKey[Asked] = pytest.StashKey()
 _run: pytest.StashKey[Run] = pytest.StashKey()
 _journal: pytest.StashKey[Journal] = pytest.StashKey()
+_interrupted: pytest.StashKey[Run] = pytest.StashKey()
+"""The run that is to go on."""
+_parsers: list[pytest.Parser] = []
+"""pytest's own, which reads the command of that run as well."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     from suites.options import add_options
 
+    _parsers.append(parser)
     add_options(parser)
     parser.addoption(
         "--no-color", dest="color", action="store_const", const="no", default="auto", help="the same as --color=no"
@@ -53,9 +58,27 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.showcapture = "no"  # what client libraries log of the faults that are done to them
 
         try:
+            if config.option.resume is not None:
+                _resume(config)
             config.stash[_asked] = parse(config.option)
         except BadOption as error:
             raise pytest.UsageError(str(error)) from error
+
+
+def _resume(config: pytest.Config) -> None:
+    """Take what is asked for from the run that is to go on. Raises BadOption."""
+    from results.run import Run
+    from suites import resume
+
+    worker = getattr(config, "workerinput", None)
+    run = (
+        resume.interrupted(config.option.resume, Path(config.option.results))
+        if worker is None
+        else Run.open(Path(worker["fencepost_run"]))
+    )
+    words = list(map(str, config.invocation_params.args))
+    resume.take_options(config.option, words, config.invocation_params.dir, run, _parsers[-1].parse_known_args)
+    config.stash[_interrupted] = run
 
 
 def _asks_suites(config: pytest.Config) -> bool:
@@ -73,6 +96,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     from infra.faults.fault import PUBLISHED
     from results.run import Run
     from results.terminal.events import Journal
+    from suites import resume
+    from suites.about import suite_version
+    from suites.options import BadOption
     from suites.terminal import Terminal
 
     try:
@@ -93,7 +119,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             signal.signal(number, _terminated)
     worker = getattr(config, "workerinput", None)
     if worker is not None:
-        config.stash[_run] = run = Run.open(Path(worker["fencepost_run"]))
+        config.stash[_run] = run = Run.join(Path(worker["fencepost_run"]))
         config.stash[_journal] = Journal(run.path, worker["workerid"])
         return
     try:
@@ -110,17 +136,27 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         "plans": [plan.to_json() for plan in asked.plans.values()],
         "versions": dict(asked.versions),
         "stages": {stage.name: dict(stage.versions) for stage in asked.stages if stage.name and not stage.columns},
+        "suite": suite_version(),
         "parts": [stage.name for stage in asked.stages if stage.name and any(map(stage.tries, asked.faults))],
         "targets": {name: [f"{host}:{port}" for host, port in one.addresses] for name, one in asked.targets.items()},
     }
+    resumed = None
     try:
-        config.stash[_run] = run = Run.create(asked.results, about)
+        if (interrupted := config.stash.get(_interrupted, None)) is None:
+            run = Run.create(asked.results, about)
+        else:
+            run, resumed = resume.go_on(asked, interrupted)
     except OSError as error:
         raise pytest.UsageError(f"--results {asked.results}: {error.strerror}") from error
+    except BadOption as error:
+        raise pytest.UsageError(str(error)) from error
+    config.stash[_run] = run
     run.save_not_run(asked.not_run())
     config.stash[_journal] = Journal(run.path, "main")
     if config.pluginmanager.hasplugin("terminalreporter"):
         config.pluginmanager.register(Terminal(config, asked, run), "fencepost-terminal")
+    if resumed is not None:
+        config.stash[_journal].tell(resumed)
 
 
 def _without_clocks(asked: Asked, engine: Any) -> dict[str, Any]:
@@ -260,10 +296,13 @@ def interruptible() -> None:
 @pytest.fixture(scope="session")
 def trials(request: pytest.FixtureRequest) -> Iterator[Session]:
     """This process's share of the run: an environment, made when it is first needed."""
-    from suites.session import Session
+    from suites.resume import stored_in
+    from suites.session import Session, nothing_stored
 
     config = request.config
-    session = Session(config.stash[_asked], config.stash[_run], config.stash[_journal].tell)
+    run = config.stash[_run]
+    stored = stored_in(run) if _interrupted in config.stash else nothing_stored
+    session = Session(config.stash[_asked], run, config.stash[_journal].tell, stored)
     yield session
     session.close()
 

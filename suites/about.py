@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.wire import F
@@ -20,6 +23,18 @@ if TYPE_CHECKING:
     from suites.trial import Trial
 
 _OURS: Final = "operations are timed by CLOCK_MONOTONIC of this host, which all workers share"
+
+
+def suite_version() -> str:
+    """This suite's version, with the commit, and whether anything was changed since, where git knows."""
+    root = Path(__file__).parents[1]
+    told: str = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    asked = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude", "*"]
+    try:
+        commit = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return told
+    return f"{told} ({commit})"
 
 
 def about(trial: Trial) -> dict[str, Any]:

@@ -171,6 +171,8 @@ class Asked:
         faults = [FAULTS[name] for name in self.fault_names(fault, lane.backend) if name != NO_FAULT]
         world = self.worlds.get(lane.backend, OURS)
         reasons = [one.applies(lane.backend, world) or (one.planned if plan is None else "") for one in faults]
+        if any(one.waits for one in faults) and not hasattr(lane.lock, "keep_alive"):
+            reasons.append("who waits for this lock has no session that is kept alive")
         return next(filter(None, reasons), None)
 
     def not_run(self) -> list[NotRun]:

@@ -66,9 +66,6 @@ HANGS: Final = ("stall-holder", "long-call")
 RENEWALS: Final = (*HANGS, "stall-renewal", "stall-waiter", "freeze-in-renewal", "freeze-holder")
 """Faults under which somebody certainly renews, and some of them when it is too late."""
 
-WAITERS: Final = "stall-waiter"
-"""The fault that strikes the sessions of those who wait."""
-
 OF_ONE_PERMIT: Final = ("owner-release", "crash-release", "honest-belief")
 """Properties that need somebody who got what another had: of several permits nobody can tell which was given on."""
 
@@ -113,8 +110,6 @@ class Lane:
         if property not in self.properties or (self.lock.permits > 1 and property in OF_ONE_PERMIT):
             return False
         done = [fault for fault in faults if fault != NO_FAULT]
-        if WAITERS in done and not hasattr(self.lock, "keep_alive"):
-            return False
         if property == "fenced-store" and self.store == "unfenced":
             return any(fault in FAULTS and FAULTS[fault].kind in LOCK_GONE for fault in done)
         elsewhere = self.store == GUARDED or not self.lock.excludes

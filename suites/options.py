@@ -101,6 +101,11 @@ def add_options(parser: Any) -> None:
         "together)",
     )
     group.addoption(
+        "--resume",
+        metavar="RUN",
+        help="go on with a run that was interrupted, where it was: its name, its folder, or `last`",
+    )
+    group.addoption(
         "--results",
         default=str(RESULTS),
         metavar="DIR",

@@ -16,16 +16,10 @@ from infra.faults.fault import LEADERS
 from infra.faults.plan import Plan, Step
 from infra.faults.register import FAULTS
 from infra.faults.servers import FOLLOWER, LEADER
-from results.certificate.stages import MIXED, ROLLBACK
+from results.certificate.stages import COLUMNS, MIXED, ROLLBACK
 
-LEADER_LAST: Final = "upgrade-leader-last"
-LEADER_FIRST: Final = "upgrade-leader-first"
-HALF: Final = "rollback-half"
-END: Final = "rollback-end"
-
-COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {MIXED: (LEADER_LAST, LEADER_FIRST), ROLLBACK: (HALF, END)}
-"""Stage → its columns."""
-
+LEADER_LAST, LEADER_FIRST = COLUMNS[MIXED]
+HALF, END = COLUMNS[ROLLBACK]
 ROLLING: Final = tuple(column for columns in COLUMNS.values() for column in columns)
 
 CALM: Final = 1.0

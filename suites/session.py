@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -77,13 +77,22 @@ class _Column:
     stage: str
 
 
+Stored = Callable[[Trial], "tuple[TrialRecord, Path] | None"]
+"""A trial that was run before, with its page; None: it is to be run."""
+
+
+def nothing_stored(_: Trial) -> None:
+    """Of a run that has just begun."""
+
+
 class Session:
     """Lazily makes the environment and the fork server; `close` leaves nothing behind. tell: is told what is done."""
 
-    def __init__(self, asked: Asked, run: Run, tell: Tell) -> None:
+    def __init__(self, asked: Asked, run: Run, tell: Tell, stored: Stored = nothing_stored) -> None:
         self._asked = asked
         self._run = run
         self._tell = tell
+        self._stored = stored
         self._places = {stage.name: Place(asked, stage.name, tell) for stage in asked.stages}
         self._parts: dict[_Column, tuple[tuple[Lane, ...], ...]] = {}
         self._answers: dict[tuple[_Column, int], dict[tuple[str, str], list[Answer]]] = {}
@@ -126,20 +135,11 @@ class Session:
     def _try(self, column: _Column, part: int, lanes: tuple[Lane, ...]) -> dict[tuple[str, str], list[Answer]]:
         """Run a trial, and again with the next seed for lanes whose positive control did not fire."""
         answers: dict[tuple[str, str], list[Answer]] = {}
-        trial = Trial(
-            column.backend,
-            column.fault,
-            self._asked.seed if (storm := storm_seed(column.fault)) is None else storm,
-            lanes,
-            part,
-            stage=column.stage,
-            version=self._asked.version(column.backend, column.stage),
-            plan=self._asked.plan(column.fault, column.backend),
-            profile=None if self._asked.named or column.fault in ROLLING else self._asked.profile.name,
-        )
+        trial = first_trial(self._asked, column.backend, column.fault, column.stage, part, lanes)
         for attempt in range(1, CONTROLS + 1):
             one = replace(trial, seed=trial.seed + attempt - 1, lanes=lanes, attempt=attempt)
-            record, page = self._run_one(one)
+            known = self._stored(one)
+            record, page = known or self._run_one(one)
             version = version_of(record.about)
             for lane in record.lanes:
                 told = stories(lane)
@@ -150,7 +150,7 @@ class Session:
             settled = {key: decisive(told).judgement for key, told in answers.items()}
             silent = {name for (name, _), judgement in settled.items() if judgement.word is Word.HAZARD_NOT_SHOWN}
             lanes = tuple(lane for lane in lanes if lane.name in silent and attempt < CONTROLS)
-            self._tell_end(one, record, settled, frozenset(lane.name for lane in lanes))
+            self._tell_end(one, record, settled, frozenset(lane.name for lane in lanes), new=known is None)
             if not lanes:
                 break
         return answers
@@ -173,18 +173,44 @@ class Session:
         return record, self._run.save_trial(record)
 
     def _tell_end(
-        self, trial: Trial, record: TrialRecord, settled: Mapping[tuple[str, str], Judgement], again: frozenset[str]
+        self,
+        trial: Trial,
+        record: TrialRecord,
+        settled: Mapping[tuple[str, str], Judgement],
+        again: frozenset[str],
+        *,
+        new: bool,
     ) -> None:
-        """again: the lanes whose controls did not fire; they are tried once more, and have not failed yet."""
+        """again: the lanes whose controls did not fire; they are tried once more, and have not failed yet.
+
+        new: whether it was run just now.
+        """
         for (lane, name), judgement in settled.items():
             word = judgement.word
             if word.fails and not (word is Word.HAZARD_NOT_SHOWN and lane in again):
                 facts = {"lane": lane, "property": name, "fault": trial.column, "word": str(word)}
                 self._tell(Event("verdict", {**facts, "because": judgement.because}))
+        if not new:
+            return
         words = [judgement.word for lane in record.lanes for judgement in lane.judgements]
         counts = {str(word): words.count(word) for word in Word if word in words}
         seconds = record.about["seconds"]
         self._tell(Event("done", {**named(trial), "seconds": seconds, "words": counts, "again": len(again)}))
+
+
+def first_trial(asked: Asked, backend: str, column: str, stage: str, part: int, lanes: tuple[Lane, ...]) -> Trial:
+    """The trial with which a part of a column begins."""
+    return Trial(
+        backend,
+        column,
+        asked.seed if (storm := storm_seed(column)) is None else storm,
+        lanes,
+        part,
+        stage=stage,
+        version=asked.version(backend, stage),
+        plan=asked.plan(column, backend),
+        profile=None if asked.named or column in ROLLING else asked.profile.name,
+    )
 
 
 def decisive(told: list[Answer]) -> Answer:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from results.certificate.certificate import Verdict
-from results.certificate.stages import BASELINE, CANDIDATE
-from suites.rolling import COLUMNS, ROLLING
+from results.certificate.stages import BASELINE, CANDIDATE, COLUMNS
+from suites.rolling import ROLLING
 
 STATUSES: Final[Mapping[Verdict, int]] = {Verdict.NO_REGRESSION: 0, Verdict.REGRESSION: 1, Verdict.INCONCLUSIVE: 5}
 """Exit statuses of `pytest suites/`, in which 2 to 4 are pytest's own."""

@@ -19,7 +19,7 @@ from typing import IO, Any, Final, TextIO, cast
 import pytest
 from rich.console import Console
 
-from results import grid
+from results import grid, resuming
 from results.certificate.certificate import sentence
 from results.certificate.issue import issue
 from results.files import typed
@@ -94,6 +94,10 @@ class Terminal:
             certificate, page = issue(self._run)
             self._reporter.write_line(f"certificate: {plain(str(typed(page)))}")
             self._reporter.write_line(plain(sentence(certificate)), bold=True)
+            for words in certificate.warnings:
+                self._reporter.write_line(plain(f"  {words}"))
+        if session.exitstatus not in resuming.ENDED:
+            self._reporter.write_line(f"to go on: {plain(resuming.command(self._run))}")
         if failures := grid.failures(self._contents.cells):
             command = again(failures[0].first, self._asked, self._config)
             self._reporter.write_line(f"the first failure again: {command}")

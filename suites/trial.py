@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,14 +29,15 @@ from infra.faults.plan import Plan, compile_plan, fault_names
 from infra.faults.register import FAULTS
 from infra.faults.runner import Record, Runner
 from infra.faults.target import MonotonicClock, Target
+from infra.recovery import Refused as VersionRefused
 from results.record import LaneRecord, TrialRecord
 from results.terminal.events import Tell, says, step, waits
 from suites import guest, registry, telling
 from suites.about import about, rolled, servers, stalled
 from suites.actors import Crew
+from suites.final import final_reads
 from suites.lane import Lane, longest_ttl
-from suites.lock import Guards, LockError
-from suites.spec import GUARDED, Spec, group_of
+from suites.spec import Spec, group_of
 from suites.workers import ForkServer, Handle, TrialBroke
 
 START_WITHIN: Final = 60.0
@@ -94,6 +95,10 @@ class Trial:
         """Of what the column consists, each once."""
         return self.plan.fault_names if self.plan else fault_names(self.column)
 
+    def plan_to_run(self) -> Plan:
+        """The one that it was given, or that its seed draws."""
+        return self.plan or compile_plan(self.faults, self.seed, self.backend, longest_ttl(self.lanes))
+
 
 @dataclass(slots=True)
 class Running:
@@ -130,7 +135,7 @@ def run_trial(
     started, clock = datetime.now(UTC), time.monotonic()
     _must_be_clean(environment, "before")
     ttl = longest_ttl(trial.lanes)
-    plan = trial.plan or compile_plan(trial.faults, trial.seed, trial.backend, ttl)
+    plan = trial.plan_to_run()
     tell(telling.begins(trial, plan))
     store.prepare(environment.store_dsn(None))
     lanes = _launch(trial, environment, server, folder)
@@ -226,15 +231,13 @@ def _all(lanes: Sequence[Running]) -> list[Handle]:
 
 
 def _must_be_clean(environment: Environment, when: str) -> None:
-    unclean = environment.unclean()
-    if unclean:
+    if unclean := environment.unclean():
         raise Unclean(f"{when} the trial: {'; '.join(unclean)}")
 
 
 def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: Path) -> list[Running]:
     """Start the workers of all lanes, spread over the client groups and, where nodes are equal, over the nodes."""
-    lanes, specs = [], []
-    beyond = _beyond_ttl(trial)
+    lanes, specs, beyond = [], [], _beyond_ttl(trial)
     run = secrets.token_hex(3)
     pace = PACE[trial.backend] * max(1.0, sum(lane.workload.workers for lane in trial.lanes) / FIT)
     for lane in trial.lanes:
@@ -278,7 +281,10 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
 def _cycle(plan: Plan, runner: Runner, crew: Crew, server: ForkServer, lanes: Sequence[Running], tell: Tell) -> None:
     """All steps of the plan once; then wait until every lane has granted again, or its recovery bound has passed."""
     if plan.steps:
-        runner.cycle()
+        try:
+            runner.cycle()
+        except VersionRefused as refused:  # of the version that is to come, and not of this place
+            raise TrialBroke(str(refused)) from refused
     else:
         tell(step("no fault"))
         server.await_condition(lambda: False, CALM)
@@ -355,33 +361,8 @@ def _complete(facts: Facts, running: Running, environment: Environment, runner: 
         errors += texts
         parts.append(rows)
         handle.discard()
-    parts.append(_final_reads(running, environment))
+    parts.append(final_reads(running.lane, running.keys, environment))
     return _history(facts, np.concatenate(parts), runner.records, errors)
-
-
-def _final_reads(running: Running, environment: Environment) -> npt.NDArray[Any]:
-    rows = np.zeros(len(running.keys), DTYPE)
-    for number, key in enumerate(running.keys):
-        rows[number]["inv"] = time.monotonic_ns()
-        value, elements = _final(running.lane, key, environment)
-        rows[number]["ret"] = time.monotonic_ns()
-        rows[number]["value"], rows[number]["base"] = value, len(elements)
-        rows[number]["key"] = number
-    rows["f"], rows["outcome"], rows["flags"] = F.READ, Outcome.OK, wire.FINAL
-    rows["token"], rows["process"] = wire.NONE, -1
-    return rows
-
-
-def _final(lane: Lane, key: str, environment: Environment) -> tuple[int, Sequence[int]]:
-    """What the key holds, past every fence and link. Raises Unclean where that cannot be told."""
-    try:
-        if lane.store == GUARDED:
-            guards = cast(type[Guards], lane.lock)
-            return guards.final(environment.direct(lane.backend), key, environment.access(lane.backend))
-        final = store.final(environment.store_dsn(None), key)
-    except (LockError, store.StoreError) as error:
-        raise Unclean(f"after the trial: {key} cannot be read ({error})") from error
-    return final.value, final.elements
 
 
 def _live(handle: Handle) -> npt.NDArray[Any]:

@@ -5,6 +5,7 @@ Everything that a run starts inherits a variable of its environment, which tells
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import signal
@@ -158,3 +159,33 @@ def test_what_its_workers_had_no_time_to_remove_is_removed_by_their_controller(
         assert run.processes() == {}
         assert run.left(client) == []
         assert "whose owner is gone" in run.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("begun", "number", "resumed"),
+    [((), signal.SIGINT, ("-n", "2")), (("-n", "2"), signal.SIGKILL, ())],
+    ids=["ctrl-c", "killed"],
+)
+def test_resumed_it_does_not_run_again_what_is_stored(
+    tmp_path: Path, client: DockerClient, begun: tuple[str, ...], number: int, resumed: tuple[str, ...]
+) -> None:
+    with running(tmp_path, client, *begun) as run:
+        run.await_(lambda: len(list(tmp_path.glob("*/trials/*/index.html"))) > 0, STARTED_WITHIN)
+        os.killpg(run.process.pid, number)
+        run.process.wait(GONE_WITHIN)
+        run.await_(lambda: not run.processes(), GONE_WITHIN)
+        if number == signal.SIGINT:
+            assert "to go on: .venv/bin/python -m pytest suites/ -q" in run.log.read_text()
+    (folder,) = (file.parent for file in tmp_path.glob("*/run.json"))
+    stored = list(folder.glob("trials/*/trial.json"))
+    before = {file: file.stat().st_ino for file in folder.glob("trials/*/*.arrow")}
+    with running(tmp_path, client, "--resume", "last", *resumed) as run:
+        assert run.process.wait(STARTED_WITHIN) in (0, 1), run.log.read_text()[-3000:]
+    assert {file: file.stat().st_ino for file in before} == before
+    assert len(list(folder.glob("trials/*/trial.json"))) == 3
+    summary = json.loads((folder / "summary.json").read_text())
+    (interruption,) = summary["asked"]["interruptions"]
+    assert (interruption["kept"], interruption["again"]) == (len(stored), [])
+    assert "interrupted" not in summary["about"]
+    assert {cell["fault"] for cell in summary["cells"]} == {"freeze-holder", "kill-holder", "none"}
+    assert summary["problems"] == []

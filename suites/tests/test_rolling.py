@@ -7,10 +7,10 @@ import pytest
 from checkers.claims import Word
 from infra.faults.plan import Plan
 from infra.star import BACKENDS, MEMBERS
-from results.certificate.stages import BASELINE, CANDIDATE, MIXED, ROLLBACK
+from results.certificate.stages import BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK
 from suites import rolling
 from suites.options import BadOption
-from suites.rolling import COLUMNS, END, LEADER_FIRST, LEADER_LAST, ROLLING
+from suites.rolling import END, LEADER_FIRST, LEADER_LAST, ROLLING
 from suites.tests.test_options import asked
 from suites.tests.test_session import World, world
 

@@ -62,7 +62,8 @@ class World:
                 if lane.asks(name, trial.faults)
             )
             lanes.append(LaneRecord(from_rows(facts, np.zeros(0, DTYPE), []), judgements))
-        return TrialRecord(trial.name, {**about(trial), "seconds": 0.0}, tuple(lanes))
+        told = {**about(trial), "plan": trial.plan_to_run().to_json(), "seconds": 4.0, "error": None}
+        return TrialRecord(trial.name, told, tuple(lanes))
 
 
 @dataclass

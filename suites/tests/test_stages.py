@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from checkers.claims import Word
 from infra.environment import BACKENDS
 from results.certificate.stages import BASELINE, CANDIDATE
-from suites.asked import Asked
+from results.terminal.progress import Key, Progress
+from suites.asked import Asked, Case
 from suites.options import BadOption
 from suites.stages import Stage, in_turn
+from suites.telling import column_in
+from suites.terminal import plans
 from suites.tests.test_options import asked, collected
 from suites.tests.test_session import World, world
 
@@ -92,6 +99,26 @@ def _runs(names: Iterator[str]) -> Iterator[tuple[str, str]]:
         if now != before:
             yield now
         before = now
+
+
+def test_progress_counts_the_trials_of_both_and_tells_the_time_left(upgrade: Asked) -> None:
+    items = [SimpleNamespace(callspec=SimpleNamespace(params={"answer": case})) for case in every_case(upgrade)]
+    progress = Progress()
+    for event in plans(upgrade, cast("list[pytest.Item]", items)):
+        progress.take(event)
+    trials = [replace(trial, seconds=round(trial.seconds, 1)) for trial in upgrade.trials()]
+    assert progress.planned == {
+        Key("redis", column_in(trial.fault, stage), 1): trial.seconds
+        for trial in trials
+        for stage in (BASELINE, CANDIDATE)
+    }
+    assert progress.left(0) == pytest.approx(2 * sum(trial.seconds for trial in trials))
+    assert progress.standing(0).startswith("0 of 4 trials, about ")
+
+
+def every_case(run: Asked) -> Iterator[Case]:
+    names = dict.fromkeys(itertools.chain.from_iterable(lane.properties for lane in run.lanes))
+    return (case for name in names for case in run.cases(name))
 
 
 def test_each_stage_has_an_environment_of_its_own_and_the_same_trials(world: World, upgrade: Asked) -> None:

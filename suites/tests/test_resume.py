@@ -1,0 +1,439 @@
+"""A run that was interrupted goes on where it was: what is stored whole is not run again, everything else is."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.claims import Word
+from infra import base, images
+from results import listing, resuming, running
+from results.certificate.certificate import Verdict
+from results.certificate.issue import issue
+from results.files import BadFile, typed
+from results.record import TrialRecord
+from results.run import Run
+from results.terminal.events import Tail
+from suites import resume
+from suites.about import about
+from suites.asked import Asked
+from suites.options import BadOption
+from suites.resume import examine, go_on, interrupted, stored_in, take_options
+from suites.session import CONTROLS, Session
+from suites.tests.test_options import asked, collected
+from suites.tests.test_session import World, case_of, every_case, fences, shown_by, world
+from suites.trial import Trial
+from suites.workers import TrialBroke, WorkerBroke
+
+__all__ = ["fences", "world"]
+
+USAGE = 4
+
+
+class Interrupted(BaseException):
+    """Ctrl-C."""
+
+
+@pytest.fixture
+def begun(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A run of `fences` that nobody goes on with: its lock is free, as when its process died."""
+    monkeypatch.setattr(resume, "other_images", lambda *_: "")
+    about = {"command": ["pytest", "suites/", "--lock", "redis"], "plans": [], "stages": {}}
+    world.run = Run.create(world.run.path.parent / "more", about)
+    yield world
+    if world.run.going_on is not None:
+        world.run.going_on.close()
+
+
+def die(world: World) -> None:
+    assert world.run.going_on is not None
+    world.run.going_on.close()
+
+
+def again(world: World, asked: Asked) -> Session:
+    """A new process's session of the same run."""
+    die(world)
+    world.trials.clear()
+    world.run, event = go_on(asked, Run.open(world.run.path))
+    world.told = [event]
+    return Session(asked, world.run, world.told.append, stored_in(world.run))
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+class TestWhatIsStored:
+    def test_is_answered_from_there_and_the_rest_is_run(self, begun: World, fences: Asked) -> None:
+        cases = list(every_case(fences, "none"))
+        begun.script = lambda _: {(cases[0].lane.name, cases[0].property_id): Word.VIOLATED}
+        first = begun.session(fences)
+        before = [first.answer(case) for case in cases]
+        session = again(begun, fences)
+        after = [session.answer(case) for case in cases]
+        assert begun.trials == []
+        assert begun.environments[1:] == [], "nothing is booted for it"
+        assert after == before
+        session.answer(case_of(fences, "server-exclusion", "freeze-holder"))
+        assert [trial.column for trial in begun.trials] == ["freeze-holder"]
+        assert names(begun.run.path / "trials") == ["redis-freeze-holder-7", "redis-none-7"]
+        assert begun.run.read().problems == ()
+
+    def test_what_fails_is_told_again_and_what_is_done_is_counted(self, begun: World, fences: Asked) -> None:
+        case = case_of(fences, "server-exclusion", "none")
+        begun.script = lambda _: {(case.lane.name, case.property_id): Word.VIOLATED}
+        begun.session(fences).answer(case)
+        again(begun, fences).answer(case)
+        assert [event.name for event in begun.told] == ["resumed", "verdict"]
+        assert begun.told[0].facts == {"kept": (("redis", "none", 1, 4.0),), "stored": 1, "again": 0}
+
+    @pytest.mark.parametrize("fires", [2, 3, None])
+    def test_a_control_goes_on_with_the_next_seed(self, begun: World, fences: Asked, fires: int | None) -> None:
+        case = case_of(fences, "holder-exclusion", "freeze-holder")
+        script = shown_by(case, fires)
+
+        def cut(trial: Trial) -> dict[tuple[str, str], Word]:
+            if trial.attempt == 2:
+                raise Interrupted
+            return script(trial)
+
+        begun.script = cut
+        with pytest.raises(Interrupted):
+            begun.session(fences).answer(case)
+        begun.script = script
+        session = again(begun, fences)
+        assert begun.told[0].facts["kept"] == (), "it is not done yet"
+        answer = session.answer(case)
+        assert [trial.attempt for trial in begun.trials] == list(range(2, (fires or CONTROLS) + 1))
+        assert answer.attempts == (fires or CONTROLS)
+        session = again(begun, fences)
+        assert session.answer(case) == answer
+        assert begun.trials == []
+        assert begun.told[0].facts["kept"] == (("redis", "freeze-holder", 1, 4.0 * (fires or CONTROLS)),)
+
+
+class TestWhatIsSetAside:
+    def once(self, world: World, fences: Asked) -> Path:
+        """Runs the column without a fault. Returns the trial's folder."""
+        world.session(fences).answer(case_of(fences, "server-exclusion", "none"))
+        return world.run.path / "trials" / "redis-none-7"
+
+    def must_run_again(self, world: World, fences: Asked, why: str) -> None:
+        session = again(world, fences)
+        session.answer(case_of(fences, "server-exclusion", "none"))
+        assert [trial.column for trial in world.trials] == ["none"]
+        (told,) = world.run.about()["interruptions"][-1]["again"]
+        assert told["trial"] == "redis-none-7"
+        assert why in told["because"]
+        assert names(world.run.path / "trials") == ["redis-none-7"]
+        assert names(world.run.path / resuming.ASIDE) == ["redis-none-7"]
+        assert world.run.read().problems == ()
+
+    def test_what_came_to_no_verdict(self, begun: World, fences: Asked) -> None:
+        def broken(_: Trial) -> dict[tuple[str, str], Word]:
+            raise TrialBroke("redis1 is paused")
+
+        begun.script = broken
+        with pytest.raises(TrialBroke):
+            self.once(begun, fences)
+        begun.script = lambda _: {}
+        self.must_run_again(begun, fences, "redis1 is paused")
+
+    def test_what_was_left_of_a_trial_that_a_worker_broke(self, begun: World) -> None:
+        run = asked(lock=["redis", "redlock"], faults=["none"], seed=7)
+
+        def broken(trial: Trial) -> dict[tuple[str, str], Word]:
+            if lanes := [lane.name for lane in trial.lanes if lane.lock_name == "redlock"]:
+                raise WorkerBroke("a bug of redlock's", lanes)
+            return {}
+
+        begun.script = broken
+        case = next(case for case in run.cases("server-exclusion") if case.lane.lock_name == "redis")
+        begun.session(run).answer(case)
+        assert names(begun.run.path / "trials") == ["redis-none-7", "redis-none-7-part2"]
+        begun.script = lambda _: {}
+        again(begun, run).answer(case)
+        assert names(begun.run.path / "trials") == ["redis-none-7"], "what is tried as a whole is not there twice"
+
+    @pytest.mark.parametrize("what", ["history", "verdicts", "trial", "lost"])
+    def test_what_a_power_cut_left(self, begun: World, fences: Asked, what: str) -> None:
+        folder = self.once(begun, fences)
+        if what == "history":
+            file = next(folder.glob("*.arrow"))
+            file.write_bytes(file.read_bytes()[:100])
+        elif what == "lost":
+            next(folder.glob("*.arrow")).unlink()
+        else:
+            (folder / f"{what}.json").write_bytes(b"")
+        self.must_run_again(begun, fences, "")
+
+    @pytest.mark.parametrize("what", ["plan", "lanes", "version", "ttl"])
+    def test_what_would_not_be_run_like_that_today(self, begun: World, fences: Asked, what: str) -> None:
+        folder = self.once(begun, fences)
+        told = json.loads((folder / "trial.json").read_text())
+        told["about"][what] = {"plan": {}, "lanes": told["about"]["lanes"][1:], "version": "7.0", "ttl": {}}[what]
+        (folder / "trial.json").write_text(json.dumps(told))
+        self.must_run_again(begun, fences, "it would not be run like that today")
+
+    def test_the_later_trials_of_a_control_whose_first_is_gone(self, begun: World, fences: Asked) -> None:
+        case = case_of(fences, "holder-exclusion", "freeze-holder")
+        begun.script = shown_by(case, 2)
+        begun.session(fences).answer(case)
+        (begun.run.path / "trials" / "redis-freeze-holder-7" / "trial.json").unlink()
+        again(begun, fences).answer(case)
+        assert [trial.attempt for trial in begun.trials] == [1, 2]
+        assert names(begun.run.path / resuming.ASIDE) == ["redis-freeze-holder-7", "redis-freeze-holder-8"]
+
+    def test_what_was_half_written_is_gone(self, begun: World, fences: Asked) -> None:
+        self.once(begun, fences)
+        for place in ("trials", "not-run", "."):
+            half = begun.run.path / place / ".redis-none-8.7-1234abcd.partial"
+            half.mkdir(parents=True)
+            (half / "trial.json").write_text("{")
+        again(begun, fences)
+        assert not list(begun.run.path.rglob("*.partial"))
+
+
+def test_a_trial_whose_page_was_not_drawn_yet_gets_it(begun: World, fences: Asked) -> None:
+    begun.session(fences).answer(case_of(fences, "server-exclusion", "none"))
+    folder = begun.run.path / "trials" / "redis-none-7"
+    whole = (folder / "verdicts.json").read_text()
+    half = json.loads(whole)
+    for lane in half["lanes"]:
+        lane["measures"] = None
+    (folder / "verdicts.json").write_text(json.dumps(half))
+    (folder / "index.html").unlink()
+    again(begun, fences)
+    assert (folder / "verdicts.json").read_text() == whole
+    assert (folder / "index.html").is_file()
+
+
+class TestTheFolder:
+    def test_says_that_it_was_resumed_and_is_closed_as_any_other(self, begun: World, fences: Asked) -> None:
+        begun.session(fences).answer(case_of(fences, "server-exclusion", "none"))
+        begun.run.close({"finished": "2026-11-22T07:31:15+00:00", "interrupted": True, "broken off": ["redis none"]})
+        started = begun.run.about()["started"]
+        again(begun, fences)
+        assert not (begun.run.path / "summary.json").exists()
+        assert not (begun.run.path / "index.html").exists()
+        asked = begun.run.about()
+        assert asked["started"] == started
+        (told,) = asked["interruptions"]
+        assert (told["at"], told["broken off"], told["kept"]) == ("2026-11-22T07:31:15+00:00", ["redis none"], 1)
+        begun.run.close({"exit status": 0})
+        summary = json.loads((begun.run.path / "summary.json").read_text())
+        assert summary["about"] == {"exit status": 0}
+        assert len(summary["asked"]["interruptions"]) == 1
+        assert resuming.why_not(begun.run).startswith("came to its end")
+
+    def test_is_held_by_one_alone(self, begun: World) -> None:
+        die(begun)
+        path = begun.run.path
+        first = resuming.reopen(Run.open(path), {})
+        assert running.is_running(path)
+        with pytest.raises(BadFile, match="still going on"):
+            resuming.reopen(Run.open(path), {})
+        assert first.going_on is not None
+        first.going_on.close()
+        assert not running.is_running(path)
+        assert len(first.about()["interruptions"]) == 1
+
+    def test_is_held_by_each_of_its_processes(self, begun: World) -> None:
+        other = Run.join(begun.run.path)
+        die(begun)
+        assert running.is_running(begun.run.path)
+        assert other.going_on is not None
+        other.going_on.close()
+        assert not running.is_running(begun.run.path)
+
+    def test_a_line_that_was_cut_short_takes_no_other_along(self, begun: World, fences: Asked) -> None:
+        (begun.run.path / "events.jsonl").write_bytes(b'{"at": 1, "by"')
+        again(begun, fences)
+        with (begun.run.path / "events.jsonl").open("ab") as file:
+            file.write(b'{"at": 2.0, "by": "main", "event": "says"}\n')
+        assert [event.name for event in Tail(begun.run.path).read()] == ["says"]
+
+
+def test_its_certificate_is_that_of_a_run_that_was_not_interrupted(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(resume, "other_images", lambda *_: "")
+    columns = ["none", "freeze-holder", "upgrade-leader-first", "rollback-end"]
+    run = asked(lock=["redis"], faults=columns, from_=["redis=image:old:1"], to=["redis=image:new:2"])
+    stages = {stage.name: dict(stage.versions) for stage in run.stages}
+    cases = [case for column in columns for case in every_case(run, column) if case.because is None]
+    broken = {(cases[0].lane.name, "server-exclusion"): Word.VIOLATED}
+    world.script = lambda trial: broken if trial.stage == "candidate" else {}
+    told = []
+    for number, halves in enumerate([(cases,), (cases[: len(cases) // 2], cases)]):
+        about = {"command": ["pytest", "suites/"], "plans": [], "stages": stages, "seed": 1}
+        world.run = Run.create(tmp_path / str(number), about)
+        session = world.session(run)
+        for half in halves:
+            session = session if half is halves[0] else again(world, run)
+            for case in half:
+                session.answer(case)
+        world.run.close({"exit status": 1})
+        certificate, page = issue(world.run)
+        assert ("resumed" in page.read_text()) == (len(halves) > 1)
+        stored = json.loads((world.run.path / "certificate.json").read_text())
+        assert len(stored["asked"].get("interruptions", ())) == len(halves) - 1
+        told.append((certificate.verdict, {name: stored[name] for name in stored.keys() - {"run", "digest", "asked"}}))
+    assert told[0] == told[1]
+    assert told[0][0] is Verdict.REGRESSION
+
+
+class TestRefused:
+    def test_a_run_that_is_still_going_on(self, begun: World) -> None:
+        with pytest.raises(BadOption, match="is still going on"):
+            interrupted(str(begun.run.path), begun.run.path.parent)
+
+    @pytest.mark.parametrize("status", resuming.ENDED)
+    def test_a_run_that_came_to_its_end(self, begun: World, status: int) -> None:
+        begun.run.close({"exit status": status})
+        with pytest.raises(BadOption, match="came to its end: there is nothing to resume"):
+            interrupted("last", begun.run.path.parent)
+
+    @pytest.mark.parametrize(
+        "about", [{"exit status": 2, "interrupted": True}, {"exit status": 4}, None], ids=["ctrl-c", "docker", "killed"]
+    )
+    def test_but_none_that_did_not(self, begun: World, about: Mapping[str, Any] | None) -> None:
+        die(begun) if about is None else begun.run.close(about)
+        assert interrupted("last", begun.run.path.parent).path == begun.run.path
+
+    def test_what_was_merged(self, tmp_path: Path) -> None:
+        Run.create(tmp_path, {"command": ["pytest", "suites/"], "merged": [{}]}).close({})
+        with pytest.raises(BadOption, match="was merged from others"):
+            interrupted("last", tmp_path)
+
+    def test_what_does_not_say_what_it_was(self, tmp_path: Path) -> None:
+        Run.create(tmp_path, {}).close({})
+        with pytest.raises(BadOption, match="does not say by which command"):
+            interrupted("last", tmp_path)
+
+    def test_other_plans(self, begun: World, fences: Asked) -> None:
+        die(begun)
+        about = {**begun.run.about(), "plans": [{}]}
+        (begun.run.path / "run.json").write_text(json.dumps({"format": 2, "started": "", "about": about}))
+        with pytest.raises(BadOption, match="the plans are not those"):
+            go_on(fences, Run.open(begun.run.path))
+
+    def test_by_pytest_in_one_line(self, tmp_path: Path) -> None:
+        done = collected("--resume", "nope", "--results", str(tmp_path))
+        assert (done.returncode, done.stdout) == (USAGE, "")
+        (line,) = done.stderr.strip().splitlines()
+        assert line == f"ERROR: --resume nope: no runs in {tmp_path}"
+
+
+def test_pytest_asks_what_the_run_asked(tmp_path: Path) -> None:
+    words = ["suites/", "--lock", "redis", "--faults", "none", "-k", "fenced", "--seed=3"]
+    Run.create(tmp_path, {"command": ["pytest", *words]}).close({"exit status": 2, "interrupted": True})
+    begun = collected(*words[1:])
+    resumed = collected("--resume", "last", "--results", str(tmp_path))
+    tests = [line for line in begun.stdout.splitlines() if "::" in line]
+    assert (begun.returncode, resumed.returncode) == (0, 0), resumed.stderr
+    assert tests
+    assert [line for line in resumed.stdout.splitlines() if "::" in line] == tests
+
+
+class TestOptions:
+    BEGUN = Namespace(
+        file_or_dir=["suites/"], lock=["redis"], faults=["none"], seed=3, profile="default", keyword="fenced",
+        version_of=[], from_=["etcd=3.4"], to=["etcd=3.5"], plan=[], backend=[], target=[], hook=[], shard=None,
+        markexpr="", deselect=None,
+    )  # fmt: skip
+    USUAL = Namespace(**{**vars(BEGUN), "lock": [], "faults": [], "seed": 1, "keyword": "", "from_": [], "to": []})
+
+    def take(self, tmp_path: Path, words: Iterable[str] = (), **given: object) -> Namespace:
+        run = Run.create(tmp_path, {"command": ["pytest", "as it was begun"]})
+        option = Namespace(**{**vars(self.USUAL), "resume": "last", "results": "elsewhere", **given})
+        parsed = {("as it was begun",): self.BEGUN, (): self.USUAL}
+        take_options(option, list(words), tmp_path, run, lambda words: parsed[tuple(words)])
+        return option
+
+    def test_what_is_not_said_is_taken_from_the_run(self, tmp_path: Path) -> None:
+        taken = vars(self.take(tmp_path))
+        assert taken == {**vars(self.BEGUN), "resume": "last", "results": "elsewhere"}
+
+    def test_what_is_said_again_may_be_said(self, tmp_path: Path) -> None:
+        self.take(tmp_path, ["--seed", "3"], seed=3, lock=["redis"], from_=["etcd=3.4"], to=["etcd=3.5"])
+
+    @pytest.mark.parametrize(
+        ("words", "given", "why"),
+        [
+            ((), {"seed": 4}, "--seed 4 is asked for, the run was begun with 3"),
+            (("--seed=1",), {}, "--seed 1 is asked for, the run was begun with 3"),
+            ((), {"lock": ["redlock"]}, "--lock redlock is asked for, the run was begun with redis"),
+            ((), {"to": ["etcd=3.6"]}, "--to etcd=3.6 is asked for, the run was begun with etcd=3.5"),
+            ((), {"version_of": ["etcd=3.6"]}, "--version-of etcd=3.6 is asked for, the run was begun with nothing"),
+            ((), {"shard": "1/2"}, "--shard 1/2 is asked for, the run was begun with nothing"),
+            ((), {"keyword": "fifo"}, "-k fifo is asked for, the run was begun with fenced"),
+        ],
+    )
+    def test_what_differs_is_refused_in_a_line(
+        self, tmp_path: Path, words: Iterable[str], given: Mapping[str, Any], why: str
+    ) -> None:
+        with pytest.raises(BadOption) as caught:
+            self.take(tmp_path, words, **given)
+        assert why in str(caught.value)
+        assert len(str(caught.value).splitlines()) == 1
+
+    def test_other_tests_are_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(BadOption, match=r"test_fencing.py is asked for, the run was begun with .*suites$"):
+            self.take(tmp_path, file_or_dir=["suites/test_fencing.py"])
+
+
+class TestServers:
+    @pytest.fixture
+    def told(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+        monkeypatch.setattr(base, "image_id", {"fencepost/redis:trixie": "sha256:1"}.get)
+        monkeypatch.setattr(images, "is_current", lambda _: True)
+        nodes = {"redis1": {"image": "fencepost/redis:trixie", "digest": "sha256:1"}}
+        return {"backend": "redis", "stage": "", "faults": ["none"], "version": None, "nodes": nodes}
+
+    def test_that_are_the_same_say_nothing(self, told: dict[str, Any], fences: Asked) -> None:
+        assert resume.other_images(fences, [told, told]) == ""
+
+    @pytest.mark.parametrize("now", [{"fencepost/redis:trixie": "sha256:2"}, {}])
+    def test_another_image_of_the_same_name(
+        self, told: dict[str, Any], fences: Asked, now: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(base, "image_id", now.get)
+        assert resume.other_images(fences, [told]).startswith("fencepost/redis:trixie is another image by now, or none")
+
+    def test_a_version_that_means_another_image(self, told: dict[str, Any]) -> None:
+        run = asked(lock=["redis"], version_of=["redis=image:mine:1"])
+        assert "redis" in resume.other_images(run, [told])
+
+    def test_a_recipe_that_was_changed(
+        self, told: dict[str, Any], fences: Asked, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(images, "is_current", lambda _: False)
+        assert "would be built anew" in resume.other_images(fences, [told])
+
+
+def test_looking_changes_nothing(begun: World, fences: Asked) -> None:
+    begun.session(fences).answer(case_of(fences, "server-exclusion", "none"))
+    begun.run.save_trial(TrialRecord("broken", {**about(begun.trials[0]), "error": "so"}, ()))
+    before = {path: path.stat().st_mtime_ns for path in begun.run.path.rglob("*")}
+    kept = examine(fences, begun.run)
+    assert [path.name for path in kept.trials] == ["redis-none-7"]
+    assert {path.name: why for path, why in kept.aside.items()} == {"broken": "so"}
+    assert {path: path.stat().st_mtime_ns for path in begun.run.path.rglob("*")} == before
+
+
+def test_show_says_how_to_go_on(begun: World, capsys: pytest.CaptureFixture[str]) -> None:
+    show = [str(begun.run.path)]
+    listing.show(show)
+    assert "to go on" not in capsys.readouterr().out
+    die(begun)
+    listing.show(show)
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert line == (
+        f"interrupted; to go on: .venv/bin/python -m pytest suites/ --lock redis --resume {typed(begun.run.path)}"
+    )
