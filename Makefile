@@ -14,6 +14,10 @@ PARALLEL := -n 2
 PICTURED := $(addprefix --lock ,redis redlock redis-watchdog redis-fair etcd zookeeper postgres-session postgres-lease) \
     --faults none,freeze-holder,late-write,stall-renewal,kill-holder,pause-server,kill-server
 
+# And the upgrade whose certificate it shows.
+UPGRADED := --from etcd=3.4.23 --to etcd=3.5.16 --lock etcd --lock etcd-v3lock \
+    --faults none,freeze-holder,stall-waiter,kill-server,upgrade-leader-last,rollback-half,rollback-end
+
 .DEFAULT_GOAL := help
 .PHONY: help certify smoke nightly soak literature test fuzz bench lint format lock venv ready down clean
 
@@ -41,6 +45,8 @@ screenshots: NEEDS := --tests
 screenshots: $(if $(RUN),venv,ready)  ## the pictures in the README, from a run of some minutes (RUN=folder: from that one)
 	@[ -n "$(RUN)" ] || $(PY) -m pytest suites/ -q $(PICTURED) $(ARGS) || [ $$? -eq 1 ]
 	@$(PY) -m results.tests.browser.screenshots $(RUN)
+	@[ -n "$(RUN)" ] || $(PY) -m pytest suites/ -q $(UPGRADED) $(ARGS) || s=$$?; [ $${s:-0} -le 1 ] || [ $$s -eq 5 ]
+	@[ -n "$(RUN)" ] || $(PY) -m results.tests.browser.screenshots
 
 test: NEEDS := --tests
 test: ready lint  ## the project's own tests, lint and types
