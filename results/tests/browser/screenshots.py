@@ -77,7 +77,7 @@ def matrix(browser: Browser, run: Run) -> Path:
 def certificate(browser: Browser, run: Run) -> Path:
     with visit(browser, run.path / CERTIFICATE, run.path, width=1240, height=LOWEST, scale=SCALE) as page:
         last = page.get_by_role("region", name="What changes for you")
-        return _shot(page, page.get_by_role("heading", level=1), last, "certificate.png")
+        return _shot(page, page.locator(".eyebrow"), last, "certificate.png")
 
 
 def most_telling(cells: Sequence[Cell]) -> Cell | None:
