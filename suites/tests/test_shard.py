@@ -87,7 +87,7 @@ def test_a_backend_is_booted_in_few_of_them(profile: str, n: int) -> None:
 
 def test_each_boots_only_what_it_runs() -> None:
     run = whole("default")
-    first, last = run.only(Shard(1, 4)), run.only(Shard(4, 4))
+    first, last = run.only(Shard(1, 8)), run.only(Shard(8, 8))
     assert (first.booted, last.booted) == (("redis",), ("postgres",))
     assert first.backends == run.backends, "and its trials are those of the whole, with the same parts"
     assert run.booted == run.backends
