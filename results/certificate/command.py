@@ -52,7 +52,7 @@ def verify(arguments: Sequence[str]) -> int:
         print(plain(f"results: {file}: {line}"), file=sys.stderr)
     if wrong:
         return 1
-    print(plain(f"verified: {stored['sentence']}"))
+    print(plain(f"verified: {sentence(now)}"))
     return STATUS[now.verdict]
 
 
@@ -74,8 +74,9 @@ def _mismatches(stored: Mapping[str, Any], again: Mapping[str, Any], run: Run) -
     """again: what the run says today."""
     if written.digest(stored) != stored["digest"]:
         yield "it was changed: its digest is another"
-    there = again["evidence"]
+    there, same = again["evidence"], True
     for name in sorted(there.keys() | stored["evidence"].keys()):
+        same = same and there.get(name) == stored["evidence"].get(name)
         if name not in there:
             yield f"{name} is missing"
         elif name not in stored["evidence"]:
@@ -84,10 +85,13 @@ def _mismatches(stored: Mapping[str, Any], again: Mapping[str, Any], run: Run) -
             yield f"{name} was changed"
     yield from _judged_otherwise(run)
     older = stored["format"] != written.FORMAT
-    for name in written.SAME_SINCE_1 if older else sorted(again.keys() | stored.keys()):
-        if name not in ("digest", "evidence") and again.get(name) != stored.get(name):
-            yield f"{name} is not what the run says"
-    if not older:
+    if older and (newer := sorted(written.SINCE_2 & stored.keys())):
+        yield f"its format is 1, which has no {', '.join(newer)}"
+    names = written.SAME_SINCE_1 if older else sorted(again.keys() | stored.keys())
+    other = [name for name in names if name not in ("digest", "evidence") and again.get(name) != stored.get(name)]
+    if other:
+        yield f"{', '.join(other)} {'is' if len(other) == 1 else 'are'} not what the run says"
+    if same and not other and not older:  # else what follows is another as well, and nobody touched it
         yield from _derived_otherwise(again, run)
 
 
@@ -98,7 +102,7 @@ def _derived_otherwise(again: Mapping[str, Any], run: Run) -> Iterator[str]:
             if files.read_bytes(run.path / name) != render(again):
                 yield f"{name} is not what the certificate says"
         except BadFile as error:
-            yield str(error)
+            yield str(error).removeprefix(f"{run.path}/")
 
 
 def _judged_otherwise(run: Run) -> Iterator[str]:
@@ -108,5 +112,5 @@ def _judged_otherwise(run: Run) -> Iterator[str]:
             for lane in load_trial(folder).lanes:
                 yield from (f"{folder.name}  {line}" for line in rejudge.differences(lane))
         except (BadFile, BadHistory) as error:
-            yield str(error)
+            yield str(error).removeprefix(f"{run.path}/")
     yield from problems

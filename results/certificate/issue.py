@@ -53,6 +53,8 @@ def made(run: Run) -> tuple[Certificate, dict[str, Any]]:
         # Runs from before rolling upgrades say nothing of parts.
         parts = field(about, "parts", shape.many(shape.text)) if "parts" in about else ALONE
         known = planted(about)
+        if "interruptions" in about:
+            field(about, "interruptions", shape.many(shape.table))
     except Damaged as error:
         raise BadFile(f"{run.path / 'run.json'}: damaged ({error})") from error
     problems: list[str] = []

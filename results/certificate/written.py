@@ -32,6 +32,10 @@ _ASKED: Final = ("command", "seed", "profile", "interruptions")
 
 SAME_SINCE_1: Final = ("run", "verdict", "upgrades", "slower", "cleared", "speeds", "asked")
 """Keys of a certificate of format 1 that mean the same today."""
+SINCE_2: Final = frozenset(
+    ("parts", "absent", "steps", "no_way_back", "beside", "errors", "calibration", "conditions", "uncovered", "never")
+)
+"""Keys that no certificate of format 1 had: one that has them was given that number to be checked less."""
 
 
 def to_json(

@@ -24,7 +24,7 @@ from results.certificate.trials import Step
 from results.certificate.written import NAME
 from results.comparison import compared
 from results.comparison.comparison import Seen
-from results.comparison.speeds import Speed
+from results.comparison.speeds import RATIO, Speed
 from results.pages import web
 from results.pages.links import to_lane, to_page
 
@@ -76,6 +76,7 @@ def render(certificate: Certificate, told: Mapping[str, Any], root: Path) -> str
         rolled=_rolled(certificate.steps),
         speeds=[row for row in rows if row["told"]],
         same=[row for row in rows if not row["told"]],
+        beyond=RATIO,
         together=[stage for stage in TOGETHER if stage in certificate.parts],
         errors=certificate.errors,
         bites=_bites(certificate.bites),

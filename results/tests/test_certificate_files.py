@@ -89,7 +89,18 @@ def test_what_was_changed_is_named(run: Run, capsys: pytest.CaptureFixture[str])
     history = next((run.path / "trials").glob("*/*.arrow"))
     history.unlink()
     assert main(["verify", str(file)]) == 1
-    assert f"{history.relative_to(run.path)} is missing" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"{history.relative_to(run.path)} is missing" in said
+    assert not any(name in said for name in (junit.NAME, attestation.NAME))  # nobody touched them
+
+
+def test_no_format_1_makes_room_for_what_was_forged(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    issue(run)
+    file, told = run.path / written.NAME, read(run)
+    forged = {**told, "format": 1, "promises": [], "steps": [], "doubts": []}
+    file.write_bytes(written.canonical({**forged, "digest": written.digest(forged)}))
+    assert main(["verify", str(file)]) == 1
+    assert "its format is 1, which has no absent, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", [junit.NAME, attestation.NAME])
@@ -109,7 +120,7 @@ def test_what_a_trial_says_of_its_servers_is_covered(run: Run, capsys: pytest.Ca
     (file,) = (run.path / "trials").glob("*rollback-end*/trial.json")
     file.write_text(file.read_text().replace('"refused": true', '"refused": false'))
     assert main(["verify", str(run.path / written.NAME)]) == 1
-    assert "no_way_back is not what the run says" in capsys.readouterr().err
+    assert "no_way_back, steps are not what the run says" in capsys.readouterr().err
 
 
 def test_a_judgement_whose_history_is_damaged_is_a_doubt(run: Run) -> None:
