@@ -5,6 +5,7 @@ Everything that a run starts inherits a variable of its environment, which tells
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -19,10 +20,11 @@ from typing import Final
 
 import pytest
 from docker import DockerClient
+from docker.errors import APIError, NotFound
 
 from infra import client as engine_client
 from infra import reaper
-from infra.reaper import ENV, OWNER
+from infra.reaper import ENV, LEAKED, OWNER
 from suites.workers import ROOT
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("interruptible")]
@@ -71,11 +73,11 @@ class Started:
         return [pid for pid, command in self.processes().items() if "suites.forkserver" in command]
 
     def left(self, client: DockerClient) -> list[str]:
-        """Containers, networks and volumes of this run's environments."""
+        """Containers, networks and volumes of this run's environments, but what nobody can remove."""
         filters = {"label": ENV}
         things = [
             *client.api.containers(all=True, filters=filters),
-            *client.api.networks(filters=filters),
+            *(network for network in client.api.networks(filters=filters) if not _leaked(client, network["Id"])),
             *(client.api.volumes(filters=filters)["Volumes"] or ()),
         ]
         return [str(thing["Labels"]) for thing in things if self._owns(thing["Labels"].get(OWNER, ""))]
@@ -89,6 +91,18 @@ class Started:
         while not condition():
             assert time.monotonic() < deadline, f"{self.processes()}\n{self.log.read_text()[-3000:]}"
             time.sleep(0.1)
+
+
+def _leaked(client: DockerClient, network: str) -> bool:
+    """Whether the engine has miscounted the endpoints of a network that no container has."""
+    with contextlib.suppress(NotFound):
+        if client.api.inspect_network(network)["Containers"]:
+            return False
+        try:
+            client.api.remove_network(network)
+        except APIError as error:
+            return LEAKED in str(error.explanation)
+    return False
 
 
 @pytest.fixture
