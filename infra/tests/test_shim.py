@@ -151,7 +151,8 @@ def test_the_shim_moves_every_wall_clock_and_no_other(shimmed: Shimmed) -> None:
             """Whether each clock tells a time between what it should before and after it was asked."""
             shimmed.write(*skews)
             earliest, told, latest = ours(*skews), tell(), ours(*skews)
-            slack = dict.fromkeys(told, 0.001) | {"coarse": 0.02, "time": 1.02}  # ticks; whole seconds
+            # Ticks, which come late on a busy machine and count three times at that rate; whole seconds of them.
+            slack = dict.fromkeys(told, 0.001) | {"coarse": 0.5, "time": 1.5}
             return all(earliest[name] - slack[name] <= told[name] <= latest[name] + 0.001 for name in told)
 
         assert moved_by()
