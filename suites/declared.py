@@ -13,16 +13,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 from checkers.check import PROPERTIES
-from checkers.claims import NO_FAULT, Claim, Hazard, matches
+from checkers.claims import BOUNDED, NO_FAULT, Claim, Hazard, matches
 from checkers.mechanisms import MECHANISMS
 from infra.faults.register import FAULTS
 from infra.spelling import instead
 from infra.star import AUXILIARIES, BACKENDS
 from suites.lane import STORES, lanes_of
 from suites.lock import Declarations, LockClient, admitted
-
-BOUNDED: Final = ("recovery", "crash-release", "honest-belief", "fail-fast", "independence")
-"""Properties that are judged by a bound alone."""
 
 LEASES: Final = ("grant", "touch", "session", "quorum", "none")
 _FIELDS: Final = tuple(Declarations.__annotations__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from checkers.claims import BOUNDED
 from results.certificate.bites import Bite
 from results.certificate.promises import Loss, Promise
 from results.certificate.stages import ALONE, BASELINE, TOGETHER, WHEN
@@ -14,9 +15,6 @@ from results.reading import Contents
 
 BUSY: Final = 0.2
 """The part of their time for which workers may be kept from running: on a rested machine it is 0.01 to 0.1."""
-
-TIMED: Final = ("recovery", "crash-release", "honest-belief", "fail-fast", "independence")
-"""Properties that are judged by a bound of time alone."""
 
 
 def doubts(
@@ -60,7 +58,7 @@ def late_of_the_machine(losses: Iterable[Loss], trials: Iterable[TrialTold]) -> 
     busy = {trial.name for trial in trials if trial.stalled > BUSY}
 
     def late(loss: Loss) -> bool:
-        return loss.property in TIMED and loss.seen.page is not None and loss.seen.page.parent.name in busy
+        return loss.property in BOUNDED and loss.seen.page is not None and loss.seen.page.parent.name in busy
 
     return [loss for loss in losses if late(loss)]
 
