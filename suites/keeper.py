@@ -182,7 +182,14 @@ class Keeper:
         row = self._recorder.invoke(F.KEEP_ALIVE, self._process.number, session=session)
         asked = now()
         held = [holding for holding in held if holding.grant.session == session]
-        if self._send(row, client.keep_alive, *held):
+
+        def extend() -> None:
+            client.keep_alive()
+            if client.session not in (0, session):
+                # It was opened after `session` was looked at, and what was kept alive may have been this one.
+                raise Indeterminate(f"the client has another session by now than {session:#x}")
+
+        if self._send(row, extend, *held):
             for holding in held:
                 holding.expires = max(holding.expires, asked + holding.grant.ttl)
 

@@ -272,6 +272,20 @@ class TestSession:
         rows = in_session.await_rows(F.KEEP_ALIVE, before + 1)
         assert rows["session"].tolist() == [71] * before + [72] * (len(rows) - before)
 
+    def test_nobody_knows_which_was_kept_alive_where_another_is_opened_meanwhile(self, in_session: Bench) -> None:
+        client, holding = in_session.client, in_session.hold(ttl=1000 * TTL)
+        assert isinstance(client, FakeSession)
+        until = holding.expires
+
+        def opened_before_it_is_sent() -> None:
+            client.session = 72
+
+        client.answer = opened_before_it_is_sent
+        (row,) = in_session.await_rows(F.KEEP_ALIVE, 1, Outcome.INFO)
+        assert row["session"] == 71
+        assert holding.expires == until
+        assert in_session.await_rows(F.KEEP_ALIVE, 1, Outcome.OK)[-1]["process"] != row["process"]
+
     def test_each_is_recorded_once(self, in_session: Bench) -> None:
         client = in_session.client
         assert isinstance(client, FakeSession)
