@@ -41,10 +41,12 @@ class Caught:
 class Gates:
     """The worker's side."""
 
-    __slots__ = ("_page",)
+    __slots__ = ("_page", "_within")
 
     def __init__(self, page: mmap.mmap) -> None:
         self._page = page
+        self._within = 0
+        """ns; how long after its request began the main thread is to be frozen, 0: it is not."""
 
     def reach(self, gate: Gate, owner: int, key: int, process: int) -> None:
         """Come by a gate; returns at once unless it is armed. owner: the grant held, or the session of one who waits; 0
@@ -62,16 +64,23 @@ class Gates:
         finally:
             page[base + wire.PASSING] = 0
 
+    def asks(self) -> None:
+        """The main thread's request is on record: a freeze that is to come within it comes so long after this."""
+        span, self._within = self._within, 0
+        if span:
+            wire.WORD.pack_into(self._page, wire.MAIN + wire.REACHED_AT, time.monotonic_ns() + span)
+            threading.Timer(span / 1e9, _stop).start()
+
     def _act(self, gate: Gate, owner: int, key: int, process: int) -> None:
         page, base, at = self._page, _base(gate), time.monotonic_ns()
         action, span = Action(page[base + wire.ARMED_ACTION]), _word(self._page, _base(gate) + wire.SPAN)
         wire.WORD.pack_into(page, base + wire.REACHED_OWNER, owner)
         wire.WORD.pack_into(page, base + wire.REACHED_KEY, key)
         wire.WORD.pack_into(page, base + wire.REACHED_PROCESS, process)
-        wire.WORD.pack_into(page, base + wire.REACHED_AT, at + span if action is Action.FREEZE else at)
+        wire.WORD.pack_into(page, base + wire.REACHED_AT, at)
         page[base + wire.REACHED_GATE] = gate
         if action is Action.FREEZE and span:
-            threading.Timer(span / 1e9, _stop).start()
+            self._within = span
             return
         if action is Action.FREEZE:
             _stop()
@@ -105,7 +114,8 @@ def arm(
 ) -> None:
     """From now on the worker does `action` when it comes by `gate`, once. Who was caught before must be thawed.
 
-    key: only who holds the key of this index. seconds: how long a CALL takes, how long after the gate a FREEZE comes.
+    key: only who holds the key of this index. seconds: how long a CALL takes, and how long after the worker has asked
+    for what comes next a FREEZE does; 0: at the gate.
     """
     base = _base(gate)
     page[base + wire.ARMED_GATE] = 0

@@ -140,6 +140,7 @@ class Worker:
             flags=holding.flags,
             since=since,
         )
+        self.gates.asks()
         try:
             self.client.release(grant)
         except Refused as refusal:

@@ -103,7 +103,7 @@ class Aim:
     key      only to who holds, or waits for, the key of this index; -1: to any.
     group    only to workers of this client group; "": of any.
     worker   only to the worker of this victim, though something has been done to another thread of it; None: to any.
-    seconds  how long a `call` takes; how long after the gate a `freeze` comes, in whatever the worker does then.
+    seconds  how long a `call` takes; how long after the worker has asked for what comes next a `freeze` does.
     by       under whose key: see `Actors.let_go`.
     """
 

@@ -152,6 +152,26 @@ def test_a_process_is_frozen_or_killed_at_the_gate(path: Path, gate: Gate, actio
         assert os.waitstatus_to_exitcode(status) == 0
 
 
+def test_a_freeze_within_a_request_waits_for_the_request(path: Path) -> None:
+    page = recorder.map_page(path)
+    gates.arm(page, Gate.BEFORE_RELEASE, Action.FREEZE, alive, seconds=0.05)
+    child = os.fork()
+    if child == 0:
+        mine = Gates(recorder.map_page(path))
+        mine.reach(Gate.BEFORE_RELEASE, *HELD)
+        time.sleep(0.3)  # a machine that does not run it
+        asked = time.monotonic_ns()
+        mine.asks()
+        time.sleep(0.3)
+        caught = gates.caught(page, Gate.BEFORE_RELEASE)
+        os._exit(caught is None or caught.at < asked + 50_000_000)
+    _, status = os.waitpid(child, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
+    os.kill(child, signal.SIGCONT)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
 class TestTwoThreads:
     """The renewal comes by its gate whatever the main thread does at its own."""
 
