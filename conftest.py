@@ -52,6 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "property(name): the property of design that the test asks about")
+    config.addinivalue_line("markers", "planted: the test asks about locks that are broken on purpose")
     if _asks_suites(config):
         from suites.options import BadOption, parse
 
@@ -225,7 +226,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         f"{case_id(lane, fault, stage.name)}]": f"{lane.backend} under {fault}"
         if lane.backend in shared
         else lane.backend
-        for lane in asked.lanes
+        for lane in (*asked.lanes, *asked.planted)
         for fault in asked.faults
         for stage in asked.stages
     }
@@ -241,9 +242,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "answer" not in metafunc.fixturenames:
         return
     asked = metafunc.config.stash.get(_asked, None)
-    marker = metafunc.definition.get_closest_marker("property")
+    marker = metafunc.definition.get_closest_marker("property") or metafunc.definition.get_closest_marker("planted")
     assert marker is not None, "a test that takes an answer names its property"
-    cases = asked.cases(marker.args[0]) if asked is not None else []
+    cases = []
+    if asked is not None:
+        cases = asked.planted_cases() if marker.name == "planted" else asked.cases(*marker.args)
     metafunc.parametrize("answer", cases, ids=[case.id for case in cases], indirect=True)
 
 

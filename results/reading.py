@@ -12,6 +12,7 @@ from checkers.claims import Word
 from checkers.history import BadHistory, History
 from checkers.judgement import Judgement
 from results import files, shape, stored
+from results.certificate.stages import CALIBRATION
 from results.files import BadFile
 from results.record import Cell, LaneRecord, LaneSummary, NotRun, TrialRecord, version_of
 from results.shape import Damaged, field, named, optional, text, whole
@@ -23,17 +24,20 @@ class Contents:
 
     lanes     of the trials that `cells` tells of, in their order.
     problems  damaged or aborted trials, one line each: what is damaged, `cells` and `lanes` leave out.
+    planted   of trials of the calibration of each bug the judgement that must name it; nothing else tells of them.
     """
 
     cells: tuple[Cell, ...]
     lanes: tuple[LaneSummary, ...]
     problems: tuple[str, ...]
+    planted: tuple[Cell, ...] = ()
 
 
 def read(root: Path) -> Contents:
     """Everything of the run folder `root`, oldest trial first. Raises nothing."""
     cells: list[Cell] = []
     lanes: list[LaneSummary] = []
+    planted: list[Cell] = []
     problems: list[str] = []
     for folder in files.entries(root / "trials", problems):
         try:
@@ -41,13 +45,17 @@ def read(root: Path) -> Contents:
         except BadFile as error:
             problems.append(str(error))
             continue
-        cells += trial.cells
-        lanes += trial.summaries
+        if trial.about.get("stage") == CALIBRATION:
+            planted += trial.planted
+        else:
+            cells += trial.cells
+            lanes += trial.summaries
         if error_ := trial.about.get("error"):
             problems.append(f"{folder}: aborted: {error_}")
     cells += (Cell(word=Word.NOT_APPLICABLE, **asdict(item)) for item in not_run(root, problems))
     here = f"{root}/"
-    return Contents(tuple(cells), tuple(lanes), tuple(problem.removeprefix(here) for problem in problems))
+    short = tuple(problem.removeprefix(here) for problem in problems)
+    return Contents(tuple(cells), tuple(lanes), short, tuple(planted))
 
 
 def not_run(root: Path, problems: list[str]) -> tuple[NotRun, ...]:
@@ -138,6 +146,12 @@ class _Trial:
     def cells(self) -> list[Cell]:
         """Of every lane and property."""
         return [self._cell(lane, judgement, story) for lane in self.lanes for judgement, story in lane.told]
+
+    @property
+    def planted(self) -> list[Cell]:
+        """Of every lane with a planted bug the property that must name it."""
+        names = self.about.get("planted") or {}
+        return [cell for cell in self.cells if names.get(cell.lane) == cell.property]
 
     @property
     def summaries(self) -> list[LaneSummary]:

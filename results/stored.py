@@ -115,6 +115,7 @@ _ABOUT: Final = {
     "seconds": optional(shape.number),
     "rolled": optional(many(_rolled)),
     "stalled": optional(shape.number),
+    "planted": optional(named(text)),
     "error": optional(text),
 }
 

@@ -53,6 +53,7 @@ def about(trial: Trial) -> dict[str, Any]:
         "lanes": [lane.name for lane in trial.lanes],
         "locks": {lane.lock_name: registry.spelling(lane.lock_name) for lane in trial.lanes},
         "ttl": {lane.lock_name: lane.lock.min_ttl for lane in trial.lanes},
+        **({"planted": dict(trial.planted)} if trial.planted else {}),
         "python": platform.python_version(),
         "host": f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores",
     }

@@ -14,9 +14,9 @@ from infra.faults.fault import OURS, World
 from infra.faults.plan import Plan, compile_plan, fault_names, random_plan, storm_seed
 from infra.faults.register import FAULTS, NO_FAULT
 from infra.hooks import Hooks
-from results.certificate.stages import BASELINE, CANDIDATE
+from results.certificate.stages import BASELINE, CALIBRATION, CANDIDATE
 from results.record import NotRun
-from suites import registry, rolling, shards
+from suites import calibration, registry, rolling, shards
 from suites.lane import Lane, fewest, longest_ttl
 from suites.profiles import Profile
 from suites.shards import Shard
@@ -71,6 +71,7 @@ class Asked:
     named   whether locks or faults were asked for by name: then the profile leaves nothing out.
     shard   which part of the whole is run; elsewhere: the lanes, with the fault, that the others run.
     stages  of the upgrade that is to be certified, or `ONLY` one.
+    planted lanes of locks with a bug, which are tried beside it.
     """
 
     lanes: tuple[Lane, ...]
@@ -87,6 +88,7 @@ class Asked:
     shard: Shard | None = None
     elsewhere: frozenset[tuple[Lane, str]] = frozenset()
     stages: tuple[Stage, ...] = ONLY
+    planted: tuple[Lane, ...] = ()
 
     @property
     def backends(self) -> tuple[str, ...]:
@@ -122,9 +124,20 @@ class Asked:
             and self.tries(lane, fault)
         ]
 
+    def planted_cases(self) -> list[Case]:
+        """A case of every bug: the property that must name it, under the fault that brings it out."""
+        return [
+            Case(lane, calibration.found_by([lane])[lane.name], column, None, CALIBRATION)
+            for column in self.faults
+            for lane in self.planted
+            if column in calibration.COLUMNS and self.tries(lane, column)
+        ]
+
     def tries(self, lane: Lane, column: str) -> bool:
         """Whether the lane is tried under it: the profile leaves out what says little."""
         profile = self.profile
+        if column in calibration.COLUMNS or lane in self.planted:
+            return lane in self.planted and calibration.belongs(lane, column)
         if self.named:
             return True
         if profile.locks is not None and lane.lock_name not in profile.locks:
@@ -147,12 +160,17 @@ class Asked:
     def plan(self, column: str, backend: str) -> Plan | None:
         """The user's own of this name, a storm, or an upgrade; None: one is to be drawn from the run's seed."""
         if column in rolling.ROLLING:
-            old, new = (self.version(backend, stage) or "" for stage in (BASELINE, CANDIDATE))
-            return rolling.plan(column, backend, self.seed, self._ttl(backend), old, new)
+            return rolling.plan(column, backend, self.seed, self._ttl(backend), *self._upgrade(backend))
+        if column in calibration.COLUMNS:
+            return calibration.plan(column, backend, self.seed)
         seed = storm_seed(column)
         if column in self.plans or seed is None:
             return self.plans.get(column)
         return _storm(seed, backend, self._ttl(backend))
+
+    def _upgrade(self, backend: str) -> tuple[str, str]:
+        """From which version to which, as they were asked for."""
+        return self.version(backend, BASELINE) or "", self.version(backend, CANDIDATE) or ""
 
     def _ttl(self, backend: str) -> float:
         return longest_ttl([lane for lane in self.lanes if lane.backend == backend])
@@ -163,7 +181,9 @@ class Asked:
             return lane.not_applicable
         if lane.lock.via and lane.backend in self.targets:
             return f"the target has no {lane.lock.via}"
-        if fault in rolling.ROLLING and (because := rolling.alone(lane.backend, fault)):
+        if fault in rolling.ROLLING and (
+            because := rolling.impossible(fault, lane.backend, *self._upgrade(lane.backend))
+        ):
             return because
         plan = self.plan(fault, lane.backend)
         if plan is not None and plan.backend != lane.backend:
@@ -199,7 +219,7 @@ class Asked:
         names = self.fault_names(fault, backend)
         return tuple(
             lane
-            for lane in self.lanes
+            for lane in (*self.lanes, *self.planted)
             if lane.backend == backend
             and self.tries(lane, fault)
             and self.not_applicable(lane, fault) is None

@@ -78,6 +78,8 @@ CATALOGUE: Final = tuple(
         ("WaitsForAnswers", "fail-fast", "pause-server"),
         ("Persistent", "crash-release", "kill-holder"),
         ("WithoutLease", "crash-release", "kill-holder"),
+        ("LocksShared", "server-exclusion"),
+        ("TakesEarly", "server-exclusion", "freeze-holder"),
     )
 )
 

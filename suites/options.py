@@ -15,7 +15,7 @@ from infra.faults.plan import parse as parse_plan
 from infra.faults.register import FAULTS, NO_FAULT
 from infra.hooks import Hooks
 from infra.spelling import instead
-from suites import registry, shards, stages
+from suites import calibration, registry, shards, stages
 from suites.asked import Asked
 from suites.lane import Lane, lanes_of
 from suites.lock import admitted
@@ -126,8 +126,6 @@ def parse(option: Any) -> Asked:
     storms = tuple(f"{STORM}{option.seed + number}" for number in range(profile.storms))
     certified = upgraded is not ONLY
     faults = tuple(plans) or _faults(option.faults, upgrade=certified) or (*(profile.faults or EVERY_FAULT), *storms)
-    if certified and not (plans or option.faults):
-        faults += ROLLING
     lanes = tuple(
         lane
         for lane in _lanes(option.lock)
@@ -150,6 +148,11 @@ def parse(option: Any) -> Asked:
                 f"{name}: its open() takes no `access`, which --target {outside[name]} needs (suites/lock.py)"
             )
     lanes = tuple(lane for lane in lanes if lane.lock_name not in outside)
+    planted: tuple[Lane, ...] = ()
+    if certified and not (plans or option.faults):
+        here = dict.fromkeys(lane.backend for lane in lanes)
+        planted = tuple(lane for lane in calibration.lanes(here) if lane not in lanes)
+        faults += (*ROLLING, *calibration.columns(planted))
     results = Path(option.results)
     for folder in (results, *results.parents):
         if folder.exists() and not folder.is_dir():
@@ -167,6 +170,7 @@ def parse(option: Any) -> Asked:
         hooks=commands,
         named=bool(option.lock or option.faults or plans),
         stages=upgraded,
+        planted=planted,
     )
     return asked if option.shard is None else asked.only(_shard(option.shard))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from infra import star
+from infra import images, star
 from infra.faults.fault import LEADERS
 from infra.faults.plan import Plan, Step
 from infra.faults.register import FAULTS
@@ -31,8 +31,10 @@ def plan(column: str, backend: str, seed: int, ttl: float, old: str, new: str) -
     return Plan(column, backend, seed, tuple(_STEPS[column](backend, ttl, old, new)))
 
 
-def alone(backend: str, column: str) -> str | None:
-    """Why a backend cannot have a column, or None."""
+def impossible(column: str, backend: str, old: str, new: str) -> str | None:
+    """Why a backend cannot have a column between these versions, or None."""
+    if images.resolve(backend, old).name == images.resolve(backend, new).name:
+        return "both versions are the same image: nothing becomes another"
     if column != END and len(star.MEMBERS[backend]) == 1:
         return "a single server has no mixed state"
     return None

@@ -13,13 +13,14 @@ from checkers.claims import Word
 from checkers.judgement import Judgement
 from infra.faults.plan import storm_seed
 from infra.machine import Trouble
+from results.certificate.stages import CALIBRATION, CANDIDATE
 from results.pages.telling import stories
 from results.record import TrialRecord, version_of
 from results.record import decisive as shown_first
 from results.run import Run
 from results.terminal.events import Event, Tell, step
 from results.terminal.plain import plain
-from suites import recorder
+from suites import calibration, recorder
 from suites.about import about
 from suites.asked import Asked, Case
 from suites.lane import Lane
@@ -67,6 +68,12 @@ class Answer:
             lines = [f"{word}: {plain(self.judgement.because)}", *(f"  {line}" for line in self.story)]
             pytest.fail("\n".join([*lines, f"  see {plain(str(self.page))}"]), pytrace=False)
 
+    def must_be_caught(self) -> None:
+        """Fails the test where a bug that was planted is not violated."""
+        if self.judgement.word is not Word.VIOLATED:
+            told = f"a bug that was planted is not caught: {self.judgement.word}: {plain(self.judgement.because)}"
+            pytest.fail(f"{told}\n  see {plain(str(self.page))}", pytrace=False)
+
 
 @dataclass(frozen=True, slots=True)
 class _Column:
@@ -94,6 +101,8 @@ class Session:
         self._tell = tell
         self._stored = stored
         self._places = {stage.name: Place(asked, stage.name, tell) for stage in asked.stages}
+        if CALIBRATION in self._places:  # the same versions
+            self._places[CALIBRATION] = self._places[CANDIDATE]
         self._parts: dict[_Column, tuple[tuple[Lane, ...], ...]] = {}
         self._answers: dict[tuple[_Column, int], dict[tuple[str, str], list[Answer]]] = {}
         self._failures: dict[tuple[_Column, int], str] = {}
@@ -136,7 +145,8 @@ class Session:
         """Run a trial, and again with the next seed for lanes whose positive control did not fire."""
         answers: dict[tuple[str, str], list[Answer]] = {}
         trial = first_trial(self._asked, column.backend, column.fault, column.stage, part, lanes)
-        for attempt in range(1, CONTROLS + 1):
+        most = 1 if column.stage == CALIBRATION else CONTROLS
+        for attempt in range(1, most + 1):
             one = replace(trial, seed=trial.seed + attempt - 1, lanes=lanes, attempt=attempt)
             known = self._stored(one)
             record, page = known or self._run_one(one)
@@ -149,7 +159,7 @@ class Session:
                     answers.setdefault((lane.history.facts.lane, judgement.property), []).append(answer)
             settled = {key: decisive(told).judgement for key, told in answers.items()}
             silent = {name for (name, _), judgement in settled.items() if judgement.word is Word.HAZARD_NOT_SHOWN}
-            lanes = tuple(lane for lane in lanes if lane.name in silent and attempt < CONTROLS)
+            lanes = tuple(lane for lane in lanes if lane.name in silent and attempt < most)
             self._tell_end(one, record, settled, frozenset(lane.name for lane in lanes), new=known is None)
             if not lanes:
                 break
@@ -185,7 +195,7 @@ class Session:
 
         new: whether it was run just now.
         """
-        for (lane, name), judgement in settled.items():
+        for (lane, name), judgement in settled.items() if trial.stage != CALIBRATION else ():
             word = judgement.word
             if word.fails and not (word is Word.HAZARD_NOT_SHOWN and lane in again):
                 facts = {"lane": lane, "property": name, "fault": trial.column, "word": str(word)}
@@ -209,7 +219,8 @@ def first_trial(asked: Asked, backend: str, column: str, stage: str, part: int, 
         stage=stage,
         version=asked.version(backend, stage),
         plan=asked.plan(column, backend),
-        profile=None if asked.named or column in ROLLING else asked.profile.name,
+        profile=None if asked.named or column in (*ROLLING, *calibration.COLUMNS) else asked.profile.name,
+        planted=calibration.found_by(lanes) if column in calibration.COLUMNS else {},
     )
 
 

@@ -2,7 +2,8 @@
 
 Both are tried with the same seeds and plans, trial by trial in turn, so that a machine that is slow for a while hits
 both alike; each has an environment of its own. What lies between them, and the way back, is tried in stages that have
-columns of their own (`suites.rolling`) and begin with the old version.
+columns of their own (`suites.rolling`) and begin with the old version. What the suite can see is tried on the new one
+(`suites.calibration`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from results.certificate.certificate import Verdict
-from results.certificate.stages import BASELINE, CANDIDATE, COLUMNS
+from results.certificate.stages import BASELINE, CALIBRATION, CANDIDATE, COLUMNS
+from suites import calibration
 from suites.rolling import ROLLING
 
 STATUSES: Final[Mapping[Verdict, int]] = {Verdict.NO_REGRESSION: 0, Verdict.REGRESSION: 1, Verdict.INCONCLUSIVE: 5}
@@ -21,7 +23,7 @@ STATUSES: Final[Mapping[Verdict, int]] = {Verdict.NO_REGRESSION: 0, Verdict.REGR
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One of the states in which an upgrade is judged.
+    """One of the states in which an upgrade is judged, or the calibration.
 
     versions  of what a trial begins with, by backend; those not named are the default.
     columns   what is tried in it and nowhere else; empty: what was asked for.
@@ -33,7 +35,7 @@ class Stage:
 
     def tries(self, column: str) -> bool:
         """Whether a column of the matrix is tried in it."""
-        return column in self.columns if self.columns else column not in ROLLING
+        return column in self.columns if self.columns else column not in (*ROLLING, *calibration.COLUMNS)
 
 
 ONLY: Final = (Stage(),)
@@ -55,6 +57,7 @@ def upgrade(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Stage, ...]
         Stage(BASELINE, dict(old)),
         Stage(CANDIDATE, dict(new)),
         *(Stage(name, dict(old), columns) for name, columns in COLUMNS.items()),
+        Stage(CALIBRATION, dict(new), tuple(calibration.COLUMNS)),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -72,6 +72,7 @@ class Trial:
     version  the one that was asked for.
     plan     the user's own, or a storm; None: one is drawn from the seed.
     profile  which chose the lanes; None: somebody named locks or faults.
+    planted  lane → the property that must name its bug, where it has one on purpose.
     """
 
     backend: str
@@ -84,6 +85,7 @@ class Trial:
     version: str | None = None
     plan: Plan | None = None
     profile: str | None = None
+    planted: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

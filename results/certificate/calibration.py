@@ -1,7 +1,7 @@
 """Calibration: of what is known to be broken, how much was seen today. Pure.
 
 A positive control is a hazard that is certain to show; a lock is broken by design if it stands among the suite's
-anti-patterns. Planted bugs are told by the run itself, where it tried any.
+anti-patterns. Beside those the run tries locks with one bug each, on the new version.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Final
 
 from checkers.claims import Word
-from results import shape
 from results.certificate.stages import STAGES
 from results.certificate.trials import TrialTold
 from results.record import Cell
-from results.shape import field
+
+_MUTANTS: Final = "suites.locks.mutants:"
+"""Where the locks with a bug are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +32,32 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class Planted:
+    """A lock with a bug. name: of its class; by: the property that must name the bug, and under which fault."""
+
+    backend: str
+    name: str
+    by: str
+    caught: bool
+    page: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Calibration:
     """What is known to be broken.
 
     hazards  of each stage that has any: judgements in which a hazard was certain to show.
     locks    likewise: locks that are broken by design, and had such a judgement.
-    planted  (name of a planted bug or a version known to be bad, whether it was caught).
+    planted  locks with a bug each; empty where none were tried.
     """
 
     hazards: tuple[Shown, ...]
     locks: tuple[Shown, ...]
-    planted: tuple[tuple[str, bool], ...]
+    planted: tuple[Planted, ...]
 
 
-def calibration(cells: Iterable[Cell], trials: Sequence[TrialTold], planted: Iterable[tuple[str, bool]]) -> Calibration:
-    """What the stored judgements say of the controls that the histories declare."""
+def calibration(cells: Iterable[Cell], trials: Sequence[TrialTold], planted: Iterable[Cell]) -> Calibration:
+    """What the stored judgements say of the controls that the histories declare, and of `planted`, the bugs."""
     certain = {(one.name, lane.lane, name) for one in trials for lane in one.lanes for name in lane.controls}
     by_design = {lock for one in trials for lock in one.by_design}
     hazards: dict[str, dict[str, bool]] = defaultdict(dict)
@@ -57,15 +70,12 @@ def calibration(cells: Iterable[Cell], trials: Sequence[TrialTold], planted: Ite
             _note(hazards[cell.stage], name, shown)
             if cell.lock in by_design:
                 _note(locks[cell.stage], cell.lock, shown)
-    return Calibration(_shown(hazards), _shown(locks), tuple(planted))
+    return Calibration(_shown(hazards), _shown(locks), tuple(map(_planted, planted)))
 
 
-def planted(about: Mapping[str, Any]) -> tuple[tuple[str, bool], ...]:
-    """What a run's `about` tells of planted bugs. Raises Damaged."""
-    if "calibration" not in about:
-        return ()
-    told = field(about, "calibration", shape.many(shape.table))
-    return tuple((field(one, "name", shape.text), field(one, "caught", shape.boolean)) for one in told)
+def _planted(cell: Cell) -> Planted:
+    by = f"{cell.property} under {cell.fault}"
+    return Planted(cell.backend, cell.lock.removeprefix(_MUTANTS), by, cell.word is Word.VIOLATED, cell.page)
 
 
 def _note(found: dict[str, bool], name: str, shown: bool) -> None:  # noqa: FBT001

@@ -106,11 +106,10 @@ def certify(
     *,
     parts: Collection[str] = ALONE,
     trials: Sequence[TrialTold] = (),
-    planted: Iterable[tuple[str, bool]] = (),
 ) -> Certificate:
     """contents: of the whole run. cut_short: why there is less than was asked for, or empty.
 
-    parts: the stages that were asked for. trials: of these contents. planted: see `Calibration`.
+    parts: the stages that were asked for. trials: of these contents.
     """
     before, after = (_of(contents, stage) for stage in ALONE)
     comparison, replaced = compare(before, after), steps(trials)
@@ -121,7 +120,7 @@ def certify(
     late = late_of_the_machine(told, trials)
     accused = [one for one in told if one not in silent and one not in late]
     bitten = bites(contents.cells, contents.lanes, trials, replaced)
-    calibrated = calibration(contents.cells, trials, planted)
+    calibrated = calibration(contents.cells, trials, contents.planted)
     tried = {(cell.backend, cell.stage) for cell in contents.cells} | {(one.backend, one.stage) for one in replaced}
     absent = {place: why for place, why in not_applicable(contents.cells, named).items() if place not in tried}
     lacking = missing(upgrades, parts, tried, absent)

@@ -7,6 +7,7 @@ from typing import Final
 
 from checkers.claims import BOUNDED
 from results.certificate.bites import Bite
+from results.certificate.calibration import Planted
 from results.certificate.promises import Loss, Promise
 from results.certificate.stages import ALONE, BASELINE, TOGETHER, WHEN
 from results.certificate.trials import TrialTold
@@ -24,7 +25,7 @@ def doubts(
     silent: Sequence[Loss],
     missing: Iterable[tuple[str, str]],
     bites: Iterable[Bite],
-    planted: Iterable[tuple[str, bool]],
+    planted: Iterable[Planted],
 ) -> Iterable[str]:
     """silent: positive controls. missing: (backend, stage) that was asked for and of which there is no trial."""
     if not comparison.common:
@@ -47,8 +48,9 @@ def doubts(
             more = f" and {count(len(blind) - 1, 'other promise')}" if len(blind) > 1 else ""
             word, because = blind[0].stages[stage].word, blind[0].stages[stage].because
             yield f"{blind[0].property} of {blind[0].lock}{more}: {word} {WHEN[stage]} ({because})"
-    if escaped := [name for name, caught in planted if not caught]:
-        yield f"{', '.join(escaped[:3])}: known to be broken, and not caught today"
+    if escaped := [one for one in planted if not one.caught]:
+        one, more = escaped[0], f" (nor {count(len(escaped) - 1, 'other')})" if len(escaped) > 1 else ""
+        yield f"{one.name} on {one.backend} is broken on purpose, and {one.by} did not show it{more}"
     if contents.problems:
         yield f"{count(len(contents.problems), 'trial')} came to no verdict: {contents.problems[0]}"
 

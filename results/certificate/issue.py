@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from results import files, running, shape, summary
 from results.certificate import attestation, junit, trials, written
-from results.certificate.calibration import planted
 from results.certificate.certificate import Certificate, certify
 from results.certificate.stages import ALONE, BASELINE, CANDIDATE, STAGES
 from results.files import BadFile
@@ -52,7 +51,6 @@ def made(run: Run) -> tuple[Certificate, dict[str, Any]]:
     try:
         # Runs from before rolling upgrades say nothing of parts.
         parts = field(about, "parts", shape.many(shape.text)) if "parts" in about else ALONE
-        known = planted(about)
         if "interruptions" in about:
             field(about, "interruptions", shape.many(shape.table))
     except Damaged as error:
@@ -67,7 +65,6 @@ def made(run: Run) -> tuple[Certificate, dict[str, Any]]:
         _cut_short(run),
         parts=[stage for stage in STAGES if stage in parts],
         trials=told,
-        planted=known,
     )
     return certificate, written.to_json(certificate, contents, told, run.path, about)
 

@@ -16,6 +16,9 @@ TOGETHER: Final = (MIXED, ROLLBACK)
 """In trials during which one version takes the place of the other, member by member."""
 STAGES: Final = (*ALONE, *TOGETHER)
 
+CALIBRATION: Final = "calibration"
+"""Of trials of what is broken on purpose, which are no part of the upgrade: what was seen of it tells what could be."""
+
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     MIXED: ("upgrade-leader-last", "upgrade-leader-first"),
     ROLLBACK: ("rollback-half", "rollback-end"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from results import files
+from results.certificate.calibration import Calibration
 from results.certificate.certificate import Certificate, sentence
 from results.certificate.conditions import NEVER, conditions, uncovered
 from results.certificate.promises import Loss, Promise
@@ -63,7 +64,7 @@ def to_json(
         "beside": [asdict(one) for one in certificate.beside],
         "errors": [{**asdict(one), "turn": str(one.turn)} for one in certificate.errors],
         "bites": [asdict(one) for one in certificate.bites],
-        "calibration": asdict(certificate.calibration),
+        "calibration": _calibration(certificate.calibration, root),
         "doubts": list(certificate.doubts),
         "conditions": conditions(asked, trials),
         "uncovered": uncovered(contents.cells),
@@ -88,12 +89,12 @@ def digest(data: Mapping[str, Any]) -> str:
 
 
 def evidence(root: Path) -> dict[str, str]:
-    """Histories and plans of all trials, as paths in the run folder → SHA-256. Raises BadFile."""
+    """Of all trials the histories, the plan and what was done, as paths in the run folder → SHA-256. Raises BadFile."""
     problems: list[str] = []
     found = {}
     for folder in files.entries(root / "trials", problems):
         for file in files.entries(folder, problems):
-            if file.suffix == ".arrow" or file.name == "plan.json":
+            if file.suffix == ".arrow" or file.name in ("plan.json", "trial.json"):
                 data = files.read_bytes(file)
                 found[file.relative_to(root).as_posix()] = hashlib.sha256(data).hexdigest()
     if problems:
@@ -112,15 +113,23 @@ def _promise(promise: Promise, root: Path) -> dict[str, Any]:
 
 
 def _seen(seen: Seen, root: Path) -> dict[str, Any]:
-    page = None if seen.page is None else seen.page.relative_to(root).as_posix()
     return {
         "word": str(seen.word),
         "times": seen.times,
         "judgements": seen.trials,
         "because": seen.because,
         "story": list(seen.story),
-        "page": page,
+        "page": _page(seen.page, root),
     }
+
+
+def _calibration(calibration: Calibration, root: Path) -> dict[str, Any]:
+    planted = [{**asdict(one), "page": _page(one.page, root)} for one in calibration.planted]
+    return {**asdict(calibration), "planted": planted}
+
+
+def _page(page: Path | None, root: Path) -> str | None:
+    return None if page is None else page.relative_to(root).as_posix()
 
 
 def _loss(loss: Loss, root: Path) -> dict[str, Any]:

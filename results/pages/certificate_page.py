@@ -82,6 +82,7 @@ def render(certificate: Certificate, told: Mapping[str, Any], root: Path) -> str
         bites=_bites(certificate.bites),
         reasons=list(dict.fromkeys(f"{bite.what}: {bite.why}" for bite in certificate.bites if bite.why)),
         calibration=certificate.calibration,
+        planted=[(one, "" if one.page is None else to_page(one.page, root)) for one in certificate.calibration.planted],
         not_shown=[(TITLES[one.stage], name) for one in _controls(certificate) for name in one.missing],
         conditions=told["conditions"],
         columns=list(dict.fromkeys(plan["column"] for plan in told["conditions"]["plans"])),

@@ -18,10 +18,10 @@ from results.certificate.certificate import Verdict, certify
 from results.certificate.conditions import conditions, uncovered
 from results.certificate.errors import Turn, errors, normalised
 from results.certificate.issue import issue
-from results.certificate.stages import ALONE, BASELINE, CANDIDATE, MIXED, ROLLBACK, STAGES
+from results.certificate.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, MIXED, ROLLBACK, STAGES
 from results.certificate.trials import LaneTold
-from results.files import BadFile
 from results.reading import Contents
+from results.record import LaneRecord, TrialRecord
 from results.tests import samples
 from results.tests.upgrades import OCCURRED, UPGRADES, cell, closed, of, record, run, summary, told, whole
 
@@ -133,13 +133,33 @@ def test_a_lock_of_the_anti_patterns_is_broken_by_design(tmp_path: Path) -> None
     assert found.by_design == {"redis"}
 
 
-def test_what_was_planted_and_not_caught_is_a_doubt(tmp_path: Path) -> None:
-    planted = [{"name": "loses a token", "caught": True}, {"name": "grants early", "caught": False}]
-    made, _ = issue(closed(tmp_path, calibration=planted))
-    assert made.calibration.planted == (("loses a token", True), ("grants early", False))
-    assert made.doubts == ("grants early: known to be broken, and not caught today",)
-    with pytest.raises(BadFile, match="caught is missing"):
-        issue(closed(tmp_path / "other", calibration=[{"name": "x"}]))
+def test_of_each_planted_bug_the_property_that_must_name_it_counts_and_nothing_else(tmp_path: Path) -> None:
+    without, _ = issue(closed(tmp_path / "without"))
+    made = run(tmp_path)
+    one = samples.trial("redis-planted-freeze-holder-1-calibration", stage=CALIBRATION)
+    breaks = lane_with(one, Word.VIOLATED, lane="a", lock="suites.locks.mutants:ForgetsItself")
+    holds = lane_with(one, Word.UPHELD, lane="b", lock="suites.locks.mutants:ForgetsOthers")
+    named = {lane.history.facts.lane: lane.judgements[0].property for lane in (breaks, holds)}
+    made.save_trial(replace(one, about={**one.about, "planted": named}, lanes=(breaks, holds)))
+    made.close({})
+    certificate, page = issue(made)
+    by = f"{breaks.judgements[0].property} under freeze-holder"
+    assert [(planted.name, planted.by, planted.caught) for planted in certificate.calibration.planted] == [
+        ("ForgetsItself", by, True), ("ForgetsOthers", by, False),
+    ]  # fmt: skip
+    assert certificate.doubts == (f"ForgetsOthers on redis is broken on purpose, and {by} did not show it",)
+    assert [one.name() for one in certificate.promises] == [one.name() for one in without.promises]
+    assert certificate.bites == without.bites
+    assert certificate.parts == without.parts
+    assert '<span class="n">1 of 2</span>' in page.read_text()
+    assert "ForgetsItself" not in (made.path / "index.html").read_text()
+
+
+def lane_with(record: TrialRecord, word: Word, **facts: str) -> LaneRecord:
+    """Its first lane with other facts, and its first judgement with another word."""
+    lane = record.lanes[0]
+    history = replace(lane.history, facts=replace(lane.history.facts, **facts))  # type: ignore[arg-type]
+    return LaneRecord(history, (replace(lane.judgements[0], word=word),))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from checkers.exercise import MIXED
 from checkers.history import History
 from checkers.judgement import Judgement
 from checkers.verdict import Verdict
-from results.certificate.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES
+from results.certificate.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, STAGES
 from results.certificate.stages import MIXED as IN_BETWEEN
 from results.record import LaneRecord, NotRun, TrialRecord
 from results.run import Run
@@ -28,6 +28,7 @@ PROMISES: Final = (
 )  # fmt: skip
 VERSIONS: Final = {BASELINE: "3.4.23", CANDIDATE: "3.5.16"}
 FAULTS: Final = ("freeze-holder", "kill-leader")
+MUTANTS: Final = "suites.locks.mutants:"
 
 _LOST: Final = (
     "Worker 3 held token 41 from 0.300 s; the member that it talked to was replaced at 0.640 s.",
@@ -47,12 +48,12 @@ def run(root: Path, *, lost: bool = False) -> Run:
         "suite": "0.1.0 (d4d97ec)",
         "stages": {stage: {"etcd": version} for stage, version in VERSIONS.items()},
         "parts": list(STAGES),
-        "calibration": [{"name": f"planted {number}", "caught": True} for number in range(7)],
     }
     made = Run.create(root, asked)
     for stage in STAGES:
         for column in COLUMNS.get(stage, FAULTS):
             made.save_trial(_trial(stage, column, lost=lost and stage == IN_BETWEEN))
+    made.save_trial(_planted())
     made.save_not_run(
         NotRun("", "etcd", fault, because)
         for fault, because in (
@@ -88,6 +89,18 @@ def _trial(stage: str, column: str, *, lost: bool) -> TrialRecord:
         "the wall clocks of servers (a preloaded library), their monotonic ones stay real",
     )  # fmt: skip
     return replace(made, lanes=lanes)
+
+
+def _planted() -> TrialRecord:
+    """Of three bugs, each caught by the property that must name it."""
+    lanes = tuple(_lane(BASELINE, FAULTS[0], LOCKS[1], lost=False) for _ in range(3))
+    named = [
+        replace(lane, history=replace(lane.history, facts=replace(lane.history.facts, lane=bug, lock=MUTANTS + bug)))
+        for bug, lane in zip(("LeaseForToken", "WatchesTheHolder", "WithoutLease"), lanes, strict=True)
+    ]
+    planted = {lane.history.facts.lane: "no-lost-update" for lane in named}
+    made = samples.trial("etcd-planted-none-1", backend="etcd", stage=CALIBRATION, attempt=1, planted=planted)
+    return replace(made, lanes=tuple(named))
 
 
 def _rolled(stage: str, column: str) -> list[dict[str, Any]]:

@@ -17,6 +17,8 @@ from kazoo.protocol.states import ZnodeStat
 from checkers.wire import Reason
 from suites.lock import NEVER, Grant, Refused, now
 from suites.locks.etcd import EtcdLock, Queue, Range
+from suites.locks.postgres_advisory import AdvisoryLock
+from suites.locks.postgres_lease import LeaseLock
 from suites.locks.redis_node import RELEASE, RENEW, Node
 from suites.locks.redis_single import RedisLock
 from suites.locks.redlock import Redlock
@@ -190,3 +192,22 @@ class WithoutLease(EtcdLock):
 
     def _enqueue(self, prefix: str, key: str, lease_id: int) -> tuple[int, Queue]:  # noqa: ARG002 - that is the bug
         return super()._enqueue(prefix, key, 0)
+
+
+class LocksShared(AdvisoryLock):
+    """Takes the lock as a reader does, beside whom there may be others."""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """Granted to everybody at once."""
+        return self._take(name, timeout, "_shared")
+
+    def _free(self, grant: Grant, mode: str = "_shared") -> None:
+        super()._free(grant, mode)
+
+
+class TakesEarly(LeaseLock):
+    """Takes a row whose lease is more than half over."""
+
+    ACQUIRE: ClassVar[str] = LeaseLock.ACQUIRE.replace(
+        "l.expires <= clock_timestamp()", "l.expires <= clock_timestamp() + $3::interval / 2"
+    )

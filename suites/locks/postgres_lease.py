@@ -83,6 +83,9 @@ class LeaseLock(Declarations):
         *(replace(hazard, nodes=(ANY,)) for hazard in (*BY_THE_CLOCK, *BY_LOSS)),
     )
 
+    ACQUIRE: ClassVar[str] = _ACQUIRE
+    """$1 name, $2 owner, $3 TTL; a token where it was taken."""
+
     def __init__(self, session: PostgresSession, ttl: float) -> None:
         """ttl: seconds."""
         self._session = session
@@ -102,7 +105,7 @@ class LeaseLock(Declarations):
         while True:
             session, sent = self._session.begin(), now()
             try:
-                rows = self._session.ask(session, _ACQUIRE, name, owner, f"{self._ttl}s")
+                rows = self._session.ask(session, self.ACQUIRE, name, owner, f"{self._ttl}s")
             except errors.UndefinedTable:
                 self._session.make(session, _TABLE)
                 continue

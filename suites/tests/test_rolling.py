@@ -26,7 +26,7 @@ def plan(column: str, backend: str) -> Plan:
 @pytest.mark.parametrize("column", ROLLING)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_plan_moves_every_member_that_there_is(backend: str, column: str) -> None:
-    if because := rolling.alone(backend, column):
+    if because := rolling.impossible(column, backend, OLD, NEW):
         assert because == "a single server has no mixed state"
         assert len(MEMBERS[backend]) == 1
         return
@@ -43,6 +43,15 @@ def test_a_plan_moves_every_member_that_there_is(backend: str, column: str) -> N
     else:
         assert moved[NEW] == moved[OLD]
         assert moved[NEW] == everybody or (column != END and everybody / 2 < moved[NEW] < everybody)
+
+
+@pytest.mark.parametrize("column", ROLLING)
+def test_nothing_becomes_another_where_both_are_the_same_image(column: str) -> None:
+    same = asked(lock=["etcd"], from_=["etcd=3.4"], to=["etcd=3.4"])
+    assert not same.runnable("etcd", column)
+    assert {one.because for one in same.not_run() if one.fault == column} == {
+        "both versions are the same image: nothing becomes another"
+    }
 
 
 @pytest.mark.parametrize("column", [LEADER_LAST, LEADER_FIRST])

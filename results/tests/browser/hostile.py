@@ -7,6 +7,7 @@ from typing import Final
 
 from checkers.judgement import judge
 from checkers.verdict import Verdict
+from results.certificate.stages import CALIBRATION
 from results.record import LaneRecord, NotRun, TrialRecord
 from results.tests import samples
 
@@ -58,7 +59,7 @@ def attack(place: str) -> str:
     return f"in-{place} {''.join(ATTACKS)}{CONTROLS}end-{place}"
 
 
-RUN: Final = {"suite": attack("suite"), "calibration": [{"name": attack("planted"), "caught": False}]}
+RUN: Final = {"suite": attack("suite")}
 """What a run of an upgrade says."""
 
 ROLLED: Final = {
@@ -101,6 +102,17 @@ def trial() -> TrialRecord:
         **{attack("about-key"): attack("about-value")},
     )
     return replace(record, lanes=(LaneRecord(history, judgements),), logs={attack("log"): b"x"})
+
+
+def planted() -> TrialRecord:
+    """A trial of the calibration, of a lock whose name is an attack."""
+    made = trial()
+    lanes = tuple(
+        replace(lane, history=replace(lane.history, facts=replace(lane.history.facts, lock=attack("planted"))))
+        for lane in made.lanes
+    )
+    about = {"stage": CALIBRATION, "planted": {attack("lane"): attack("property")}}
+    return replace(made, name="planted", about={**made.about, **about}, lanes=lanes)
 
 
 def not_run() -> NotRun:

@@ -101,6 +101,8 @@ class Made:
                 one = self.records[record]
                 about = {**one.about, "stage": stage, **(hostile.ROLLED if record == "hostile" else {})}
                 run.save_trial(replace(one, name=f"{record}-{stage}", about=about))
+            if new == "hostile":
+                run.save_trial(hostile.planted())
             run.save_not_run([hostile.not_run()])
             run.close({})
             _, pages[name] = issue(run)

@@ -1,0 +1,13 @@
+"""Is what is broken on purpose found out? Asked where an upgrade is certified: it tells what could have been seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from suites.session import Answer
+
+
+@pytest.mark.planted
+def test_planted_bug(answer: Answer) -> None:
+    """The property that names the bug is violated, with a witness."""
+    answer.must_be_caught()

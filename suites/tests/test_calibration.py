@@ -1,0 +1,103 @@
+"""The calibration of a certification: which bugs are tried in it, where, and what a run makes of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkers.claims import Word
+from infra.star import BACKENDS
+from results.certificate.stages import CALIBRATION, CANDIDATE
+from suites import calibration
+from suites.asked import Asked
+from suites.mutants import CATALOGUE
+from suites.session import Answer
+from suites.tests.test_options import asked, collected
+from suites.tests.test_session import World, world
+
+__all__ = ["world"]
+
+OLD, NEW = "image:old:1", "image:new:2"
+CAUGHT = {mutant.lanes[0].name: mutant.found_by for mutant in CATALOGUE}
+
+
+@pytest.fixture
+def upgrade() -> Asked:
+    return asked(lock=["redis"], from_=[f"redis={OLD}"], to=[f"redis={NEW}"])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_has_bugs_without_a_fault_and_under_one(backend: str) -> None:
+    columns = calibration.columns(calibration.lanes((backend,)))
+    assert columns[0] == "planted-none"
+    assert len(columns) >= 2
+    for column in columns:
+        assert calibration.plan(column, backend, 3).fault_names == (calibration.COLUMNS[column],)
+
+
+def test_a_bug_is_tried_once_on_the_new_version_and_asked_for_what_must_name_it(upgrade: Asked) -> None:
+    cases = upgrade.planted_cases()
+    assert {case.lane.name: case.property_id for case in cases} == {
+        lane.name: CAUGHT[lane.name] for lane in calibration.lanes(("redis",))
+    }
+    assert len({case.id for case in cases}) == len(cases)
+    for case in cases:
+        assert upgrade.version("redis", case.stage) == upgrade.version("redis", CANDIDATE)
+        assert case.lane in upgrade.runnable("redis", case.fault)
+
+
+def test_its_lanes_are_in_no_other_trial_and_no_other_lane_is_in_its_own(upgrade: Asked) -> None:
+    for trial in upgrade.trials():
+        assert {lane in upgrade.planted for lane in trial.lanes} == {trial.fault in calibration.COLUMNS}
+    assert not any(lane in upgrade.planted for name in CAUGHT.values() for lane in _lanes(upgrade, name))
+
+
+def _lanes(run: Asked, name: str) -> list[object]:
+    return [case.lane for case in run.cases(name)]
+
+
+@pytest.mark.parametrize("given", [{}, {"faults": ["none"], "from_": [f"redis={OLD}"], "to": [f"redis={NEW}"]}])
+def test_where_nothing_is_certified_as_a_whole_nothing_is_planted(given: dict[str, list[str]]) -> None:
+    assert asked(lock=["redis"], **given).planted_cases() == []
+
+
+def test_a_lock_that_was_asked_for_is_no_control() -> None:
+    name = "suites.locks.mutants:StealsEarly"
+    run = asked(lock=[name], from_=[f"redis={OLD}"], to=[f"redis={NEW}"])
+    assert name not in {lane.lock_name for lane in run.planted}
+    assert run.cases("server-exclusion")
+
+
+def test_what_is_caught_passes_and_what_is_not_fails(world: World, upgrade: Asked) -> None:
+    cases = {case.lane.lock_name.partition(":")[2]: case for case in upgrade.planted_cases()}
+    caught, missed = cases["StealsEarly"], cases["ReleasesAlways"]
+    assert caught.fault == missed.fault
+    world.script = lambda trial: {
+        (caught.lane.name, caught.property_id): Word.VIOLATED,
+        (missed.lane.name, missed.property_id): Word.HAZARD_NOT_SHOWN,
+    }
+    session = world.session(upgrade)
+    session.answer(caught).must_be_caught()
+    with pytest.raises(pytest.fail.Exception, match="a bug that was planted is not caught: hazard not shown"):
+        session.answer(missed).must_be_caught()
+    (trial,) = world.trials  # once: no bug gets a second chance
+    assert trial.stage == CALIBRATION
+    assert trial.planted == {case.lane.name: case.property_id for case in (caught, missed)}
+
+
+def test_it_shares_the_environment_of_the_new_version(world: World, upgrade: Asked) -> None:
+    session = world.session(upgrade)
+    new = next(case for case in upgrade.cases("server-exclusion") if case.stage == CANDIDATE)
+    for case in (new, *upgrade.planted_cases()):
+        answer: Answer = session.answer(case)
+        assert answer.attempts == 1
+    (environment,) = world.environments
+    assert {version for _, version in environment.backends} == {NEW}
+
+
+def test_pytest_runs_them_last() -> None:
+    done = collected("--lock", "redis", "--from", f"redis={OLD}", "--to", f"redis={NEW}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = [line for line in done.stdout.splitlines() if line.startswith("suites/")]
+    last = [name for name in names if name.endswith(f"-{CALIBRATION}]")]
+    assert last
+    assert names[-len(last) :] == last
