@@ -116,6 +116,7 @@ _ABOUT: Final = {
     "rolled": optional(many(_rolled)),
     "stalled": optional(shape.number),
     "planted": optional(named(text)),
+    "no_way_there": optional(text),
     "error": optional(text),
 }
 

@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from infra.faults.runner import Record
     from suites.trial import Trial
 
+_ROLL: Final = "roll-version"
 _OURS: Final = "operations are timed by CLOCK_MONOTONIC of this host, which all workers share"
 
 
@@ -80,11 +82,21 @@ def servers(environment: Environment, backend: str) -> dict[str, Any]:
 
 
 def rolled(records: Iterable[Record], began: float) -> list[dict[str, Any]]:
-    """Which members became another version, when (seconds after `began`, on the monotonic clock), and who refused."""
+    """Where any did, which members became another version, when (seconds after `began`, on the monotonic clock), who
+    refused, and what went wrong meanwhile, faults on workers in one.
+    """
+    by_fault: dict[tuple[str, int, str], list[Record]] = defaultdict(list)
+    for one in records:
+        by_fault[one.name, one.begun, "" if one.process >= 0 else one.target].append(one)
+    if all(name != _ROLL for name, *_ in by_fault):
+        return []
     return [
-        {"at": round(one.begun / 1e9 - began, 1), "what": one.target, "refused": one.kind == REFUSED}
-        for one in records
-        if one.name == "roll-version"
+        {
+            "at": round(begun / 1e9 - began, 1),
+            "what": target if name == _ROLL else f"{name}: {target or f'{len(some)} workers'}",
+            "refused": name == _ROLL and some[0].kind == REFUSED,
+        }
+        for (name, begun, target), some in by_fault.items()
     ]
 
 

@@ -27,7 +27,7 @@ from suites.lane import Lane
 from suites.place import Place
 from suites.rolling import ROLLING
 from suites.telling import named
-from suites.trial import Trial, run_trial
+from suites.trial import NoWayThere, Trial, run_trial
 from suites.workers import TrialBroke, WorkerBroke
 
 
@@ -174,7 +174,9 @@ class Session:
         except Exception as error:
             told, line = (self._asked.masked(text) for text in (str(error) or repr(error), _in_a_line(error)))
             self._tell(Event("broke", {**named(trial), "text": line}))
-            rest = {"traceback": lines} if (lines := told.splitlines()[1:]) else {}
+            rest: dict[str, object] = {"traceback": lines} if (lines := told.splitlines()[1:]) else {}
+            if isinstance(error, NoWayThere):
+                rest["no_way_there"] = line
             self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": line, **rest}, ()))
             raise
         if trial.plan is not None and trial.plan.lasting:

@@ -57,6 +57,10 @@ FIT: Final = 20
 """Workers that do; where there are more each works more slowly."""
 
 
+class NoWayThere(TrialBroke):
+    """The version that is to come does not start on the data of the old one. The text: its last words."""
+
+
 class Unclean(TrialBroke):
     """The environment was not clean before or after the trial; the text lists what was not."""
 
@@ -285,8 +289,8 @@ def _cycle(plan: Plan, runner: Runner, crew: Crew, server: ForkServer, lanes: Se
     if plan.steps:
         try:
             runner.cycle()
-        except VersionRefused as refused:  # of the version that is to come, and not of this place
-            raise TrialBroke(str(refused)) from refused
+        except VersionRefused as refused:
+            raise NoWayThere(str(refused)) from refused
     else:
         tell(step("no fault"))
         server.await_condition(lambda: False, CALM)

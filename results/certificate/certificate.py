@@ -23,8 +23,8 @@ from results.certificate.calibration import Calibration, calibration
 from results.certificate.doubts import count, doubts, late_of_the_machine, lateness, missing
 from results.certificate.errors import ErrorText, errors
 from results.certificate.promises import Loss, Promise, losses, not_applicable, promises
-from results.certificate.stages import ALONE, BASELINE, CANDIDATE, STAGES, TOGETHER, WHEN
-from results.certificate.trials import Step, TrialTold, steps
+from results.certificate.stages import ALONE, BASELINE, CANDIDATE, STAGES, TOGETHER, WHEN, WHENCE
+from results.certificate.trials import Step, TrialTold, no_way_there, steps
 from results.comparison.comparison import Comparison, compare
 from results.comparison.speeds import Speed
 from results.reading import Contents
@@ -54,6 +54,7 @@ class Certificate:
     regressed      what makes it a regression; slower: the times and rates that do.
     known          failures of promises that the baseline had broken already, elsewhere.
     steps          which servers were replaced, and which would not be.
+    no_way_there   what servers of the new version said that would not start on the data of the old one, each once.
     beside         how long locks were nobody's while versions changed.
     errors         what clients were told.
     bites          how often what is to put promises to the test happened.
@@ -70,6 +71,7 @@ class Certificate:
     slower: tuple[Speed, ...]
     known: tuple[Loss, ...]
     steps: tuple[Step, ...]
+    no_way_there: tuple[str, ...]
     beside: tuple[Beside, ...]
     errors: tuple[ErrorText, ...]
     bites: tuple[Bite, ...]
@@ -91,12 +93,14 @@ class Certificate:
     def warnings(self) -> tuple[str, ...]:
         """What belongs to the verdict, whatever it is, a line each."""
         untimed = () if self.comparison.timed else ("times and rates are not judged: too few trials",)
-        return (*untimed, *(f"no way back: {words}" for words in self.no_way_back))
+        there = (f"no way there: {words}" for words in self.no_way_there)
+        return (*there, *untimed, *(f"no way back {words}" for words in self.no_way_back))
 
     @property
     def no_way_back(self) -> tuple[str, ...]:
-        """What servers said that would not go back, each once."""
-        return tuple(dict.fromkeys(f"{step.backend}: {step.what}" for step in self.steps if step.refused))
+        """From where, and what servers said that would not go back, each once."""
+        refused = [step for step in self.steps if step.refused]
+        return tuple(dict.fromkeys(f"{WHENCE.get(one.column, '')}{one.backend}: {one.what}" for one in refused))
 
 
 def certify(
@@ -134,6 +138,7 @@ def certify(
         slower=tuple(speed for speed in comparison.speeds if speed.worse),
         known=tuple(one for one in accused if one.name() in broken),
         steps=replaced,
+        no_way_there=no_way_there(trials),
         beside=beside(contents.lanes),
         errors=errors(trials),
         bites=bitten,

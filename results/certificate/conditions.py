@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from statistics import median
 from typing import Any, Final
 
 from checkers.claims import Word
@@ -31,7 +33,10 @@ NEVER: Final = (
 
 
 def conditions(about: Mapping[str, Any], trials: Sequence[TrialTold]) -> dict[str, Any]:
-    """{suite, hosts, pythons, clocks, images, configuration, plans}. about: of the run.
+    """{suite, hosts, pythons, clocks, began, ended, stalled, images, configuration, plans}. about: of the run.
+
+    began, ended: in UTC, of the first trial and the last; null where no trial says when it was.
+    stalled: for which part of their time the machine did not run the workers: {middle, most, trial}, of all trials.
 
     images: {backend, stage, version, image, digest, packager, nodes: [name]} of the servers that a stage ran on alone.
     configuration: {backend, nodes: [name], name, baseline, candidate (null: it is not there)}, what differs between the
@@ -45,6 +50,8 @@ def conditions(about: Mapping[str, Any], trials: Sequence[TrialTold]) -> dict[st
             several: sorted({_text(one.about.get(name)) for one in trials if one.about.get(name)})
             for several, name in (("hosts", "host"), ("pythons", "python"), ("clocks", "clock"))
         },
+        **_when(trials),
+        "stalled": _stalled(trials),
         "images": _images(alone),
         "configuration": _differences(alone),
         "plans": [
@@ -57,6 +64,29 @@ def conditions(about: Mapping[str, Any], trials: Sequence[TrialTold]) -> dict[st
             }
             for one in trials
         ],
+    }
+
+
+def _when(trials: Iterable[TrialTold]) -> dict[str, str | None]:
+    spans = []
+    for one in trials:
+        try:
+            began = datetime.fromisoformat(_text(one.about.get("started"))).astimezone(UTC)
+            spans.append((began, began + timedelta(seconds=float(one.about.get("seconds") or 0))))
+        except (ValueError, OverflowError):
+            continue
+    if not spans:
+        return {"began": None, "ended": None}
+    first, last = min(began for began, _ in spans), max(ended for _, ended in spans)
+    return {"began": first.isoformat(timespec="seconds"), "ended": last.isoformat(timespec="seconds")}
+
+
+def _stalled(trials: Sequence[TrialTold]) -> dict[str, Any]:
+    most = max(trials, key=lambda one: one.stalled, default=None)
+    return {
+        "middle": round(median(one.stalled for one in trials), 3) if trials else 0.0,
+        "most": most.stalled if most else 0.0,
+        "trial": most.name if most else "",
     }
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from checkers.claims import BOUNDED
+from checkers.claims import BOUNDED, Word
 from results.certificate.bites import Bite
 from results.certificate.calibration import Planted
 from results.certificate.promises import Loss, Promise
-from results.certificate.stages import ALONE, BASELINE, TOGETHER, WHEN
+from results.certificate.stages import ALONE, BASELINE, CANDIDATE, TOGETHER, WHEN
 from results.certificate.trials import TrialTold
 from results.comparison.comparison import Change, Comparison
 from results.reading import Contents
+from results.record import Cell
 
 BUSY: Final = 0.2
 """The part of their time for which workers may be kept from running: on a rested machine it is 0.01 to 0.1."""
@@ -30,7 +31,7 @@ def doubts(
     """silent: positive controls. missing: (backend, stage) that was asked for and of which there is no trial."""
     if not comparison.common:
         yield "no judgement is there on both versions"
-    elif alone := sum(change.after is None for change in comparison.changes):
+    elif alone := len(_unanswered(comparison.changes, contents.cells)):
         yield f"{count(alone, 'judgement')} of the old version {'has' if alone == 1 else 'have'} none beside it"
     for backend, stage in missing:
         yield f"{backend}: nothing was tried {WHEN[stage]}"
@@ -53,6 +54,26 @@ def doubts(
         yield f"{one.name} on {one.backend} is broken on purpose, and {one.by} did not show it{more}"
     if contents.problems:
         yield f"{count(len(contents.problems), 'trial')} came to no verdict: {contents.problems[0]}"
+
+
+def _unanswered(changes: Iterable[Change], cells: Iterable[Cell]) -> list[Change]:
+    """Judgements of the old version that have none beside them.
+
+    Not those of what is no promise and did not come up on the new one: nobody made a stale attempt without a fence.
+    """
+    did_not_come_up = {
+        (cell.backend, cell.lane, cell.fault, cell.property)
+        for cell in cells
+        if cell.stage == CANDIDATE and cell.trial and cell.word is Word.NOT_APPLICABLE
+    }
+
+    def answered(change: Change) -> bool:
+        if change.after is not None:
+            return True
+        place = (change.backend, change.lane, change.fault, change.property)
+        return place in did_not_come_up and change.before is not None and change.before.word is not Word.UPHELD
+
+    return [change for change in changes if not answered(change)]
 
 
 def late_of_the_machine(losses: Iterable[Loss], trials: Iterable[TrialTold]) -> list[Loss]:

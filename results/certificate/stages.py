@@ -25,6 +25,9 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Stage → the columns of the matrix that are it."""
 
+WHENCE: Final[Mapping[str, str]] = {"rollback-half": "from half-way, ", "rollback-end": "from the end, "}
+"""Column → from where it goes back."""
+
 TITLES: Final[Mapping[str, str]] = {stage: stage for stage in (*ALONE, MIXED)} | {ROLLBACK: "after rollback"}
 WHEN: Final[Mapping[str, str]] = {
     BASELINE: "on the old version",

@@ -100,6 +100,12 @@ def steps(trials: Iterable[TrialTold]) -> tuple[Step, ...]:
     )
 
 
+def no_way_there(trials: Iterable[TrialTold]) -> tuple[str, ...]:
+    """What servers of the new version said that would not start on the data of the old one, each once."""
+    said = ((one.backend, one.about.get("no_way_there")) for one in trials)
+    return tuple(dict.fromkeys(f"{backend}: {words}" for backend, words in said if words))
+
+
 def _trial(record: TrialRecord) -> TrialTold:
     about = record.about
     first = next((lane.history.facts for lane in record.lanes), None)

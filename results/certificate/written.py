@@ -34,7 +34,19 @@ _ASKED: Final = ("command", "seed", "profile", "interruptions")
 SAME_SINCE_1: Final = ("run", "verdict", "upgrades", "slower", "cleared", "speeds", "asked")
 """Keys of a certificate of format 1 that mean the same today."""
 SINCE_2: Final = frozenset(
-    ("parts", "absent", "steps", "no_way_back", "beside", "errors", "calibration", "conditions", "uncovered", "never")
+    (
+        "parts",
+        "absent",
+        "steps",
+        "no_way_there",
+        "no_way_back",
+        "beside",
+        "errors",
+        "calibration",
+        "conditions",
+        "uncovered",
+        "never",
+    )
 )
 """Keys that no certificate of format 1 had: one that has them was given that number to be checked less."""
 
@@ -59,6 +71,7 @@ def to_json(
         "known": [_loss(one, root) for one in certificate.known],
         "cleared": [list(one.name()) for one in certificate.cleared],
         "steps": [asdict(one) for one in certificate.steps],
+        "no_way_there": list(certificate.no_way_there),
         "no_way_back": list(certificate.no_way_back),
         "speeds": [_speed(one) for one in certificate.comparison.speeds],
         "beside": [asdict(one) for one in certificate.beside],
@@ -93,6 +106,8 @@ def evidence(root: Path) -> dict[str, str]:
     problems: list[str] = []
     found = {}
     for folder in files.entries(root / "trials", problems):
+        if not folder.is_dir():
+            continue  # it is no trial, and `results.reading` says so
         for file in files.entries(folder, problems):
             if file.suffix == ".arrow" or file.name in ("plan.json", "trial.json"):
                 data = files.read_bytes(file)

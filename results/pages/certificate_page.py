@@ -18,6 +18,7 @@ from results.certificate.beside import Beside
 from results.certificate.bites import BITES, Bite
 from results.certificate.calibration import Shown
 from results.certificate.certificate import Certificate, Verdict, sentence
+from results.certificate.doubts import BUSY
 from results.certificate.promises import Loss, Promise
 from results.certificate.stages import BASELINE, COLUMNS, MIXED, ROLLBACK, TITLES, TOGETHER
 from results.certificate.trials import Step
@@ -62,6 +63,7 @@ def render(certificate: Certificate, told: Mapping[str, Any], root: Path) -> str
         stages=[(stage, TITLES[stage]) for stage in certificate.parts],
         most=ROWS,
         doubts=certificate.doubts,
+        no_way_there=certificate.no_way_there,
         no_way_back=certificate.no_way_back,
         timed=certificate.comparison.timed,
         regressed=[_loss(one, root) for one in certificate.regressed],
@@ -85,6 +87,7 @@ def render(certificate: Certificate, told: Mapping[str, Any], root: Path) -> str
         planted=[(one, "" if one.page is None else to_page(one.page, root)) for one in certificate.calibration.planted],
         not_shown=[(TITLES[one.stage], name) for one in _controls(certificate) for name in one.missing],
         conditions=told["conditions"],
+        busy=BUSY,
         columns=list(dict.fromkeys(plan["column"] for plan in told["conditions"]["plans"])),
         seeds=list(dict.fromkeys(plan["seed"] for plan in told["conditions"]["plans"])),
         uncovered=told["uncovered"],

@@ -185,10 +185,37 @@ def test_a_server_that_would_not_go_back_is_told_and_is_no_regression() -> None:
     stayed = cell(ROLLBACK, Word.UPHELD, counters={CONTENDED: 1})
     made = whole(stayed, trials=trials)
     assert made.verdict is Verdict.NO_REGRESSION
-    assert made.no_way_back == (f"redis: {REFUSED['what']}",)
+    assert made.no_way_back == (f"from half-way, redis: {REFUSED['what']}",)
     # So it is where nothing could be judged behind it.
     alone = [cell(stage, Word.UPHELD) for stage in STAGES[:3]]
     assert of(*alone, parts=STAGES, trials=trials).verdict is Verdict.NO_REGRESSION
+
+
+@pytest.mark.parametrize(
+    ("before", "trial", "doubtful"),
+    [
+        (Word.BROKEN_AS_DOCUMENTED, "t", False),  # it did not come up
+        (Word.NOT_CLAIMED_HELD, "t", False),
+        (Word.BROKEN_AS_DOCUMENTED, "", True),  # nobody tried it
+        (Word.UPHELD, "t", True),
+    ],
+)
+def test_what_did_not_come_up_on_the_new_version_is_a_doubt_only_where_it_was_promised(
+    before: Word, trial: str, doubtful: bool
+) -> None:
+    old = cell(BASELINE, before, property="fenced-store")
+    new = cell(CANDIDATE, Word.NOT_APPLICABLE, property="fenced-store", trial=trial)
+    made = of(*(cell(stage, Word.UPHELD) for stage in ALONE), old, new)
+    assert made.doubts == (("1 judgement of the old version has none beside it",) if doubtful else ())
+
+
+def test_a_new_version_that_does_not_start_on_the_data_is_told_above_all_else() -> None:
+    words = "etcd:new does not start on its data: unknown file format"
+    trials = [*(told(stage) for stage in ALONE), told(MIXED, lanes=(), about={"no_way_there": words})]
+    made = whole(trials=trials, problems=(f"trials/x: aborted: {words}",))
+    assert made.no_way_there == (f"redis: {words}",)
+    assert made.warnings[0] == f"no way there: redis: {words}"
+    assert made.verdict is Verdict.INCONCLUSIVE
 
 
 def test_steps_stand_in_their_order() -> None:

@@ -47,7 +47,7 @@ def test_it_is_written_and_verified(run: Run, capsys: pytest.CaptureFixture[str]
     assert main(["certificate", str(run.path)]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert f"certificate: {page}" in said
-    assert "no way back: redis: redis1 stays 8.0: it does not start on its data" in said
+    assert "no way back from the end, redis: redis1 stays 8.0: it does not start on its data" in said
 
 
 def test_times_with_intervals_are_verified_too(tmp_path: Path) -> None:
@@ -300,3 +300,9 @@ def test_whatever_was_recorded_gives_files_that_can_be_read(tmp_path: Path) -> N
     assert ElementTree.fromstring((run.path / junit.NAME).read_bytes()).find("testsuite") is not None
     assert read(run, attestation.NAME)["predicate"]["result"]
     assert main(["verify", str(run.path / written.NAME)]) in (1, 3)
+
+
+def test_what_is_no_trial_is_a_doubt_and_no_end(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    (run.path / "trials" / "notes.txt").write_text("mine")
+    assert main(["certificate", str(run.path)]) == 3
+    assert "notes.txt" in capsys.readouterr().out

@@ -162,6 +162,21 @@ def lane_with(record: TrialRecord, word: Word, **facts: str) -> LaneRecord:
     return LaneRecord(history, (replace(lane.judgements[0], word=word),))
 
 
+def test_it_says_when_it_was_tried_and_how_busy_the_machine_was() -> None:
+    abouts = (
+        {"started": "2026-01-31T23:58:00+00:00", "seconds": 12.0, "stalled": 0.01},
+        {"started": "2026-02-01T00:01:00+01:00", "seconds": 30.0, "stalled": 0.4},
+        {"started": "2026-02-01T00:02:00+00:00", "seconds": 90.5, "stalled": 0.02},
+        {"started": "9999-12-31T23:59:59+00:00", "seconds": 1e300},
+        {"error": "before it began"},
+    )
+    tried = [told(BASELINE, name=f"t{number}", about=about) for number, about in enumerate(abouts)]
+    found = conditions({}, tried)
+    assert (found["began"], found["ended"]) == ("2026-01-31T23:01:00+00:00", "2026-02-01T00:03:30+00:00")
+    assert found["stalled"] == {"middle": 0.01, "most": 0.4, "trial": "t1"}
+    assert conditions({}, [])["began"] is None
+
+
 @pytest.mark.parametrize(
     ("text", "plain"),
     [
