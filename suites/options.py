@@ -245,7 +245,7 @@ def _versions(pairs: Sequence[str], name: str) -> dict[str, str]:
         backend, version = images.spelled(pair)
         if not version.removeprefix("image:"):
             raise BadOption(f"{name} {pair}: expected BACKEND=VERSION, for example etcd=3.4")
-        _one(backend, dict.fromkeys(BACKENDS), "backend")
+        _one(backend, dict.fromkeys((*BACKENDS, *images.STANDS_FOR)), "backend")
         try:
             images.resolve(backend, version)
         except images.UnknownVersion as error:

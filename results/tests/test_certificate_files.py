@@ -306,3 +306,10 @@ def test_what_is_no_trial_is_a_doubt_and_no_end(run: Run, capsys: pytest.Capture
     (run.path / "trials" / "notes.txt").write_text("mine")
     assert main(["certificate", str(run.path)]) == 3
     assert "notes.txt" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("damaged", ["x", [5], {"at": "now"}])
+def test_damaged_interruptions_are_named(tmp_path: Path, damaged: object, capsys: pytest.CaptureFixture[str]) -> None:
+    run = closed(tmp_path, interruptions=damaged)
+    assert main(["certificate", str(run.path)]) == 2
+    assert "run.json: damaged (interruptions" in capsys.readouterr().err

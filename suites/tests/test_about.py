@@ -1,0 +1,30 @@
+"""What is stored about a trial: of a rolling upgrade each step, and what went wrong between two of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from infra.faults.runner import Record
+from suites.about import rolled
+
+SECOND = 10**9
+ROLLED = Record(
+    "roll-version", "version", "etcd2 from 3.5.16 to 3.6.16", 12 * SECOND, 15 * SECOND, 15 * SECOND, 16 * SECOND
+)
+KILLED = Record("kill-server", "kill", "etcd1 (leader)", 17 * SECOND, 17 * SECOND, 18 * SECOND, 19 * SECOND)
+FROZEN = Record("freeze-holder", "freeze", "worker 1 of a", 20 * SECOND, 21 * SECOND, 0, 0, owner=5, process=3)
+
+
+def test_steps_and_what_went_wrong_between_them_in_their_order() -> None:
+    stayed = replace(ROLLED, kind="restart", target="etcd1 stays 3.6.16: it cannot be downgraded", begun=25 * SECOND)
+    frozen = [FROZEN, replace(FROZEN, target="worker 2 of b", process=7, applied=22 * SECOND)]
+    assert rolled([ROLLED, KILLED, *frozen, stayed], 10.0) == [
+        {"at": 2.0, "what": "etcd2 from 3.5.16 to 3.6.16", "refused": False},
+        {"at": 7.0, "what": "kill-server: etcd1 (leader)", "refused": False},
+        {"at": 10.0, "what": "freeze-holder: 2 workers", "refused": False},
+        {"at": 15.0, "what": "etcd1 stays 3.6.16: it cannot be downgraded", "refused": True},
+    ]
+
+
+def test_where_no_version_changed_there_are_no_steps() -> None:
+    assert rolled([KILLED, FROZEN], 10.0) == []
