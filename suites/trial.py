@@ -6,6 +6,7 @@ judges was exercised, or at its deadline; then it heals, settles and reads every
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from bisect import bisect_left
@@ -54,7 +55,7 @@ STORE_TIMEOUT: Final = 0.5
 PACE: Final = {"redis": 0.12, "zookeeper": 0.10, "etcd": 0.12, "postgres": 0.15}
 """Seconds of a step of work, by backend: slower servers get fewer rounds, so that all lanes fit on two cores."""
 FIT: Final = 20
-"""Workers that do; where there are more each works more slowly."""
+"""Workers that do at once, on two cores: where a trial has more each works more slowly, as where several go on."""
 
 
 class NoWayThere(TrialBroke):
@@ -245,7 +246,7 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
     """Start the workers of all lanes, spread over the client groups and, where nodes are equal, over the nodes."""
     lanes, specs, beyond = [], [], _beyond_ttl(trial)
     run = secrets.token_hex(3)
-    pace = PACE[trial.backend] * max(1.0, sum(lane.workload.workers for lane in trial.lanes) / FIT)
+    pace = PACE[trial.backend] * max(1.0, sum(lane.workload.workers for lane in trial.lanes) / fit())
     for lane in trial.lanes:
         count = lane.workload.workers
         keys = tuple(f"{lane.name.replace('/', '.')}.{run}.{n}" for n in range(lane.workload.keys))
@@ -282,6 +283,12 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
     for running in lanes:
         running.handles = [next(handles) for _ in range(running.lane.workload.workers)]
     return lanes
+
+
+def fit() -> float:
+    """Workers that do in each of the trials that go on at once: of pytest-xdist every process has one."""
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    return FIT * min(1.0, (os.cpu_count() or 2) / 2 / processes)
 
 
 def _cycle(plan: Plan, runner: Runner, crew: Crew, server: ForkServer, lanes: Sequence[Running], tell: Tell) -> None:
