@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 import tomllib
-from collections import defaultdict
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,19 +85,20 @@ def rolled(records: Iterable[Record], began: float) -> list[dict[str, Any]]:
     """Where any did, which members became another version, when (seconds after `began`, on the monotonic clock), who
     refused, and what went wrong meanwhile, faults on workers in one.
     """
-    by_fault: dict[tuple[str, int, str], list[Record]] = defaultdict(list)
-    for one in records:
-        by_fault[one.name, one.begun, "" if one.process >= 0 else one.target].append(one)
-    if all(name != _ROLL for name, *_ in by_fault):
+    in_order = sorted(records, key=lambda one: one.begun)
+    if all(one.name != _ROLL for one in in_order):
         return []
-    return [
-        {
-            "at": round(begun / 1e9 - began, 1),
-            "what": target if name == _ROLL else f"{name}: {target or f'{len(some)} workers'}",
-            "refused": name == _ROLL and some[0].kind == REFUSED,
-        }
-        for (name, begun, target), some in by_fault.items()
-    ]
+    told = []
+    for (name, target), some in groupby(in_order, lambda one: (one.name, "" if one.process >= 0 else one.target)):
+        alike = list(some)
+        told.append(
+            {
+                "at": round(alike[0].begun / 1e9 - began, 1),
+                "what": target if name == _ROLL else f"{name}: {target or f'{len(alike)} workers'}",
+                "refused": name == _ROLL and alike[0].kind == REFUSED,
+            }
+        )
+    return told
 
 
 def stalled(histories: Sequence[History]) -> float:

@@ -52,21 +52,26 @@ class Leases:
                 lease = self.present = Lease(granted.id, granted.ttl * 10**9, sent, sent)
             return lease
 
-    def give_up(self, lease_id: int) -> None:
-        """Send no more keep-alives for it, so that it ends with all its keys."""
+    def give_up(self, lease_id: int) -> bool:
+        """Send no more keep-alives for it, so that it ends with all its keys. Whether it was the present one."""
         with self._changing:
-            if self.present is not None and self.present.id == lease_id:
-                self.present = None
+            if self.present is None or self.present.id != lease_id:
+                return False
+            self.present = None
+            return True
 
     def keep_alive(self, lease_id: int) -> None:
-        """One LeaseKeepAlive. Raises Refused or Indeterminate."""
+        """One LeaseKeepAlive. Raises Refused or Indeterminate, this also where the other thread gave the lease up
+        meanwhile: it may have revoked it, and then its end is nobody else's doing.
+        """
+        present = self.present is not None and self.present.id == lease_id
         sent = now()
         try:
             if self._etcd.keep_alive(lease_id) <= 0:
                 raise Refused(Reason.NOT_OWNER, f"lease {lease_id:#x} is gone")
         except Refused as refusal:
-            if refusal.reason is Reason.NOT_OWNER:
-                self.give_up(lease_id)
+            if refusal.reason is Reason.NOT_OWNER and not self.give_up(lease_id) and present:
+                raise Indeterminate(f"lease {lease_id:#x} was given up meanwhile") from refusal
             raise
         with self._changing:
             if self.present is not None and self.present.id == lease_id:

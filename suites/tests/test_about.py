@@ -17,7 +17,7 @@ FROZEN = Record("freeze-holder", "freeze", "worker 1 of a", 20 * SECOND, 21 * SE
 
 def test_steps_and_what_went_wrong_between_them_in_their_order() -> None:
     stayed = replace(ROLLED, kind="restart", target="etcd1 stays 3.6.16: it cannot be downgraded", begun=25 * SECOND)
-    frozen = [FROZEN, replace(FROZEN, target="worker 2 of b", process=7, applied=22 * SECOND)]
+    frozen = [FROZEN, replace(FROZEN, target="worker 2 of b", process=7, begun=20 * SECOND + 15, applied=22 * SECOND)]
     assert rolled([ROLLED, KILLED, *frozen, stayed], 10.0) == [
         {"at": 2.0, "what": "etcd2 from 3.5.16 to 3.6.16", "refused": False},
         {"at": 7.0, "what": "kill-server: etcd1 (leader)", "refused": False},

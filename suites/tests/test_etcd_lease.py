@@ -1,0 +1,66 @@
+"""A lease of etcd between two threads: one keeps it alive, the other gives it up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from checkers.wire import Reason
+from suites.lock import Indeterminate, Refused
+from suites.locks.etcd_endpoints import Endpoints
+from suites.locks.etcd_lease import Leases
+
+
+class Etcd:
+    """Grants leases 1, 2 ...; `meanwhile` happens while a keep-alive is under way, which finds that `left` is left."""
+
+    def __init__(self) -> None:
+        self.given, self.left = 0, 2
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def call(self, _: object) -> Any:
+        self.given += 1
+        return SimpleNamespace(id=self.given, ttl=2)
+
+    def keep_alive(self, _: int) -> int:
+        self.meanwhile()
+        return self.left
+
+
+@pytest.fixture
+def etcd() -> Etcd:
+    return Etcd()
+
+
+@pytest.fixture
+def leases(etcd: Etcd) -> Leases:
+    made = Leases(cast(Endpoints, etcd), 2)
+    made.open()
+    return made
+
+
+def test_one_that_is_gone_is_refused_and_given_up(etcd: Etcd, leases: Leases) -> None:
+    etcd.left = 0
+    with pytest.raises(Refused, match="lease 0x1 is gone") as refusal:
+        leases.keep_alive(1)
+    assert refusal.value.reason is Reason.NOT_OWNER
+    assert leases.present is None
+
+
+def test_that_one_is_gone_which_the_client_gave_up_meanwhile_tells_nothing(etcd: Etcd, leases: Leases) -> None:
+    etcd.left, etcd.meanwhile = 0, lambda: leases.give_up(1)
+    with pytest.raises(Indeterminate, match="lease 0x1 was given up meanwhile"):
+        leases.keep_alive(1)
+
+
+def test_one_that_was_given_up_long_before_is_refused(etcd: Etcd, leases: Leases) -> None:
+    assert leases.give_up(1)
+    assert not leases.give_up(1)
+    assert leases.open().id == 2
+    etcd.left = 0
+    with pytest.raises(Refused, match="lease 0x1 is gone"):
+        leases.keep_alive(1)
+    assert leases.open().id == 2
