@@ -181,9 +181,7 @@ class Asked:
             return lane.not_applicable
         if lane.lock.via and lane.backend in self.targets:
             return f"the target has no {lane.lock.via}"
-        if fault in rolling.ROLLING and (
-            because := rolling.impossible(fault, lane.backend, *self._upgrade(lane.backend))
-        ):
+        if because := self._impossible(fault, lane.backend):
             return because
         plan = self.plan(fault, lane.backend)
         if plan is not None and plan.backend != lane.backend:
@@ -195,9 +193,21 @@ class Asked:
             reasons.append("who waits for this lock has no session that is kept alive")
         return next(filter(None, reasons), None)
 
+    def _impossible(self, column: str, backend: str) -> str | None:
+        """Why a column of the upgrade cannot be, or None."""
+        if column not in rolling.ROLLING:
+            return None
+        return rolling.impossible(column, backend, *self._upgrade(backend))
+
     def not_run(self) -> list[NotRun]:
         """What cannot be asked, for the report."""
         return [
+            # The whole of a column at once, whatever the profile would have tried in it.
+            NotRun("", backend, column, because)
+            for column in self.faults
+            for backend in self.booted
+            if (because := self._impossible(column, backend)) is not None
+        ] + [
             NotRun(
                 lane.lock_name,
                 lane.backend,
@@ -211,6 +221,7 @@ class Asked:
             for lane in self.lanes
             if (lane, fault) not in self.elsewhere
             and self.tries(lane, fault)
+            and self._impossible(fault, lane.backend) is None
             and (because := self.not_applicable(lane, fault)) is not None
         ]
 

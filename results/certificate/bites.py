@@ -53,18 +53,24 @@ def bites(
     of_lanes: dict[tuple[str, str], list[LaneTold]] = defaultdict(list)
     for one in trials:
         of_lanes[one.backend, one.stage] += one.lanes
+    uncounted = {(cell.backend, cell.stage) for cell in cells} - {
+        (cell.backend, cell.stage) for cell in cells if cell.store == _UNFENCED and STALE in cell.counters
+    }
     there = sorted({(cell.backend, cell.stage) for cell in cells}, key=lambda one: (one[0], STAGES.index(one[1])))
     return tuple(
-        Bite(backend, what, stage, number, "" if number else _why_not(what, stage, of_lanes[place], place in refused))
+        Bite(backend, what, stage, number, why)
         for what in BITES
         for place in there
         for backend, stage in (place,)
         for number in (round(counted[what, *place], 1),)
+        for why in ("" if number else _why_not(what, stage, of_lanes[place], place in refused, place in uncounted),)
     )
 
 
-def _why_not(what: str, stage: str, lanes: Sequence[LaneTold], refused: bool) -> str:  # noqa: FBT001
-    """Why it could not happen in a stage, or empty. refused: whether a server would not be replaced."""
+def _why_not(what: str, stage: str, lanes: Sequence[LaneTold], refused: bool, uncounted: bool) -> str:  # noqa: FBT001
+    """Why it could not happen in a stage, or empty. refused: whether a server would not be replaced. uncounted: whether
+    in no lane without a fence anybody counts stale attempts.
+    """
     if what == MIXED and stage in ALONE:
         return "one version only"
     if what == MIXED and stage == ROLLBACK and refused:
@@ -79,6 +85,8 @@ def _why_not(what: str, stage: str, lanes: Sequence[LaneTold], refused: bool) ->
         return "no lane that was tried has a fence"
     if what == UNFENCED and all(lane.store != _UNFENCED for lane in lanes):
         return "every lane that was tried has a fence"
+    if what == UNFENCED and uncounted:
+        return "no lane without a fence was asked for it"
     return ""
 
 

@@ -48,6 +48,13 @@ def test_a_part_that_did_not_bite_is_inconclusive(bites: dict[str, tuple[int, in
     assert doubt in "; ".join(made.doubts)
 
 
+def test_stale_attempts_are_missed_only_where_a_lane_without_a_fence_is_asked_for_them() -> None:
+    uncounted = {name: number for name, number in OCCURRED.items() if name != STALE}
+    cells = [cell(stage, Word.UPHELD, counters=uncounted) for stage in ALONE]
+    found = {bite.why for bite in of(*cells).bites if bite.what == UNFENCED}
+    assert found == {"no lane without a fence was asked for it"}
+
+
 KEPT = tuple(cell(stage, Word.UPHELD) for stage in ALONE)
 
 
