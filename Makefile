@@ -16,7 +16,7 @@ PICTURED := $(addprefix --lock ,redis redlock redis-watchdog redis-fair etcd zoo
 
 # And the upgrade whose certificate it shows.
 UPGRADED := --from etcd=3.4.23 --to etcd=3.5.16 --lock etcd --lock etcd-v3lock \
-    --faults none,freeze-holder,stall-waiter,kill-server,upgrade-leader-last,rollback-half,rollback-end
+    --faults none,freeze-holder,stall-waiter,kill-server,upgrade-leader-last,rollback-half,rollback-end,planted-none,planted-kill-holder
 
 .DEFAULT_GOAL := help
 .PHONY: help certify smoke nightly soak literature test fuzz bench lint format lock venv ready down clean

@@ -10,6 +10,7 @@ from results.certificate.stages import CALIBRATION, CANDIDATE
 from suites import calibration
 from suites.asked import Asked
 from suites.mutants import CATALOGUE
+from suites.options import BadOption
 from suites.session import Answer
 from suites.tests.test_options import asked, collected
 from suites.tests.test_session import World, world
@@ -58,6 +59,13 @@ def _lanes(run: Asked, name: str) -> list[object]:
 @pytest.mark.parametrize("given", [{}, {"faults": ["none"], "from_": [f"redis={OLD}"], "to": [f"redis={NEW}"]}])
 def test_where_nothing_is_certified_as_a_whole_nothing_is_planted(given: dict[str, list[str]]) -> None:
     assert asked(lock=["redis"], **given).planted_cases() == []
+
+
+def test_it_can_be_asked_for_by_the_names_of_its_columns() -> None:
+    run = asked(lock=["redis"], faults=["planted-none"], from_=[f"redis={OLD}"], to=[f"redis={NEW}"])
+    assert {case.fault for case in run.planted_cases()} == {"planted-none"}
+    with pytest.raises(BadOption, match="planted-none: between which versions"):
+        asked(lock=["redis"], faults=["planted-none"])
 
 
 def test_a_lock_that_was_asked_for_is_no_control() -> None:
