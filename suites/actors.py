@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,6 +33,8 @@ ACTIONS: Final[dict[Action, wire.Action]] = {
 }
 SIGNALLED_WITHIN: Final = 5.0
 """Seconds for the kernel to carry out a signal, and for the fork server to report a death."""
+LOOK_EVERY: Final = 0.02
+"""Seconds between two looks at all workers, of which there are dozens, while a fault waits for some of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class Crew:
         self._ttl = ttl
         self._armed: dict[str, Armed] = {}
         self._held: dict[tuple[str, int, int], Held] = {}
+        self._looked = 0.0
 
     @property
     def ttl(self) -> float:
@@ -95,7 +99,7 @@ class Crew:
             gates.arm(handle.page, armed.gate, ACTIONS[aim.action], alive, key=aim.key, seconds=aim.seconds)
 
     def caught(self, lane: str) -> Sequence[Victim]:
-        self._server.check()
+        self._look_after_all()
         if lane not in self._armed:
             return ()
         armed = self._armed[lane]
@@ -157,6 +161,12 @@ class Crew:
             handles += self._server.spawn(replace(spec, generation=spec.generation + 1) for spec in dead)
             for handle in handles[-len(dead) :] if dead else ():
                 handle.ask(wire.Run.GO)
+
+    def _look_after_all(self) -> None:
+        """All workers, and so not anew for every lane that is looked at."""
+        if (at := time.monotonic()) - self._looked >= LOOK_EVERY:
+            self._looked = at
+            self._server.check()
 
     def _release(self, whose: Callable[[Aim], bool]) -> None:
         for lane in [lane for lane, armed in self._armed.items() if whose(armed.aim)]:
