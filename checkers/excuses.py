@@ -54,19 +54,28 @@ def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int
     """Whether one of these moments met the lease of an earlier holder, before the violation.
 
     A holder that did something after the acknowledged end of its lease has nobody else to blame for it. Where a slow
-    answer and the tokens disagree about who was earlier, it may have been either.
+    answer and the tokens disagree about who was earlier, or there is no token and both asked at the same time, it may
+    have been either.
     """
     if violation.kind not in BY_A_LOST_LEASE | ALONE:
         return False
     windows = by_answer([view.windows[row] for row in violation.holders])
     if violation.kind not in ALONE:
-        windows = [*windows[:-1], *in_order(violation, view)[:-1]]
+        windows = [*windows[:-1], *in_order(violation, view)[:-1], *_perhaps_earlier(windows)]
     for window in windows:
         end = window.expiry(window.start)
         stale = violation.kind in BY_A_STALE_HOLDER and last_deed(violation, window.grant, view) > end
         if not stale and any(first <= min(end, violation.at) and window.start <= last for first, last in moments):
             return True
     return False
+
+
+def _perhaps_earlier(by_answers: Sequence[Window]) -> Sequence[Window]:
+    """The last to be answered, where no token tells that it was last and its lease was asked for before another was
+    answered.
+    """
+    others, last = by_answers[:-1], by_answers[-1:]
+    return [one for one in last if one.grant.token == NONE and any(one.start <= other.grant.ret for other in others)]
 
 
 def last_deed(violation: Violation, grant: Grant, view: View) -> int:

@@ -70,6 +70,21 @@ class TestClocks:
         assert word(clock(book, 20, 21)) is Word.BROKEN_AS_DOCUMENTED
 
     @pytest.mark.parametrize(
+        ("begun", "sent", "expected"),
+        [
+            (20, 29, Word.BROKEN_AS_DOCUMENTED),
+            (5, 29, Word.VIOLATED),  # the clock had been set before either asked
+            (37, 29, Word.VIOLATED),  # both had been granted by then
+        ],
+    )
+    def test_without_a_token_it_may_be_so_of_two_who_asked_at_the_same_time(
+        self, begun: int, sent: int, expected: Word
+    ) -> None:
+        book = Book(**facts("expired-by-jump")).acquire(9, 35, 1, sent=9, ttl=51)
+        book.acquire(11, 30, 2, sent=sent, ttl=50).release(60, 61, 2)
+        assert word(clock(book, begun, begun + 1)) is expected
+
+    @pytest.mark.parametrize(
         ("healing", "healed", "expected"),
         [
             (20, 21, Word.BROKEN_AS_DOCUMENTED),
