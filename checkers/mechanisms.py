@@ -53,9 +53,11 @@ def nodes_of(hit: FaultInterval) -> frozenset[str]:
 
 
 def frozen_past_ttl(violation: Violation, view: View, hits: Hits) -> bool:
-    """An earlier holder of the violation was frozen when its lease ended, which was before the violation."""
+    """An earlier holder of the violation was frozen when its lease ended, or its belief in it, which was before the
+    violation.
+    """
     return violation.kind in BY_A_STALE_HOLDER and any(
-        hit.kind == "freeze" and _frozen_at_expiry(window, violation.at, hit)
+        hit.kind == "freeze" and _frozen_at_the_end(window, violation.at, hit)
         for window in in_order(violation, view)[:-1]
         for hit in hits
     )
@@ -82,9 +84,10 @@ def stalled_past_ttl(violation: Violation, view: View) -> bool:
     return violation.kind in BY_A_STALE_HOLDER and any(stalled(window.grant) for window in earlier)
 
 
-def _frozen_at_expiry(window: Window, at: int, hit: FaultInterval) -> bool:
-    end = window.expiry(window.start)
-    return hit.owner == window.grant.owner and hit.applied <= end <= min(hit.healed or INFINITY, at)
+def _frozen_at_the_end(window: Window, at: int, hit: FaultInterval) -> bool:
+    ends = (window.expiry(window.start), window.grant.believed)
+    went_on = min(hit.healed or INFINITY, at)
+    return hit.owner == window.grant.owner and any(hit.applied <= end <= went_on for end in ends)
 
 
 # A lease that ended early

@@ -57,6 +57,18 @@ def test_a_hazard_excuses_nothing_else(applied: int, healed: int, more: dict[str
     assert word(freeze(overlap(), applied, healed, **more)) is Word.VIOLATED
 
 
+@pytest.mark.parametrize(
+    ("believed", "expected"),
+    [
+        (15, Word.BROKEN_AS_DOCUMENTED),
+        (21, Word.VIOLATED),  # it would have been inside beside the other in any case
+    ],
+)
+def test_it_may_have_been_frozen_when_it_was_to_notice(believed: int, expected: Word) -> None:
+    """Its lease ended at 12, and its belief, counted from a late answer, only when it was frozen."""
+    assert word(freeze(overlap().lost(40, 1, sent=believed), 13, 40)) is expected
+
+
 @pytest.mark.parametrize(("owner", "expected"), [(1, Word.BROKEN_AS_DOCUMENTED), (3, Word.VIOLATED)])
 def test_a_frozen_holder_of_a_permit_is_one_too_many_when_it_wakes_up(owner: int, expected: Word) -> None:
     """Of the three that are inside the last to come is nobody's excuse."""
