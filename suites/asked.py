@@ -127,10 +127,10 @@ class Asked:
     def planted_cases(self) -> list[Case]:
         """A case of every bug: the property that must name it, under the fault that brings it out."""
         return [
-            Case(lane, calibration.found_by([lane])[lane.name], column, None, CALIBRATION)
+            Case(lane, calibration.tried()[lane].found_by, column, None, CALIBRATION)
             for column in self.faults
             for lane in self.planted
-            if column in calibration.COLUMNS and self.tries(lane, column)
+            if self.tries(lane, column)
         ]
 
     def tries(self, lane: Lane, column: str) -> bool:

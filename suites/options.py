@@ -149,10 +149,11 @@ def parse(option: Any) -> Asked:
             )
     lanes = tuple(lane for lane in lanes if lane.lock_name not in outside)
     planted: tuple[Lane, ...] = ()
-    if certified and (not (plans or option.faults) or any(column in calibration.COLUMNS for column in faults)):
+    everything = certified and not (plans or option.faults)
+    if everything or (certified and any(column in calibration.COLUMNS for column in faults)):
         here = dict.fromkeys(lane.backend for lane in lanes)
         planted = tuple(lane for lane in calibration.lanes(here) if lane not in lanes)
-    if certified and not (plans or option.faults):
+    if everything:
         faults += (*ROLLING, *calibration.columns(planted))
     results = Path(option.results)
     for folder in (results, *results.parents):
@@ -195,7 +196,7 @@ def _one_each(lanes: Sequence[Lane]) -> Iterable[Lane]:
 def _faults(lists: Sequence[str], *, upgrade: bool) -> tuple[str, ...]:
     columns = [name.strip() for text in lists for name in text.split(",")]
     for column in columns:
-        if column in (*ROLLING, *calibration.COLUMNS):
+        if column in stages.OF_UPGRADES:
             if not upgrade:
                 raise BadOption(f"--faults {column}: between which versions? It goes with --from and --to")
             continue

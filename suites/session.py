@@ -25,7 +25,7 @@ from suites.about import about
 from suites.asked import Asked, Case
 from suites.lane import Lane
 from suites.place import Place
-from suites.rolling import ROLLING
+from suites.stages import OF_UPGRADES
 from suites.telling import named
 from suites.trial import NoWayThere, Trial, run_trial
 from suites.workers import TrialBroke, WorkerBroke
@@ -221,7 +221,7 @@ def first_trial(asked: Asked, backend: str, column: str, stage: str, part: int, 
         stage=stage,
         version=asked.version(backend, stage),
         plan=asked.plan(column, backend),
-        profile=None if asked.named or column in (*ROLLING, *calibration.COLUMNS) else asked.profile.name,
+        profile=None if asked.named or column in OF_UPGRADES else asked.profile.name,
         planted=calibration.found_by(lanes) if column in calibration.COLUMNS else {},
     )
 

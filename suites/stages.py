@@ -20,6 +20,9 @@ from suites.rolling import ROLLING
 STATUSES: Final[Mapping[Verdict, int]] = {Verdict.NO_REGRESSION: 0, Verdict.REGRESSION: 1, Verdict.INCONCLUSIVE: 5}
 """Exit statuses of `pytest suites/`, in which 2 to 4 are pytest's own."""
 
+OF_UPGRADES: Final = (*ROLLING, *calibration.COLUMNS)
+"""Columns that belong to a stage of their own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -35,7 +38,7 @@ class Stage:
 
     def tries(self, column: str) -> bool:
         """Whether a column of the matrix is tried in it."""
-        return column in self.columns if self.columns else column not in (*ROLLING, *calibration.COLUMNS)
+        return column in self.columns if self.columns else column not in OF_UPGRADES
 
 
 ONLY: Final = (Stage(),)

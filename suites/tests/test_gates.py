@@ -159,10 +159,11 @@ def test_a_freeze_within_a_request_waits_for_the_request(path: Path) -> None:
     if child == 0:
         mine = Gates(recorder.map_page(path))
         mine.reach(Gate.BEFORE_RELEASE, *HELD)
-        time.sleep(0.3)  # a machine that does not run it
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCONT})
+        time.sleep(0.1)  # a machine that does not run it for longer than the freeze is to wait
         asked = time.monotonic_ns()
         mine.asks()
-        time.sleep(0.3)
+        signal.sigtimedwait({signal.SIGCONT}, 60)  # frozen meanwhile
         caught = gates.caught(page, Gate.BEFORE_RELEASE)
         os._exit(caught is None or caught.at < asked + 50_000_000)
     _, status = os.waitpid(child, os.WUNTRACED)
