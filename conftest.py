@@ -64,6 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
             config.stash[_asked] = parse(config.option)
         except BadOption as error:
             raise pytest.UsageError(str(error)) from error
+        _side_by_side(config)
 
 
 def _resume(config: pytest.Config) -> None:
@@ -80,6 +81,17 @@ def _resume(config: pytest.Config) -> None:
     words = list(map(str, config.invocation_params.args))
     resume.take_options(config.option, words, config.invocation_params.dir, run, _parsers[-1].parse_known_args)
     config.stash[_interrupted] = run
+
+
+def _side_by_side(config: pytest.Config) -> None:
+    """Where an upgrade is certified, which is every trial twice, two go on at a time, unless `-n` says how many."""
+    from suites.stages import ONLY
+
+    asked, option = config.stash[_asked], config.option
+    certified = asked.stages is not ONLY and len(asked.backends) * len(asked.faults) > 1
+    unsaid = getattr(option, "numprocesses", 0) is None and option.dist == "no" and not option.usepdb
+    if certified and unsaid and not hasattr(config, "workerinput"):
+        option.dist, option.tx = "load", ["2*popen"]
 
 
 def _asks_suites(config: pytest.Config) -> bool:

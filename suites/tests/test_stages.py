@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -153,3 +154,24 @@ def test_what_one_stage_broke_the_other_may_keep(world: World, upgrade: Asked) -
     session = world.session(upgrade)
     assert session.answer(cases[BASELINE]).judgement.word is Word.VIOLATED
     assert session.answer(cases[CANDIDATE]).judgement.word is Word.UPHELD
+
+
+@pytest.mark.parametrize(
+    ("argv", "processes"),
+    [
+        (("--faults", "none,freeze-holder"), ["2*popen"]),
+        (("--faults", "none,freeze-holder", "-n", "3"), ["popen"] * 3),
+        (("--faults", "none,freeze-holder", "-n", "0"), []),
+        (("--faults", "none,freeze-holder", "--pdb"), []),
+        (("--faults", "none"), []),
+    ],
+    ids=["unsaid", "three", "none", "debugged", "nothing-to-share"],
+)
+def test_two_trials_go_on_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], processes: list[str]
+) -> None:
+    teller = "def pytest_collection_finish(session):\n    print('processes', session.config.option.tx)\n"
+    (tmp_path / "teller.py").write_text(teller)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = collected("-p", "teller", "--lock", "redis", "--from", "redis=7.0", "--to", "redis=8.0", *argv)
+    assert f"processes {processes}" in done.stdout, done.stdout + done.stderr
