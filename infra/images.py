@@ -102,7 +102,7 @@ def resolve(backend: str, version: str | None = None, say: Say = machine.say) ->
         return _of_suite(backend, base.SUITES[0])
     server, version = _server(backend, version)
     if version.startswith("image:"):
-        return Image(server, version.removeprefix("image:"))
+        return _named(server, version.removeprefix("image:"))
     for suite, series in CARRIED[server].items():
         if f"{series}.".startswith(f"{version}."):
             return _of_suite(server, suite)
@@ -131,6 +131,14 @@ def _server(backend: str, version: str) -> tuple[str, str]:
     """The server and its own version: redis may be another, `valkey:8`."""
     server, _, rest = version.partition(":")
     return (server, rest) if STANDS_FOR.get(server) == backend else (backend, version)
+
+
+def _named(server: str, name: str) -> Image:
+    """The user's own, or one of ours with a bug in it, which is made where it is missing."""
+    recipe, _, bug = name.removeprefix("fencepost/").partition(":")
+    if name == f"fencepost/planted-{server}:{bug}":
+        return Image(recipe, name, base.SUITES[0], bug)
+    return Image(server, name)
 
 
 def _series(server: str, source: str) -> str:

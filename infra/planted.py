@@ -3,7 +3,8 @@
 The server is the one that Debian packaged. A wrapper in its container starts it, and it is the first process there as
 ever, so that whatever is done to it, its clock or its disk is done as to any other. Of Redis a loaded module changes
 commands on their way in (`images/planted/planted.c`); before etcd, and before what is slow, a relay delays or changes
-what passes (`relay.c`). To the suite it is an image of the user's own:
+what passes (`relay.c`). To the suite it is an image like any
+other, which is made where it is missing:
 
     pytest suites/ --from redis=8.0 --to redis=image:fencepost/planted-redis:lost-token
 """
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from infra import base, images, machine
+from infra import images, machine
 from infra.images import Image
 from infra.machine import Say
 
@@ -39,13 +40,17 @@ class Plant:
     @property
     def image(self) -> Image:
         """Of the default version of its server."""
-        recipe = f"planted-{self.server}"
-        return Image(recipe, f"fencepost/{recipe}:{self.name}", base.SUITES[0], self.name)
+        return images.resolve(self.server, self.version)
+
+    @property
+    def version(self) -> str:
+        """As users ask for it."""
+        return f"image:fencepost/planted-{self.server}:{self.name}"
 
     @property
     def spelling(self) -> str:
         """What to write behind --to."""
-        return f"{self.server}=image:{self.image.name}"
+        return f"{self.server}={self.version}"
 
 
 PLANTS: Final = (

@@ -12,7 +12,7 @@ from checkers.claims import Word
 from checkers.history import BadHistory, History
 from checkers.judgement import Judgement
 from results import files, shape, stored
-from results.certificate.stages import CALIBRATION
+from results.certificate.stages import CALIBRATIONS
 from results.files import BadFile
 from results.record import Cell, LaneRecord, LaneSummary, NotRun, TrialRecord, version_of
 from results.shape import Damaged, field, named, optional, text, whole
@@ -45,7 +45,7 @@ def read(root: Path) -> Contents:
         except BadFile as error:
             problems.append(str(error))
             continue
-        if trial.about.get("stage") == CALIBRATION:
+        if trial.about.get("stage") in CALIBRATIONS:
             planted += trial.planted
         else:
             cells += trial.cells

@@ -14,7 +14,7 @@ from infra.faults.fault import OURS, World
 from infra.faults.plan import Plan, compile_plan, fault_names, random_plan, storm_seed
 from infra.faults.register import FAULTS, NO_FAULT
 from infra.hooks import Hooks
-from results.certificate.stages import BASELINE, CALIBRATION, CANDIDATE
+from results.certificate.stages import BASELINE, CANDIDATE
 from results.record import NotRun
 from suites import calibration, registry, rolling, shards
 from suites.lane import Lane, fewest, longest_ttl
@@ -71,7 +71,7 @@ class Asked:
     named   whether locks or faults were asked for by name: then the profile leaves nothing out.
     shard   which part of the whole is run; elsewhere: the lanes, with the fault, that the others run.
     stages  of the upgrade that is to be certified, or `ONLY` one.
-    planted lanes of locks with a bug, which are tried beside it.
+    planted lanes with a bug, which are tried beside it.
     """
 
     lanes: tuple[Lane, ...]
@@ -127,7 +127,7 @@ class Asked:
     def planted_cases(self) -> list[Case]:
         """A case of every bug: the property that must name it, under the fault that brings it out."""
         return [
-            Case(lane, calibration.tried()[lane].found_by, column, None, CALIBRATION)
+            Case(lane, calibration.tried()[lane].found_by, column, None, calibration.stage(column))
             for column in self.faults
             for lane in self.planted
             if self.tries(lane, column)

@@ -1,42 +1,76 @@
-"""Calibration: where an upgrade is certified, locks with one bug each (`suites.mutants`) are tried on the new version.
+"""Calibration: where an upgrade is certified, bugs that are known are tried beside it, and the suite must find them.
 
-What the suite finds of them tells what it could have found. Those that share a fault share a trial, which is a column
-of its own in a stage of its own; its judgements count among nothing else.
+Locks with one bug each (`suites.mutants`) are tried on the new version, and good locks on servers with a bug
+(`infra.planted`). What the suite finds of them tells what it could have found. Those that share a fault share a trial,
+which is a column of its own in a stage of its own; its judgements count among nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 from checkers.claims import NO_FAULT
 from infra.faults.plan import Plan, compile_plan
-from suites.lane import Lane, longest_ttl
-from suites.mutants import CATALOGUE, Mutant
+from infra.planted import PLANTS
+from results.certificate.stages import BROKEN_SERVER, CALIBRATION
+from suites import registry
+from suites.lane import Lane, lane_named, longest_ttl
+from suites.mutants import CATALOGUE
 
 FAULTS: Final = (NO_FAULT, "stall-holder", "freeze-holder", "kill-holder")
 """Those that bring out most of the bugs, whatever the backend: a certification has ten minutes for everything."""
 
-COLUMNS: Final[Mapping[str, str]] = {f"planted-{fault}": fault for fault in FAULTS}
-"""Column of the calibration → the fault in it."""
+SERVER: Final = "planted-server"
+COLUMNS: Final = (*(f"planted-{fault}" for fault in FAULTS), SERVER)
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """Where a bug is tried: in which column, under which fault, and the property that must name it."""
+
+    column: str
+    fault: str
+    found_by: str
+
+
+_SERVERS: Final = {
+    "redis:lost-token": ("redis", NO_FAULT, "token-order"),
+    "etcd:late-expiry": ("etcd", "kill-holder", "crash-release"),
+}
+"""Server with a bug → the lock that meets it, under which fault, and the property that must name it."""
+
+SERVERS: Final[Mapping[str, str]] = {plant.server: plant.version for plant in PLANTS if str(plant) in _SERVERS}
+"""Backend → the version that has the bug."""
 
 
 @cache
-def tried() -> Mapping[Lane, Mutant]:
-    """Each bug, in one lane. Asked for only where something is certified: it loads every client library."""
-    return {mutant.lanes[0]: mutant for mutant in CATALOGUE if mutant.fault in FAULTS}
+def tried() -> Mapping[Lane, Bug]:
+    """Every bug, in one lane. Asked for only where something is certified: it loads every client library."""
+    locks = {
+        mutant.lanes[0]: Bug(f"planted-{mutant.fault}", mutant.fault, mutant.found_by)
+        for mutant in CATALOGUE
+        if mutant.fault in FAULTS
+    }
+    # Named by its class the lock is in a lane of its own, beside those of the upgrade.
+    servers = {
+        lane_named(f"{registry.spelling(lock)}/register/unfenced"): Bug(SERVER, fault, found_by)
+        for lock, fault, found_by in _SERVERS.values()
+    }
+    return locks | servers
 
 
 def lanes(backends: Collection[str]) -> tuple[Lane, ...]:
-    """Of the locks with a bug that run on any of these backends."""
+    """Those with a bug that run on any of these backends."""
     return tuple(lane for lane in tried() if lane.backend in backends)
 
 
 def belongs(lane: Lane, column: str) -> bool:
-    """Whether the fault of this column is the one that brings out the lane's bug."""
-    mutant = tried().get(lane)
-    return mutant is not None and mutant.fault == COLUMNS.get(column)
+    """Whether the lane's bug is tried in this column."""
+    bug = tried().get(lane)
+    return bug is not None and bug.column == column
 
 
 def columns(some: Sequence[Lane]) -> tuple[str, ...]:
@@ -44,9 +78,16 @@ def columns(some: Sequence[Lane]) -> tuple[str, ...]:
     return tuple(column for column in COLUMNS if any(belongs(lane, column) for lane in some))
 
 
+def stage(column: str) -> str:
+    """The one in which a column is tried."""
+    return BROKEN_SERVER if column == SERVER else CALIBRATION
+
+
 def plan(column: str, backend: str, seed: int) -> Plan:
     """As for the fault alone."""
-    return compile_plan([COLUMNS[column]], seed, backend, longest_ttl(lanes((backend,))))
+    some = [lane for lane in lanes((backend,)) if belongs(lane, column)]
+    (fault,) = {tried()[lane].fault for lane in some}
+    return compile_plan([fault], seed, backend, longest_ttl(some))
 
 
 def found_by(some: Sequence[Lane]) -> dict[str, str]:

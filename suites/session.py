@@ -13,7 +13,7 @@ from checkers.claims import Word
 from checkers.judgement import Judgement
 from infra.faults.plan import storm_seed
 from infra.machine import Trouble
-from results.certificate.stages import CALIBRATION, CANDIDATE
+from results.certificate.stages import CALIBRATION, CALIBRATIONS, CANDIDATE
 from results.pages.telling import stories
 from results.record import TrialRecord, version_of
 from results.record import decisive as shown_first
@@ -145,7 +145,7 @@ class Session:
         """Run a trial, and again with the next seed for lanes whose positive control did not fire."""
         answers: dict[tuple[str, str], list[Answer]] = {}
         trial = first_trial(self._asked, column.backend, column.fault, column.stage, part, lanes)
-        most = 1 if column.stage == CALIBRATION else CONTROLS
+        most = 1 if column.stage in CALIBRATIONS else CONTROLS
         for attempt in range(1, most + 1):
             one = replace(trial, seed=trial.seed + attempt - 1, lanes=lanes, attempt=attempt)
             known = self._stored(one)
@@ -197,7 +197,7 @@ class Session:
 
         new: whether it was run just now.
         """
-        for (lane, name), judgement in settled.items() if trial.stage != CALIBRATION else ():
+        for (lane, name), judgement in settled.items() if trial.stage not in CALIBRATIONS else ():
             word = judgement.word
             if word.fails and not (word is Word.HAZARD_NOT_SHOWN and lane in again):
                 facts = {"lane": lane, "property": name, "fault": trial.column, "word": str(word)}

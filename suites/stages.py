@@ -2,7 +2,7 @@
 
 Both are tried with the same seeds and plans, trial by trial in turn, so that a machine that is slow for a while hits
 both alike; each has an environment of its own. What lies between them, and the way back, is tried in stages that have
-columns of their own (`suites.rolling`) and begin with the old version. What the suite can see is tried on the new one
+columns of their own (`suites.rolling`) and begin with the old version. What the suite can see is tried beside it
 (`suites.calibration`).
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from results.certificate.certificate import Verdict
-from results.certificate.stages import BASELINE, CALIBRATION, CANDIDATE, COLUMNS
+from results.certificate.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, COLUMNS
 from suites import calibration
 from suites.rolling import ROLLING
 
@@ -60,8 +60,14 @@ def upgrade(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Stage, ...]
         Stage(BASELINE, dict(old)),
         Stage(CANDIDATE, dict(new)),
         *(Stage(name, dict(old), columns) for name, columns in COLUMNS.items()),
-        Stage(CALIBRATION, dict(new), tuple(calibration.COLUMNS)),
+        Stage(CALIBRATION, dict(new), _of(CALIBRATION)),
+        Stage(BROKEN_SERVER, {name: calibration.SERVERS.get(name, new[name]) for name in new}, _of(BROKEN_SERVER)),
     )
+
+
+def _of(stage: str) -> tuple[str, ...]:
+    """The columns of the calibration that are tried in it."""
+    return tuple(column for column in calibration.COLUMNS if calibration.stage(column) == stage)
 
 
 def in_turn(stages: Iterable[Stage], column: int) -> list[Stage]:

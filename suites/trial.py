@@ -204,10 +204,7 @@ def _run(
         server.await_condition(lambda: all(lane.granted_since(0) for lane in lanes), WARM_UP)
         while True:
             _cycle(plan, runner, crew, server, lanes, tell)
-            reasons = {
-                lane.lane.name: unexercised(_history(_facts(trial, lane, environment), lane.rows(), runner.records))
-                for lane in lanes
-            }
+            reasons = {lane.lane.name: _missing(trial, lane, environment, runner) for lane in lanes}
             missing.append({name: told for name, told in reasons.items() if told})
             if plan.lasting or not missing[-1] or time.monotonic() - clock > deadline:
                 break
@@ -223,6 +220,13 @@ def _run(
         tell(waits("the workers to end", patience))
         stuck = server.finish(_all(lanes), patience)
     return missing, stuck
+
+
+def _missing(trial: Trial, running: Running, environment: Environment, runner: Runner) -> dict[str, str]:
+    """What was not exercised yet: property → reason. Of a lock with a bug only what names the bug is waited for."""
+    told = unexercised(_history(_facts(trial, running, environment), running.rows(), runner.records))
+    bug = trial.planted.get(running.lane.name)
+    return {name: reason for name, reason in told.items() if bug in (None, name)}
 
 
 def _judged(histories: Sequence[History], tell: Tell) -> tuple[LaneRecord, ...]:

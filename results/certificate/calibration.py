@@ -1,7 +1,7 @@
 """Calibration: of what is known to be broken, how much was seen today. Pure.
 
 A positive control is a hazard that is certain to show; a lock is broken by design if it stands among the suite's
-anti-patterns. Beside those the run tries locks with one bug each, on the new version.
+anti-patterns. Beside those the run tries bugs that were planted: in locks, on the new version, and in servers.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from checkers.claims import Word
-from results.certificate.stages import STAGES
+from results.certificate.stages import BROKEN_SERVER, STAGES
 from results.certificate.trials import TrialTold
 from results.record import Cell
 
 _MUTANTS: Final = "suites.locks.mutants:"
 """Where the locks with a bug are."""
+_PLANTS: Final = "image:fencepost/planted-"
+"""How the versions of servers with a bug begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A lock with a bug. name: of its class; by: the property that must name the bug, and under which fault."""
+    """A bug. name: of the lock's class, or the server's; by: the property that must name it, and under which fault."""
 
     backend: str
     name: str
@@ -48,7 +50,7 @@ class Calibration:
 
     hazards  of each stage that has any: judgements in which a hazard was certain to show.
     locks    likewise: locks that are broken by design, and had such a judgement.
-    planted  locks with a bug each; empty where none were tried.
+    planted  bugs, each in a lock or in a server; empty where none were tried.
     """
 
     hazards: tuple[Shown, ...]
@@ -75,7 +77,9 @@ def calibration(cells: Iterable[Cell], trials: Sequence[TrialTold], planted: Ite
 
 def _planted(cell: Cell) -> Planted:
     by = f"{cell.property} under {cell.fault}"
-    return Planted(cell.backend, cell.lock.removeprefix(_MUTANTS), by, cell.word is Word.VIOLATED, cell.page)
+    server = f"server {cell.version.removeprefix(_PLANTS)}"
+    name = server if cell.stage == BROKEN_SERVER else cell.lock.removeprefix(_MUTANTS)
+    return Planted(cell.backend, name, by, cell.word is Word.VIOLATED, cell.page)
 
 
 def _note(found: dict[str, bool], name: str, shown: bool) -> None:  # noqa: FBT001

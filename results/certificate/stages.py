@@ -17,7 +17,11 @@ TOGETHER: Final = (MIXED, ROLLBACK)
 STAGES: Final = (*ALONE, *TOGETHER)
 
 CALIBRATION: Final = "calibration"
-"""Of trials of what is broken on purpose, which are no part of the upgrade: what was seen of it tells what could be."""
+BROKEN_SERVER: Final = "broken-server"
+CALIBRATIONS: Final = (CALIBRATION, BROKEN_SERVER)
+"""Of trials of what is broken on purpose, locks on the new version and a server of another, which are no part of the
+upgrade: what was seen of it tells what could be.
+"""
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     MIXED: ("upgrade-leader-last", "upgrade-leader-first"),

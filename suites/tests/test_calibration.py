@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from checkers.claims import Word
+from infra.planted import PLANTS
 from infra.star import BACKENDS
-from results.certificate.stages import CALIBRATION, CANDIDATE
+from results.certificate.stages import BROKEN_SERVER, CALIBRATION, CANDIDATE
 from suites import calibration
 from suites.asked import Asked
 from suites.mutants import CATALOGUE
@@ -18,7 +19,9 @@ from suites.tests.test_session import World, world
 __all__ = ["world"]
 
 OLD, NEW = "image:old:1", "image:new:2"
-CAUGHT = {mutant.lanes[0].name: mutant.found_by for mutant in CATALOGUE}
+BROKEN = "image:fencepost/planted-redis:lost-token"
+SERVER = "suites.locks.redis_single:RedisLock/register/unfenced"
+CAUGHT = {mutant.lanes[0].name: mutant.found_by for mutant in CATALOGUE} | {SERVER: "token-order"}
 
 
 @pytest.fixture
@@ -28,21 +31,24 @@ def upgrade() -> Asked:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_backend_has_bugs_without_a_fault_and_under_one(backend: str) -> None:
-    columns = calibration.columns(calibration.lanes((backend,)))
+    some = calibration.lanes((backend,))
+    columns = calibration.columns(some)
     assert columns[0] == "planted-none"
     assert len(columns) >= 2
-    for column in columns:
-        assert calibration.plan(column, backend, 3).fault_names == (calibration.COLUMNS[column],)
+    faults = {column: calibration.plan(column, backend, 3).fault_names for column in columns}
+    assert {(bug.column, (bug.fault,)) for lane in some for bug in [calibration.tried()[lane]]} == set(faults.items())
 
 
-def test_a_bug_is_tried_once_on_the_new_version_and_asked_for_what_must_name_it(upgrade: Asked) -> None:
+def test_a_bug_is_tried_once_and_asked_for_what_must_name_it(upgrade: Asked) -> None:
+    """In a lock on the new version, in a server on its own."""
     cases = upgrade.planted_cases()
     assert {case.lane.name: case.property_id for case in cases} == {
         lane.name: CAUGHT[lane.name] for lane in calibration.lanes(("redis",))
     }
     assert len({case.id for case in cases}) == len(cases)
     for case in cases:
-        assert upgrade.version("redis", case.stage) == upgrade.version("redis", CANDIDATE)
+        version = upgrade.version("redis", case.stage)
+        assert version == (BROKEN if case.lane.name == SERVER else upgrade.version("redis", CANDIDATE))
         assert case.lane in upgrade.runnable("redis", case.fault)
 
 
@@ -92,20 +98,31 @@ def test_what_is_caught_passes_and_what_is_not_fails(world: World, upgrade: Aske
     assert trial.planted == {case.lane.name: case.property_id for case in (caught, missed)}
 
 
-def test_it_shares_the_environment_of_the_new_version(world: World, upgrade: Asked) -> None:
+def test_locks_with_a_bug_share_the_environment_of_the_new_version_and_a_server_with_one_has_its_own(
+    world: World, upgrade: Asked
+) -> None:
     session = world.session(upgrade)
     new = next(case for case in upgrade.cases("server-exclusion") if case.stage == CANDIDATE)
     for case in (new, *upgrade.planted_cases()):
         answer: Answer = session.answer(case)
         assert answer.attempts == 1
-    (environment,) = world.environments
-    assert {version for _, version in environment.backends} == {NEW}
+    assert [{version for _, version in one.backends} for one in world.environments] == [{NEW}, {BROKEN}]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_servers_with_a_bug(backend: str) -> None:
+    versions = {
+        stage.name: stage.versions for stage in asked(from_=[f"{backend}={OLD}"], to=[f"{backend}={NEW}"]).stages
+    }
+    there_is = backend in {plant.server for plant in PLANTS}
+    assert (versions[BROKEN_SERVER][backend] != NEW) == there_is
+    assert (calibration.SERVER in calibration.columns(calibration.lanes((backend,)))) == there_is
 
 
 def test_pytest_runs_them_last() -> None:
     done = collected("--lock", "redis", "--from", f"redis={OLD}", "--to", f"redis={NEW}")
     assert done.returncode == 0, done.stdout + done.stderr
     names = [line for line in done.stdout.splitlines() if line.startswith("suites/")]
-    last = [name for name in names if name.endswith(f"-{CALIBRATION}]")]
-    assert last
+    last = [name for name in names if name.endswith((f"-{CALIBRATION}]", f"-{BROKEN_SERVER}]"))]
+    assert len({name.rpartition("-")[2] for name in last}) == 2
     assert names[-len(last) :] == last

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from infra import images
 from infra.planted import PLANTS
 from suites.workers import ROOT
 
@@ -20,7 +19,6 @@ WITHIN = 300.0
 @pytest.mark.docker
 def test_a_lost_token_is_named(tmp_path: Path) -> None:
     (plant,) = (plant for plant in PLANTS if str(plant) == "redis:lost-token")
-    images.ensure(plant.image)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "suites/", "-q", "-p", "no:cacheprovider", "--lock", "redis",
          "--faults", "none", "--from", "redis=8.0", "--to", plant.spelling, "--results", str(tmp_path)],

@@ -17,7 +17,7 @@ from checkers.judgement import Judgement
 from checkers.wire import F
 from infra.environment import Environment
 from results.record import LaneRecord, TrialRecord
-from suites import registry
+from suites import calibration, registry
 from suites.actors import Crew
 from suites.lane import Lane, lanes_of
 from suites.tests.bench import await_
@@ -212,6 +212,18 @@ class TestTheRecord:
         for lane in trials.of("none").lanes:
             final = lane.history.columns["flags"] == 1
             assert final.sum() == len(lane.history.facts.keys)
+
+
+def test_of_a_lock_with_a_known_bug_only_the_bug_is_waited_for(environment: Environment, server: ForkServer) -> None:
+    """What nobody renews cannot show what comes of renewing for who hangs, however long one waits."""
+    (lane,) = (lane for lane in calibration.lanes(("redis",)) if lane.lock.__name__ == "RenewsNothing")
+    trial = Trial("redis", "stall-holder", 1, (lane,), planted=calibration.found_by((lane,)))
+    with tempfile.TemporaryDirectory() as folder:
+        record = run_trial(trial, environment, server, Path(folder), DEADLINE, lambda _: None)
+    words = {judgement.property: judgement.word for judgement in record.lanes[0].judgements}
+    assert words["server-exclusion"] is Word.VIOLATED
+    assert words["crash-release"] is not Word.BROKEN_AS_DOCUMENTED
+    assert record.about["missing_after_each_cycle"][-1] == {}
 
 
 @pytest.mark.parametrize("fault", ["none", "cut-client-drop", "freeze-holder"])
