@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Final
 
@@ -11,7 +12,7 @@ from checkers.finding import Finding
 from checkers.narrate import Narrator
 from checkers.verdict import Verdict
 from checkers.view import View
-from checkers.wire import NESTED, NONE, F
+from checkers.wire import NESTED, F, Outcome
 
 RECOVERY: Final = "recovery"
 ASKED: Final = "keys asked for after the heal"
@@ -21,22 +22,33 @@ SLOWEST: Final = "slowest recovery (ms)"
 def recovery(view: View) -> Verdict:
     """Whether, on every key that somebody asked for after the last heal, a grant returned within the bound.
 
-    The bound counts from the heal, from the first request that was still waiting or made after it, or from when the
-    last client left that had been inside since before the heal, whichever is latest: who holds a lock and lives is no
-    failure to recover. A key whose bound lies beyond the end of the history is not judged.
+    The bound counts from the heal, or from when the last client left that had been inside since before it, whichever
+    is later: who holds a lock and lives is no failure to recover; and from the first request that was still waiting by
+    then or made later. A key is not judged where the bound lies beyond the end of the history, or where nobody was
+    waiting when it had passed, or was refused after that: what nobody asks for, nobody gets.
     """
     bound = view.facts.bounds.get(RECOVERY, 0)
     healed = max((fault.healed for fault in view.history.faults if fault.applied), default=0)
+    inv, outcome, ends = view.column("inv"), view.column("outcome"), _ends(view)
     findings: list[Finding] = []
     judged = slowest = 0
     if healed and bound:
-        for key, (asked, row) in _first_asked(view, healed).items():
+        for key, requests in _requests(view, healed).items():
             grants = view.by_key.get(key, ())
-            since = max(healed, asked, *(g.left for g in grants if g.ret <= healed))
+            free = max((healed, *(g.left for g in grants if g.ret <= healed)))
+            asked = [row for row in requests if ends[row] > free]
+            if not asked:
+                continue
+            since = max(free, inv[asked[0]])
             granted = min((g.ret for g in grants if g.ret > healed), default=None)
             late = max((view.finish if granted is None else granted) - since, 0)
             if late > bound:
-                findings.append(Finding("not-recovered", since + bound, (row,)))
+                until = math.inf if granted is None else granted
+                waiting = any(inv[row] <= since + bound < ends[row] for row in asked)
+                refused = any(outcome[row] == Outcome.FAIL and since + bound < ends[row] < until for row in asked)
+                if not (waiting or refused):
+                    continue
+                findings.append(Finding("not-recovered", since + bound, (asked[0],)))
             elif granted is None:
                 continue
             judged += 1
@@ -68,28 +80,18 @@ def _asked(view: View, key: int, healed: int, since: int, until: int) -> str:
     """Who asked for a key while nobody got it, what the last call that returned came to, and who got it at last."""
     words = Narrator(view)
     inv, moments, process = view.column("inv"), view.array("ret").tolist(), view.column("process")
-    keys, flags = view.column("key"), view.column("flags")
-    asked = [
-        row
-        for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE)
-        if keys[row] == key
-        and not flags[row] & NESTED
-        and inv[row] <= until
-        # Who was killed before the heal never returned either.
-        and (moments[row] > since if moments[row] else inv[row] > healed)
-    ]
-    *others, one = sorted({worker_of(process[row], view) for row in asked}) or [NONE]
-    whose = f"workers {', '.join(map(str, others))} and {one}" if others else f"worker {one}" if asked else "nobody"
-    told = f"until {words.clock(until)} {whose} asked"
-    if asked:
-        told += f" {len(asked)} time{'s' * (len(asked) != 1)}"
-        last = max((row for row in asked if 0 < moments[row] <= until), key=moments.__getitem__, default=None)
-        if last is None:
-            told += " and had no answer"
-        else:
-            text = error_text(last, view)
-            told += f", and the last call that returned, {words.worker(process[last])}'s, {ending(last, view)}"
-            told += f" at {words.clock(moments[last])}" + (f": {text}" if text else "")
+    requests, ends = _requests(view, healed).get(key, ()), _ends(view)
+    asked = [row for row in requests if inv[row] <= until and ends[row] > since]
+    *others, one = sorted({worker_of(process[row], view) for row in asked})
+    whose = f"workers {', '.join(map(str, others))} and {one}" if others else f"worker {one}"
+    told = f"until {words.clock(until)} {whose} asked {len(asked)} time{'s' * (len(asked) != 1)}"
+    last = max((row for row in asked if 0 < moments[row] <= until), key=moments.__getitem__, default=None)
+    if last is None:
+        told += " and had no answer"
+    else:
+        text = error_text(last, view)
+        told += f", and the last call that returned, {words.worker(process[last])}'s, {ending(last, view)}"
+        told += f" at {words.clock(moments[last])}" + (f": {text}" if text else "")
     granted = next((grant for grant in view.by_key.get(key, ()) if grant.ret > until), None)
     if granted is not None:
         told += f"; {words.worker(granted.process)} got it at {words.clock(granted.ret)}"
@@ -109,11 +111,18 @@ def _unexercised(view: View, healed: int, judged: int) -> str | None:
     return None if judged else "nobody asked for the lock, or could have got it, after the last heal"
 
 
-def _first_asked(view: View, healed: int) -> dict[int, tuple[int, int]]:
-    """Key → (ns, row) of the first acquire that was waiting at the heal or invoked later."""
-    inv, key, moments = view.column("inv"), view.column("key"), view.array("ret").tolist()
-    result: dict[int, tuple[int, int]] = {}
+def _requests(view: View, healed: int) -> dict[int, list[int]]:
+    """Key → the requests that were waiting at the heal or made later, in their order."""
+    inv, key, flags = view.column("inv"), view.column("key"), view.column("flags")
+    moments = view.array("ret").tolist()
+    result: dict[int, list[int]] = {}
     for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE):
-        if max(inv[row], moments[row]) > healed:
-            result.setdefault(key[row], (inv[row], row))
+        # Who was killed before the heal never returned either.
+        if not flags[row] & NESTED and (moments[row] or inv[row]) > healed:
+            result.setdefault(key[row], []).append(row)
     return result
+
+
+def _ends(view: View) -> list[float]:
+    """Of each row until when it was waiting."""
+    return [moment or math.inf for moment in view.array("ret").tolist()]

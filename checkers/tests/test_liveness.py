@@ -45,6 +45,26 @@ def test_the_bound_counts_from_the_first_request() -> None:
     assert verdict(healed().acquire(60, 91, 2)).valid is False
 
 
+def test_what_nobody_asks_for_nobody_gets() -> None:
+    """Who asked was refused while somebody held who lives; then all of them were busy elsewhere."""
+    away = healed().acquire(11, 12, 3).release(24, 25, 3).add(F.ACQUIRE, 15, 22, FAIL)
+    assert verdict(away).unexercised == NOBODY
+    assert verdict(away.acquire(70, 80, 2)).valid
+    assert verdict(away.add(F.ACQUIRE, 69, 98, FAIL)).valid is True, "its own bound lies beyond the end"
+
+
+def test_who_gave_up_before_the_bound_and_what_came_after_it() -> None:
+    """Refused at 40, long before 50, when the bound had passed."""
+    gave_up = healed().add(F.ACQUIRE, 15, 40, FAIL)
+    assert verdict(gave_up).unexercised == NOBODY
+    assert verdict(healed().add(F.ACQUIRE, 15, 40, FAIL).acquire(60, 61, 2)).unexercised == NOBODY
+    assert verdict(healed().add(F.ACQUIRE, 15, 40, FAIL).add(F.ACQUIRE, 60, 61, FAIL)).valid is False
+    assert verdict(healed().add(F.ACQUIRE, 15, 40, FAIL).acquire(49, 52, 2)).valid is False
+    busy = healed().add(F.ACQUIRE, 15, 40, FAIL).acquire(60, 61, 2).add(F.ACQUIRE, 65, 95, FAIL)
+    assert verdict(busy).unexercised == NOBODY, "it was refused because somebody had it"
+    assert verdict(healed().add(F.ACQUIRE, 15, 40, FAIL).add(F.ACQUIRE, 98, 0, INFO)).unexercised == NOBODY
+
+
 def test_a_history_that_ends_too_soon_says_nothing() -> None:
     found = verdict(healed().add(F.ACQUIRE, 75, 0, INFO))
     assert found.valid
@@ -93,7 +113,7 @@ class TestStory:
         )
 
     def test_the_text_of_an_error(self) -> None:
-        book = healed().add(F.ACQUIRE, 15, 25, FAIL, process=2)
+        book = healed().add(F.ACQUIRE, 15, 25, FAIL, process=2).add(F.ACQUIRE, 30, 95, FAIL, process=3)
         assert self.told(book, ("", "no\nroom")).endswith('worker 2\'s, failed at 24.000 s: "no\\nroom".')
 
     def test_from_when_on_it_counts(self) -> None:
@@ -103,10 +123,6 @@ class TestStory:
         )
         silent = healed().acquire(11, 12, 3).release(24, 25, 3).add(F.ACQUIRE, 15, 95, FAIL)
         assert "when the last of those left who had got it before pause-server was healed" in self.told(silent)
-
-    def test_nobody_asked_any_more(self) -> None:
-        silent = healed().acquire(11, 12, 3).release(24, 25, 3).add(F.ACQUIRE, 15, 22, FAIL)
-        assert self.told(silent).endswith("until 53.000 s nobody asked.")
 
     def test_nobody_was_answered(self) -> None:
         assert self.told(healed().add(F.ACQUIRE, 15, 0, INFO, process=1).add(F.ACQUIRE, 20, 95, FAIL)).endswith(
