@@ -64,7 +64,7 @@ class Worker:
         # Both clients load late: this module imports where neither is installed.
         lock, cells = registry.lock(spec.lock), importlib.import_module("suites.cells")
         self.client = self._connected(lambda: opened(lock, spec.endpoints, spec.ttl, spec.access))
-        self._turns = itertools.count()
+        self._turn = 0
         self._sharer = self.client if isinstance(self.client, Shares) else None  # asked once: it takes a while
         self._woken = self.client if isinstance(self.client, Wakes) else None
         self.cells: Cells = self._connected(lambda: cells.connect(spec, self.client))
@@ -169,13 +169,15 @@ class Worker:
     def _round(self) -> None:
         order = self.workload.order
         key = order[self.spec.number % len(order)] if order else self.rng.randrange(len(self.spec.keys))
-        turn = next(self._turns)
-        # Turn by turn others come to read: at any time about as many workers as the workload says.
+        turn = self._turn
+        # Turn by turn others come to read: at any time about as many workers as the workload says. Who is refused asks
+        # for the same again: otherwise readers who overlap may keep all writers out for as long as they like.
         reads = (self.spec.number + turn) % self.spec.count < self.workload.readers * self.spec.count
         shares = reads and self._sharer is not None
         holding = self.acquire(key, self.spec.acquire_timeout, SHARED if shares else 0)
         if holding is None:
             return
+        self._turn += 1
         with contextlib.suppress(Stopped), self.inside(holding) as section:
             self.workload.section(section)
         after = self._section(self, holding)
