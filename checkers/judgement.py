@@ -8,11 +8,12 @@ a stall of the machine: it is told by the holder's own late notice of its loss.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from checkers.claims import ANY, NO_FAULT, Claim, Hazard, Word, matches
 from checkers.history import Facts, FaultInterval, History
+from checkers.liveness import RECOVERY
 from checkers.mechanisms import FROZEN, MECHANISMS, nodes_of, stalled_past_ttl
 from checkers.verdict import Verdict, Violation
 from checkers.view import View
@@ -59,6 +60,23 @@ class Standing:
     @property
     def certain(self) -> Hazard | None:
         return next((hazard for hazard in self.hazards if hazard.certain), None)
+
+
+def judge_all(verdicts: Iterable[Verdict], history: History) -> tuple[Judgement, ...]:
+    """Each of these, of one history. Where nobody got the lock for longer than its bound, as is documented of it, what
+    would have needed a holder does not apply.
+    """
+    judged = tuple(judge(verdict, history) for verdict in verdicts)
+    for one in judged:
+        if one.property == RECOVERY and one.word is Word.BROKEN_AS_DOCUMENTED:
+            lost = f"nobody got the lock for longer than its bound ({one.because})"
+            return tuple(
+                replace(other, word=Word.NOT_APPLICABLE, because=f"{lost}; {other.because}")
+                if other.word is Word.UNEXERCISED
+                else other
+                for other in judged
+            )
+    return judged
 
 
 def judge(verdict: Verdict, history: History) -> Judgement:

@@ -9,7 +9,7 @@ from typing import Any
 
 from checkers.check import PROPERTIES, check
 from checkers.history import BadHistory, History
-from checkers.judgement import judge
+from checkers.judgement import Judgement, judge_all
 from checkers.told import Told
 from checkers.verdict import Verdict
 
@@ -34,7 +34,7 @@ def judged(file: Path, history: History, properties: Sequence[str] | None, *, ex
         {
             "lane": history.facts.lane,
             "faults": history.facts.fault_names,
-            "verdicts": [_as_json(verdict, history) for verdict in verdicts],
+            "verdicts": [_as_json(judgement) for judgement in judge_all(verdicts, history)],
         },
     )
 
@@ -42,8 +42,7 @@ def judged(file: Path, history: History, properties: Sequence[str] | None, *, ex
 def _lines(file: Path, history: History, verdicts: Sequence[Verdict], *, explain: bool) -> Iterator[str]:
     facts = history.facts
     yield f"{file}: {facts.lane} under {', '.join(facts.fault_names) or 'no fault'}, {len(history)} operations"
-    for verdict in verdicts:
-        judgement = judge(verdict, history)
+    for verdict, judgement in zip(verdicts, judge_all(verdicts, history), strict=True):
         yield f"  {verdict.property:<18} {_in_short(verdict):<28} {judgement.word}: {judgement.because}"
         stories = verdict.violations if explain else verdict.violations[:1]
         for violation in stories:
@@ -60,6 +59,6 @@ def _in_short(verdict: Verdict) -> str:
     return "valid" if verdict.unexercised is None else "valid, unexercised"
 
 
-def _as_json(verdict: Verdict, history: History) -> dict[str, Any]:
-    judgement = judge(verdict, history)
-    return {**asdict(verdict), "word": judgement.word, "because": judgement.because}
+def _as_json(judgement: Judgement) -> dict[str, Any]:
+    told = {} if judgement.verdict is None else asdict(judgement.verdict)
+    return {**told, "word": judgement.word, "because": judgement.because}

@@ -127,10 +127,10 @@ def crash_release(view: View) -> Verdict:
 
     The TTL counts from the last moment that can have prolonged the lease of the dead, or at which the hung still ran;
     a lock without a lease has none. Towards the bound counts the time in which somebody certainly waited and the
-    machine ran. An acquire without an answer may have been granted, so from there on nothing is counted; nor is
-    anything while a server or a link is struck, or recovers, nor while readers held beside one that died: it is they
-    who kept a writer waiting. A holder need not hang for as long as that: it keeps the lock from who waits once an
-    acknowledged renewal has prolonged it beyond the TTL and the bound.
+    machine ran. An acquire without an answer may have been granted, so from there on nobody is accused; who gets the
+    lock in time shows that it was free. Nothing is counted while a server or a link is struck, or recovers, nor while
+    readers held beside one that died: it is they who kept a writer waiting. A holder need not hang for as long as that:
+    it keeps the lock from who waits once an acknowledged renewal has prolonged it beyond the TTL and the bound.
     """
     bound = view.facts.bounds.get(CRASH_RELEASE)
     exempt = _exempt(view)
@@ -144,13 +144,15 @@ def crash_release(view: View) -> Verdict:
             continue
         crashes += 1
         asked, doubt = _asked(view, grant)
-        until = min(granted, doubt, crash.resumed, view.finish)
+        end = min(granted, crash.resumed, view.finish)
         nobodys = united((*exempt, *_beside(view, grant)))
-        waiting = without(united(clipped(asked, crash.free, until)), nobodys)
+        waited = without(united(clipped(asked, crash.free, end)), nobodys)
+        waiting = clipped(waited, crash.free, doubt)
         prolonged = None if bound is None else _prolonged(view, crash, bound)
         late = bound is not None and (length(waiting) > bound or (prolonged is not None and bool(waiting)))
-        judged += late or granted == until
-        if crash.fault.kind == "kill" and granted == until:
+        in_time = granted == end and (bound is None or length(waited) <= bound)  # whatever is in doubt
+        judged += late or in_time
+        if crash.fault.kind == "kill" and granted == min(end, doubt):
             slowest = max(slowest, length(waiting))
         if late:
             at = moment(waiting, bound or 0) if prolonged is None else max(waiting[0][0], prolonged)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from checkers.check import PROPERTIES, check
 from checkers.history import BadHistory
-from checkers.judgement import Judgement, judge
+from checkers.judgement import Judgement, judge_all
 from results import files, find
 from results.files import BadFile
 from results.find import NAMING
@@ -43,10 +43,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def differences(lane: LaneRecord) -> Iterator[str]:
     names = [judgement.property for judgement in lane.judgements]
-    again = {
-        verdict.property: judge(verdict, lane.history)
-        for verdict in check(lane.history, [name for name in names if name in PROPERTIES])
-    }
+    verdicts = check(lane.history, [name for name in names if name in PROPERTIES])
+    again = {judgement.property: judgement for judgement in judge_all(verdicts, lane.history)}
     for stored in lane.judgements:
         now = again.get(stored.property)
         if now is None:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from checkers import wire
 from checkers.check import check, unexercised
 from checkers.history import DTYPE, Facts, FaultInterval, History, from_rows, read_recording
-from checkers.judgement import judge
+from checkers.judgement import judge_all
 from checkers.wire import F, Outcome, Run, State
 from infra import store
 from infra.environment import Environment
@@ -233,7 +233,7 @@ def _judged(histories: Sequence[History], tell: Tell) -> tuple[LaneRecord, ...]:
     records = []
     for number, history in enumerate(histories, 1):
         tell(telling.judges(history.facts.lane, number, len(histories)))
-        records.append(LaneRecord(history, tuple(judge(verdict, history) for verdict in check(history))))
+        records.append(LaneRecord(history, judge_all(check(history), history)))
     return tuple(records)
 
 

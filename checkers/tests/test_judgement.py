@@ -9,9 +9,10 @@ import pytest
 
 from checkers.check import check, unexercised
 from checkers.claims import Claim, Hazard, Word, heaviest
-from checkers.judgement import Judgement, judge
-from checkers.tests.build import Book
+from checkers.judgement import Judgement, judge, judge_all
+from checkers.tests.build import FAIL, Book
 from checkers.verdict import Verdict, Violation
+from checkers.wire import F
 
 HAZARD = Hazard("holder-exclusion", ("freeze-holder",), "frozen-past-ttl")
 FROZEN = ("freeze-holder",)
@@ -332,3 +333,18 @@ def test_a_fault_on_what_a_server_knows_of_leases_must_meet_one(kind: str) -> No
     for begun, expected in ((10, Word.UPHELD), (25, Word.UPHELD), (14, Word.UNEXERCISED), (40, Word.UNEXERCISED)):
         assert word(struck(begun), "server-exclusion") is expected
     assert word(struck(40, 25), "server-exclusion") is Word.UPHELD
+
+
+def test_what_needs_a_holder_does_not_apply_where_it_is_documented_that_nobody_gets_the_lock() -> None:
+    def words(*hazards: Hazard) -> dict[str, Word]:
+        claims = tuple(Claim(name, under=("cut-*",)) for name in ("server-exclusion", "recovery"))
+        bounds = {"recovery": 5}
+        book = Book(keys=("a",), claims=claims, hazards=hazards, bounds=bounds, fault_names=("cut-client-drop",))
+        book.acquire(1, 2, 1).release(3, 4, 1).fault("cut-client-drop", 5, 10)
+        history = book.add(F.ACQUIRE, 6, 60, FAIL, process=2).history()
+        judged = judge_all(check(history, ["server-exclusion", "recovery"]), history)
+        return {judgement.property: judgement.word for judgement in judged}
+
+    documented = Hazard("recovery", ("cut-*",), "left-behind", certain=False)
+    assert words() == {"server-exclusion": Word.UNEXERCISED, "recovery": Word.VIOLATED}
+    assert words(documented) == {"server-exclusion": Word.NOT_APPLICABLE, "recovery": Word.BROKEN_AS_DOCUMENTED}

@@ -124,7 +124,15 @@ class TestCrashRelease:
     def test_an_unanswered_acquire_may_have_been_granted(self) -> None:
         book = self.book().add(F.ACQUIRE, 13, 90, FAIL, process=2)
         assert crash_release(book).valid is False
-        assert crash_release(book.add(F.ACQUIRE, 26, 0, INFO, process=3)).valid
+        found = crash_release(book.add(F.ACQUIRE, 26, 0, INFO, process=3))
+        assert found.valid
+        assert found.unexercised == "nobody asked for long enough for what a dead or hung holder held"
+
+    def test_who_gets_it_in_time_shows_that_it_was_free_whatever_else_was_unanswered(self) -> None:
+        early = self.book().add(F.ACQUIRE, 5, 0, INFO, process=3)
+        assert crash_release(early.acquire(13, 27, 2)).unexercised is None
+        late = crash_release(self.book().add(F.ACQUIRE, 5, 0, INFO, process=3).acquire(13, 28, 2))
+        assert (late.valid, late.counters[WAITED_FOR]) == (True, 0)
 
     def test_the_ttl_counts_from_what_may_have_prolonged_it_last(self) -> None:
         book = self.book().renew(13, 0, 1, INFO).acquire(14, 28, 2)
