@@ -35,9 +35,10 @@ _AGAIN: Final = 0.1
 """Seconds between attempts to connect, or to get a lock from a service that is not there or did not answer."""
 _WAIT: Final = 0.02
 """Seconds between looks at the control page before the start."""
-_APART: Final = 0.04
-"""Seconds between the first requests of a lane's workers where they queue, or some only read: longer than a request
-takes, and shorter than a section, so that who is first, who is next and who reads beside whom is certain at least once.
+_APART: Final = 0.4
+"""Steps of work between the first requests of a lane's workers where they queue, or some only read: longer than a
+request takes, and shorter than a section, so that who is first, who is next and who reads beside whom is certain at
+least once. A step is the longer the more workers there are, and so is a request.
 """
 _CROWD: Final = 0.4
 """Seconds; elsewhere the first `_CROWDS` rounds begin at multiples of this: votes split, and many races show, only
@@ -80,8 +81,9 @@ class Worker:
         while page[wire.RUN] == Run.WAIT:
             time.sleep(_WAIT)
         page[wire.STATE] = State.RUNNING
-        crowds = 0 if self.client.fair or self.workload.readers or self._woken else _CROWDS
-        time.sleep(0.0 if crowds else _APART * self.spec.number)
+        in_line = self.client.fair or self.workload.readers or self._woken
+        crowds = 0 if in_line else _CROWDS
+        time.sleep(_APART * self.spec.pace * self.spec.number if in_line else 0.0)
         while page[wire.RUN] == Run.GO:
             if crowds:
                 crowds -= 1
