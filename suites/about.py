@@ -106,7 +106,7 @@ def stalled(histories: Sequence[History]) -> float:
     lost = there = 0
     for history in histories:
         c = history.columns
-        stalls = c["f"] == F.STALL
+        stalls = (c["f"] == F.STALL) & (c["ret"] > 0)  # not that of a worker that was killed meanwhile
         lost += int((c["ret"] - c["inv"])[stalls].sum())
         there += int(max(c["ret"].max(), c["inv"].max()) - c["inv"].min()) * history.facts.workers if len(stalls) else 0
     return round(lost / there, 3) if there else 0.0

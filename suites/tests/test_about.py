@@ -1,11 +1,13 @@
-"""What is stored about a trial: of a rolling upgrade each step, and what went wrong between two of them."""
+"""What is stored about a trial: of a rolling upgrade each step and what went wrong meanwhile, and how busy it was."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from checkers.tests.build import Book
+from checkers.wire import F
 from infra.faults.runner import Record
-from suites.about import rolled
+from suites.about import rolled, stalled
 
 SECOND = 10**9
 ROLLED = Record(
@@ -28,3 +30,9 @@ def test_steps_and_what_went_wrong_between_them_in_their_order() -> None:
 
 def test_where_no_version_changed_there_are_no_steps() -> None:
     assert rolled([KILLED, FROZEN], 10.0) == []
+
+
+def test_for_which_part_of_the_time_the_machine_stood_still() -> None:
+    """Two workers for 100: one stood still from 20 to 30, the other was killed while it did."""
+    book = Book(keys=("a",), workers=2).acquire(1, 2, 1).add(F.STALL, 20, 30).add(F.STALL, 90, 0).release(100, 101, 1)
+    assert stalled([book.history()]) == 0.05
