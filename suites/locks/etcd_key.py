@@ -40,6 +40,7 @@ class EtcdKey(EtcdLock):
         lease = self._leases.open()
         owner = new_owner()
         key = self._keys[owner] = f"{prefix_of(name)}key"
+        mine = False
         try:
             while True:
                 lease, sent = self._leases.open(), now()  # that of the last try may have ended while it waited
@@ -52,10 +53,11 @@ class EtcdKey(EtcdLock):
                     break
                 self._wakes += self._etcd.await_deletion(key.encode(), b"", revision + 1, min(LOOK, left))
         except LockError as error:
-            if isinstance(error, Refused) and error.reason is Reason.UNAVAILABLE:
+            refused = error.reason if isinstance(error, Refused) else None
+            if refused is Reason.UNAVAILABLE and not mine:
                 raise
             self._leases.give_up(lease.id)
-            if isinstance(error, Refused):
+            if refused is Reason.NOT_OWNER or (refused and not mine):
                 raise
             raise Indeterminate(str(error)) from error
         if timeout == 0:

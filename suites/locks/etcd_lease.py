@@ -78,7 +78,7 @@ class Leases:
                 self.present = replace(self.present, alive=max(self.present.alive, sent))
 
     def proven(self, lease_id: int) -> Lease:
-        """The lease, with a recent sign of life. Raises Refused(NOT_OWNER) when it has ended, or Indeterminate."""
+        """The lease, with a recent sign of life. As `keep_alive` raises."""
         lease = self.present
         if lease is not None and lease.id == lease_id and now() - lease.alive > lease.ttl // 3:
             self.keep_alive(lease_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ import pytest
 from checkers.wire import Reason
 from suites.lock import Indeterminate, Refused
 from suites.locks.etcd_endpoints import Endpoints
+from suites.locks.etcd_key import EtcdKey
 from suites.locks.etcd_lease import Leases
 
 
@@ -64,3 +66,32 @@ def test_one_that_was_given_up_long_before_is_refused(etcd: Etcd, leases: Leases
     with pytest.raises(Refused, match="lease 0x1 is gone"):
         leases.keep_alive(1)
     assert leases.open().id == 2
+
+
+class Put(EtcdKey):
+    """Whose key is put, while its lease needs a sign of life before anything may be granted."""
+
+    def _put(self, key: str, lease_id: int) -> tuple[bool, int]:
+        present = self._leases.present
+        assert present is not None
+        self._leases.present = replace(present, alive=0)
+        return True, 7
+
+
+@pytest.mark.parametrize(
+    ("refused", "told"),
+    [(Reason.UNAVAILABLE, Indeterminate), (Reason.NOT_OWNER, Refused)],
+    ids=["never-sent", "lease-gone"],
+)
+def test_a_key_that_was_put_is_not_left_on_a_lease_that_lives(
+    etcd: Etcd, leases: Leases, refused: Reason, told: type[Exception]
+) -> None:
+    """The request for a sign of life was never sent: that says nothing of the one before it, which took the lock."""
+
+    def refuse() -> None:
+        raise Refused(refused, "failed to connect to all addresses")
+
+    etcd.meanwhile = refuse
+    with pytest.raises(told, match="failed to connect"):
+        Put(cast(Endpoints, etcd), leases).acquire("a", 1.0)
+    assert leases.present is None
