@@ -24,12 +24,12 @@ def recovery(view: View) -> Verdict:
 
     The bound counts from the heal, or from when the last client left that had been inside since before it, whichever
     is later: who holds a lock and lives is no failure to recover; and from the first request that was still waiting by
-    then or made later. A key is not judged where the bound lies beyond the end of the history, or where nobody was
-    waiting when it had passed, or was refused after that: what nobody asks for, nobody gets.
+    then or made later. Where nobody was waiting when the bound had passed, nor was refused after that, it counts anew
+    from the next request: what nobody asks for, nobody gets. A key whose bound lies beyond the end is not judged.
     """
     bound = view.facts.bounds.get(RECOVERY, 0)
-    healed = max((fault.healed for fault in view.history.faults if fault.applied), default=0)
-    inv, outcome, ends = view.column("inv"), view.column("outcome"), _ends(view)
+    healed = _healed(view)
+    inv, ends = view.column("inv"), _ends(view)
     findings: list[Finding] = []
     judged = slowest = 0
     if healed and bound:
@@ -37,25 +37,27 @@ def recovery(view: View) -> Verdict:
             grants = view.by_key.get(key, ())
             free = max((healed, *(g.left for g in grants if g.ret <= healed)))
             asked = [row for row in requests if ends[row] > free]
-            if not asked:
-                continue
-            since = max(free, inv[asked[0]])
-            granted = min((g.ret for g in grants if g.ret > healed), default=None)
-            late = max((view.finish if granted is None else granted) - since, 0)
-            if late > bound:
-                until = math.inf if granted is None else granted
-                waiting = any(inv[row] <= since + bound < ends[row] for row in asked)
-                refused = any(outcome[row] == Outcome.FAIL and since + bound < ends[row] < until for row in asked)
-                if not (waiting or refused):
-                    continue
-                findings.append(Finding("not-recovered", since + bound, (asked[0],)))
-            elif granted is None:
-                continue
-            judged += 1
-            slowest = max(slowest, late)
+            granted = min((g.ret for g in grants if g.ret > healed), default=math.inf)
+            for row in asked:
+                since = max(free, inv[row])
+                late = max(int(min(granted, view.finish)) - since, 0)
+                if late > bound and not _in_vain(view, asked, since + bound, granted):
+                    continue  # who asked gave up before that, and nobody took its place: the next one's turn
+                if late > bound:
+                    findings.append(Finding("not-recovered", since + bound, (row,)))
+                if late > bound or granted < math.inf:
+                    judged += 1
+                    slowest = max(slowest, late)
+                break
     counted = {**counters(view), ASKED: judged, SLOWEST: slowest // 1_000_000}
     violations = Narrator(view).tell(findings, {"not-recovered": partial(_broken, view, healed)})
     return Verdict(RECOVERY, not violations, violations, counted, unexercised=_unexercised(view, healed, judged))
+
+
+def _healed(view: View) -> int:
+    """ns; when the last fault was healed, 0 where one never was, or there was none."""
+    healed = [fault.healed for fault in view.history.faults if fault.applied]
+    return max(healed) if healed and all(healed) else 0
 
 
 def _broken(view: View, healed: int, finding: Finding) -> str:
@@ -67,7 +69,7 @@ def _broken(view: View, healed: int, finding: Finding) -> str:
     if since == healed:
         why = heal
     elif since == inv:
-        why = f"somebody first asked after {heal} at {clock(healed)}"
+        why = f"somebody asked for it, after {heal} at {clock(healed)}"
     else:
         why = f"the last of those left who had got it before {heal} at {clock(healed)}"
     return (
@@ -109,6 +111,15 @@ def _unexercised(view: View, healed: int, judged: int) -> str | None:
     if not healed:
         return "the fault was never healed"
     return None if judged else "nobody asked for the lock, or could have got it, after the last heal"
+
+
+def _in_vain(view: View, asked: list[int], passed: int, granted: float) -> bool:
+    """Whether somebody was waiting when the bound had passed, or was refused after that, before anybody got it."""
+    inv, outcome, ends = view.column("inv"), view.column("outcome"), _ends(view)
+    return any(
+        passed < ends[row] and (inv[row] <= passed or (outcome[row] == Outcome.FAIL and ends[row] < granted))
+        for row in asked
+    )
 
 
 def _requests(view: View, healed: int) -> dict[int, list[int]]:

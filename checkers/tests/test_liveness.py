@@ -57,11 +57,13 @@ def test_who_gave_up_before_the_bound_and_what_came_after_it() -> None:
     """Refused at 40, long before 50, when the bound had passed."""
     gave_up = healed().add(F.ACQUIRE, 15, 40, FAIL)
     assert verdict(gave_up).unexercised == NOBODY
-    assert verdict(healed().add(F.ACQUIRE, 15, 40, FAIL).acquire(60, 61, 2)).unexercised == NOBODY
+    again = verdict(healed().add(F.ACQUIRE, 15, 40, FAIL).acquire(60, 61, 2))
+    assert (again.unexercised, again.counters["slowest recovery (ms)"]) == (None, 0), "it counts from the next request"
+    assert verdict(healed().add(F.ACQUIRE, 15, 49, FAIL).acquire(51, 97, 2)).valid is False
     assert verdict(healed().add(F.ACQUIRE, 15, 40, FAIL).add(F.ACQUIRE, 60, 61, FAIL)).valid is False
     assert verdict(healed().add(F.ACQUIRE, 15, 40, FAIL).acquire(49, 52, 2)).valid is False
     busy = healed().add(F.ACQUIRE, 15, 40, FAIL).acquire(60, 61, 2).add(F.ACQUIRE, 65, 95, FAIL)
-    assert verdict(busy).unexercised == NOBODY, "it was refused because somebody had it"
+    assert verdict(busy).valid, "it was refused because somebody had it"
     assert verdict(healed().add(F.ACQUIRE, 15, 40, FAIL).add(F.ACQUIRE, 98, 0, INFO)).unexercised == NOBODY
 
 
@@ -77,6 +79,8 @@ def test_unexercised() -> None:
     assert verdict(Book(bounds={"recovery": 5}).acquire(1, 2, 1)).unexercised == "there was no fault to recover from"
     unhealed = Book(bounds={"recovery": 5}, fault_names=("pause-server",)).acquire(1, 2, 1).fault("pause-server", 1, 0)
     assert verdict(unhealed).unexercised == "the fault was never healed"
+    one_of_two = healed().add(F.ACQUIRE, 15, 95, FAIL).fault("kill-server", 12, 0, applied=13)
+    assert verdict(one_of_two).unexercised == "the fault was never healed"
 
 
 def test_a_live_holder_is_no_failure_to_recover() -> None:
@@ -118,7 +122,7 @@ class TestStory:
 
     def test_from_when_on_it_counts(self) -> None:
         assert (
-            "30 s from 49.000 s on, when somebody first asked after pause-server was healed at 19.000 s"
+            "30 s from 49.000 s on, when somebody asked for it, after pause-server was healed at 19.000 s"
             in self.told(healed().add(F.ACQUIRE, 50, 0, INFO))
         )
         silent = healed().acquire(11, 12, 3).release(24, 25, 3).add(F.ACQUIRE, 15, 95, FAIL)

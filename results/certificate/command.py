@@ -42,8 +42,12 @@ def certificate(arguments: Sequence[str]) -> int:
 def verify(arguments: Sequence[str]) -> int:
     """Whether the file was not changed, its evidence was not changed, and says today what it said."""
     parsed = parser("verify", "Check a certificate's digests, judge its histories again, and derive its verdict anew.")
-    parsed.add_argument("file", metavar="FILE", type=Path, help="certificate.json in its run's folder")
+    parsed.add_argument("file", metavar="FILE", type=Path, help="certificate.json in its run's folder, or that folder")
     file: Path = parsed.parse_args(arguments).file
+    if file.is_dir():
+        file /= written.NAME
+    if not file.exists():
+        raise BadFile(f"{file}: there is no such file")
     run = Run.open(file.resolve().parent)
     stored = _read(file)
     now, again = made(run)

@@ -89,7 +89,8 @@ def late_of_the_machine(losses: Iterable[Loss], trials: Iterable[TrialTold]) -> 
 def lateness(late: Sequence[Loss]) -> Iterable[str]:
     """late: see `late_of_the_machine`."""
     if late:
-        yield f"{_first(late)} missed its bound while the machine was too busy to run the workers"
+        busy = f"while the machine was too busy to run the workers for more than {BUSY:.0%} of the time"
+        yield f"{_first(late)} missed its bound {busy}: try again on an idle one"
 
 
 def missing(
