@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from functools import partial
+from itertools import accumulate
 from typing import Final
 
 from checkers.claims import NO_FAULT
@@ -29,7 +31,7 @@ def recovery(view: View) -> Verdict:
     """
     bound = view.facts.bounds.get(RECOVERY, 0)
     healed = _healed(view)
-    inv, ends = view.column("inv"), _ends(view)
+    inv, outcome, ends = view.column("inv"), view.column("outcome"), _ends(view)
     findings: list[Finding] = []
     judged = slowest = 0
     if healed and bound:
@@ -38,13 +40,18 @@ def recovery(view: View) -> Verdict:
             free = max((healed, *(g.left for g in grants if g.ret <= healed)))
             asked = [row for row in requests if ends[row] > free]
             granted = min((g.ret for g in grants if g.ret > healed), default=math.inf)
+            begun, waiting = [inv[row] for row in asked], list(accumulate((ends[row] for row in asked), max))
+            refused = max(
+                (ends[row] for row in asked if outcome[row] == Outcome.FAIL and ends[row] < granted), default=0
+            )
             for row in asked:
                 since = max(free, inv[row])
+                passed = since + bound
                 late = max(int(min(granted, view.finish)) - since, 0)
-                if late > bound and not _in_vain(view, asked, since + bound, granted):
+                if late > bound and max(waiting[bisect_right(begun, passed) - 1], refused) <= passed:
                     continue  # who asked gave up before that, and nobody took its place: the next one's turn
                 if late > bound:
-                    findings.append(Finding("not-recovered", since + bound, (row,)))
+                    findings.append(Finding("not-recovered", passed, (row,)))
                 if late > bound or granted < math.inf:
                     judged += 1
                     slowest = max(slowest, late)
@@ -83,7 +90,7 @@ def _asked(view: View, key: int, healed: int, since: int, until: int) -> str:
     words = Narrator(view)
     inv, moments, process = view.column("inv"), view.array("ret").tolist(), view.column("process")
     requests, ends = _requests(view, healed).get(key, ()), _ends(view)
-    asked = [row for row in requests if inv[row] <= until and ends[row] > since]
+    asked = [row for row in requests if inv[row] <= until and ends[row] >= since]
     *others, one = sorted({worker_of(process[row], view) for row in asked})
     whose = f"workers {', '.join(map(str, others))} and {one}" if others else f"worker {one}"
     told = f"until {words.clock(until)} {whose} asked {len(asked)} time{'s' * (len(asked) != 1)}"
@@ -111,15 +118,6 @@ def _unexercised(view: View, healed: int, judged: int) -> str | None:
     if not healed:
         return "the fault was never healed"
     return None if judged else "nobody asked for the lock, or could have got it, after the last heal"
-
-
-def _in_vain(view: View, asked: list[int], passed: int, granted: float) -> bool:
-    """Whether somebody was waiting when the bound had passed, or was refused after that, before anybody got it."""
-    inv, outcome, ends = view.column("inv"), view.column("outcome"), _ends(view)
-    return any(
-        passed < ends[row] and (inv[row] <= passed or (outcome[row] == Outcome.FAIL and ends[row] < granted))
-        for row in asked
-    )
 
 
 def _requests(view: View, healed: int) -> dict[int, list[int]]:

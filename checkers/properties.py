@@ -20,6 +20,7 @@ def judged(file: Path, history: History, properties: Sequence[str] | None, *, ex
     if strange and not properties:
         raise BadHistory(f"{file}: names a property that this version does not know: {', '.join(strange)}")
     verdicts = check(history, properties)
+    judgements = judge_all(verdicts, history)
     found = [verdict.valid for verdict in verdicts]
     undecided = ", ".join(verdict.property for verdict in verdicts if verdict.valid is None)
     broken = ", ".join(verdict.property for verdict in verdicts if verdict.valid is False)
@@ -28,21 +29,23 @@ def judged(file: Path, history: History, properties: Sequence[str] | None, *, ex
         False if False in found else None if None in found else True,
         "",
         len(history),
-        tuple(_lines(file, history, verdicts, explain=explain)),
+        tuple(_lines(file, history, verdicts, judgements, explain=explain)),
         None if first is None else asdict(first),
         f"violated: {broken}" if broken else f"undecided: {undecided}" if undecided else "",
         {
             "lane": history.facts.lane,
             "faults": history.facts.fault_names,
-            "verdicts": [_as_json(judgement) for judgement in judge_all(verdicts, history)],
+            "verdicts": [_as_json(*both) for both in zip(verdicts, judgements, strict=True)],
         },
     )
 
 
-def _lines(file: Path, history: History, verdicts: Sequence[Verdict], *, explain: bool) -> Iterator[str]:
+def _lines(
+    file: Path, history: History, verdicts: Sequence[Verdict], judgements: Sequence[Judgement], *, explain: bool
+) -> Iterator[str]:
     facts = history.facts
     yield f"{file}: {facts.lane} under {', '.join(facts.fault_names) or 'no fault'}, {len(history)} operations"
-    for verdict, judgement in zip(verdicts, judge_all(verdicts, history), strict=True):
+    for verdict, judgement in zip(verdicts, judgements, strict=True):
         yield f"  {verdict.property:<18} {_in_short(verdict):<28} {judgement.word}: {judgement.because}"
         stories = verdict.violations if explain else verdict.violations[:1]
         for violation in stories:
@@ -59,6 +62,5 @@ def _in_short(verdict: Verdict) -> str:
     return "valid" if verdict.unexercised is None else "valid, unexercised"
 
 
-def _as_json(judgement: Judgement) -> dict[str, Any]:
-    told = {} if judgement.verdict is None else asdict(judgement.verdict)
-    return {**told, "word": judgement.word, "because": judgement.because}
+def _as_json(verdict: Verdict, judgement: Judgement) -> dict[str, Any]:
+    return {**asdict(verdict), "word": judgement.word, "because": judgement.because}

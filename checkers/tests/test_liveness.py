@@ -128,6 +128,10 @@ class TestStory:
         silent = healed().acquire(11, 12, 3).release(24, 25, 3).add(F.ACQUIRE, 15, 95, FAIL)
         assert "when the last of those left who had got it before pause-server was healed" in self.told(silent)
 
+    def test_who_was_refused_at_once_asked_as_well(self) -> None:
+        told = self.told(healed().add(F.ACQUIRE, 25, 25, FAIL, process=2).add(F.ACQUIRE, 60, 61, FAIL, process=3))
+        assert "until 54.000 s worker 2 asked 1 time" in told
+
     def test_nobody_was_answered(self) -> None:
         assert self.told(healed().add(F.ACQUIRE, 15, 0, INFO, process=1).add(F.ACQUIRE, 20, 95, FAIL)).endswith(
             "until 49.000 s worker 0 asked 1 time and had no answer."
