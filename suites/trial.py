@@ -52,7 +52,7 @@ ACQUIRE_BEYOND_TTL: Final = 1.0
 BEYOND_BOUND: Final = 0.5
 """Seconds by which a lock must have missed its bound of recovery before nobody waits for it any more."""
 STORE_TIMEOUT: Final = 0.5
-PACE: Final = {"redis": 0.12, "zookeeper": 0.10, "etcd": 0.12, "postgres": 0.15}
+PACE: Final = {"redis": 0.12, "zookeeper": 0.10, "etcd": 0.16, "postgres": 0.15}
 """Seconds of a step of work, by backend: slower servers get fewer rounds, so that all lanes fit on two cores."""
 FIT: Final = 20
 """Workers that do at once, on two cores: where a trial has more each works more slowly, as where several go on."""

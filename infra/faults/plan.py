@@ -52,7 +52,8 @@ class Step:
     """One fault of a plan.
 
     after    seconds from the end of all that came before, or from the start of the cycle.
-    for_     seconds between the proof that it is applied and the start of its heal.
+    for_     seconds between the proof that it is applied and the start of its heal, without those in which another was
+             being applied.
     options  what the fault needs to know, as it chose it.
     beside   it overlaps the step before: `after` counts from the moment at which that one was applied.
     """

@@ -1,7 +1,8 @@
 """Runs a plan against a target: apply, hold, heal, and keeps what was done when.
 
 A plan is run in cycles until the trial has seen what it needs. Faults overlap, but there is one change at a time:
-while one is being applied or healed the next waits. Whatever happens on the way, everything is healed: by the step's
+while one is being applied or healed the next waits, and the time of those that are on stands still while another is
+being applied: a holder that is frozen while a server is replaced stays so until its lease is over there too. Whatever happens on the way, everything is healed: by the step's
 own heal, and by `final_heal` when anything was raised.
 """
 
@@ -93,21 +94,25 @@ class Runner:
                 self._end(first, on)
 
     def _begin(self, step: Step, on: list[_On]) -> None:
+        clock, others = self._target.clock, tuple(on)
         target = replace(self._target, by=f"step{next(self._keys)}", alone=not on)
         one = _On(step, step.injury(self._plan.backend), target)
         on.append(one)
+        begun = clock.now()
         try:
             one.hits += one.injury.apply(target)
         except fault.Nobody:
             if target.alone:
                 raise
+        for other in others:
+            other.until += clock.now() - begun
         for hit in one.hits:
             self._say(f"{step.fault}: applied after {(hit.applied - hit.begun) / 1e9:.1f} s: {hit.target}")
         if not one.hits:
             self._say(f"{step.fault}: there is nobody to be hit")
         # Counted from the last victim: a lane whose worker was caught late is frozen as long as any.
         since = max((hit.applied for hit in one.hits), default=0)
-        one.until = since + _ns(step.for_) if one.hits else target.clock.now()
+        one.until = since + _ns(step.for_) if one.hits else clock.now()
 
     def _end(self, one: _On, on: list[_On]) -> None:
         healing = self._target.clock.now()

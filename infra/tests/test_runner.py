@@ -44,7 +44,17 @@ def test_a_step_beside_another_overlaps_it() -> None:
     assert world.healed.count("cluster") == 1  # only when nothing was on any more
 
 
-def test_a_role_thatnobody_has_while_another_fault_is_on_is_no_error() -> None:
+def test_the_time_of_a_fault_stands_still_while_another_is_applied() -> None:
+    world = World([a_lane("a", 0, 0)])
+    steps = (Step("freeze-holder", 0.5, 1.5, {}), Step("kill-holder", 0.0, 0.2, {}, beside=True))
+    runner = Runner(Plan("p", "etcd", 1, steps), world.target())
+    runner.cycle()
+    (_, killed, _), (_, frozen, thawed) = _times(runner)
+    assert killed > frozen + 0.9  # nobody holds before the lease of the frozen one is over
+    assert thawed >= killed + 1.5
+
+
+def test_a_role_that_nobody_has_while_another_fault_is_on_is_no_error() -> None:
     world = World([a_lane("a", 0, 0)])
     steps = (Step("freeze-holder", 0.5, 3.0, {}), Step("isolate-leader-drop", 0.0, 1.0, {}, beside=True))
     target = world.target()

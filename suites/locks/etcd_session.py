@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from functools import cache
 from typing import ClassVar, Self
 from urllib.parse import quote
 
@@ -108,6 +109,7 @@ class EtcdSession(Declarations):
         return bool(deleted)
 
 
+@cache  # a worker asks for each of its few names all the time
 def data_of(name: str) -> str:
     """The key of what is kept beside a lock."""
     return f"/fencepost/{quote(name, safe='')}"
