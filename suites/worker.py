@@ -35,11 +35,13 @@ _AGAIN: Final = 0.1
 """Seconds between attempts to connect, or to get a lock from a service that is not there or did not answer."""
 _WAIT: Final = 0.02
 """Seconds between looks at the control page before the start."""
-_APART: Final = 0.4
+_APART: Final = 0.5
 """Steps of work between the first requests of a lane's workers where they queue, or some only read: longer than a
-request takes, and shorter than a section, so that who is first, who is next and who reads beside whom is certain at
-least once. A step is the longer the more workers there are, and so is a request.
+request takes. A step is the longer the more workers there are, and so is a request. Who comes first stays until the
+others have come, so that who is next, who after that and who reads beside whom is certain at least once.
 """
+_STAYS: Final = 1 / 3
+"""Most of a TTL for which the first one waits for the others: a lease that nobody renews must not end meanwhile."""
 _CROWD: Final = 0.4
 """Seconds; elsewhere the first `_CROWDS` rounds begin at multiples of this: votes split, and many races show, only
 where several ask at the same instant, which those who poll seldom do by themselves."""
@@ -68,6 +70,7 @@ class Worker:
         self._turn = 0
         self._sharer = self.client if isinstance(self.client, Shares) else None  # asked once: it takes a while
         self._woken = self.client if isinstance(self.client, Wakes) else None
+        self._in_line = self.client.fair or self.workload.readers > 0 or self._woken is not None
         self.cells: Cells = self._connected(lambda: cells.connect(spec, self.client))
         self._section: type[Section] = importlib.import_module("suites.section").Section
         self.keeper = Keeper(spec, self.client, self.recorder, self.gates)
@@ -81,9 +84,8 @@ class Worker:
         while page[wire.RUN] == Run.WAIT:
             time.sleep(_WAIT)
         page[wire.STATE] = State.RUNNING
-        in_line = self.client.fair or self.workload.readers or self._woken
-        crowds = 0 if in_line else _CROWDS
-        time.sleep(_APART * self.spec.pace * self.spec.number if in_line else 0.0)
+        crowds = 0 if self._in_line else _CROWDS
+        time.sleep(_APART * self.spec.pace * self.spec.number if self._in_line else 0.0)
         while page[wire.RUN] == Run.GO:
             if crowds:
                 crowds -= 1
@@ -181,6 +183,8 @@ class Worker:
             return
         self._turn += 1
         with contextlib.suppress(Stopped), self.inside(holding) as section:
+            if self._in_line and self.spec.number == turn == 0:
+                section.work(min(_APART * self.spec.pace * (self.spec.count - 1), self.spec.ttl * _STAYS))
             self.workload.section(section)
         after = self._section(self, holding)
         self.workload.rest(after)

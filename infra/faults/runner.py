@@ -2,8 +2,8 @@
 
 A plan is run in cycles until the trial has seen what it needs. Faults overlap, but there is one change at a time:
 while one is being applied or healed the next waits, and the time of those that are on stands still while another is
-being applied: a holder that is frozen while a server is replaced stays so until its lease is over there too. Whatever happens on the way, everything is healed: by the step's
-own heal, and by `final_heal` when anything was raised.
+being applied: a holder that is frozen while a server is replaced stays so until its lease is over there too. Whatever
+happens on the way, everything is healed: by the step's own heal, and by `final_heal` when anything was raised.
 """
 
 from __future__ import annotations

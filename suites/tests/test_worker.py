@@ -86,6 +86,22 @@ class TestWriting:
         assert {row["outcome"] for row in rows} == {Outcome.OK}
         assert rows[-1]["flags"] == 2
 
+    @pytest.mark.parametrize(("in_line", "number"), [(True, 0), (True, 1), (False, 0)])
+    def test_who_is_first_in_a_line_stays_until_the_others_have_come(
+        self, at_work: Worker, in_line: bool, number: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        worked: list[float] = []
+        monkeypatch.setattr(Section, "work", lambda _, seconds: worked.append(seconds))
+        at_work.spec = replace(at_work.spec, number=number)
+        at_work._in_line = in_line
+        first = []
+        for _ in range(2):
+            worked.clear()
+            at_work._round()
+            first.append(worked[0])
+        last_comes_at = worker._APART * at_work.spec.pace * (at_work.spec.count - 1)
+        assert [seconds == last_comes_at for seconds in first] == [in_line and number == 0, False]
+
     @pytest.mark.parametrize(
         ("error", "outcome"),
         [(fenced.Unknown("lost"), Outcome.INFO), (fenced.Unavailable("refused"), Outcome.FAIL)],
