@@ -47,6 +47,11 @@ WARM_UP: Final = 5.0
 """Seconds within which every lane must have granted once, before the first fault."""
 CALM: Final = 2.0
 """Seconds that a plan without faults runs between two looks at the counters."""
+LINGER: Final = 3.0
+"""Seconds for which a trial goes on after a cycle where something was not exercised yet: as a rule somebody need only
+come by, which takes less than another cycle."""
+LOOK_EVERY: Final = 0.5
+"""Seconds between two looks at the counters meanwhile."""
 ACQUIRE_BEYOND_TTL: Final = 1.0
 """Seconds that an acquire waits beyond the TTL: a crashed holder's lock is freed within one wait."""
 BEYOND_BOUND: Final = 0.5
@@ -204,8 +209,7 @@ def _run(
         server.await_condition(lambda: all(lane.granted_since(0) for lane in lanes), WARM_UP)
         while True:
             _cycle(plan, runner, crew, server, lanes, tell)
-            reasons = {lane.lane.name: _missing(trial, lane, environment, runner) for lane in lanes}
-            missing.append({name: told for name, told in reasons.items() if told})
+            missing.append(_missing_after_a_while(trial, lanes, environment, runner, server))
             if plan.lasting or not missing[-1] or time.monotonic() - clock > deadline:
                 break
             tell(telling.once_more(missing[-1]))
@@ -220,6 +224,19 @@ def _run(
         tell(waits("the workers to end", patience))
         stuck = server.finish(_all(lanes), patience)
     return missing, stuck
+
+
+def _missing_after_a_while(
+    trial: Trial, lanes: Sequence[Running], environment: Environment, runner: Runner, server: ForkServer
+) -> dict[str, dict[str, str]]:
+    """What was not exercised yet, lane → property → reason: as soon as that is nothing, or after `LINGER` seconds."""
+    until = time.monotonic() + LINGER
+    while True:
+        reasons = {lane.lane.name: told for lane in lanes if (told := _missing(trial, lane, environment, runner))}
+        if not reasons or time.monotonic() > until:
+            return reasons
+        lanes = [lane for lane in lanes if lane.lane.name in reasons]
+        server.await_condition(lambda: False, LOOK_EVERY)
 
 
 def _missing(trial: Trial, running: Running, environment: Environment, runner: Runner) -> dict[str, str]:
