@@ -133,7 +133,7 @@ def parse(option: Any) -> Asked:
     )
     if not lanes:
         there_is = ", ".join(f"{lane.lock_name} on {lane.backend}" for lane in _one_each(_lanes(option.lock)))
-        where = " that is a target" if targets else ", which --from names" if certified else ""
+        where = " that is a target" if targets else " that --from names" if certified else ""
         raise BadOption(
             f"no lock runs on {', '.join(backends or targets or upgraded[0].versions)}{where}; there is {there_is}"
         )

@@ -35,10 +35,14 @@ def begins(trial: Trial, plan: Plan) -> Event:
     return Event("trial", {**named(trial), "lanes": len(trial.lanes), "locks": locks, "plan": plan.describe()})
 
 
+def lingers(missing: Mapping[str, Mapping[str, str]], within: float) -> Event:
+    """missing: as of `once_more`. within: seconds that are left for it."""
+    return waits(f"what would exercise {_and_more(_places(missing))}", within)
+
+
 def once_more(missing: Mapping[str, Mapping[str, str]]) -> Event:
     """missing: lane → property → why it is not exercised yet."""
-    places = [f"{name} in {lane}" for lane, names in missing.items() for name in names]
-    return step(f"once more, since it did not exercise {_and_more(places)}")
+    return step(f"once more, since it did not exercise {_and_more(_places(missing))}")
 
 
 def recovers(late: Sequence[Lane], within: float) -> Event:
@@ -48,6 +52,10 @@ def recovers(late: Sequence[Lane], within: float) -> Event:
 
 def judges(lane: str, number: int, of: int) -> Event:
     return Event("judges", {"lane": lane, "number": number, "of": of})
+
+
+def _places(missing: Mapping[str, Mapping[str, str]]) -> list[str]:
+    return [f"{name} in {lane}" for lane, names in missing.items() for name in names]
 
 
 def _and_more(names: Sequence[str]) -> str:

@@ -46,10 +46,10 @@ START_WITHIN: Final = 60.0
 WARM_UP: Final = 5.0
 """Seconds within which every lane must have granted once, before the first fault."""
 CALM: Final = 2.0
-"""Seconds that a plan without faults runs between two looks at the counters."""
+"""Seconds of a cycle of a plan without faults."""
 LINGER: Final = 3.0
-"""Seconds for which a trial goes on after a cycle where something was not exercised yet: as a rule somebody need only
-come by, which takes less than another cycle."""
+"""Seconds for which a trial goes on after its first cycle where something was not exercised yet: as a rule somebody
+need only come by, which takes less than another cycle."""
 LOOK_EVERY: Final = 0.5
 """Seconds between two looks at the counters meanwhile."""
 ACQUIRE_BEYOND_TTL: Final = 1.0
@@ -209,7 +209,8 @@ def _run(
         server.await_condition(lambda: all(lane.granted_since(0) for lane in lanes), WARM_UP)
         while True:
             _cycle(plan, runner, crew, server, lanes, tell)
-            missing.append(_missing_after_a_while(trial, lanes, environment, runner, server))
+            patience = LINGER if deadline and not missing else 0.0
+            missing.append(_missing_in_the_end(trial, lanes, environment, runner, server, patience, tell))
             if plan.lasting or not missing[-1] or time.monotonic() - clock > deadline:
                 break
             tell(telling.once_more(missing[-1]))
@@ -226,15 +227,23 @@ def _run(
     return missing, stuck
 
 
-def _missing_after_a_while(
-    trial: Trial, lanes: Sequence[Running], environment: Environment, runner: Runner, server: ForkServer
+def _missing_in_the_end(
+    trial: Trial,
+    lanes: Sequence[Running],
+    environment: Environment,
+    runner: Runner,
+    server: ForkServer,
+    patience: float,
+    tell: Tell,
 ) -> dict[str, dict[str, str]]:
-    """What was not exercised yet, lane → property → reason: as soon as that is nothing, or after `LINGER` seconds."""
-    until = time.monotonic() + LINGER
+    """What was not exercised yet, lane → property → reason: as soon as that is nothing, or after so many seconds."""
+    until = time.monotonic() + patience
     while True:
         reasons = {lane.lane.name: told for lane in lanes if (told := _missing(trial, lane, environment, runner))}
-        if not reasons or time.monotonic() > until:
+        left = until - time.monotonic()
+        if not reasons or left <= 0:
             return reasons
+        tell(telling.lingers(reasons, left))
         lanes = [lane for lane in lanes if lane.lane.name in reasons]
         server.await_condition(lambda: False, LOOK_EVERY)
 

@@ -38,7 +38,7 @@ _WAIT: Final = 0.02
 _APART: Final = 0.5
 """Steps of work between the first requests of a lane's workers where they queue, or some only read: longer than a
 request takes. A step is the longer the more workers there are, and so is a request. Who comes first stays until the
-others have come, so that who is next, who after that and who reads beside whom is certain at least once.
+others have come, or for `_STAYS`, so that who is next, who after that and who reads beside whom is certain as a rule.
 """
 _STAYS: Final = 1 / 3
 """Most of a TTL for which the first one waits for the others: a lease that nobody renews must not end meanwhile."""
@@ -183,7 +183,7 @@ class Worker:
             return
         self._turn += 1
         with contextlib.suppress(Stopped), self.inside(holding) as section:
-            if self._in_line and self.spec.number == turn == 0:
+            if self._in_line and self.spec.number == self.spec.generation == turn == 0:
                 section.work(min(_APART * self.spec.pace * (self.spec.count - 1), self.spec.ttl * _STAYS))
             self.workload.section(section)
         after = self._section(self, holding)

@@ -61,7 +61,7 @@ def test_only_the_backends_of_the_upgrade_are_tried() -> None:
         ({"from_": ["etcd=3.4"], "to": ["etcd=9.9"]}, "--to etcd=9.9: etcd 9.9 is not to be had"),
         ({"from_": ["etcd=3.4"], "to": ["etcd=3.5"], "version_of": ["etcd=3.4"]}, "--version-of does not go with"),
         ({"from_": ["etcd=3.4"], "to": ["etcd=3.5"], "shard": "1/2"}, "--shard does not go with"),
-        ({"from_": ["etcd=3.4"], "to": ["etcd=3.5"], "lock": ["redis"]}, "no lock runs on etcd, which --from names; "),
+        ({"from_": ["etcd=3.4"], "to": ["etcd=3.5"], "lock": ["redis"]}, "no lock runs on etcd that --from names; "),
     ],
     ids=["no-to", "no-from", "another", "no-version", "two", "unknown", "version-of", "shard", "no-lock"],
 )
