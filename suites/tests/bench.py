@@ -31,6 +31,7 @@ class Fake:
     """A lock in memory: everybody gets it; what a renewal answers is told by `answer`."""
 
     renewed = True
+    fair = False
 
     def __init__(self) -> None:
         self.answer: Callable[[], None] = lambda: None

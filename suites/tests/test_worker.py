@@ -57,8 +57,6 @@ def at_work(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> Worker:
     """A worker whose lock and store are in memory; nothing of it runs by itself."""
 
     class Lock(Fake):
-        fair = False
-
         @classmethod
         def open(cls, *_: object) -> Lock:
             return cls()
