@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ class Settings:
 def up(settings: Settings, services: Sequence[str]) -> None:
     """Create and start services, and what they depend on; returns when they are started, not when they are ready.
 
-    What is there already stays as it is. Raises Taken when the subnet is not free, Failed with one line otherwise.
+    What is there already stays as it is. Raises Taken when another subnet may do, Failed with one line otherwise.
     """
     _up(settings, ["--no-recreate", *services])
 
@@ -161,6 +162,8 @@ def _explain(said: str) -> Failed:
     last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "it said nothing")
     if "pool overlaps" in low:
         return Taken("docker compose: the subnet was taken by another network")
+    if re.search(r"network \S+ not found", low):  # which compose has just made: seen with Docker Engine 20.10
+        return Taken("docker compose: Docker Engine lost a network that it had just made")
     if "no space left on device" in low:
         return Failed(f"no space left on the disk of Docker Engine (docker system df says what fills it): {last}")
     if "port is already allocated" in low or "address already in use" in low:

@@ -25,7 +25,7 @@ SLOTS: Final = range(256)
 
 
 class Taken(Failed):
-    """Somebody took the subnet between our look and our use of it; the next one may do."""
+    """Somebody took the subnet between our look and our use of it, or the engine lost it; the next one may do."""
 
 
 def net(slot: int) -> str:

@@ -1,0 +1,36 @@
+"""What compose said, as an error of ours: what another subnet may cure is told apart from what it cannot."""
+
+from __future__ import annotations
+
+from subprocess import CalledProcessError
+from typing import NoReturn
+
+import pytest
+
+from infra import compose
+from infra.compose import Settings
+from infra.machine import Failed
+from infra.slots import Taken
+
+SETTINGS = Settings("fp-1-abcd", 3, "kept", "", {})
+
+
+@pytest.mark.parametrize(
+    ("said", "another_may_do"),
+    [
+        ("failed to create network: Pool overlaps with other one on this address space", True),
+        ("Error response from daemon: network fp-1-abcd_n-zk2 not found", True),
+        ("Error response from daemon: No such image: fencepost/redis:nowhere", False),
+        ("write /var/lib/docker: no space left on device", False),
+    ],
+)
+def test_another_subnet_is_tried_only_where_it_may_do(
+    said: str, another_may_do: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: object) -> NoReturn:
+        raise CalledProcessError(1, "docker compose", stderr=said.encode())
+
+    monkeypatch.setattr("infra.compose.DockerCompose.start", fails)
+    with pytest.raises(Failed) as caught:
+        compose.up(SETTINGS, ["store"])
+    assert isinstance(caught.value, Taken) is another_may_do
