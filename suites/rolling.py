@@ -67,9 +67,8 @@ def _upgrade(first: str, backend: str, ttl: float, new: str) -> Iterator[Step]:
     yield _roll(new, first, 1)
     yield from _trouble(backend)
     yield _roll(new, first, len(star.MEMBERS[backend]) - 2)
-    freeze = FAULTS["freeze-holder"]
     # As long as ever after the restart: of etcd and ZooKeeper a new leader lets every lease begin anew.
-    yield Step(freeze.name, CALM, round(freeze.seconds + freeze.ttls * ttl, 3), {})
+    yield Step("freeze-holder", CALM, FAULTS["freeze-holder"].lasts(ttl), {})
     yield _roll(new, first, 1, beside=True)
 
 

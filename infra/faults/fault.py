@@ -134,6 +134,10 @@ class Fault:
         """Whether all of it happens while it is applied, so that nothing is left that could go on for a while."""
         return self.lasting or not (self.seconds or self.ttls or self.planned)
 
+    def lasts(self, ttl: float) -> float:
+        """Seconds for which it goes on by default, where this is the longest TTL."""
+        return round(self.seconds + self.ttls * ttl, 3)
+
     def applies(self, backend: str, world: World = OURS) -> str | None:
         """None, or the reason why it cannot be done to this backend in this world."""
         if backend in self.unfit:

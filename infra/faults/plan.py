@@ -191,7 +191,7 @@ def _drawn(rng: random.Random, name: str, backend: str, ttl: float, *, beside: b
         raise BadPlan(f"fault: {name} {fault.planned}")
     options = fault.choose(rng, backend) if fault.choose else {}
     after = round(rng.uniform(*(BESIDE if beside else AFTER)), 2)
-    return Step(name, after, round(fault.seconds + fault.ttls * ttl, 3), options, beside)
+    return Step(name, after, fault.lasts(ttl), options, beside)
 
 
 def _step(data: object, where: str, backend: str) -> Step:

@@ -94,7 +94,7 @@ class Runner:
                 self._end(first, on)
 
     def _begin(self, step: Step, on: list[_On]) -> None:
-        clock, others = self._target.clock, tuple(on)
+        clock = self._target.clock
         target = replace(self._target, by=f"step{next(self._keys)}", alone=not on)
         one = _On(step, step.injury(self._plan.backend), target)
         on.append(one)
@@ -104,7 +104,7 @@ class Runner:
         except fault.Nobody:
             if target.alone:
                 raise
-        for other in others:
+        for other in on[:-1]:
             other.until += clock.now() - begun
         for hit in one.hits:
             self._say(f"{step.fault}: applied after {(hit.applied - hit.begun) / 1e9:.1f} s: {hit.target}")
