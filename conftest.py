@@ -381,7 +381,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = ENVIRONMENT_FAILED
     elif _run in config.stash and not hasattr(config, "workerinput") and session.exitstatus in JUDGED:
         from results.certificate import issue
-        from suites.stages import ONLY, STATUSES
+        from results.certificate.certificate import STATUS
+        from suites.stages import ONLY
 
         if config.stash[_asked].stages is not ONLY:  # whatever single judgements of the old version say
-            session.exitstatus = STATUSES[issue.of(config.stash[_run]).verdict]
+            session.exitstatus = STATUS[issue.of(config.stash[_run]).verdict]

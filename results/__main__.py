@@ -1,8 +1,8 @@
 """`python -m results COMMAND`: stored runs in the terminal and in the browser; compared, merged, pruned, exported.
 
 Exit status: 0; 2 for bad usage, a run that is missing or damaged, and a command that was interrupted. `compare` has
-more to say: 0 same or better, 1 worse, 3 not comparable. So have `certificate` and `verify`: 1 regression or mismatch,
-3 inconclusive.
+more to say: 0 same or better, 1 worse, 3 not comparable. So have `certificate` and `verify`, the same as the run: 1 a
+regression, 5 inconclusive; `verify` ends with 4 where a certificate is not what its evidence says.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ COMMANDS: Final = {
     "show": ("results.listing:show", "a run's matrix again, or the story of one trial or lane"),
     "open": ("results.listing:open_", "the page of a run or of a trial, in the browser"),
     "compare": ("results.comparison.compare:main", "two runs, cell by cell: what is new, cleared, changed"),
-    "certificate": ("results.certificate.command:certificate", "may we go there? a run with --from and --to"),
-    "verify": ("results.certificate.command:verify", "a certificate again, from the histories that it rests on"),
+    "certificate": ("results.certificate.command:main", "may we go there? a run with --from and --to"),
+    "verify": ("results.certificate.verify:main", "a certificate again, from the histories that it rests on"),
     "merge": ("results.merge:main", "the shards of a run as one run"),
     "prune": ("results.prune:main", "remove old runs"),
     "serve": ("results.serve:main", "the stored runs for a browser on this machine"),

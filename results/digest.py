@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from checkers.claims import NO_FAULT, Word
+from results import summary
 from results.comparison import compared
 from results.comparison.compared import Side
 from results.comparison.comparison import Change, Kind, Seen
@@ -102,7 +103,8 @@ def _fitted(sections: Sequence[str]) -> str:
 def _sections(this: Side, before: Side | None, told: News, notes: Sequence[str]) -> Iterator[str]:
     """What matters most comes first. Each section is whole by itself."""
     cells = this.contents.cells
-    yield f"## {headline(told, cells)}\n\n"
+    certified = summary.certificate_of(this.path)
+    yield f"## {text(certified)}\n\n{headline(told, cells)}\n\n" if certified else f"## {headline(told, cells)}\n\n"
     yield from (f"- {text(note)}\n" for note in notes)
     yield _counts(cells, () if before is None else before.contents.cells)
     first = "Failing" if told.first else "New"

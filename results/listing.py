@@ -52,10 +52,14 @@ def show(arguments: Sequence[str]) -> int:
     run = find.find(options.run, options.results)
     contents = run.read()
     if options.of is None:
+        certified = summary.certificate_of(run.path)
+        if certified:
+            _wrapped(certified, Console().width, 0)
+            print()
         matrix.render(contents.cells, Output(), contents.problems)
-        page = run.path / "index.html"
-        if page.is_file():
-            print(plain(str(files.typed(page))))
+        for page in (run.path / summary.CERTIFICATE_PAGE, run.path / "index.html"):
+            if page.is_file():
+                print(plain(str(files.typed(page))))
         if not resuming.why_not(run):
             print(plain(f"interrupted; to go on: {resuming.command(run)}"))
         return 0
@@ -126,6 +130,8 @@ def _line(run: Stored, *, as_json: bool) -> str:
     if as_json:
         return json.dumps(_told(run, head, state, words))
     told = ", ".join(f"{count} {word}" for word, count in words.items()) or "nothing judged"
+    certified = summary.certificate(head.about)
+    told = f"{certified}; {told}" if certified else told
     left = f", {len(head.problems)} left out" if head.problems else ""
     if state == "closed" and head.about.get("interrupted"):
         state = "interrupted"
@@ -140,6 +146,7 @@ def _told(run: Stored, head: Head, state: str, words: dict[str, int]) -> dict[st
         "started": run.started,
         "closed": head.closed or None,
         "failed": head.failed,
+        "certificate": summary.certificate(head.about) or None,
         "words": words,
         "left_out": list(head.problems),
         "asked": {name: head.asked[name] for name in _ASKED if name in head.asked},

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from checkers.check import PROPERTIES, check
 from checkers.history import BadHistory
-from checkers.judgement import Judgement, judge_all
-from results import files, find
+from results import files, find, verdicts
 from results.files import BadFile
 from results.find import NAMING
-from results.record import LaneRecord
 from results.run import load_trial
 from results.terminal.plain import plain
 
@@ -30,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
         try:
             for lane in load_trial(folder).lanes:
                 judged += len(lane.judgements)
-                for line in differences(lane):
+                for line in verdicts.differences(lane, verdicts.again(lane)):
                     different += 1
                     print(plain(f"{folder.name}  {line}"))
         except (BadFile, BadHistory) as error:
@@ -39,19 +36,3 @@ def main(arguments: Sequence[str]) -> int:
     for problem in problems:
         print(f"results: {plain(problem)}", file=sys.stderr)
     return 1 if different else 2 if problems else 0
-
-
-def differences(lane: LaneRecord) -> Iterator[str]:
-    names = [judgement.property for judgement in lane.judgements]
-    verdicts = check(lane.history, [name for name in names if name in PROPERTIES])
-    again = {judgement.property: judgement for judgement in judge_all(verdicts, lane.history)}
-    for stored in lane.judgements:
-        now = again.get(stored.property)
-        if now is None:
-            yield f"{lane.history.facts.lane}  {stored.property}: was {_told(stored)}, and is not known any more"
-        elif _told(now) != _told(stored):
-            yield f"{lane.history.facts.lane}  {stored.property}: was {_told(stored)}, is {_told(now)}"
-
-
-def _told(judgement: Judgement) -> str:
-    return f"{judgement.word} ({judgement.because})"

@@ -24,7 +24,7 @@ ENDED: Final = (0, 1, 5)
 """Exit statuses of `pytest suites/` that say that the run came to its end."""
 ASIDE: Final = "set-aside"
 """Folder of the trials that were run again after an interruption."""
-_OF_THE_END: Final = (summary.NAME, "index.html", written.NAME, "certificate.html")
+_OF_THE_END: Final = (summary.NAME, "index.html", written.NAME, summary.CERTIFICATE_PAGE)
 """What is written when a run is closed; it would tell of what the run was before it went on."""
 
 

@@ -33,14 +33,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from checkers import history as histories
-from results import files, reading, running, shape, summary
+from results import files, reading, running, shape, summary, verdicts
 from results.files import BadFile
-from results.measured import measured
-from results.pages import index, page, telling, trend, web
+from results.pages import index, page, trend, web
 from results.reading import Contents, load_trial
-from results.record import Cell, LaneRecord, NotRun, TrialRecord, fault_of
+from results.record import Cell, LaneRecord, NotRun, TrialRecord
 from results.shape import Damaged, field, table
-from results.stored import judgement_to_json
 from results.summary import Summary
 from results.terminal.plain import plain
 
@@ -115,7 +113,7 @@ class Run:
             shutil.rmtree(partial, ignore_errors=True)
         # Measures, stories and the page come last: whatever happens to a number, a sentence or a picture, what was
         # recorded is stored.
-        _write_verdicts(record, names, folder, _told(record))
+        files.write_json(folder / verdicts.NAME, verdicts.whole(record, names))
         return self._draw_trial(record, names, folder)
 
     def complete_trial(self, folder: Path) -> None:
@@ -123,7 +121,7 @@ class Run:
         page = folder / "index.html"
         if not page.is_file() or not page.stat().st_size:  # it is written last
             record, names = load_trial(folder), reading.histories_of(folder)
-            _write_verdicts(record, names, folder, _told(record))
+            files.write_json(folder / verdicts.NAME, verdicts.whole(record, names))
             self._draw_trial(record, names, folder)
 
     def draw_trial(self, folder: Path) -> Path:
@@ -168,7 +166,20 @@ class Run:
 
     def finish(self, about: Mapping[str, Any]) -> Path:
         """`close`, of a folder that may stand anywhere: nothing is written beside it."""
-        made = self.summarise(_now(), about)
+        return self._finish(self.summarise(_now(), about))
+
+    def add(self, about: Mapping[str, Any]) -> None:
+        """More that came of a run, told wherever it is told what came of it; nothing where it was not closed.
+
+        Raises BadFile.
+        """
+        if (self.path / summary.NAME).exists():
+            head = summary.load_head(self.path)
+            self._finish(self.summarise(head.closed, {**head.about, **about}))
+            if (self.path.parent / "index.html").exists():
+                trend.refresh(self.path.parent)
+
+    def _finish(self, made: Summary) -> Path:
         files.write_json(self.path / summary.NAME, summary.to_json(made, self.path))
         return self.draw(made)
 
@@ -228,41 +239,8 @@ def _write_data(record: TrialRecord, folder: Path) -> tuple[str, ...]:
     )
     if plan := record.about.get("plan"):
         files.write_text(folder / "plan.json", json.dumps(plan, indent=1) + "\n")
-    _write_verdicts(record, names, folder, [(None, {})] * len(names))
+    files.write_json(folder / verdicts.NAME, verdicts.bare(record, names))
     return tuple(names)
-
-
-_OfLane = tuple[dict[str, Any] | None, Mapping[str, Sequence[str]]]
-"""What is made of a lane's history beside its judgements: measures, and property → story."""
-
-
-def _told(record: TrialRecord) -> list[_OfLane]:
-    return [(measured(lane.history), telling.stories(lane)) for lane in record.lanes]
-
-
-def _write_verdicts(record: TrialRecord, names: Sequence[str], folder: Path, of_lanes: Sequence[_OfLane]) -> None:
-    column = record.about.get("column")
-    told = zip(record.lanes, names, of_lanes, strict=True)
-    lanes = [_lane_to_json(lane, name, column, made) for lane, name, made in told]
-    files.write_json(folder / "verdicts.json", {"lanes": lanes})
-
-
-def _lane_to_json(lane: LaneRecord, file: str, column: str | None, made: _OfLane) -> dict[str, Any]:
-    facts = lane.history.facts
-    measures, stories = made
-    return {
-        "lane": facts.lane,
-        "lock": facts.lock,
-        "backend": facts.backend,
-        "workload": facts.workload,
-        "store": facts.store,
-        "fault": column or fault_of(facts),
-        "seed": facts.seed,
-        "file": file,
-        "operations": len(lane.history),
-        "judgements": [judgement_to_json(one, stories.get(one.property, ())) for one in lane.judgements],
-        "measures": measures,
-    }
 
 
 def _now() -> str:

@@ -18,6 +18,10 @@ from results.record import settled
 from results.shape import Damaged, field, many, text
 
 NAME: Final = "summary.json"
+CERTIFICATE: Final = "certificate"
+"""Of what came of a run, its certificate's sentence."""
+CERTIFICATE_PAGE: Final = "certificate.html"
+"""Beside the run's own, where it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,20 @@ class Summary:
 
     head: Head
     contents: Contents
+
+
+def certificate(about: Mapping[str, Any]) -> str:
+    """The sentence of a run's certificate; empty where it has none."""
+    said = about.get(CERTIFICATE)
+    return said if isinstance(said, str) else ""
+
+
+def certificate_of(root: Path) -> str:
+    """`certificate` of the run in a folder; empty, too, where nobody can read it."""
+    try:
+        return certificate(load_head(root).about)
+    except BadFile:
+        return ""
 
 
 def make(

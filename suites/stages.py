@@ -12,13 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from results.certificate.certificate import Verdict
 from results.certificate.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, COLUMNS
 from suites import calibration
 from suites.rolling import ROLLING
-
-STATUSES: Final[Mapping[Verdict, int]] = {Verdict.NO_REGRESSION: 0, Verdict.REGRESSION: 1, Verdict.INCONCLUSIVE: 5}
-"""Exit statuses of `pytest suites/`, in which 2 to 4 are pytest's own."""
 
 OF_UPGRADES: Final = (*ROLLING, *calibration.COLUMNS)
 """Columns that belong to a stage of their own."""

@@ -38,8 +38,8 @@ class Verdict(StrEnum):
     NO_REGRESSION = "NO REGRESSION FOUND"
 
 
-STATUS: Final[Mapping[Verdict, int]] = {Verdict.NO_REGRESSION: 0, Verdict.REGRESSION: 1, Verdict.INCONCLUSIVE: 3}
-"""Exit statuses of the commands."""
+STATUS: Final[Mapping[Verdict, int]] = {Verdict.NO_REGRESSION: 0, Verdict.REGRESSION: 1, Verdict.INCONCLUSIVE: 5}
+"""Exit statuses of `pytest suites/`, in which 2 to 4 are pytest's own, and of the commands."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from results import files, running, shape, summary
 from results.certificate import attestation, junit, trials, written
-from results.certificate.certificate import Certificate, certify
+from results.certificate.certificate import Certificate, certify, sentence
 from results.certificate.stages import ALONE, BASELINE, CANDIDATE, STAGES
 from results.files import BadFile
 from results.pages import certificate_page
@@ -24,13 +24,17 @@ DERIVED: Final[Mapping[str, Callable[[Mapping[str, Any]], bytes]]] = {
 
 
 def issue(run: Run) -> tuple[Certificate, Path]:
-    """Make the certificate of a run, beside its page. Returns it with the path of its page. Raises BadFile."""
+    """Make the certificate of a run, beside its page, which tells of it then. Returns it with the path of its sheet.
+
+    Raises BadFile.
+    """
     certificate, told = made(run)
     files.write_bytes(run.path / written.NAME, written.canonical(told))
     for name, render in DERIVED.items():
         files.write_bytes(run.path / name, render(told))
-    page = run.path / "certificate.html"
+    page = run.path / summary.CERTIFICATE_PAGE
     files.write_text(page, certificate_page.render(certificate, told, run.path))
+    run.add({summary.CERTIFICATE: sentence(certificate)})
     return certificate, page
 
 

@@ -102,19 +102,18 @@ def digest(data: Mapping[str, Any]) -> str:
 
 
 def evidence(root: Path) -> dict[str, str]:
-    """Of all trials the histories, the plan and what was done, as paths in the run folder → SHA-256. Raises BadFile."""
+    """Of all that a certificate rests on, as paths in the run folder → SHA-256: what was asked for, what was not tried,
+    and of all trials the histories, the plan and what was done. The rest follows from these. Raises BadFile.
+    """
     problems: list[str] = []
-    found = {}
+    found = [root / "run.json", *files.entries(root / "not-run", problems)]
     for folder in files.entries(root / "trials", problems):
-        if not folder.is_dir():
-            continue  # it is no trial, and `results.reading` says so
-        for file in files.entries(folder, problems):
-            if file.suffix == ".arrow" or file.name in ("plan.json", "trial.json"):
-                data = files.read_bytes(file)
-                found[file.relative_to(root).as_posix()] = hashlib.sha256(data).hexdigest()
+        if folder.is_dir():  # else it is no trial, and `results.reading` says so
+            inside = files.entries(folder, problems)
+            found += [file for file in inside if file.suffix == ".arrow" or file.name in ("plan.json", "trial.json")]
     if problems:
         raise BadFile(problems[0])
-    return found
+    return {file.relative_to(root).as_posix(): hashlib.sha256(files.read_bytes(file)).hexdigest() for file in found}
 
 
 def _promise(promise: Promise, root: Path) -> dict[str, Any]:

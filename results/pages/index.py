@@ -17,7 +17,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from checkers.claims import NO_FAULT, Word
-from results import story
+from results import story, summary
 from results.grid import SHORT, Case, Grid, Square, counts, documented, failures, grid, not_run, reason, short_names
 from results.pages import charts, rates, web
 from results.pages.links import to_lane, to_page
@@ -53,6 +53,7 @@ def render(
         style="run.css",
         title=f"{root.name} - fencepost",
         name=root.name,
+        certificate=summary.certificate(about),
         sentence=_sentence(cells, failing, problems),
         facts=_facts(about, cells),
         unfinished=_unfinished(about),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from checkers.claims import Word
@@ -12,6 +13,7 @@ from results.grid import SHORT
 from results.pages import charts, web
 from results.pages.charts import Series
 from results.pages.rates import Rates
+from results.summary import CERTIFICATE_PAGE
 
 CLOSED: Final = "closed"
 GOING_ON: Final = "still going on"
@@ -60,6 +62,7 @@ class Listed:
     like     the same for runs that can be compared.
     words    how often each was said, without those that were not.
     since    the run that `changes` compares with; empty: none. changed: how many there are of each kind.
+    certificate  its sentence; empty: it has none.
     link     from the list to the run's page; empty: it has none.
     """
 
@@ -75,6 +78,7 @@ class Listed:
     words: Mapping[str, int]
     left_out: int
     rates: Mapping[str, Rates]
+    certificate: str = ""
     since: str = ""
     changes: tuple[Change, ...] = ()
     changed: Mapping[str, int] = field(default_factory=dict)
@@ -110,6 +114,8 @@ def _sentence(newest: Sequence[Listed]) -> str:
     last = next((run for run in newest if run.state == CLOSED), None)
     if last is None:
         return f"{number} None of them was closed."
+    if last.certificate:
+        return f"{number} The last one that was closed: {last.certificate}"
     failing = sum(count for word, count in last.words.items() if Word(word).fails)
     found = f"{failing:,} failing {'verdict' if failing == 1 else 'verdicts'}" if failing else "no failing verdict"
     left = f", {last.left_out} left out" if last.left_out else ""
@@ -133,6 +139,8 @@ def _row(run: Listed) -> dict[str, Any]:
         "seed": run.seed,
         "versions": [f"{backend} {version}".strip() for backend, version in run.versions.items()],
         "words": [(word, run.words[word]) for word in Word if word in run.words],
+        "certificate": run.certificate,
+        "certificate_link": str(PurePosixPath(run.link).with_name(CERTIFICATE_PAGE)) if run.link else "",
         "weight": _weight(run),
         "left_out": run.left_out,
         "since": run.since,

@@ -127,6 +127,7 @@ def _read(path: Path, key: list[int]) -> _Known:
         versions=_versions(contents.cells),
         words={str(word): count for word, count in head.words.items() if count},
         left_out=len(head.problems),
+        certificate=summary.certificate(head.about),
         rates=rates.per_backend(contents.lanes),
     )
     return _Known(key, listed, verdicts=_verdicts(contents.cells, path) if state == CLOSED else None)

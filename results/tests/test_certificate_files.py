@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
+from html import unescape
 from itertools import product
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from markupsafe import escape
 
 from results.__main__ import main
 from results.certificate import attestation, junit, written
 from results.certificate.certificate import Verdict, sentence
 from results.certificate.issue import issue
 from results.certificate.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, STAGES
+from results.certificate.verify import NOT_BORNE_OUT
 from results.files import BadFile
+from results.record import NotRun
 from results.run import Run
 from results.tests import samples
 from results.tests.browser import hostile
 from results.tests.browser.made import violated
-from results.tests.upgrades import closed, record
+from results.tests.upgrades import closed, judged, record
 from results.tests.upgrades import run as made_run
 
 
@@ -41,7 +46,8 @@ def test_it_is_written_and_verified(run: Run, capsys: pytest.CaptureFixture[str]
     told = read(run)
     assert told["digest"] == written.digest(told)
     assert written.canonical(told) == (run.path / written.NAME).read_bytes()
-    assert {name.split("/")[1] for name in told["evidence"]} == {path.name for path in (run.path / "trials").iterdir()}
+    trials = [name.split("/")[1] for name in told["evidence"] if name != "run.json"]
+    assert set(trials) == {path.name for path in (run.path / "trials").iterdir()}
     assert sentence(certificate) in page.read_text()
     assert main(["verify", str(run.path / written.NAME)]) == 0
     assert main(["certificate", str(run.path)]) == 0
@@ -55,7 +61,8 @@ def test_times_with_intervals_are_verified_too(tmp_path: Path) -> None:
     run = Run.create(tmp_path, about)
     for stage, number in product(ALONE, range(8)):
         history = samples.stale_write(seed=number)
-        run.save_trial(samples.trial(f"redis-freeze-holder-{number}-{stage}", history, stage=stage, attempt=1))
+        trial = samples.trial(f"redis-freeze-holder-{number}-{stage}", history, stage=stage, attempt=1)
+        run.save_trial(judged(trial))
     run.close({})
     certificate, _ = issue(run)
     assert any(speed.interval for speed in certificate.comparison.speeds)
@@ -76,19 +83,19 @@ def test_what_was_changed_is_named(run: Run, capsys: pytest.CaptureFixture[str])
     issue(run)
     file, told = run.path / written.NAME, read(run)
     file.write_bytes(written.canonical({**told, "sentence": "NO REGRESSION FOUND (9 defects cleared)"}))
-    assert main(["verify", str(file)]) == 1
+    assert main(["verify", str(file)]) == NOT_BORNE_OUT
     said = capsys.readouterr().err
     assert "it was changed: its digest is another" in said
     assert "sentence is not what the run says" in said
     better = {**told, "sentence": "NO REGRESSION FOUND (9 defects cleared)"}
     file.write_bytes(written.canonical({**better, "digest": written.digest(better)}))
-    assert main(["verify", str(file)]) == 1
+    assert main(["verify", str(file)]) == NOT_BORNE_OUT
     assert capsys.readouterr().err.count("\n") == 1
 
     issue(run)
     history = next((run.path / "trials").glob("*/*.arrow"))
     history.unlink()
-    assert main(["verify", str(file)]) == 1
+    assert main(["verify", str(file)]) == NOT_BORNE_OUT
     said = capsys.readouterr().err
     assert f"{history.relative_to(run.path)} is missing" in said
     assert not any(name in said for name in (junit.NAME, attestation.NAME))  # nobody touched them
@@ -99,8 +106,93 @@ def test_no_format_1_makes_room_for_what_was_forged(run: Run, capsys: pytest.Cap
     file, told = run.path / written.NAME, read(run)
     forged = {**told, "format": 1, "promises": [], "steps": [], "doubts": []}
     file.write_bytes(written.canonical({**forged, "digest": written.digest(forged)}))
-    assert main(["verify", str(file)]) == 1
+    assert main(["verify", str(file)]) == NOT_BORNE_OUT
     assert "its format is 1, which has no absent, " in capsys.readouterr().err
+
+
+def faster(lane: dict[str, Any]) -> None:
+    lane["measures"]["release_ms"]["p50"] = 0.001
+
+
+def bitten(lane: dict[str, Any]) -> None:
+    lane["judgements"][0]["verdict"]["counters"]["contended acquires"] = 9
+
+
+def held(lane: dict[str, Any]) -> None:
+    del lane["judgements"][1]
+
+
+def renamed(lane: dict[str, Any]) -> None:
+    lane["lock"] = "etcd"
+
+
+@pytest.mark.parametrize("forge", [faster, bitten, held, renamed])
+def test_what_a_trial_says_of_its_histories_is_derived_again(
+    run: Run, forge: Callable[[dict[str, Any]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = next((run.path / "trials").glob("*/verdicts.json"))
+    told = json.loads(file.read_text())
+    forge(told["lanes"][0])
+    file.write_text(json.dumps(told))
+    issue(run)
+    assert main(["verify", str(run.path)]) == NOT_BORNE_OUT
+    assert capsys.readouterr().err.count(f"{file.parent.name}  redis/register/unfenced  ") == 1
+
+
+def test_no_lane_is_left_out(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    file = next((run.path / "trials").glob("*/verdicts.json"))
+    told = json.loads(file.read_text())
+    file.write_text(json.dumps({**told, "lanes": told["lanes"][1:]}))
+    issue(run)
+    assert main(["verify", str(run.path)]) == NOT_BORNE_OUT
+    assert "verdicts.json has not the lanes of trial.json" in capsys.readouterr().err
+
+
+def test_what_was_asked_for_and_what_was_not_tried_are_evidence(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run.save_not_run([NotRun("redis", "redis", "clock-jump", "no clock")])
+    issue(run)
+    (file,) = (run.path / "not-run").iterdir()
+    file.write_text(file.read_text().replace("no clock", "no time"))
+    asked = run.path / "run.json"
+    asked.write_text(asked.read_text().replace("7.0", "7.2"))
+    assert main(["verify", str(run.path)]) == NOT_BORNE_OUT
+    said = capsys.readouterr().err
+    assert f"not-run/{file.name} was changed" in said
+    assert "run.json was changed" in said
+
+
+def test_a_folder_of_another_name_is_verified(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    issue(run)
+    copy = shutil.copytree(run.path, tmp_path / "evidence")
+    assert main(["verify", str(copy)]) == 0
+    said, wrong = capsys.readouterr()
+    assert f"its run was {run.path.name}, and is in a folder of another name now: evidence\n" in said
+    assert not wrong
+
+
+def test_what_is_replaced_is_told(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    issue(run)
+    assert main(["certificate", str(run.path)]) == 0
+    assert "takes the place" not in capsys.readouterr().out
+    file = run.path / written.NAME
+    file.write_bytes(written.canonical({**read(run), "sentence": "REGRESSION: so it was"}))
+    assert main(["certificate", str(run.path)]) == 0
+    assert capsys.readouterr().out.endswith("it takes the place of another, which said: REGRESSION: so it was\n")
+
+
+def test_wherever_the_run_is_told_of_its_certificate_comes_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    certificate, _ = issue(run := lost(tmp_path))
+    told = sentence(certificate)
+    assert told.startswith("REGRESSION: ")
+    for page in (run.path / "index.html", tmp_path / "index.html"):
+        assert escape(told) in page.read_text()
+    for command in ("list", "show", "digest"):
+        capsys.readouterr()
+        assert main(["--results", str(tmp_path), command, *([] if command == "list" else [run.path.name])]) == 0
+        first = capsys.readouterr().out.partition("\n")[0]
+        assert "REGRESSION: redis lost " in unescape(first)
 
 
 @pytest.mark.parametrize("name", [junit.NAME, attestation.NAME])
@@ -108,10 +200,10 @@ def test_what_follows_from_it_is_verified(run: Run, name: str, capsys: pytest.Ca
     issue(run)
     file = run.path / name
     file.write_bytes(file.read_bytes().replace(b"token-order", b"fenced-store"))
-    assert main(["verify", str(run.path / written.NAME)]) == 1
+    assert main(["verify", str(run.path / written.NAME)]) == NOT_BORNE_OUT
     assert f"{name} is not what the certificate says" in capsys.readouterr().err
     file.unlink()
-    assert main(["verify", str(run.path / written.NAME)]) == 1
+    assert main(["verify", str(run.path / written.NAME)]) == NOT_BORNE_OUT
     assert f"{name}: No such file or directory" in capsys.readouterr().err
 
 
@@ -119,7 +211,7 @@ def test_what_a_trial_says_of_its_servers_is_covered(run: Run, capsys: pytest.Ca
     issue(run)
     (file,) = (run.path / "trials").glob("*rollback-end*/trial.json")
     file.write_text(file.read_text().replace('"refused": true', '"refused": false'))
-    assert main(["verify", str(run.path / written.NAME)]) == 1
+    assert main(["verify", str(run.path / written.NAME)]) == NOT_BORNE_OUT
     assert "no_way_back, steps are not what the run says" in capsys.readouterr().err
 
 
@@ -175,7 +267,7 @@ def test_a_certificate_from_before_there_were_rolling_upgrades_is_verified(tmp_p
     assert main(["verify", str(file)]) == 0
     worse = {**old, "verdict": "REGRESSION"}
     file.write_bytes(written.canonical({**worse, "digest": written.digest(worse)}))
-    assert main(["verify", str(file)]) == 1
+    assert main(["verify", str(file)]) == NOT_BORNE_OUT
 
 
 def lost(root: Path, stage: str = MIXED) -> Run:
@@ -299,12 +391,12 @@ def test_whatever_was_recorded_gives_files_that_can_be_read(tmp_path: Path) -> N
     issue(run)
     assert ElementTree.fromstring((run.path / junit.NAME).read_bytes()).find("testsuite") is not None
     assert read(run, attestation.NAME)["predicate"]["result"]
-    assert main(["verify", str(run.path / written.NAME)]) in (1, 3)
+    assert main(["verify", str(run.path / written.NAME)]) in (1, NOT_BORNE_OUT, 5)
 
 
 def test_what_is_no_trial_is_a_doubt_and_no_end(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     (run.path / "trials" / "notes.txt").write_text("mine")
-    assert main(["certificate", str(run.path)]) == 3
+    assert main(["certificate", str(run.path)]) == 5
     assert "notes.txt" in capsys.readouterr().out
 
 

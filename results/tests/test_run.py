@@ -171,7 +171,7 @@ def test_a_trial_is_stored_whatever_its_measures_come_to(run: Run, monkeypatch: 
     def fail(_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("results.run.measured", fail)
+    monkeypatch.setattr("results.verdicts.measured", fail)
     with pytest.raises(ZeroDivisionError):
         run.save_trial(samples.trial())
     assert [lane.measures for lane in run.read().lanes] == [None, None]

@@ -10,6 +10,7 @@ from typing import Any, Final
 from checkers.claims import Word
 from checkers.exercise import CONTENDED, EXPIRED, MIXED
 from checkers.fencing import STALE
+from results import verdicts
 from results.certificate.certificate import Certificate, certify
 from results.certificate.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES
 from results.certificate.trials import LaneTold, TrialTold
@@ -88,22 +89,23 @@ def record(stage: str, column: str, seed: int = 7, **about: Any) -> TrialRecord:
         **about,
     }
     made = samples.trial(f"redis-{column}-{seed}-{stage}", seed=seed, **about)
-    return replace(made, lanes=tuple(_counted(lane, stage) for lane in made.lanes))
+    return judged(replace(made, lanes=tuple(_replaced(lane, stage) for lane in made.lanes)))
 
 
-def _counted(lane: LaneRecord, stage: str) -> LaneRecord:
-    """With the operations in the mixed state."""
-    if stage in ALONE:
-        return lane
-    counted = {MIXED: OCCURRED[MIXED]}
-    return replace(
-        lane,
-        judgements=tuple(
-            replace(one, verdict=replace(one.verdict, counters={**one.verdict.counters, **counted}))
-            for one in lane.judgements
-            if one.verdict is not None
-        ),
-    )
+def judged(record: TrialRecord) -> TrialRecord:
+    """By the checkers."""
+    return replace(record, lanes=tuple(verdicts.again(lane) for lane in record.lanes))
+
+
+def _replaced(lane: LaneRecord, stage: str) -> LaneRecord:
+    """While versions change with the replacement of two servers in it."""
+    history = lane.history
+    if stage not in ALONE:
+        first = replace(history.faults[0], name="roll-version", kind="version", target="redis2 from 7.0 to 8.0")
+        at = first.healed
+        last = replace(first, target="redis1 from 7.0 to 8.0", begun=at, applied=at, healing=at + 1, healed=at + 2)
+        history = replace(history, faults=(*history.faults, first, last))
+    return replace(lane, history=history)
 
 
 def run(root: Path, *, parts: Iterable[str] | None = STAGES, **about: Any) -> Run:
