@@ -94,6 +94,12 @@ def _side_by_side(config: pytest.Config) -> None:
         option.dist, option.tx = "load", ["2*popen"]
 
 
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    from suites import stages
+
+    return stages.told(config.stash[_asked].stages) if _asked in config.stash else []
+
+
 def _asks_suites(config: pytest.Config) -> bool:
     """Whether the product is run, rather than the project's own tests."""
     paths = [(config.invocation_params.dir / arg.partition("::")[0]).resolve() for arg in config.args]

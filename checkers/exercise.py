@@ -112,11 +112,23 @@ def _in_flight(view: View, spans: Iterable[tuple[int, int]]) -> int:
 def mixed(view: View, rolled: Sequence[FaultInterval]) -> int:
     """Operations that were in flight while some servers were of another version than the others.
 
-    rolled: one server's change each. From the first until the last begins; of a single one until it is undone.
+    rolled: one server's change each, from one of two versions to the other; it is named first in the target. One that
+    is undone changes twice, one that is meant to stay is healed where it is applied.
     """
-    first, last = min(fault.applied for fault in rolled), max(fault.begun for fault in rolled)
-    until = last if len(rolled) > 1 else rolled[0].healed or INFINITY
-    return _in_flight(view, [(first, until)])
+    turns = [(fault.begun, fault.applied, fault.target.partition(" ")[0]) for fault in rolled]
+    turns += [(one.healing, one.healed or INFINITY, one.target.partition(" ")[0]) for one in rolled if _undone(one)]
+    changed: set[str] = set()
+    since, spans = 0, []
+    for begun, applied, server in sorted(turns):
+        if since:
+            spans.append((since, begun))
+        changed ^= {server}
+        since = applied if changed and len(changed) != len(view.facts.versions) else 0
+    return _in_flight(view, [*spans, *([(since, INFINITY)] if since else [])])
+
+
+def _undone(fault: FaultInterval) -> bool:
+    return fault.healing > fault.applied
 
 
 def undisturbed(row: int, view: View) -> bool:

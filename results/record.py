@@ -29,7 +29,8 @@ class TrialRecord:
 
     about  plain JSON; known keys: backend, column, plan, plan_lines, own_plan, seed, attempt, version (asked for, or
            None), stage (of an upgrade, or empty), versions (of each server), locks, started (ISO 8601), seconds,
-           endpoints, rolled (what was replaced by another version: {at: seconds since it started, what, refused}),
+           endpoints, rolled (what was replaced by another version: {at: seconds since the first operation, what,
+           refused}),
            stalled (the part of their time for which the machine did not run the workers), error (why it was aborted,
            or None). Others are stored and shown as they are.
     logs   name of the log (a node, a worker) → its bytes.

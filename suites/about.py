@@ -81,21 +81,25 @@ def servers(environment: Environment, backend: str) -> dict[str, Any]:
     }
 
 
-def rolled(records: Iterable[Record], began: float) -> list[dict[str, Any]]:
-    """Where any did, which members became another version, when (seconds after `began`, on the monotonic clock), who
-    refused, and what went wrong meanwhile, faults on workers in one.
+def rolled(records: Iterable[Record], histories: Sequence[History]) -> list[dict[str, Any]]:
+    """Where any did, which members became another version, when, who refused, and what went wrong meanwhile: a step for
+    each replacement of a server, one for all workers that a fault struck together.
+
+    When: seconds after the first operation of the trial, as on its page; what is told of a lane counts from the lane's.
     """
     in_order = sorted(records, key=lambda one: one.begun)
     if all(one.name != _ROLL for one in in_order):
         return []
+    zero = min(int(one.columns["inv"][0]) for one in histories)
     told = []
-    for (name, target), some in groupby(in_order, lambda one: (one.name, "" if one.process >= 0 else one.target)):
-        alike = list(some)
+    for _, some in groupby(in_order, lambda one: one.name if one.process >= 0 else one):
+        first, *others = some
+        who = first.target if first.process < 0 else f"{1 + len(others)} workers"
         told.append(
             {
-                "at": round(alike[0].begun / 1e9 - began, 1),
-                "what": target if name == _ROLL else f"{name}: {target or f'{len(alike)} workers'}",
-                "refused": name == _ROLL and alike[0].kind == REFUSED,
+                "at": round((first.begun - zero) / 1e9, 1),
+                "what": who if first.name == _ROLL else f"{first.name}: {who}",
+                "refused": first.name == _ROLL and first.kind == REFUSED,
             }
         )
     return told

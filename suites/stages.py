@@ -8,10 +8,11 @@ columns of their own (`suites.rolling`) and begin with the old version. What the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from infra import images
 from results.certificate.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, COLUMNS
 from suites import calibration
 from suites.rolling import ROLLING
@@ -64,6 +65,17 @@ def upgrade(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Stage, ...]
 def _of(stage: str) -> tuple[str, ...]:
     """The columns of the calibration that are tried in it."""
     return tuple(column for column in calibration.COLUMNS if calibration.stage(column) == stage)
+
+
+def told(stages: Sequence[Stage]) -> list[str]:
+    """What is certified, a line for each backend; where both names stand for one image, that it is so."""
+    old, new = (next((one.versions for one in stages if one.name == name), {}) for name in (BASELINE, CANDIDATE))
+    lines = []
+    for backend, version in old.items():
+        before, after = (images.resolve(backend, one).name for one in (version, new[backend]))
+        itself = f": both are {before}, so a version is held against itself" if before == after else ""
+        lines.append(f"upgrade: {backend} from {version} to {new[backend]}{itself}")
+    return lines
 
 
 def in_turn(stages: Iterable[Stage], column: int) -> list[Stage]:

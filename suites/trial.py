@@ -9,26 +9,21 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
-from checkers import wire
 from checkers.check import check, unexercised
-from checkers.history import DTYPE, Facts, FaultInterval, History, from_rows, read_recording
+from checkers.history import History
 from checkers.judgement import judge_all
-from checkers.wire import F, Outcome, Run, State
+from checkers.wire import Run, State
 from infra import store
 from infra.environment import Environment
 from infra.faults.plan import Plan, compile_plan, fault_names
 from infra.faults.register import FAULTS
-from infra.faults.runner import Record, Runner
+from infra.faults.runner import Runner
 from infra.faults.target import MonotonicClock, Target
 from infra.recovery import Refused as VersionRefused
 from results.record import LaneRecord, TrialRecord
@@ -36,8 +31,8 @@ from results.terminal.events import Tell, says, step, waits
 from suites import guest, registry, telling
 from suites.about import about, rolled, servers, stalled
 from suites.actors import Crew
-from suites.final import final_reads
 from suites.lane import Lane, longest_ttl
+from suites.recorded import Running, so_far, whole
 from suites.spec import Spec, group_of
 from suites.workers import ForkServer, Handle, TrialBroke
 
@@ -107,28 +102,14 @@ class Trial:
         """Of what the column consists, each once."""
         return self.plan.fault_names if self.plan else fault_names(self.column)
 
+    @property
+    def beyond_ttl(self) -> float:
+        """Seconds that an acquire waits beyond the TTL."""
+        return ACQUIRE_BEYOND_TTL + max((FAULTS[name].waits for name in self.faults if name in FAULTS), default=0.0)
+
     def plan_to_run(self) -> Plan:
         """The one that it was given, or that its seed draws."""
         return self.plan or compile_plan(self.faults, self.seed, self.backend, longest_ttl(self.lanes))
-
-
-@dataclass(slots=True)
-class Running:
-    """One lane while it runs."""
-
-    lane: Lane
-    keys: tuple[str, ...]
-    handles: list[Handle] = field(default_factory=list)
-
-    def rows(self) -> npt.NDArray[Any]:
-        """What its workers have recorded so far."""
-        return np.concatenate([_live(handle) for handle in self.handles])
-
-    def granted_since(self, when: int) -> bool:
-        """Whether somebody got every key by a request that returned after `when` (ns)."""
-        rows = self.rows()
-        granted = rows[(rows["f"] == F.ACQUIRE) & (rows["outcome"] == Outcome.OK) & (rows["ret"] > when)]
-        return len(np.unique(granted["key"])) == len(self.keys)
 
 
 def run_trial(
@@ -156,7 +137,7 @@ def run_trial(
     try:
         missing, stuck = _run(trial, plan, runner, crew, server, lanes, deadline, clock, environment, tell)
         _must_be_clean(environment, "after")
-        histories = [_complete(_facts(trial, lane, environment), lane, environment, runner) for lane in lanes]
+        histories = [whole(trial, lane, environment, runner.records) for lane in lanes]
     finally:
         if not environment.ours:
             guest.await_ends([handle.pid for handle in _all(lanes)])
@@ -172,7 +153,7 @@ def run_trial(
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.monotonic() - clock, 2),
             "missing_after_each_cycle": missing,
-            "rolled": rolled(runner.records, clock),
+            "rolled": rolled(runner.records, histories),
             "stalled": stalled(histories),
             "killed_at_the_end": [handle.spec.name for handle in stuck],
             "error": None,
@@ -221,7 +202,7 @@ def _run(
         raise
     finally:
         runner.final_heal()  # lets every worker go on as well
-        patience = longest_ttl(trial.lanes) + _beyond_ttl(trial) + ACQUIRE_BEYOND_TTL
+        patience = longest_ttl(trial.lanes) + trial.beyond_ttl + ACQUIRE_BEYOND_TTL
         tell(waits("the workers to end", patience))
         stuck = server.finish(_all(lanes), patience)
     return missing, stuck
@@ -250,7 +231,7 @@ def _missing_in_the_end(
 
 def _missing(trial: Trial, running: Running, environment: Environment, runner: Runner) -> dict[str, str]:
     """What was not exercised yet: property → reason. Of a lock with a bug only what names the bug is waited for."""
-    told = unexercised(_history(_facts(trial, running, environment), running.rows(), runner.records))
+    told = unexercised(so_far(trial, running, environment, runner.records))
     bug = trial.planted.get(running.lane.name)
     return {name: reason for name, reason in told.items() if bug in (None, name)}
 
@@ -274,7 +255,7 @@ def _must_be_clean(environment: Environment, when: str) -> None:
 
 def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: Path) -> list[Running]:
     """Start the workers of all lanes, spread over the client groups and, where nodes are equal, over the nodes."""
-    lanes, specs, beyond = [], [], _beyond_ttl(trial)
+    lanes, specs, beyond = [], [], trial.beyond_ttl
     run = secrets.token_hex(3)
     pace = PACE[trial.backend] * max(1.0, sum(lane.workload.workers for lane in trial.lanes) / fit())
     for lane in trial.lanes:
@@ -351,68 +332,3 @@ def _cycle(plan: Plan, runner: Runner, crew: Crew, server: ForkServer, lanes: Se
         return not late
 
     server.await_condition(all_judged, max(patience.values()))
-
-
-def _beyond_ttl(trial: Trial) -> float:
-    """Seconds that an acquire waits beyond the TTL."""
-    return ACQUIRE_BEYOND_TTL + max((FAULTS[name].waits for name in trial.faults if name in FAULTS), default=0.0)
-
-
-def _facts(trial: Trial, running: Running, environment: Environment) -> Facts:
-    lock, lane = running.lane.lock, running.lane
-    return Facts(
-        trial=trial.name,
-        lane=lane.name,
-        lock=lane.lock_name,
-        backend=trial.backend,
-        workload=lane.workload.name,
-        store=lane.store,
-        fault_names=trial.faults,
-        seed=trial.seed,
-        keys=running.keys,
-        lease=lock.lease,
-        ttl=round(lock.min_ttl * 1e9),
-        drift=lock.drift,
-        grain=round(lock.grain * 1e9),
-        settled=time.monotonic_ns(),
-        bounds={name: round(seconds * 1e9) for name, seconds in lock.bounds.items()},
-        patience=round((lock.min_ttl + _beyond_ttl(trial)) * 1e9),
-        permits=lock.permits,
-        fair=lock.fair,
-        workers=lane.workload.workers,
-        versions=environment.cluster(trial.backend).versions(),
-        properties=tuple(name for name in lane.properties if lane.asks(name, trial.faults)),
-        claims=lock.claims,
-        hazards=lock.hazards,
-    )
-
-
-def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], errors: Sequence[str] = ("",)) -> History:
-    """A history for the checkers; a fault on a worker concerns only the worker's lane."""
-    owners = {*rows["owner"].tolist(), *rows["session"].tolist()}
-    faults = [FaultInterval(**asdict(record)) for record in records if record.process < 0 or record.owner in owners]
-    return from_rows(facts, rows, faults, errors)
-
-
-def _complete(facts: Facts, running: Running, environment: Environment, runner: Runner) -> History:
-    """The whole history: every recording, the texts of its errors, and a last read of each key past every fence."""
-    parts, errors = [], [""]
-    for handle in running.handles:
-        rows = read_recording(handle.spec.recording).copy()
-        texts = handle.errors()
-        rows["error"][rows["error"] > 0] += len(errors) - 1
-        errors += texts
-        parts.append(rows)
-        handle.discard()
-    parts.append(final_reads(running.lane, running.keys, environment))
-    return _history(facts, np.concatenate(parts), runner.records, errors)
-
-
-def _live(handle: Handle) -> npt.NDArray[Any]:
-    """A copy of the rows in use; a row whose kind is not there yet is still being written."""
-    rows = np.frombuffer(handle.page, DTYPE, (len(handle.page) - wire.HEADER) // DTYPE.itemsize, wire.HEADER)
-    used: npt.NDArray[Any] = rows[
-        : bisect_left(range(len(rows)), True, key=lambda row: bool(rows["inv"][row] == 0))
-    ].copy()
-    written: npt.NDArray[Any] = used[used["f"] != 0]
-    return written

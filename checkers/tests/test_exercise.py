@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from checkers.check import check, unexercised
+from checkers.exercise import MIXED, counters
 from checkers.history import History
 from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.view import View
 from checkers.wire import NESTED, F, Outcome, Reason
 
 
@@ -115,3 +117,37 @@ def test_while_a_trial_runs_nobody_has_collected_the_texts() -> None:
     assert unexercised(replace(history, errors=("",)), ["server-exclusion"]) == {
         "server-exclusion": "no grants, 2 needed: 1 acquire got no answer"
     }
+
+
+THERE = (("a", 10, 12), ("b", 20, 22))
+BACK = (("b", 30, 32), ("a", 40, 42))
+
+
+@pytest.mark.parametrize(
+    ("servers", "turns", "met"),
+    [
+        ("ab", THERE, [15]),
+        ("abc", THERE, [15, 25, 35, 45]),
+        ("ab", (*THERE, *BACK), [15, 35]),
+        ("abc", (*THERE, *BACK), [15, 25, 35]),
+        ("a", (("a", 10, 12), ("a", 20, 22)), []),
+        ("", THERE, [15, 25, 35, 45]),
+    ],
+)
+def test_the_mixed_state_is_while_some_servers_have_changed_and_not_all(
+    servers: str, turns: tuple[tuple[str, int, int], ...], met: list[int]
+) -> None:
+    book = Book(versions=dict.fromkeys(servers, "2"))
+    for server, begun, applied in turns:
+        target = f"{server} from 1 to 2"
+        book.fault("roll-version", begun, applied, kind="version", target=target, applied=applied, healing=applied)
+    for at in (5, 15, 25, 35, 45):
+        book.acquire(at, at + 1, at)
+    assert counters(View(book.history()))[MIXED] == len(met)
+
+
+def test_a_replacement_that_is_undone_ends_the_mixed_state() -> None:
+    book = Book(versions={"a": "1", "b": "1"}).fault("replace-version", 10, 22, kind="version", applied=12, healing=20)
+    for at in (5, 15, 25):
+        book.acquire(at, at + 1, at)
+    assert counters(View(book.history()))[MIXED] == 1

@@ -62,7 +62,7 @@ class Replace:
             return []
         if node.image() == image.name:
             raise Failed(f"{node.name} runs {image.name} already")
-        before = node.version()
+        before, was = node.version(), node.image()
         begun = target.clock.now()
         how = ""
         # A replica first: it can read what an older primary sends, not what a newer one does.
@@ -73,8 +73,8 @@ class Replace:
             except Refused:
                 self.heal(target)
                 raise
-        remark = f"{before} to {node.version()} {how}".rstrip() + (f", and so {concerned[0].name}" if pair else "")
-        return [Hit(ROLLED, f"{node.name} from {remark}", begun, target.clock.now())]
+        remark = f"{_change(node, before, was)} {how}".rstrip() + (f", and so {concerned[0].name}" if pair else "")
+        return [Hit(ROLLED, f"{node.name} {remark}", begun, target.clock.now())]
 
     def heal(self, target: Target) -> None:
         """Bring back the former version where it starts on what the data have become; else leave all as it is."""
@@ -174,7 +174,13 @@ def _go_over(target: Target, node: Node, image: str) -> str:
             remake(one, was, target.links, target.clock)
             raise
         target.environment.keep_version(one.name)
-    return f"from {before} to {node.version()} {how}".rstrip() + (f", and so {pair.replica.name}" if pair else "")
+    return f"{_change(node, before, was)} {how}".rstrip() + (f", and so {pair.replica.name}" if pair else "")
+
+
+def _change(node: Node, before: str, was: str) -> str:
+    """From which version to which, in words; where both are the same, with the images. was: the image before."""
+    now = node.version()
+    return f"from {before} to {now}" if now != before else f"from {before} ({was}) to {now} ({node.image()})"
 
 
 def _await_agreement(target: Target) -> None:

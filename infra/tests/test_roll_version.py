@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from infra import members
+from infra import images, members
 from infra.environment import Environment
+from infra.faults import versions
 from infra.faults.plan import BadPlan, Plan, Step
 from infra.faults.process import OneProcess
 from infra.faults.register import FAULTS
@@ -76,6 +78,50 @@ def test_a_primary_and_its_replica_go_together_both_ways(old: Environment) -> No
         assert record.target.endswith(f", and so {REPLICA}")
         assert series(old, PRIMARY, REPLICA, "redis2") == [version, version, "7.0"]
     assert roll(old, "redis", ("7.0", "leader", 5)) == []
+
+
+class Server:
+    """A node of whose images each has the same version in it."""
+
+    name, runs = "postgres", "mine:17"
+
+    def image(self) -> str:
+        return self.runs
+
+    def version(self) -> str:
+        return "17.11"
+
+    def wanted(self) -> str:
+        return "running"
+
+    def remake(self, image: str) -> str:
+        self.runs = image
+        return ""
+
+
+def test_of_one_version_there_and_back_the_images_tell_which_is_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "resolve", lambda backend, version: images.Image(backend, f"mine:{version}"))
+    monkeypatch.setattr(images, "ensure", lambda _: None)
+    monkeypatch.setattr(versions, "remake", lambda node, image, *_: node.remake(image))
+    target = SimpleNamespace(
+        backend="postgres",
+        environment=SimpleNamespace(booted=lambda _: "mine:17", keep_version=lambda _: None),
+        cluster=SimpleNamespace(nodes=[Server()], ready=lambda: True),
+        links=None,
+        clock=MonotonicClock(),
+        alone=True,
+    )
+    hits = [
+        hit.target
+        for version in ("17.11", "17")
+        for hit in Step("roll-version", 0.0, 0.0, {"version": version, "first": "follower", "members": 1})
+        .injury("postgres")
+        .apply(cast("Any", target))
+    ]
+    assert hits == [
+        "postgres from 17.11 (mine:17) to 17.11 (mine:17.11)",
+        "postgres from 17.11 (mine:17.11) to 17.11 (mine:17)",
+    ]
 
 
 def test_what_it_must_be_told() -> None:

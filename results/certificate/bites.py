@@ -79,6 +79,8 @@ def _why_not(what: str, stage: str, lanes: Sequence[LaneTold], refused: bool, un
         return "nobody is struck while servers go back"
     if not lanes:
         return ""
+    if what == MIXED and all(lane.servers == 1 for lane in lanes):
+        return "a single server has no mixed state"
     if what == EXPIRED and all(lane.lease == "none" for lane in lanes):
         return "no lock that was tried has a lease"
     if what == REFUSED and all(lane.store in (_UNFENCED, *BY_VERSION) for lane in lanes):

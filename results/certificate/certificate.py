@@ -20,6 +20,7 @@ from checkers.claims import Word
 from results.certificate.beside import Beside, beside
 from results.certificate.bites import Bite, bites
 from results.certificate.calibration import Calibration, calibration
+from results.certificate.conditions import one_version
 from results.certificate.doubts import count, doubts, late_of_the_machine, lateness, missing
 from results.certificate.errors import ErrorText, errors
 from results.certificate.promises import Loss, Promise, losses, not_applicable, promises
@@ -52,6 +53,7 @@ class Certificate:
     promises       the heaviest first.
     absent         (backend, stage) → why no trial of it could be.
     regressed      what makes it a regression; slower: the times and rates that do.
+    one_version    backend → the version that all its servers say that they are, before and after.
     known          failures of promises that the baseline had broken already, elsewhere.
     steps          which servers were replaced, and which would not be.
     no_way_there   what servers of the new version said that would not start on the data of the old one, each once.
@@ -70,6 +72,7 @@ class Certificate:
     regressed: tuple[Loss, ...]
     slower: tuple[Speed, ...]
     known: tuple[Loss, ...]
+    one_version: Mapping[str, str]
     steps: tuple[Step, ...]
     no_way_there: tuple[str, ...]
     beside: tuple[Beside, ...]
@@ -90,11 +93,21 @@ class Certificate:
         return tuple(one for one in self.promises if one.cleared())
 
     @property
+    def turned(self) -> tuple[Promise, ...]:
+        """What the baseline kept without a promise, and the candidate broke."""
+        return tuple(one for one in self.promises if one.turned())
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What belongs to the verdict, whatever it is, a line each."""
+        same = (
+            f"the servers of {backend} say that they are {version}, before and after: unless their images differ in "
+            "more, a version was held against itself"
+            for backend, version in self.one_version.items()
+        )
         untimed = () if self.comparison.timed else ("times and rates are not judged: too few trials",)
         there = (f"no way there: {words}" for words in self.no_way_there)
-        return (*there, *untimed, *(f"no way back {words}" for words in self.no_way_back))
+        return (*same, *there, *untimed, *(f"no way back {words}" for words in self.no_way_back))
 
     @property
     def no_way_back(self) -> tuple[str, ...]:
@@ -136,6 +149,7 @@ def certify(
         absent=absent,
         regressed=tuple(one for one in accused if one.name() not in broken),
         slower=tuple(speed for speed in comparison.speeds if speed.worse),
+        one_version=one_version(trials),
         known=tuple(one for one in accused if one.name() in broken),
         steps=replaced,
         no_way_there=no_way_there(trials),

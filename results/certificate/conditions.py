@@ -10,8 +10,8 @@ from statistics import median
 from typing import Any, Final
 
 from checkers.claims import Word
-from results.certificate.stages import ALONE, STAGES
-from results.certificate.trials import TrialTold
+from results.certificate.stages import ALONE, BASELINE, CANDIDATE, STAGES
+from results.certificate.trials import BUSY, TrialTold
 from results.pages.surroundings import nodes
 from results.record import Cell
 
@@ -36,7 +36,8 @@ def conditions(about: Mapping[str, Any], trials: Sequence[TrialTold]) -> dict[st
     """{suite, hosts, pythons, clocks, began, ended, stalled, images, configuration, plans}. about: of the run.
 
     began, ended: in UTC, of the first trial and the last; null where no trial says when it was.
-    stalled: for which part of their time the machine did not run the workers: {middle, most, trial}, of all trials.
+    stalled: for which part of their time the machine did not run the workers: {middle, most, trial}, of all trials;
+    busy: in how many of them that was more than `BUSY`.
 
     images: {backend, stage, version, image, digest, packager, nodes: [name]} of the servers that a stage ran on alone.
     configuration: {backend, nodes: [name], name, baseline, candidate (null: it is not there)}, what differs between the
@@ -67,6 +68,21 @@ def conditions(about: Mapping[str, Any], trials: Sequence[TrialTold]) -> dict[st
     }
 
 
+def one_version(trials: Iterable[TrialTold]) -> dict[str, str]:
+    """Backend → the version that its servers say that they are, where those of the baseline and of the candidate say
+    the same.
+    """
+    said: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for one in trials:
+        if one.stage in ALONE:
+            said[one.backend][one.stage].update(map(str, (one.about.get("versions") or {}).values()))
+    return {
+        backend: next(iter(stages[BASELINE]))
+        for backend, stages in sorted(said.items())
+        if stages[BASELINE] == stages[CANDIDATE] and len(stages[BASELINE]) == 1
+    }
+
+
 def _when(trials: Iterable[TrialTold]) -> dict[str, str | None]:
     spans = []
     for one in trials:
@@ -86,6 +102,7 @@ def _stalled(trials: Sequence[TrialTold]) -> dict[str, Any]:
     return {
         "middle": round(median(one.stalled for one in trials), 3) if trials else 0.0,
         "most": most.stalled if most else 0.0,
+        "busy": sum(one.stalled > BUSY for one in trials),
         "trial": most.name if most else "",
     }
 

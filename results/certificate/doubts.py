@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
 
 from checkers.claims import BOUNDED, Word
 from results.certificate.bites import Bite
 from results.certificate.calibration import Planted
 from results.certificate.promises import Loss, Promise
 from results.certificate.stages import ALONE, BASELINE, CANDIDATE, TOGETHER, WHEN
-from results.certificate.trials import TrialTold
+from results.certificate.trials import BUSY, TrialTold
 from results.comparison.comparison import Change, Comparison
 from results.reading import Contents
 from results.record import Cell
-
-BUSY: Final = 0.2
-"""The part of their time for which workers may be kept from running: on a rested machine it is 0.01 to 0.1."""
 
 
 def doubts(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from checkers.claims import Word
-from results.certificate.stages import BASELINE, CANDIDATE, COLUMNS, STAGES, TOGETHER
+from results.certificate.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES, TOGETHER
 from results.comparison.comparison import BLIND, Comparison, Seen
 from results.record import Cell, settled
 
@@ -38,6 +38,11 @@ class Promise:
 
     def name(self) -> Name:
         return self.backend, self.lock, self.property
+
+    def turned(self) -> bool:
+        """Whether the candidate broke what the baseline kept, and nobody promises: that is no loss."""
+        old, new = (self.stages[stage].word if stage in self.stages else None for stage in ALONE)
+        return old is Word.NOT_CLAIMED_HELD and new in (Word.NOT_CLAIMED_BROKEN, Word.BROKEN_AS_DOCUMENTED)
 
     def broke(self, stage: str) -> bool:
         """Whether it was violated in this stage."""

@@ -19,6 +19,9 @@ from results.files import BadFile
 from results.reading import load_trial
 from results.record import TrialRecord
 
+BUSY: Final = 0.2
+"""The part of their time for which workers may be kept from running: on a rested machine it is 0.01 to 0.1."""
+
 _BY_DESIGN: Final = ("suites.locks.antipatterns.", "suites.locks.without.")
 """Where the locks are that do not exclude, or worse, whatever the fault."""
 
@@ -31,6 +34,7 @@ class LaneTold:
     refused   writes that the store refused under a token that a later holder had overtaken.
     controls  properties that it is certain to break, by what its lock declares.
     errors    text of an error → how often.
+    servers   how many the backend has, 0 where that was not stored.
     """
 
     lane: str
@@ -40,6 +44,7 @@ class LaneTold:
     refused: int = 0
     controls: frozenset[str] = frozenset()
     errors: Mapping[str, int] = field(default_factory=dict)
+    servers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class TrialTold:
 class Step:
     """A server that was replaced by one of another version, or would not be.
 
-    at       seconds since the trial's start.
+    at       seconds since the trial's first operation.
     what     which server, from which version to which; where it was refused the server's own words.
     """
 
@@ -130,7 +135,16 @@ def _lane(history: History) -> LaneTold:
     for text, number in zip(history.errors, numbers, strict=True):
         if text and number:
             errors[text] += number
-    return LaneTold(facts.lane, facts.lock, facts.store, facts.lease, int(stale.sum()), _controls(facts), dict(errors))
+    return LaneTold(
+        facts.lane,
+        facts.lock,
+        facts.store,
+        facts.lease,
+        int(stale.sum()),
+        _controls(facts),
+        dict(errors),
+        len(facts.versions),
+    )
 
 
 def _controls(facts: Facts) -> frozenset[str]:

@@ -37,6 +37,8 @@ SINCE_2: Final = frozenset(
     (
         "parts",
         "absent",
+        "turned",
+        "one_version",
         "steps",
         "no_way_there",
         "no_way_back",
@@ -68,6 +70,8 @@ def to_json(
         ],
         "regressed": [_loss(one, root) for one in certificate.regressed],
         "slower": [_speed(one) for one in certificate.slower],
+        "turned": [list(one.name()) for one in certificate.turned],
+        "one_version": dict(certificate.one_version),
         "known": [_loss(one, root) for one in certificate.known],
         "cleared": [list(one.name()) for one in certificate.cleared],
         "steps": [asdict(one) for one in certificate.steps],

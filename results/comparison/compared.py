@@ -162,7 +162,7 @@ def speed_word(speed: Speed) -> str:
     """What became of a time or rate."""
     if speed.p is None:
         return "too few"
-    return "worse" if speed.worse else "better" if speed.better else "same"
+    return "worse" if speed.worse else "better" if speed.better else "unsure" if speed.unsure else "same"
 
 
 def cells(speed: Speed) -> tuple[str, ...]:
@@ -185,7 +185,7 @@ def to_json(comparison: Comparison, before: Side, after: Side) -> str:
     verdicts: {kind: count}, changes: [{backend, lock, lane, fault, property, kind, worse, lost (texts, empty for no),
     a and b: {word, times, trials, because, story, page} or null}] without those that are the same, worse first,
     rule: {ratio, alpha}, speeds: [{backend, lock ("": all of the backend), measure, unit, a, b, ratio, interval: [low,
-    high] or null, machine, trials, p, p_better (null: too few trials), word: worse, better, same or too few}]}
+    high] or null, machine, trials, p, p_better (null: too few trials), word: worse, better, same, unsure or too few}]}
     """
     return json.dumps(
         {

@@ -84,6 +84,7 @@ class Speed:
     machine        how many times slower the machine was in the second run, in the middle.
     p              that this is worse, corrected for all that is compared; None: too few trials to tell.
     p_better       likewise, that it is better.
+    unsure         as it was measured it is one of the two, and it is not certain: it may be the machine, or chance.
     """
 
     backend: str
@@ -100,6 +101,7 @@ class Speed:
     p_better: float | None
     worse: bool
     better: bool
+    unsure: bool
 
 
 def sample(lane: LaneSummary) -> Sample | None:
@@ -187,6 +189,8 @@ class _Compared:
         bounds = interval(more)
         middle = centre(more)
         enough = abs(after - before) >= self.measure.floor
+        worse = enough and p is not None and p < ALPHA and self._sign * middle >= _BEYOND
+        better = enough and p_better is not None and p_better < ALPHA and -self._sign * middle >= _BEYOND
         return Speed(
             self.backend,
             self.lock,
@@ -200,8 +204,9 @@ class _Compared:
             len(self.pairs),
             p,
             p_better,
-            worse=enough and p is not None and p < ALPHA and self._sign * middle >= _BEYOND,
-            better=enough and p_better is not None and p_better < ALPHA and -self._sign * middle >= _BEYOND,
+            worse=worse,
+            better=better,
+            unsure=enough and abs(middle) >= _BEYOND and not (worse or better),
         )
 
 

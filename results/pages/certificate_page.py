@@ -18,14 +18,14 @@ from results.certificate.beside import Beside
 from results.certificate.bites import BITES, Bite
 from results.certificate.calibration import Shown
 from results.certificate.certificate import Certificate, Verdict, sentence
-from results.certificate.doubts import BUSY
 from results.certificate.promises import Loss, Promise
-from results.certificate.stages import BASELINE, COLUMNS, MIXED, ROLLBACK, TITLES, TOGETHER
-from results.certificate.trials import Step
+from results.certificate.stages import ALONE, BASELINE, COLUMNS, MIXED, ROLLBACK, TITLES, TOGETHER
+from results.certificate.trials import BUSY, Step
 from results.certificate.written import NAME
 from results.comparison import compared
 from results.comparison.comparison import Seen
 from results.comparison.speeds import RATIO, Speed
+from results.grid import SHORT
 from results.pages import web
 from results.pages.links import to_lane, to_page
 
@@ -41,6 +41,9 @@ ALWAYS: Final = ("acquire p50", "acquire p99", "recovery", "longest gap", "grant
 
 ROWS: Final = 6
 """Of a list, what is shown at once."""
+
+PRINTED: Final = 4
+"""Of those that are long, what there is room for on the sheet of paper."""
 
 
 def render(certificate: Certificate, told: Mapping[str, Any], root: Path) -> str:
@@ -59,9 +62,12 @@ def render(certificate: Certificate, told: Mapping[str, Any], root: Path) -> str
         run=root.name,
         sentence=sentence(certificate),
         sign=SIGNS[certificate.verdict],
-        upgrades=certificate.upgrades,
+        upgrades=_upgrades(certificate, told["conditions"]["images"]),
+        one_version=certificate.one_version,
+        turned=[f"{one.property} of {one.lock}" for one in certificate.turned],
         stages=[(stage, TITLES[stage]) for stage in certificate.parts],
         most=ROWS,
+        printed=PRINTED,
         doubts=certificate.doubts,
         no_way_there=certificate.no_way_there,
         no_way_back=certificate.no_way_back,
@@ -74,6 +80,7 @@ def render(certificate: Certificate, told: Mapping[str, Any], root: Path) -> str
         total=len(certificate.promises),
         counts={stage: _counts(certificate.promises, stage) for stage in certificate.parts},
         absent=certificate.absent,
+        short=SHORT,
         titles=TITLES,
         rolled=_rolled(certificate.steps),
         speeds=[row for row in rows if row["told"]],
@@ -104,6 +111,21 @@ def _again(command: object) -> str:
     """The command line that runs it again; empty where none was stored."""
     words = list(map(str, command)) if isinstance(command, list) else []
     return shlex.join([".venv/bin/python", "-m", *words] if words[:1] == ["pytest"] else words)
+
+
+def _upgrades(certificate: Certificate, images: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
+    """(backend, [from, to]), as they were asked for, and in brackets what the servers said where that is more."""
+    said = {(one["backend"], one["stage"]): one["version"] for one in images}
+    return [
+        (
+            backend,
+            [
+                asked if (version := said.get((backend, stage), "")) in ("", asked) else f"{asked} ({version})"
+                for stage, asked in zip(ALONE, versions, strict=True)
+            ],
+        )
+        for backend, versions in sorted(certificate.upgrades.items())
+    ]
 
 
 def _notable(promise: Promise) -> bool:

@@ -21,7 +21,7 @@ from results import story, summary
 from results.grid import SHORT, Case, Grid, Square, counts, documented, failures, grid, not_run, reason, short_names
 from results.pages import charts, rates, web
 from results.pages.links import to_lane, to_page
-from results.record import Cell, LaneSummary
+from results.record import Cell, LaneSummary, settled
 from results.terminal.plain import plain_lines
 
 _MOST_FAILURES: Final = 100
@@ -80,7 +80,7 @@ def render(
 
 
 def _sentence(cells: Sequence[Cell], failing: Sequence[Case], problems: Sequence[str]) -> str:
-    judged = [cell for cell in cells if cell.word is not Word.NOT_APPLICABLE]
+    judged = [cell for cell in settled(cells) if cell.word is not Word.NOT_APPLICABLE]
     left = f" {len(problems)} trials are left out." if len(problems) > 1 else " One trial is left out." * len(problems)
     if not judged:
         return "Nothing was judged." + left

@@ -26,7 +26,7 @@ CACHE: Final = ".trend.json"
 _FORMAT: Final = 1
 _MOST_CHANGES: Final = 100
 """Kept of one run, the weightiest first; their numbers are whole."""
-_CHOOSING: Final = ("--lock", "--backend", "--faults", "--plan", "--shard", "--count", "--library")
+_CHOOSING: Final = ("--from", "--to", "--lock", "--backend", "--faults", "--plan", "--shard", "--count", "--library")
 """Options that say what is tried: only runs that agree in them can be compared."""
 
 Verdicts: TypeAlias = Mapping[tuple[str, str, str, str, str], tuple[Word, str]]

@@ -11,6 +11,7 @@ from checkers.claims import Word
 from checkers.exercise import CONTENDED
 from results.certificate.certificate import Certificate, Verdict, certify, sentence
 from results.certificate.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES, TOGETHER, WHEN
+from results.certificate.trials import TrialTold
 from results.reading import Contents
 from results.record import Cell
 from results.tests.test_comparison import WORDS, lanes
@@ -93,6 +94,29 @@ def test_a_defect_that_shows_while_old_servers_are_there_is_known_and_cleared() 
     made = whole(cell(BASELINE, Word.VIOLATED), cell(MIXED, Word.VIOLATED))
     assert sentence(made) == "NO REGRESSION FOUND (1 defect cleared)"
     assert [one.stage for one in made.known] == [MIXED]
+
+
+@pytest.mark.parametrize("new", [Word.NOT_CLAIMED_BROKEN, Word.BROKEN_AS_DOCUMENTED])
+def test_what_nobody_promised_is_told_where_it_broke_and_is_no_loss(new: Word) -> None:
+    made = of(cell(BASELINE, Word.NOT_CLAIMED_HELD), cell(CANDIDATE, new))
+    assert [one.property for one in made.turned] == ["token-order"]
+    assert made.verdict is Verdict.NO_REGRESSION
+    elsewhere = cell(BASELINE, new, fault="stall-holder")
+    assert not of(cell(BASELINE, Word.NOT_CLAIMED_HELD), elsewhere, cell(CANDIDATE, new)).turned
+
+
+def versions(stage: str, *said: str) -> TrialTold:
+    return told(stage, about={"versions": dict(enumerate(said))})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "one"),
+    [(["8.0.2"], ["8.0.2"], True), (["8.0.2"], ["8.0.3"], False), (["8.0.2", "8.0.3"], ["8.0.2", "8.0.3"], False)],
+)
+def test_one_version_of_two_names_is_told(old: list[str], new: list[str], one: bool) -> None:
+    trials = [versions(BASELINE, *old), versions(CANDIDATE, *new)]
+    made = of(cell(BASELINE, Word.UPHELD), cell(CANDIDATE, Word.UPHELD), trials=trials)
+    assert any(words.startswith("the servers of redis say that they are 8.0.2,") for words in made.warnings) == one
 
 
 def test_three_times_slower_is_a_regression_and_the_same_is_none() -> None:

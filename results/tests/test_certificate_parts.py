@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from checkers import exercise
 from checkers.claims import Word
 from checkers.exercise import CONTENDED, EXPIRED
 from checkers.fencing import STALE
@@ -180,7 +181,7 @@ def test_it_says_when_it_was_tried_and_how_busy_the_machine_was() -> None:
     tried = [told(BASELINE, name=f"t{number}", about=about) for number, about in enumerate(abouts)]
     found = conditions({}, tried)
     assert (found["began"], found["ended"]) == ("2026-01-31T23:01:00+00:00", "2026-02-01T00:03:30+00:00")
-    assert found["stalled"] == {"middle": 0.01, "most": 0.4, "trial": "t1"}
+    assert found["stalled"] == {"middle": 0.01, "most": 0.4, "busy": 1, "trial": "t1"}
     assert conditions({}, [])["began"] is None
 
 
@@ -260,3 +261,12 @@ def test_what_was_not_tried_stands_by_its_reason() -> None:
         {"because": "no clock", "faults": ["x", "y"], "locks": ["a", "b"]},
         {"because": "no disk", "faults": ["slow-disk"], "locks": ["a"]},
     ]
+
+
+@pytest.mark.parametrize(("servers", "why"), [(1, "a single server has no mixed state"), (3, "")])
+def test_one_server_that_goes_back_is_never_of_two_versions(servers: int, why: str) -> None:
+    lane = LaneTold("a", "redis", "unfenced", "grant", servers=servers)
+    trials = [*(told(stage) for stage in STAGES[:-1]), told(ROLLBACK, lanes=(lane,))]
+    made = whole(cell(ROLLBACK, Word.UPHELD, counters={CONTENDED: 1}), trials=trials)
+    (bite,) = (one for one in made.bites if one.what == exercise.MIXED and one.stage == ROLLBACK)
+    assert (bite.why, bite.blunt) == (why, not why)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from checkers.claims import Word
+from results.comparison.compared import speed_word
 from results.comparison.comparison import NOT_COMPARABLE, SAME_OR_BETTER, WORSE, Kind, apart, compare
 from results.comparison.speeds import MEASURES, RATIO, Speed
 from results.reading import Contents
@@ -211,6 +212,13 @@ def test_a_slow_machine_is_not_the_locks_fault() -> None:
     assert found["release p50"].machine == pytest.approx(2)
     # What hardly depends on the machine is not excused by it.
     assert found["acquire p99"].worse
+
+
+def test_what_the_machine_may_explain_is_unsure_and_not_the_same() -> None:
+    found = speeds(lanes(1), lanes(2, store=2.0))
+    assert (found["release p50"].unsure, speed_word(found["release p50"])) == (True, "unsure")
+    assert (found["acquire p99"].unsure, speed_word(found["acquire p99"])) == (False, "worse")
+    assert not any(speed.unsure for speed in speeds(lanes(1), lanes(RATIO * 0.95)).values())
 
 
 def test_a_quick_machine_makes_nothing_worse_that_stayed_the_same() -> None:

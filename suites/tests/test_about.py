@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
+from checkers.history import FaultInterval, History
 from checkers.tests.build import Book
 from checkers.wire import F
 from infra.faults.runner import Record
+from results.pages import surroundings
+from results.record import LaneRecord
 from suites.about import rolled, stalled
 
 SECOND = 10**9
@@ -17,10 +20,15 @@ KILLED = Record("kill-server", "kill", "etcd1 (leader)", 17 * SECOND, 17 * SECON
 FROZEN = Record("freeze-holder", "freeze", "worker 1 of a", 20 * SECOND, 21 * SECOND, 0, 0, owner=5, process=3)
 
 
+def starting(*seconds: int) -> list[History]:
+    """Of a lane each, whose first operation is then."""
+    return [Book().acquire(at * SECOND, at * SECOND + 1, 1).history() for at in seconds]
+
+
 def test_steps_and_what_went_wrong_between_them_in_their_order() -> None:
     stayed = replace(ROLLED, kind="restart", target="etcd1 stays 3.6.16: it cannot be downgraded", begun=25 * SECOND)
     frozen = [FROZEN, replace(FROZEN, target="worker 2 of b", process=7, begun=20 * SECOND + 15, applied=22 * SECOND)]
-    assert rolled([ROLLED, KILLED, *frozen, stayed], 10.0) == [
+    assert rolled([ROLLED, KILLED, *frozen, stayed], starting(11, 10)) == [
         {"at": 2.0, "what": "etcd2 from 3.5.16 to 3.6.16", "refused": False},
         {"at": 7.0, "what": "kill-server: etcd1 (leader)", "refused": False},
         {"at": 10.0, "what": "freeze-holder: 2 workers", "refused": False},
@@ -28,8 +36,24 @@ def test_steps_and_what_went_wrong_between_them_in_their_order() -> None:
     ]
 
 
+def test_each_replacement_is_a_step_whatever_its_words() -> None:
+    there = replace(ROLLED, target="postgres from 17.11 to 17.11")
+    back = replace(there, begun=17 * SECOND, applied=19 * SECOND, healing=19 * SECOND, healed=20 * SECOND)
+    steps = rolled([there, back], starting(10))
+    assert [(step["at"], step["what"]) for step in steps] == [(2.0, there.target), (7.0, there.target)]
+
+
+def test_times_are_those_of_the_page_of_the_trial() -> None:
+    book = Book().acquire(10 * SECOND, 10 * SECOND + 1, 1)
+    book.faults.append(FaultInterval(**asdict(ROLLED)))
+    histories = [book.history(), *starting(11)]
+    (shown,) = surroundings.faults([LaneRecord(history, ()) for history in histories])
+    (step,) = rolled([ROLLED], histories)
+    assert float(shown["moments"][0].removesuffix(" s")) == step["at"]
+
+
 def test_where_no_version_changed_there_are_no_steps() -> None:
-    assert rolled([KILLED, FROZEN], 10.0) == []
+    assert rolled([KILLED, FROZEN], starting(10)) == []
 
 
 def test_for_which_part_of_the_time_the_machine_stood_still() -> None:

@@ -17,7 +17,7 @@ from results.certificate.stages import BASELINE, CANDIDATE
 from results.terminal.progress import Key, Progress
 from suites.asked import Asked, Case
 from suites.options import BadOption
-from suites.stages import Stage, in_turn
+from suites.stages import ONLY, Stage, in_turn, told
 from suites.telling import column_in
 from suites.terminal import plans
 from suites.tests.test_options import asked, collected
@@ -32,6 +32,16 @@ COLUMNS = ["none", "freeze-holder"]
 @pytest.fixture
 def upgrade() -> Asked:
     return asked(lock=["redis"], faults=COLUMNS, from_=[f"redis={OLD}"], to=[f"redis={NEW}"])
+
+
+def test_what_is_certified_is_told_at_once() -> None:
+    other = asked(lock=["redis", "etcd"], from_=["redis=8.0", "etcd=3.5"], to=["redis=8.0", "etcd=3.6"])
+    same, differs = told(other.stages)
+    assert same == (
+        "upgrade: redis from 8.0 to 8.0: both are fencepost/redis:trixie, so a version is held against itself"
+    )
+    assert differs == "upgrade: etcd from 3.5 to 3.6"
+    assert told(ONLY) == []
 
 
 def test_every_case_is_asked_on_both_versions(upgrade: Asked) -> None:

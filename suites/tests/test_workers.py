@@ -21,10 +21,10 @@ from suites import recorder, registry
 from suites.actors import Crew
 from suites.forkserver import NICE, in_a_line
 from suites.lane import lanes_of
+from suites.recorded import Running
 from suites.recorder import Recorder
 from suites.spec import Spec
 from suites.tests.bench import await_
-from suites.trial import Running
 from suites.workers import ROOT, ForkServer, Handle, TrialBroke, WorkerBroke
 
 MODULE = "suites.tests.standin"
