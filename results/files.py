@@ -103,8 +103,8 @@ def read_bytes(path: Path) -> bytes:
         raise BadFile(f"{path}: {error.strerror}") from error
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Of any format that can be read. Raises BadFile."""
+def read_json(path: Path, formats: Collection[int] | None = READABLE) -> dict[str, Any]:
+    """Of one of these formats; None: of whatever it says. Raises BadFile."""
     try:
         data = json.loads(read_bytes(path), parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError) as error:
@@ -112,7 +112,7 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict) or "format" not in data:
         raise BadFile(f"{path}: not a file of a run folder (no format number)")
     number = data["format"]
-    if type(number) is not int or number not in READABLE:
+    if formats is not None and (type(number) is not int or number not in formats):
         newer = "; a newer version wrote it" if type(number) is int and number > FORMAT else ""
         known = " and ".join(map(str, READABLE))
         told = _short(number) if isinstance(number, int | str) else "of no number"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from checkers import history as histories
 from checkers.claims import Word
@@ -16,6 +16,9 @@ from results.certificate.stages import CALIBRATIONS
 from results.files import BadFile
 from results.record import Cell, LaneRecord, LaneSummary, NotRun, TrialRecord, version_of
 from results.shape import Damaged, field, named, optional, text, whole
+
+VERDICTS: Final = "verdicts.json"
+"""Of a trial: see `results.verdicts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,7 @@ class _Trial:
         if folder.is_symlink():
             raise BadFile(f"{folder}: a link, which is not followed")
         trial = files.read_json(folder / "trial.json")
-        verdicts = files.read_json(folder / "verdicts.json")
+        verdicts = files.read_json(folder / VERDICTS)
         try:
             return cls(
                 folder,

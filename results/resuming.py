@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from results import files, running, summary
-from results.certificate import written
+from results.certificate import attestation, junit, written
 from results.files import BadFile
 from results.run import Run
 from results.terminal import events
@@ -24,7 +24,7 @@ ENDED: Final = (0, 1, 5)
 """Exit statuses of `pytest suites/` that say that the run came to its end."""
 ASIDE: Final = "set-aside"
 """Folder of the trials that were run again after an interruption."""
-_OF_THE_END: Final = (summary.NAME, "index.html", written.NAME, summary.CERTIFICATE_PAGE)
+_OF_THE_END: Final = (summary.NAME, "index.html", written.NAME, summary.CERTIFICATE_PAGE, junit.NAME, attestation.NAME)
 """What is written when a run is closed; it would tell of what the run was before it went on."""
 
 

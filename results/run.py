@@ -113,7 +113,7 @@ class Run:
             shutil.rmtree(partial, ignore_errors=True)
         # Measures, stories and the page come last: whatever happens to a number, a sentence or a picture, what was
         # recorded is stored.
-        files.write_json(folder / verdicts.NAME, verdicts.whole(record, names))
+        files.write_json(folder / reading.VERDICTS, verdicts.whole(record, names))
         return self._draw_trial(record, names, folder)
 
     def complete_trial(self, folder: Path) -> None:
@@ -121,7 +121,7 @@ class Run:
         page = folder / "index.html"
         if not page.is_file() or not page.stat().st_size:  # it is written last
             record, names = load_trial(folder), reading.histories_of(folder)
-            files.write_json(folder / verdicts.NAME, verdicts.whole(record, names))
+            files.write_json(folder / reading.VERDICTS, verdicts.whole(record, names))
             self._draw_trial(record, names, folder)
 
     def draw_trial(self, folder: Path) -> Path:
@@ -168,16 +168,17 @@ class Run:
         """`close`, of a folder that may stand anywhere: nothing is written beside it."""
         return self._finish(self.summarise(_now(), about))
 
-    def add(self, about: Mapping[str, Any]) -> None:
+    def add(self, about: Mapping[str, Any], say: Callable[[str], None] = _warn) -> None:
         """More that came of a run, told wherever it is told what came of it; nothing where it was not closed.
 
-        Raises BadFile.
+        say: as for `close`. Raises BadFile.
         """
         if (self.path / summary.NAME).exists():
             head = summary.load_head(self.path)
             self._finish(self.summarise(head.closed, {**head.about, **about}))
-            if (self.path.parent / "index.html").exists():
-                trend.refresh(self.path.parent)
+            # Only where the page of all runs is: elsewhere a page of that name is somebody else's.
+            if (self.path.parent / trend.CACHE).exists() and (wrong := trend.refresh(self.path.parent)):
+                say(wrong)
 
     def _finish(self, made: Summary) -> Path:
         files.write_json(self.path / summary.NAME, summary.to_json(made, self.path))
@@ -191,7 +192,8 @@ class Run:
     def draw(self, made: Summary) -> Path:
         """Draw the run's page. Returns its path."""
         contents, about = made.contents, {**made.head.asked, **made.head.about, "closed": made.head.closed}
-        text = index.render(self.path, about, contents.cells, contents.problems, contents.lanes)
+        certificate = summary.certificate(made.head.about)
+        text = index.render(self.path, about, contents.cells, contents.problems, contents.lanes, certificate)
         self._write_assets()
         path = self.path / "index.html"
         files.write_text(path, text)
@@ -239,7 +241,7 @@ def _write_data(record: TrialRecord, folder: Path) -> tuple[str, ...]:
     )
     if plan := record.about.get("plan"):
         files.write_text(folder / "plan.json", json.dumps(plan, indent=1) + "\n")
-    files.write_json(folder / verdicts.NAME, verdicts.bare(record, names))
+    files.write_json(folder / reading.VERDICTS, verdicts.bare(record, names))
     return tuple(names)
 
 

@@ -6,17 +6,16 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from checkers.check import PROPERTIES, check
 from checkers.judgement import Judgement, judge_all
 from results import files, reading
 from results.measured import measured
 from results.pages import telling
+from results.reading import VERDICTS
 from results.record import LaneRecord, TrialRecord, fault_of
 from results.stored import judgement_to_json
-
-NAME: Final = "verdicts.json"
 
 
 def bare(record: TrialRecord, names: Sequence[str]) -> dict[str, Any]:
@@ -30,37 +29,35 @@ def whole(record: TrialRecord, names: Sequence[str]) -> dict[str, Any]:
 
 
 def again(lane: LaneRecord) -> LaneRecord:
-    """The lane under today's checkers, by all that it was to be judged by, and all that it was."""
-    asked = dict.fromkeys((*lane.history.facts.properties, *(one.property for one in lane.judgements)))
-    verdicts = check(lane.history, [name for name in asked if name in PROPERTIES])
-    return replace(lane, judgements=judge_all(verdicts, lane.history))
+    """The lane under today's checkers, by what its history asks for or, failing that, shows."""
+    asked = [name for name in lane.history.facts.properties if name in PROPERTIES]
+    return replace(lane, judgements=judge_all(check(lane.history, asked or None), lane.history))
 
 
 def differences(lane: LaneRecord, now: LaneRecord) -> Iterator[str]:
     """What is judged differently now, a line each."""
-    stored, again = ({one.property: one for one in side.judgements} for side in (lane, now))
-    for name in {**stored, **again}:
-        was, is_ = (_said(side.get(name)) for side in (stored, again))
+    before, after = ({one.property: one for one in side.judgements} for side in (lane, now))
+    for name in {**before, **after}:
+        was, is_ = (_said(side.get(name)) for side in (before, after))
         if was != is_:
-            told = f"is {is_}" if is_ else "is not known any more"
-            yield f"{lane.history.facts.lane}  {name}: was {was or 'not there'}, {told}"
+            yield f"{lane.history.facts.lane}  {name}: was {was or 'not judged'}, is {is_ or 'not judged'}"
 
 
 def otherwise(folder: Path) -> Iterator[str]:
     """What the file of a trial says and its histories do not, a line each. Raises BadFile or BadHistory."""
     record, names = reading.load_trial(folder), reading.histories_of(folder)
-    listed = files.read_json(folder / "trial.json").get("lanes")
-    if names != listed:
-        yield f"{NAME} has not the lanes of trial.json"
+    there = [file.name for file in files.entries(folder, []) if file.suffix == ".arrow"]
+    if names != files.read_json(folder / "trial.json").get("lanes") or sorted(names) != there:
+        yield f"{VERDICTS} has not the lanes of trial.json, of each history one"
         return
     now = replace(record, lanes=tuple(again(lane) for lane in record.lanes))
     found = json.loads(json.dumps(whole(now, names)))["lanes"]
-    told = files.read_json(folder / NAME)["lanes"]
+    told = files.read_json(folder / VERDICTS)["lanes"]
     for lane, of_now, is_, was in zip(record.lanes, now.lanes, found, told, strict=True):
         lines = list(differences(lane, of_now))
         yield from lines
         if other := [] if lines else sorted(name for name in is_.keys() | was.keys() if is_.get(name) != was.get(name)):
-            yield f"{lane.history.facts.lane}  {NAME} says what its history does not: {', '.join(other)}"
+            yield f"{lane.history.facts.lane}  {VERDICTS} says what its history does not: {', '.join(other)}"
 
 
 def _table(

@@ -147,7 +147,7 @@ class Roll:
         if not target.clock.wait(HEALED_WITHIN if target.alone else MASKED_FOR, target.cluster.ready, LOOK_EVERY):
             if target.alone:
                 raise Failed(f"{hit.target}, but {target.backend} does not get ready")
-            return hit
+            return replace(hit, healing=hit.applied)
         return replace(hit, healing=hit.applied, healed=target.clock.now())
 
 

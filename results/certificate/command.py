@@ -35,7 +35,9 @@ def main(arguments: Sequence[str]) -> int:
         print(plain(f"  {words}"))
     print(plain(f"certificate: {files.typed(page)}"))
     if before and before != _bytes(file):
-        print(plain(f"it takes the place of another, which said: {_sentence(before)}"))
+        said = _sentence(before)
+        was = "the same" if said == sentence(certificate) else said
+        print(plain(f"it takes the place of another, which said: {was}"))
     return STATUS[certificate.verdict]
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from results import files, running, shape, summary
+from checkers.history import BadHistory
+from results import files, resuming, running, shape, summary
 from results.certificate import attestation, junit, trials, written
 from results.certificate.certificate import Certificate, certify, sentence
 from results.certificate.stages import ALONE, BASELINE, CANDIDATE, STAGES
@@ -28,6 +30,9 @@ def issue(run: Run) -> tuple[Certificate, Path]:
 
     Raises BadFile.
     """
+    for folder in files.entries(run.path / "trials", []):
+        with suppress(BadFile, BadHistory):  # a doubt
+            run.complete_trial(folder)
     certificate, told = made(run)
     files.write_bytes(run.path / written.NAME, written.canonical(told))
     for name, render in DERIVED.items():
@@ -76,5 +81,14 @@ def made(run: Run) -> tuple[Certificate, dict[str, Any]]:
 def _cut_short(run: Run) -> str:
     """Why there is less than was asked for, or empty."""
     if (run.path / summary.NAME).exists():
-        return "the run was interrupted" if summary.load_head(run.path).about.get("interrupted") else ""
-    return "" if running.is_running(run.path) else "the run did not come to its end"
+        about = summary.load_head(run.path).about
+        if about.get("interrupted"):
+            return "the run was interrupted"
+        if missing := about.get("missing shards"):
+            return f"shards are missing: {', '.join(map(str, missing))}"
+        ended = about.get("exit status", 0) in resuming.ENDED
+    elif running.is_running(run.path):
+        ended = run.going_on is not None  # then who asks is the run itself, at its end
+    else:
+        ended = False
+    return "" if ended else "the run did not come to its end"

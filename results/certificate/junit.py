@@ -85,6 +85,8 @@ def cases(told: Mapping[str, Any]) -> Iterator[Test]:
         name = f"{one['measure']} of {one['lock'] or 'all locks'}"
         if one["word"] == "worse":
             yield Test(one["backend"], name, "failure", f"{one['ratio']:.2f} times what it was")
+        elif one["word"] == "unsure":
+            yield Test(one["backend"], name, "skipped", f"{one['ratio']:.2f} times what it was, and not certainly so")
         elif one["word"] == "too few":
             yield Test(one["backend"], name, "skipped", "too few trials to tell")
         else:

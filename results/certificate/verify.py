@@ -1,12 +1,11 @@
 """`python -m results verify certificate.json`: whether it was not changed, and its run's histories say what it says.
 
 Exit status: that of the certificate, 0 no regression, 1 a regression, 5 inconclusive; 4 where its evidence does not
-bear it out, whatever it says; 2 bad usage or input.
+bear it out, whatever it says; 2 bad usage, and what is no certificate.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -38,38 +37,54 @@ def main(arguments: Sequence[str]) -> int:
         raise BadFile(f"{file}: there is no such file")
     if file.name == CERTIFICATE_PAGE:
         raise BadFile(f"{file}: the sheet is for reading; what can be verified is {written.NAME} beside it")
-    stored = _read(file)
-    run = Run.open(file.resolve().parent)
-    now, again = made(run)
-    if again["run"] != stored.get("run"):
-        print(plain(f"its run was {stored.get('run')}, and is in a folder of another name now: {again['run']}"))
-        again["run"] = stored.get("run")  # nothing follows from what the folder is called
-    wrong = list(_mismatches(stored, again, run))
-    for line in wrong:
-        print(plain(f"results: {file}: {line}"), file=sys.stderr)
+    stored, run = _read(file), Run(file.resolve().parent)
+    if run.path.name != stored["run"]:
+        print(plain(f"its run was {stored['run']}, and is in a folder of another name now: {run.path.name}"))
+    try:
+        now, again = made(run)
+        wrong = list(_mismatches(file, stored, again, run))
+    except BadFile as error:  # evidence that is gone, or damaged
+        return _not_borne_out(file, [str(error).removeprefix(f"{run.path}/")], stored)
     if wrong:
-        return NOT_BORNE_OUT
+        return _not_borne_out(file, wrong, stored)
     print(plain(f"verified: {sentence(now)}"))
+    print(plain(f"digest: {stored['digest']}"))
     return STATUS[now.verdict]
 
 
-def _read(file: Path) -> Mapping[str, Any]:
+def _not_borne_out(file: Path, wrong: Sequence[str], stored: Mapping[str, Any]) -> int:
+    for line in (*wrong, f"not borne out{_by_whom(stored)}"):
+        print(plain(f"results: {file}: {line}"), file=sys.stderr)
+    return NOT_BORNE_OUT
+
+
+def _by_whom(stored: Mapping[str, Any]) -> str:
+    """Which version made it: another may judge otherwise, or say the same in other words."""
+    conditions = stored.get("conditions")
+    suite = conditions.get("suite") if isinstance(conditions, dict) else None
+    return f"; it was made by fencepost {suite}, and can be verified by that version only" if suite else ""
+
+
+def _read(file: Path) -> dict[str, Any]:
     """Raises BadFile."""
+    told = files.read_json(file, formats=None)
     try:
-        told = shape.table(json.loads(files.read_bytes(files.plain(file))))
-        if field(told, "format", shape.whole) not in (1, written.FORMAT):
-            raise BadFile(f"{file}: format {told['format']} is not known; this version reads 1 and {written.FORMAT}")
-        field(told, "run", shape.text)
-        field(told, "sentence", shape.text)
-        field(told, "digest", shape.text)
+        number = field(told, "format", shape.whole)
+        for name in ("run", "sentence", "digest"):
+            field(told, name, shape.text)
         field(told, "evidence", shape.named(shape.text))
-    except (ValueError, RecursionError, Damaged) as error:
+    except Damaged as error:
         raise BadFile(f"{file}: no certificate, or a damaged one ({error})") from error
+    if number != written.FORMAT:
+        again = "make it again: python -m results certificate RUN"
+        raise BadFile(f"{file}: format {number}, this version verifies {written.FORMAT}; {again}")
     return told
 
 
-def _mismatches(stored: Mapping[str, Any], again: Mapping[str, Any], run: Run) -> Iterator[str]:
+def _mismatches(file: Path, stored: Mapping[str, Any], again: Mapping[str, Any], run: Run) -> Iterator[str]:
     """again: what the run says today."""
+    if files.read_bytes(file) != written.canonical(stored):
+        yield "it was changed: it is not written as one is"
     if written.digest(stored) != stored["digest"]:
         yield "it was changed: its digest is another"
     there, same = again["evidence"], True
@@ -82,15 +97,17 @@ def _mismatches(stored: Mapping[str, Any], again: Mapping[str, Any], run: Run) -
         elif there[name] != stored["evidence"][name]:
             yield f"{name} was changed"
     yield from _not_of_the_histories(run)
-    older = stored["format"] != written.FORMAT
-    if older and (newer := sorted(written.SINCE_2 & stored.keys())):
-        yield f"its format is 1, which has no {', '.join(newer)}"
-    names = written.SAME_SINCE_1 if older else sorted(again.keys() | stored.keys())
-    other = [name for name in names if name not in ("digest", "evidence") and again.get(name) != stored.get(name)]
+    names = sorted((again.keys() | stored.keys()) - {"digest", "evidence", "run"})  # nothing follows from its name
+    other = [name for name in names if _canonical(again, name) != _canonical(stored, name)]
     if other:
         yield f"{', '.join(other)} {'is' if len(other) == 1 else 'are'} not what the run says"
-    if same and not other and not older:  # else what follows is another as well, and nobody touched it
+    if same and not other:  # else what follows is another as well, and nobody touched it
         yield from _derived_otherwise(stored, run)
+
+
+def _canonical(told: Mapping[str, Any], name: str) -> bytes | None:
+    """To the byte: 1 is not 1.0 here, nor true. None: it is not there."""
+    return written.canonical({name: told[name]}) if name in told else None
 
 
 def _derived_otherwise(stored: Mapping[str, Any], run: Run) -> Iterator[str]:
@@ -105,10 +122,8 @@ def _derived_otherwise(stored: Mapping[str, Any], run: Run) -> Iterator[str]:
 
 def _not_of_the_histories(run: Run) -> Iterator[str]:
     """What trials say of their histories and these do not: judgements, measures, stories, which lock it was."""
-    problems: list[str] = []
-    for folder in files.entries(run.path / "trials", problems):
+    for folder in files.entries(run.path / "trials", []):
         try:
             yield from (f"{folder.name}  {line}" for line in verdicts.otherwise(folder))
-        except (BadFile, BadHistory) as error:
-            yield str(error).removeprefix(f"{run.path}/")
-    yield from problems
+        except (BadFile, BadHistory):
+            continue  # a doubt of the certificate, which is compared

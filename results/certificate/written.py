@@ -26,31 +26,10 @@ from results.files import BadFile
 from results.reading import Contents
 
 NAME: Final = "certificate.json"
-FORMAT: Final = 2
-"""1 knew the baseline and the candidate only, and neither the conditions nor what follows on them."""
+FORMAT: Final = 3
+"""What another format says only the version can verify that wrote it."""
 _ASKED: Final = ("command", "seed", "profile", "interruptions")
 """Of what was asked for, and of how it came to be answered, what the file tells."""
-
-SAME_SINCE_1: Final = ("run", "verdict", "upgrades", "slower", "cleared", "speeds", "asked")
-"""Keys of a certificate of format 1 that mean the same today."""
-SINCE_2: Final = frozenset(
-    (
-        "parts",
-        "absent",
-        "turned",
-        "one_version",
-        "steps",
-        "no_way_there",
-        "no_way_back",
-        "beside",
-        "errors",
-        "calibration",
-        "conditions",
-        "uncovered",
-        "never",
-    )
-)
-"""Keys that no certificate of format 1 had: one that has them was given that number to be checked less."""
 
 
 def to_json(

@@ -17,7 +17,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from checkers.claims import NO_FAULT, Word
-from results import story, summary
+from results import story
 from results.grid import SHORT, Case, Grid, Square, counts, documented, failures, grid, not_run, reason, short_names
 from results.pages import charts, rates, web
 from results.pages.links import to_lane, to_page
@@ -40,8 +40,9 @@ def render(
     cells: Iterable[Cell],
     problems: Sequence[str],
     lanes: Iterable[LaneSummary] = (),
+    certificate: str = "",
 ) -> str:
-    """The page as HTML. root: the run's folder, which links are relative to."""
+    """The page as HTML. root: the run's folder, which links are relative to. certificate: its sentence, or empty."""
     cells = list(cells)
     made = grid(cells)
     groups = _groups(made)
@@ -53,7 +54,7 @@ def render(
         style="run.css",
         title=f"{root.name} - fencepost",
         name=root.name,
-        certificate=summary.certificate(about),
+        certificate=certificate,
         sentence=_sentence(cells, failing, problems),
         facts=_facts(about, cells),
         unfinished=_unfinished(about),

@@ -174,7 +174,7 @@ def _command(asked: Mapping[str, Any]) -> str:
 
 
 def _like(asked: Mapping[str, Any]) -> str:
-    """The same for runs that tried the same, whatever seed, versions and machine they had."""
+    """The same for runs that tried the same, whatever seed, machine and default versions they had."""
     chosen: list[str] = []
     words = _words(asked)
     for at, word in enumerate(words):
