@@ -241,6 +241,11 @@ def _first_line(error: BaseException) -> str:
 def facts_from_json(data: Mapping[str, Any]) -> Facts:
     """The inverse of `dataclasses.asdict`. Raises KeyError, TypeError or ValueError."""
     facts = Facts(**data)
+    if facts.workers < 1 or facts.permits < 1:
+        raise ValueError("workers and permits are at least 1")
+    for name in ("fault_names", "keys", "properties"):
+        if not all(isinstance(one, str) for one in getattr(facts, name)):
+            raise TypeError(f"{name} are texts")
     return replace(
         facts,
         fault_names=tuple(facts.fault_names),

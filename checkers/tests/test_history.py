@@ -102,6 +102,13 @@ def test_contradictions(tmp_path: Path, book: Book, problem: str) -> None:
         load(tmp_path / "lane.arrow")
 
 
+@pytest.mark.parametrize("wrong", [{"workers": 0}, {"workers": "5"}, {"permits": 0}, {"properties": [["recovery"]]}])
+def test_facts_that_nobody_can_have_recorded(tmp_path: Path, wrong: dict[str, object]) -> None:
+    save(replace(some().history(), facts=replace(FACTS, **wrong)), tmp_path / "lane.arrow")  # type: ignore[arg-type]
+    with pytest.raises(BadHistory, match="its description is missing or damaged"):
+        load(tmp_path / "lane.arrow")
+
+
 def test_rows_are_sorted_and_pending_ones_unknown() -> None:
     rows = np.zeros(2, DTYPE)
     rows["inv"], rows["f"], rows["outcome"] = (9, 3), (F.READ, F.WRITE), (Outcome.PENDING, Outcome.OK)
