@@ -130,7 +130,8 @@ def crash_release(view: View) -> Verdict:
     machine ran. An acquire without an answer may have been granted, so from there on nobody is accused; who gets the
     lock in time shows that it was free. Nothing is counted while a server or a link is struck, or recovers, nor while
     readers held beside one that died: it is they who kept a writer waiting. A holder need not hang for as long as that:
-    it keeps the lock from who waits once an acknowledged renewal has prolonged it beyond the TTL and the bound.
+    it keeps the lock from who waits once an acknowledged renewal has prolonged it beyond the TTL and the bound, unless
+    somebody got it in time all the same: such a renewal prolonged nothing.
     """
     bound = view.facts.bounds.get(CRASH_RELEASE)
     exempt = _exempt(view)
@@ -149,8 +150,9 @@ def crash_release(view: View) -> Verdict:
         waited = without(united(clipped(asked, crash.free, end)), nobodys)
         waiting = clipped(waited, crash.free, doubt)
         prolonged = None if bound is None else _prolonged(view, crash, bound)
-        late = bound is not None and (length(waiting) > bound or (prolonged is not None and bool(waiting)))
         in_time = granted == end and (bound is None or length(waited) <= bound)  # whatever is in doubt
+        promised = prolonged is not None and bool(waiting) and not in_time
+        late = bound is not None and (length(waiting) > bound or promised)
         judged += late or in_time
         if crash.fault.kind == "kill" and granted == min(end, doubt):
             slowest = max(slowest, length(waiting))

@@ -155,13 +155,17 @@ def crash_release(rng: Random) -> Answer:
         else:
             book.fault("pause-server", inv, ret)
             exempt.append((inv, ret + 2))
-    stop = min(granted, doubt, resumed, max([finish, *(max(row[0], row[1]) for row in book.rows)]))
-    waited = sum(
-        any(inv <= tick < ret for inv, ret in waits) and not any(inv <= tick < ret for inv, ret in (*exempt, *beside))
+    stop = min(granted, resumed, max([finish, *(max(row[0], row[1]) for row in book.rows)]))
+    waited = [
+        tick
         for tick in range(free, stop)
-    )
+        if any(inv <= tick < ret for inv, ret in waits)
+        and not any(inv <= tick < ret for inv, ret in (*exempt, *beside))
+    ]
+    for_certain = sum(tick < doubt for tick in waited)
+    passed_on = granted == stop and len(waited) <= bound
     counts = granted > struck and not (hung and resumed <= free)
-    kept = waited > bound or (waited > 0 and secured > free + bound)
+    kept = for_certain > bound or (for_certain > 0 and secured > free + bound and not passed_on)
     return _judged(book, "crash-release"), int(counts and kept), (book.rows, book.faults)
 
 

@@ -211,6 +211,14 @@ class TestCrashRelease:
         left = self.book("stall", healed=25).renew(18, 24, 1).add(F.ACQUIRE, 13, 23, FAIL, process=2)
         assert [violation.rows for violation in crash_release(left).violations] == [(0,)]
 
+    def test_an_acknowledged_renewal_kept_nobody_out_who_got_the_lock_in_time(self) -> None:
+        def passed_on(got: int) -> Book:
+            return self.book("stall", healed=60).renew(18, 19, 1).acquire(13, got, 2)
+
+        assert crash_release(passed_on(24)).valid
+        (violation,) = crash_release(passed_on(28)).violations
+        assert (violation.kind, violation.at) == ("kept-by-a-hung-holder", 22)
+
     def test_a_hung_holder_whose_lock_goes_to_another(self) -> None:
         found = crash_release(self.book("stall").acquire(13, 24, 2))
         assert found.valid
