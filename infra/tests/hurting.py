@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 BACKENDS = ("redis", "etcd", "zookeeper")
 ELECTING = ("etcd", "zookeeper")
 
+SILENCE = 1.0
+"""Seconds without a byte that count as silence: more than a busy machine stalls."""
+
+PATIENCE = 10.0
+"""Seconds for an answer that must come."""
+
 
 def on(*backends: str) -> pytest.MarkDecorator:
     """The fixture `target` for each of these."""
@@ -49,12 +55,12 @@ def done(target: Target, name: str, **options: object) -> Iterator[Hit]:
 
 def ask(target: Target, group: str, node: str) -> Answer:
     """Through the link."""
-    return probe.ask(target.backend, target.endpoints[group, node])
+    return probe.ask(target.backend, target.endpoints[group, node], SILENCE)
 
 
 def past(target: Target, node: Node) -> Answer:
     """Past the links."""
-    return probe.ask(target.backend, "{}:{}".format(*node.address))
+    return probe.ask(target.backend, "{}:{}".format(*node.address), PATIENCE)
 
 
 def live(endpoint: str) -> socket.socket:
@@ -71,12 +77,12 @@ class Redis:
     def __init__(self, endpoint: str) -> None:
         self.socket = live(endpoint)
 
-    def ask(self, command: str, patience: float = 1.0) -> bytes | None:
+    def ask(self, command: str, patience: float = PATIENCE) -> bytes | None:
         """None for silence, b"" when the connection has ended."""
         self.socket.sendall(f"{command}\r\n".encode())
         return self.listen(patience)
 
-    def listen(self, patience: float = 1.0) -> bytes | None:
+    def listen(self, patience: float = PATIENCE) -> bytes | None:
         """What comes."""
         self.socket.settimeout(patience)
         try:

@@ -12,7 +12,7 @@ import pytest
 from infra.faults.links import ALL_GROUPS
 from infra.faults.probe import QUESTIONS, Answer, answer
 from infra.faults.register import FAULTS
-from infra.tests.hurting import BACKENDS, Redis, ask, done, live, names, on, past
+from infra.tests.hurting import BACKENDS, PATIENCE, SILENCE, Redis, ask, done, live, names, on, past
 
 if TYPE_CHECKING:
     from infra.environment import Environment
@@ -142,7 +142,7 @@ def test_puts_are_lost_or_done_without_a_reply(
 ) -> None:
     with done(target, f"lose-{what}", group="c1"):
         with pytest.raises((TimeoutError, http.client.RemoteDisconnected)):
-            etcd(target.endpoints["c1", "etcd1"], "put", key=f"lost-{what}", value="1")
+            etcd(target.endpoints["c1", "etcd1"], "put", SILENCE, key=f"lost-{what}", value="1")
         assert int(etcd(environment.direct("etcd")[0], "range", key=f"lost-{what}").get("count", 0)) == applied
     etcd(target.endpoints["c1", "etcd1"], "put", key="after", value="1")
 
@@ -187,10 +187,10 @@ def test_bad_options_are_told(backend: str, name: str, options: dict[str, Any], 
         FAULTS[name].make(backend, options)
 
 
-def etcd(endpoint: str, verb: str, **words: str) -> dict[str, Any]:
+def etcd(endpoint: str, verb: str, patience: float = PATIENCE, **words: str) -> dict[str, Any]:
     """One request to the JSON gateway. Raises OSError, or HTTPException, when it fails."""
     host, _, port = endpoint.rpartition(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=1.0)
+    connection = http.client.HTTPConnection(host, int(port), timeout=patience)
     try:
         body = {name: base64.b64encode(word.encode()).decode() for name, word in words.items()}
         connection.request("POST", f"/v3/kv/{verb}", body=json.dumps(body))

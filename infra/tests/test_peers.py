@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.faults.probe import Answer
-from infra.tests.hurting import ELECTING, ask, done, names, on
+from infra.tests.hurting import ELECTING, SILENCE, ask, done, names, on
 from infra.tests.test_cuts import etcd
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from infra.environment import Environment
     from infra.faults.target import Target
     from infra.nodes import Node
@@ -73,8 +75,8 @@ def test_a_mute_leader_still_hears_who_follows_it_and_a_deaf_one_does_not(target
 def test_of_two_halves_only_the_larger_takes_writes(environment: Environment, target: Target, leads: bool) -> None:
     lost = next(node for node in target.cluster.nodes if (node is _leader(target)) == leads)
     with done(target, "split-halves", nodes=[lost.name]):
-        assert _takes_writes(environment, target) == set(names(target)) - {lost.name}
-    assert _takes_writes(environment, target) == set(names(target))
+        _only_these_write(environment, target, {node for node in names(target) if node != lost.name})
+    _only_these_write(environment, target, names(target))
 
 
 @on(*ELECTING)
@@ -83,7 +85,7 @@ def test_in_a_ring_of_three_nobody_leads(environment: Environment, target: Targe
         time.sleep(0.5)
         assert target.cluster.leader() is None
         if target.backend == "etcd":
-            assert _takes_writes(environment, target) == set()
+            _only_these_write(environment, target, set())
     assert target.cluster.ready()
 
 
@@ -93,14 +95,14 @@ def test_over_a_bridge_all_write_but_who_cannot_reach_a_leader_beyond_it(
 ) -> None:
     leader = _leader(target)
     with done(target, "split-bridge", bridge=leader.name):
-        assert _takes_writes(environment, target) == set(names(target))
+        _only_these_write(environment, target, names(target))
     leader = _leader(target)
     bridge, far = (node for node in target.cluster.nodes if node is not leader)
     with done(target, "split-bridge", bridge=bridge.name):
         if _leader(target) is leader:
-            assert _takes_writes(environment, target) == {leader.name, bridge.name}
+            _only_these_write(environment, target, {leader.name, bridge.name})
         else:  # the bridge was elected, whom everybody reaches
-            assert _takes_writes(environment, target) == set(names(target))
+            _only_these_write(environment, target, names(target))
     assert far.ready()
 
 
@@ -127,13 +129,21 @@ def _leader(target: Target) -> Node:
     return leader
 
 
-def _takes_writes(environment: Environment, target: Target) -> set[str]:
-    """The nodes that take a write; asked all at once, after as long as an election may take."""
-    found = set()
+def _only_these_write(environment: Environment, target: Target, takers: Collection[str]) -> None:
+    """These nodes take a write, each within as long as an election may take, and no other node does."""
+    wrote = set()
     for node, endpoint in zip(names(target), environment.direct("etcd"), strict=True):
-        try:
-            if "error" not in etcd(endpoint, "put", key="shape", value=node):
-                found.add(node)
-        except (OSError, http.client.HTTPException):
-            continue
-    return found
+        deadline = time.monotonic() + (WITHIN if node in takers else 0.0)
+        while not (written := _writes(endpoint)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if written:
+            wrote.add(node)
+    assert wrote == set(takers)
+
+
+def _writes(endpoint: str) -> bool:
+    """Whether a put there is acknowledged."""
+    try:
+        return "error" not in etcd(endpoint, "put", SILENCE, key="shape", value=endpoint)
+    except (OSError, http.client.HTTPException):
+        return False
