@@ -249,6 +249,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         for stage in asked.stages
     }
 
+    config.option.loadscopereorder = False  # else those with most tests first, and the longest may be among the last
+
     class ByBackend(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             return scopes.get(nodeid.partition("[")[2], "")
@@ -382,13 +384,5 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    config = session.config
     if _environment_failures:
         session.exitstatus = ENVIRONMENT_FAILED
-    elif _run in config.stash and not hasattr(config, "workerinput") and session.exitstatus in JUDGED:
-        from results.certificate import issue
-        from results.certificate.certificate import STATUS
-        from suites.stages import ONLY
-
-        if config.stash[_asked].stages is not ONLY:  # whatever single judgements of the old version say
-            session.exitstatus = STATUS[issue.of(config.stash[_run]).verdict]

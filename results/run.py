@@ -27,12 +27,14 @@ import secrets
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from checkers import history as histories
+from checkers.history import BadHistory
 from results import files, reading, running, shape, summary, verdicts
 from results.files import BadFile
 from results.pages import index, page, trend, web
@@ -124,6 +126,12 @@ class Run:
             files.write_json(folder / reading.VERDICTS, verdicts.whole(record, names))
             self._draw_trial(record, names, folder)
 
+    def complete_trials(self) -> None:
+        """All of them; what cannot be read is left as it is."""
+        for folder in files.entries(self.path / "trials", []):
+            with suppress(BadFile, BadHistory):
+                self.complete_trial(folder)
+
     def draw_trial(self, folder: Path) -> Path:
         """Draw a stored trial's page again. Returns its path. Raises BadFile or BadHistory."""
         return self._draw_trial(load_trial(folder), reading.histories_of(folder), folder)
@@ -148,7 +156,7 @@ class Run:
 
         about: what came of it, plain JSON. say: is told in a line why the page of all runs could not be written.
         """
-        self._restore()
+        self.restore()
         path = self.finish(about)
         if wrong := trend.refresh(self.path.parent):
             say(wrong)
@@ -156,7 +164,7 @@ class Run:
             self.going_on.close()
         return path
 
-    def _restore(self) -> None:
+    def restore(self) -> None:
         """run.json again, where somebody removed it while the run went on: without it nobody finds what was saved."""
         file = self.path / "run.json"
         if self.going_on is not None and not file.exists():

@@ -10,7 +10,7 @@ import io
 import os
 import shlex
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -19,9 +19,9 @@ from typing import IO, Any, Final, TextIO, cast
 import pytest
 from rich.console import Console
 
-from results import grid, resuming
-from results.certificate.certificate import sentence
-from results.certificate.issue import issue
+from results import grid, resuming, summary
+from results.certificate import issue
+from results.certificate.certificate import STATUS, sentence
 from results.files import typed
 from results.record import Cell
 from results.run import Contents, Run
@@ -38,6 +38,9 @@ from suites.telling import column_in
 
 BEAT: Final = 20.0
 """Seconds without a word after which a log gets a line; with -q three times as many."""
+
+JUDGED: Final = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+"""What pytest says of a run that came to its end."""
 
 VERDICT: Final = "verdict"
 NOT_JUDGED: Final = "not judged"
@@ -88,19 +91,38 @@ class Terminal:
         about["exit status"] = int(session.exitstatus)
         if session.exitstatus == pytest.ExitCode.INTERRUPTED:
             about |= {"interrupted": True, "broken off": self._broken_off()}
-        page = self._run.close(about, lambda line: self._reporter.write_line(plain(line)))
-        self._reporter.write_line(f"report: {plain(str(typed(page)))}")
-        if self._asked.stages is not ONLY:
-            certificate, page = issue(self._run)
-            self._reporter.write_line(f"certificate: {plain(str(typed(page)))}")
-            self._reporter.write_line(plain(sentence(certificate)), bold=True)
-            for words in certificate.warnings:
-                self._reporter.write_line(plain(f"  {words}"))
+        if self._asked.stages is ONLY:
+            self._close(about)
+        else:
+            session.exitstatus = self._close_certified(about)
         if session.exitstatus not in resuming.ENDED:
             self._reporter.write_line(f"to go on: {plain(resuming.command(self._run))}")
         if failures := grid.failures(self._contents.cells):
             command = again(failures[0].first, self._asked, self._config)
             self._reporter.write_line(f"the first failure again: {command}")
+
+    def _close(self, about: Mapping[str, Any]) -> None:
+        """about: what came of the run."""
+        page = self._run.close(about, lambda line: self._reporter.write_line(plain(line)))
+        self._reporter.write_line(f"report: {plain(str(typed(page)))}")
+
+    def _close_certified(self, about: Mapping[str, Any]) -> int:
+        """The same, with a certificate. Returns the exit status: where all was judged it is the certificate's, whatever
+        single judgements of the old version say.
+        """
+        self._run.restore()
+        self._run.complete_trials()
+        certificate, told = issue.made(self._run, about)
+        status: int = about["exit status"]
+        if status in JUDGED:
+            status = STATUS[certificate.verdict]
+        self._close({**about, "exit status": status, summary.CERTIFICATE: sentence(certificate)})
+        page = issue.write(self._run, certificate, told)
+        self._reporter.write_line(f"certificate: {plain(str(typed(page)))}")
+        self._reporter.write_line(plain(sentence(certificate)), bold=True)
+        for words in certificate.warnings:
+            self._reporter.write_line(plain(f"  {words}"))
+        return status
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.history import BadHistory
-from results import files, resuming, running, shape, summary
+from results import files, resuming, shape, summary
 from results.certificate import attestation, junit, trials, written
 from results.certificate.certificate import Certificate, certify, sentence
 from results.certificate.stages import ALONE, BASELINE, CANDIDATE, STAGES
@@ -30,26 +28,28 @@ def issue(run: Run) -> tuple[Certificate, Path]:
 
     Raises BadFile.
     """
-    for folder in files.entries(run.path / "trials", []):
-        with suppress(BadFile, BadHistory):  # a doubt
-            run.complete_trial(folder)
+    run.complete_trials()
     certificate, told = made(run)
+    page = write(run, certificate, told)
+    run.add({summary.CERTIFICATE: sentence(certificate)})
+    return certificate, page
+
+
+def write(run: Run, certificate: Certificate, told: Mapping[str, Any]) -> Path:
+    """What was `made`, with all that follows from it. Returns the path of its sheet. Raises BadFile."""
     files.write_bytes(run.path / written.NAME, written.canonical(told))
     for name, render in DERIVED.items():
         files.write_bytes(run.path / name, render(told))
     page = run.path / summary.CERTIFICATE_PAGE
     files.write_text(page, certificate_page.render(certificate, told, run.path))
-    run.add({summary.CERTIFICATE: sentence(certificate)})
-    return certificate, page
+    return page
 
 
-def of(run: Run) -> Certificate:
-    """What a run says. Raises BadFile, also for a run that had no upgrade in mind."""
-    return made(run)[0]
+def made(run: Run, came: Mapping[str, Any] | None = None) -> tuple[Certificate, dict[str, Any]]:
+    """What a run says, and what certificate.json says of it. Raises BadFile, also where no upgrade was in mind.
 
-
-def made(run: Run) -> tuple[Certificate, dict[str, Any]]:
-    """`of`, with what certificate.json says. Raises BadFile."""
+    came: what came of it, where it is about to be closed; elsewhere its summary tells.
+    """
     about = run.about()
     try:
         stages = field(about, "stages", shape.named(shape.named(shape.text)))
@@ -71,24 +71,24 @@ def made(run: Run) -> tuple[Certificate, dict[str, Any]]:
     certificate = certify(
         contents,
         upgrades,
-        _cut_short(run),
+        _cut_short(_came(run) if came is None else came),
         parts=[stage for stage in STAGES if stage in parts],
         trials=told,
     )
     return certificate, written.to_json(certificate, contents, told, run.path, about)
 
 
-def _cut_short(run: Run) -> str:
+def _came(run: Run) -> Mapping[str, Any] | None:
+    """What its summary tells; None where it was not closed. Raises BadFile."""
+    return summary.load_head(run.path).about if (run.path / summary.NAME).exists() else None
+
+
+def _cut_short(came: Mapping[str, Any] | None) -> str:
     """Why there is less than was asked for, or empty."""
-    if (run.path / summary.NAME).exists():
-        about = summary.load_head(run.path).about
-        if about.get("interrupted"):
+    if came is not None:
+        if came.get("interrupted"):
             return "the run was interrupted"
-        if missing := about.get("missing shards"):
+        if missing := came.get("missing shards"):
             return f"shards are missing: {', '.join(map(str, missing))}"
-        ended = about.get("exit status", 0) in resuming.ENDED
-    elif running.is_running(run.path):
-        ended = run.going_on is not None  # then who asks is the run itself, at its end
-    else:
-        ended = False
+    ended = came is not None and came.get("exit status", 0) in resuming.ENDED
     return "" if ended else "the run did not come to its end"
