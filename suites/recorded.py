@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -43,17 +43,19 @@ class Running:
         return len(np.unique(granted["key"])) == len(self.keys)
 
 
-def so_far(trial: Trial, running: Running, environment: Environment, records: Sequence[Record]) -> History:
-    """The history of a lane that still runs; the texts of its errors nobody has collected yet."""
-    return _history(_facts(trial, running, environment), running.rows(), records, ("",))
+def so_far(trial: Trial, running: Running, versions: Mapping[str, str], records: Sequence[Record]) -> History:
+    """The history of a lane that still runs; the texts of its errors nobody has collected yet. versions: of nodes."""
+    return _history(_facts(trial, running, versions), running.rows(), records, ("",))
 
 
-def whole(trial: Trial, running: Running, environment: Environment, records: Sequence[Record]) -> History:
+def whole(
+    trial: Trial, running: Running, versions: Mapping[str, str], records: Sequence[Record], environment: Environment
+) -> History:
     """The whole history: every recording, the texts of its errors, and a last read of each key past every fence.
 
     The recordings are gone afterwards. Raises TrialBroke where a key cannot be read.
     """
-    facts = _facts(trial, running, environment)
+    facts = _facts(trial, running, versions)
     parts, errors = [], [""]
     for handle in running.handles:
         rows = read_recording(handle.spec.recording).copy()
@@ -66,7 +68,7 @@ def whole(trial: Trial, running: Running, environment: Environment, records: Seq
     return _history(facts, np.concatenate(parts), records, errors)
 
 
-def _facts(trial: Trial, running: Running, environment: Environment) -> Facts:
+def _facts(trial: Trial, running: Running, versions: Mapping[str, str]) -> Facts:
     lock, lane = running.lane.lock, running.lane
     return Facts(
         trial=trial.name,
@@ -88,7 +90,7 @@ def _facts(trial: Trial, running: Running, environment: Environment) -> Facts:
         permits=lock.permits,
         fair=lock.fair,
         workers=lane.workload.workers,
-        versions=environment.cluster(trial.backend).versions(),
+        versions=versions,
         properties=tuple(name for name in lane.properties if lane.asks(name, trial.faults)),
         claims=lock.claims,
         hazards=lock.hazards,

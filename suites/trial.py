@@ -137,7 +137,8 @@ def run_trial(
     try:
         missing, stuck = _run(trial, plan, runner, crew, server, lanes, deadline, clock, environment, tell)
         _must_be_clean(environment, "after")
-        histories = [whole(trial, lane, environment, runner.records) for lane in lanes]
+        versions = environment.cluster(trial.backend).versions()
+        histories = [whole(trial, lane, versions, runner.records, environment) for lane in lanes]
     finally:
         if not environment.ours:
             guest.await_ends([handle.pid for handle in _all(lanes)])
@@ -217,23 +218,27 @@ def _missing_in_the_end(
     patience: float,
     tell: Tell,
 ) -> dict[str, dict[str, str]]:
-    """What was not exercised yet, lane → property → reason: as soon as that is nothing, or after so many seconds."""
+    """What was not exercised yet, lane → property → reason: as soon as that is nothing, or so many seconds later."""
+    versions = environment.cluster(trial.backend).versions()  # once: under load every server takes its time
+    reasons = _missing(trial, lanes, versions, runner)
     until = time.monotonic() + patience
-    while True:
-        reasons = {lane.lane.name: told for lane in lanes if (told := _missing(trial, lane, environment, runner))}
-        left = until - time.monotonic()
-        if not reasons or left <= 0:
-            return reasons
+    while reasons and (left := until - time.monotonic()) > 0:
         tell(telling.lingers(reasons, left))
-        lanes = [lane for lane in lanes if lane.lane.name in reasons]
         server.await_condition(lambda: False, LOOK_EVERY)
+        reasons = _missing(trial, [lane for lane in lanes if lane.lane.name in reasons], versions, runner)
+    return reasons
 
 
-def _missing(trial: Trial, running: Running, environment: Environment, runner: Runner) -> dict[str, str]:
-    """What was not exercised yet: property → reason. Of a lock with a bug only what names the bug is waited for."""
-    told = unexercised(so_far(trial, running, environment, runner.records))
-    bug = trial.planted.get(running.lane.name)
-    return {name: reason for name, reason in told.items() if bug in (None, name)}
+def _missing(
+    trial: Trial, lanes: Sequence[Running], versions: Mapping[str, str], runner: Runner
+) -> dict[str, dict[str, str]]:
+    """What was not exercised yet of these lanes. Of a lock with a bug only what names the bug is waited for."""
+    missing = {}
+    for lane in lanes:
+        told, bug = unexercised(so_far(trial, lane, versions, runner.records)), trial.planted.get(lane.lane.name)
+        if reasons := {name: reason for name, reason in told.items() if bug in (None, name)}:
+            missing[lane.lane.name] = reasons
+    return missing
 
 
 def _judged(histories: Sequence[History], tell: Tell) -> tuple[LaneRecord, ...]:
