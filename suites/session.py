@@ -14,7 +14,7 @@ from checkers.claims import Word
 from checkers.judgement import Judgement
 from infra.faults.plan import storm_seed
 from infra.machine import Trouble
-from results.certificate.stages import BASELINE, CALIBRATION, CALIBRATIONS, CANDIDATE, MIXED, ROLLBACK
+from results.certificate.stages import CALIBRATION, CALIBRATIONS, CANDIDATE
 from results.pages.telling import stories
 from results.record import TrialRecord, version_of
 from results.record import decisive as shown_first
@@ -38,10 +38,6 @@ class TrialFailed(Exception):
 
 CONTROLS: Final = 3
 """A positive control may need this many trials, with seeds s, s+1, s+2; all of them are stored and counted."""
-
-
-_BEGINS_LIKE: Final[Mapping[str, str]] = {CALIBRATION: CANDIDATE, MIXED: BASELINE, ROLLBACK: BASELINE}
-"""Stage → another one with the same versions, whose environment it uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +102,8 @@ class Session:
         self._tell = tell
         self._stored = stored
         self._places = {stage.name: Place(asked, stage.name, tell) for stage in asked.stages}
-        for stage, same in _BEGINS_LIKE.items():
-            if stage in self._places:
-                self._places[stage] = self._places[same]
+        if CALIBRATION in self._places:  # the same versions
+            self._places[CALIBRATION] = self._places[CANDIDATE]
         self._parts: dict[_Column, tuple[tuple[Lane, ...], ...]] = {}
         self._answers: dict[tuple[_Column, int], dict[tuple[str, str], list[Answer]]] = {}
         self._failures: dict[tuple[_Column, int], str] = {}

@@ -261,6 +261,7 @@ def _must_be_clean(environment: Environment, when: str) -> None:
 def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: Path) -> list[Running]:
     """Start the workers of all lanes, spread over the client groups and, where nodes are equal, over the nodes."""
     lanes, specs, beyond = [], [], trial.beyond_ttl
+    equal = environment.cluster(trial.backend).leader() is not None  # to any node a client may go
     run = secrets.token_hex(3)
     pace = PACE[trial.backend] * max(1.0, sum(lane.workload.workers for lane in trial.lanes) / fit())
     for lane in trial.lanes:
@@ -272,7 +273,7 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
             endpoints = environment.endpoints(trial.backend, group)
             if via := lane.lock.via:
                 endpoints = (environment.endpoints_of(via, group),)
-            elif environment.cluster(trial.backend).leader() is not None:
+            elif equal:
                 shift = number % len(endpoints)
                 endpoints = endpoints[shift:] + endpoints[:shift]
             specs.append(
