@@ -227,35 +227,12 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """xdist: the tests of one backend go to one worker, in order. Its own groups do not work with pytest 9.
-
-    Those of the last backend go to whoever has nothing left to do, fault by fault; but what is not ours is one cluster.
-    """
+    """xdist: runs in the controller."""
     if _asked not in config.stash:
         return None
-    from xdist.scheduler import LoadScopeScheduling
+    from suites.scheduling import ByBackend
 
-    from suites.asked import case_id
-    from suites.terminal import shared_backends
-
-    asked = config.stash[_asked]
-    shared = shared_backends(asked)
-    scopes = {
-        f"{case_id(lane, fault, stage.name)}]": f"{lane.backend} under {fault}"
-        if lane.backend in shared
-        else lane.backend
-        for lane in (*asked.lanes, *asked.planted)
-        for fault in asked.faults
-        for stage in asked.stages
-    }
-
-    config.option.loadscopereorder = False  # else those with most tests first, and the longest may be among the last
-
-    class ByBackend(LoadScopeScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            return scopes.get(nodeid.partition("[")[2], "")
-
-    return ByBackend(config, log)
+    return ByBackend(config.stash[_asked], config, log)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -1,0 +1,54 @@
+"""pytest-xdist: which process runs which tests, where there are several. Its own groups do not work with pytest 9.
+
+The tests of one backend go to one process, in order, so that each backend boots once. Those of the last backend go to
+whoever has nothing left to do, column by column; but what is not ours is one cluster. Where an upgrade is certified a
+process goes on with the version that it has tried, while others try the same columns on the other one: then each has
+one environment, and what the machine does meanwhile hits both versions alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+from results.certificate.stages import ALONE
+from suites.asked import Asked, case_id
+from suites.telling import column_in
+from suites.terminal import shared_backends
+
+
+class ByBackend(LoadScopeScheduling):  # type: ignore[misc]
+    """A scope is a backend, or of a backend that is shared a column in one stage of an upgrade."""
+
+    def __init__(self, asked: Asked, config: pytest.Config, log: Any = None) -> None:
+        config.option.loadscopereorder = False  # those with most tests are not the longest
+        super().__init__(config, log)
+        shared = shared_backends(asked)
+        self._scopes: dict[str, str] = {}
+        self._versions: dict[str, str] = {}
+        """Scope → stage, where all of it is tried on servers of one version."""
+        for lane in (*asked.lanes, *asked.planted):
+            for fault in asked.faults:
+                for stage in asked.stages:
+                    scope = lane.backend
+                    if scope in shared:
+                        scope = f"{lane.backend} under {column_in(fault, stage.name)}"
+                        if stage.name in ALONE:
+                            self._versions[scope] = stage.name
+                    self._scopes[f"{case_id(lane, fault, stage.name)}]"] = scope
+
+    def _split_scope(self, nodeid: str) -> str:
+        return self._scopes.get(nodeid.partition("[")[2], "")
+
+    def _assign_work_unit(self, node: Any) -> None:
+        """The next of the version that it has tried, then of what begins on an environment of its own, then any."""
+        tried = {self._versions[scope] for scope in self.assigned_work.get(node, ()) if scope in self._versions}
+
+        def rank(scope: str) -> int:
+            version = self._versions.get(scope)
+            return 1 if version is None else 0 if not tried or version in tried else 2
+
+        self.workqueue.move_to_end(min(self.workqueue, key=rank), last=False)
+        super()._assign_work_unit(node)
