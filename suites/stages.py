@@ -1,9 +1,9 @@
 """`--from BACKEND=VERSION --to BACKEND=VERSION`: the same trials on the version that is there and on the one to come.
 
 Both are tried with the same seeds and plans, trial by trial in turn or side by side (`suites.scheduling`), so that a
-machine that is slow for a while hits both alike; each has an environment of its own. What lies between them, and the way back, is tried in stages that have
-columns of their own (`suites.rolling`) and begin with the old version, where no other trial has been. What the suite
-can see is tried beside it (`suites.calibration`).
+machine that is slow for a while hits both alike; each has an environment of its own. What lies between them, and the
+way back, is tried in stages that have columns of their own (`suites.rolling`) and begin with the old version, where no
+other trial has been. What the suite can see is tried beside it (`suites.calibration`).
 """
 
 from __future__ import annotations
