@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -131,13 +132,11 @@ def _leader(target: Target) -> Node:
 
 def _only_these_write(environment: Environment, target: Target, takers: Collection[str]) -> None:
     """These nodes take a write, each within as long as an election may take, and no other node does."""
-    wrote = set()
-    for node, endpoint in zip(names(target), environment.direct("etcd"), strict=True):
-        deadline = time.monotonic() + (WITHIN if node in takers else 0.0)
-        while not (written := _writes(endpoint)) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if written:
-            wrote.add(node)
+    wrote = {
+        node
+        for node, endpoint in zip(names(target), environment.direct("etcd"), strict=True)
+        if target.clock.wait(WITHIN if node in takers else 0.0, partial(_writes, endpoint), 0.05)
+    }
     assert wrote == set(takers)
 
 
