@@ -94,10 +94,10 @@ def wrong(lock: type[LockClient]) -> str | None:
 def _misspelled(lock: type[LockClient]) -> Iterator[str]:
     """Attributes that look like a declaration with a typing error: `claim`, `min_tll`."""
     for name in dir(lock):
-        (close, *_) = difflib.get_close_matches(name, _FIELDS, 1, cutoff=0.8) or [""]
-        if name.startswith("_") or name in _FIELDS or not close:
+        if name.startswith("_") or name in _FIELDS:
             continue
-        if _kind(inspect.getattr_static(lock, name)) == _kind(getattr(Declarations, close)):
+        (close, *_) = difflib.get_close_matches(name, _FIELDS, 1, cutoff=0.8) or [""]
+        if close and _kind(inspect.getattr_static(lock, name)) == _kind(getattr(Declarations, close)):
             yield f"{name} is no declaration; did you mean {close}? (suites/lock.py, Declarations)"
 
 

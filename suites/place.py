@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from infra.beside import ExternalEnvironment
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Place:
-    """`close` leaves nothing behind, and the next trial gets a new environment. stage: of which all versions are."""
+    """The next trial after `leave` or `close` gets a new environment. stage: of which all versions are."""
 
     def __init__(self, asked: Asked, stage: str, tell: Tell) -> None:
         self._asked = asked
@@ -24,6 +25,8 @@ class Place:
         self._tell = tell
         self._environment: Environment | None = None
         self._servers: dict[str, ForkServer] = {}
+        self._aside = ThreadPoolExecutor(max_workers=1)
+        self._left: list[Future[None]] = []
 
     def ready(self, backend: str) -> Environment:
         """The environment, with this backend."""
@@ -53,14 +56,20 @@ class Place:
             self._servers[backend] = ForkServer(sorted(map(registry.spelling, names)))
         return self._servers[backend]
 
-    def close(self) -> None:
-        """End workers and environment. Idempotent."""
+    def leave(self) -> None:
+        """End the workers; the environment is removed while the next trial gets its own. Idempotent."""
         for server in self._servers.values():
             server.close()
         self._servers.clear()
         if self._environment is not None:
-            self._environment.close()
+            self._left.append(self._aside.submit(self._environment.close))
             self._environment = None
+
+    def close(self) -> None:
+        """End workers and environments and leave nothing behind. Idempotent. Raises Failed if something withstands."""
+        self.leave()
+        while self._left:
+            self._left.pop().result()
 
     def _say(self, line: str) -> None:
         self._tell(says(line))

@@ -181,7 +181,7 @@ class Session:
             self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": line, **rest}, ()))
             raise
         if trial.plan is not None and trial.plan.lasting:
-            place.close()  # it is another cluster by now
+            place.leave()  # it is another cluster by now
         self._tell(step("writing the page"))
         return record, self._run.save_trial(record)
 
