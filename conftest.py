@@ -57,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from suites.options import BadOption, parse
 
         config.option.showcapture = "no"  # what client libraries log of the faults that are done to them
+        _only_what_is_there(config)
 
         try:
             if config.option.resume is not None:
@@ -65,6 +66,14 @@ def pytest_configure(config: pytest.Config) -> None:
         except BadOption as error:
             raise pytest.UsageError(str(error)) from error
         _side_by_side(config)
+
+
+def _only_what_is_there(config: pytest.Config) -> None:
+    """What pytest would find only when the run has begun: the second word of `--faults kill-server freeze-holder`."""
+    for arg in config.args:
+        if not (config.invocation_params.dir / arg.partition("::")[0]).exists() and not config.option.pyargs:
+            told = "an option takes one value: --faults a,b and --lock a --lock b"
+            raise pytest.UsageError(f"file or directory not found: {arg} ({told})")
 
 
 def _resume(config: pytest.Config) -> None:

@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import Final
 
 from infra.faults.plan import Plan
+from infra.faults.register import FAULTS
 
 MOST: Final = 1000
 """Shards of one run."""
@@ -20,6 +21,10 @@ SETTLED: Final = 3.0
 """Seconds of a trial beside its plan: workers start and end, the lock is granted again, pages are written."""
 PER_LANE: Final = 0.4
 """Seconds that each lane adds, on two cores."""
+LASTS: Final = 8.0
+"""Seconds that each step adds that is never undone: members end, and start as another version."""
+OWN: Final = 12.0
+"""Seconds of a trial with such a step for an environment of its own."""
 
 
 class BadShard(ValueError):
@@ -47,7 +52,8 @@ def parse(text: str) -> Shard:
 
 def expected(plan: Plan, ttl: float, lanes: int) -> float:
     """Seconds that a trial takes, roughly: one cycle of its plan, a TTL for what is held to expire, and its lanes."""
-    return SETTLED + PER_LANE * lanes + ttl + _ends(plan)
+    lasting = sum(FAULTS[step.fault].lasting for step in plan.steps)
+    return SETTLED + PER_LANE * lanes + ttl + _ends(plan) + LASTS * lasting + (OWN if lasting else 0.0)
 
 
 def cut(costs: Sequence[float], n: int) -> list[int]:

@@ -18,6 +18,8 @@ from results.terminal.plain import plain
 
 MOST: Final = 6
 """Processes whose trials are drawn at once."""
+TRUST: Final = 60.0
+"""Seconds of trials for which what was expected counts, so that one slow trial at the start is not all that counts."""
 _NAMES: Final = 3
 """Locks of a trial that are named."""
 
@@ -163,10 +165,10 @@ class Progress:
         return max(alone, sum(of_backend.values()) / max(self.processes, 1))
 
     def _pace(self, backend: str) -> float:
-        """How much longer trials take than was expected: those of the backend, else all, else as expected."""
+        """How much longer trials take than was expected: the backend's, else all, and `TRUST` seconds as expected."""
         of_all = [(took, self.planned[key], key.backend) for key, took in self.took.items() if self.planned.get(key)]
         mine = [done for done in of_all if done[2] == backend] or of_all
-        return sum(took for took, _, _ in mine) / sum(expected for _, expected, _ in mine) if mine else 1.0
+        return (TRUST + sum(took for took, _, _ in mine)) / (TRUST + sum(expected for _, expected, _ in mine))
 
     # What each event means
 
@@ -201,7 +203,7 @@ class Progress:
         key = _key(event)
         if key not in self.planned:  # what is left of one that broke
             self.planned[key] = fmean(self.planned.values()) if self.planned else 0.0
-        self._free.setdefault(event.by, self._begun)
+        self._free.setdefault(event.by, event.at)
         lanes = f"{_lanes(event.number('lanes'))} of {_names(event.facts.get('locks'))}"
         title = f"{key.backend} {key.column}" + (f", trial {event.text('attempt')}" if _again(event) else "")
         self._doing[event.by] = _Doing(title, event.at, "starting its workers", event.at, key, f" ({lanes})")

@@ -8,7 +8,7 @@ import pytest
 
 from results.terminal import progress
 from results.terminal.events import Event
-from results.terminal.progress import MOST, Level, Line, Progress
+from results.terminal.progress import MOST, TRUST, Level, Line, Progress
 
 
 class Run:
@@ -162,23 +162,33 @@ class TestTimeLeft:
         assert Run().progress.left(0) is None
         assert Run(redis=[("none", 30), ("kill-server", 60)]).progress.left(0) == 90
 
-    def test_the_pace_so_far_counts(self) -> None:
-        run = Run(redis=[("none", 10), ("kill-server", 10), ("freeze-holder", 10)])
+    def test_the_pace_so_far_counts_beside_a_minute_as_expected(self) -> None:
+        run = Run(redis=[("none", TRUST), ("kill-server", TRUST), ("freeze-holder", TRUST)])
         run.trial("main", "redis", "none")
-        run.at += 30
+        run.at += 3 * TRUST
         run.done("main", "redis", "none")
-        assert run.progress.left(run.at) == pytest.approx(60)
+        assert run.progress.left(run.at) == pytest.approx(2 * 2 * TRUST)
+
+    def test_starting_the_servers_says_nothing_about_the_pace(self) -> None:
+        run = Run(redis=[("none", 10), ("kill-server", 10)])
+        run.say("main", "boot", backend="redis", version="8.0")
+        run.at += 100
+        run.trial("main", "redis", "none")
+        run.at += 10
+        run.done("main", "redis", "none")
+        assert run.progress.left(run.at) == pytest.approx(10)
 
     def test_each_backend_has_a_pace_of_its_own_and_the_longest_decides(self) -> None:
-        run = Run(redis=[("none", 10), ("kill-server", 10)], etcd=[("none", 10), ("kill-server", 10)])
+        trials = [("none", TRUST), ("kill-server", TRUST)]
+        run = Run(redis=trials, etcd=trials)
         run.progress.processes = 2
         run.trial("gw0", "redis", "none")
         run.trial("gw1", "etcd", "none")
-        run.at += 5
+        run.at += TRUST / 2
         run.done("gw0", "redis", "none")
-        run.at += 35
+        run.at += 5 * TRUST / 2
         run.done("gw1", "etcd", "none")
-        assert run.progress.left(run.at) == pytest.approx(40)
+        assert run.progress.left(run.at) == pytest.approx(2 * TRUST)
 
     def test_what_is_shared_is_divided(self) -> None:
         run = Run()

@@ -13,7 +13,8 @@ from suites.asked import Asked
 from suites.mutants import CATALOGUE
 from suites.options import BadOption
 from suites.session import Answer
-from suites.tests.test_options import asked, collected
+from suites.tests.test_collecting import collected
+from suites.tests.test_options import asked
 from suites.tests.test_session import World, world
 
 __all__ = ["world"]

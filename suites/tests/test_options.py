@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,9 +19,8 @@ from suites.lane import LOCK_GONE, Lane
 from suites.options import EVERY_FAULT, BadOption, parse
 from suites.profiles import PROFILES, STALE
 from suites.registry import CONTROLS
-from suites.workers import ROOT
+from suites.tests.test_collecting import USAGE, collected
 
-USAGE = 4
 LOCK = """
 class Mine:
     backend = {backend!r}
@@ -54,18 +49,6 @@ def asked(**given: object) -> Asked:
     default = {"lock": [], "backend": [], "faults": [], "profile": "default", "seed": 1, "version_of": []}
     default |= {"plan": [], "target": [], "hook": [], "shard": None, "from_": [], "to": []}
     return parse(Namespace(**{**default, "results": "results/runs", **given}))
-
-
-def collected(*argv: str) -> subprocess.CompletedProcess[str]:
-    """`pytest suites/ --collect-only` with these arguments."""
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "suites/", "--collect-only", "-q", *argv],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
 
 
 def lock_file(folder: Path, text: str = LOCK.format(backend="redis")) -> str:
@@ -360,55 +343,6 @@ class TestParts:
 
     def test_nothing_to_run_is_no_part(self) -> None:
         assert asked(lock=["redis"]).parts("etcd", "none") == ()
-
-
-class TestCollecting:
-    def test_starts_nothing_and_writes_nothing(self, tmp_path: Path) -> None:
-        """Without an engine to be had, without a folder for results, and without a subprocess."""
-        runs = tmp_path / "runs"
-        program = (
-            "import sys, pytest\n"
-            "def forbidden(event, args):\n"
-            "    if event in ('subprocess.Popen', 'socket.connect', 'os.fork', 'os.mkdir'):\n"
-            "        sys.exit(f'{event} {args}')\n"
-            "sys.addaudithook(forbidden)\n"
-            "sys.exit(pytest.main(sys.argv[1:]))"
-        )
-        argv = ["suites/", "--collect-only", "-q", "-p", "no:cacheprovider", "--results", str(runs)]
-        done = subprocess.run(
-            [sys.executable, "-B", "-c", program, *argv],
-            cwd=ROOT,
-            env={**os.environ, "DOCKER_HOST": "tcp://127.0.0.1:9"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-        assert "redis/register/unfenced-freeze-holder" in done.stdout
-        assert not runs.exists()
-
-    def test_the_tests_of_one_trial_stand_together(self) -> None:
-        done = collected("--lock", "redis", "--lock", "etcd", "--faults", "none,freeze-holder")
-        assert done.stderr == "", "not a word of the client libraries"
-        assert "suites/tests" not in done.stdout, "the project's own tests are not the product"
-        trials = [
-            (line.partition("[")[2].partition("/")[0], line.rstrip("]").endswith("-none"))
-            for line in done.stdout.splitlines()
-            if "[" in line and "NOTSET" not in line
-        ]
-        assert len(trials) > 20
-        assert len([1 for one, other in pairwise(trials) if one != other]) == 3
-
-
-def test_the_help_of_an_option_names_what_there_is() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    text = " ".join(done.stdout.split())
-    assert ", ".join(registry.LOCKS) in text
-    assert ", ".join(BACKENDS) in text
-    assert "results/runs" in text
 
 
 class TestTargets:

@@ -25,7 +25,8 @@ from suites.asked import Asked
 from suites.options import BadOption
 from suites.resume import examine, go_on, interrupted, stored_in, take_options
 from suites.session import CONTROLS, Session
-from suites.tests.test_options import asked, collected
+from suites.tests.test_collecting import collected
+from suites.tests.test_options import asked
 from suites.tests.test_session import World, case_of, every_case, fences, shown_by, world
 from suites.trial import Trial
 from suites.workers import TrialBroke, WorkerBroke

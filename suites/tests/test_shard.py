@@ -12,7 +12,8 @@ from suites import shards
 from suites.asked import Asked
 from suites.options import BadOption
 from suites.shards import BadShard, Shard, cut, parse
-from suites.tests.test_options import USAGE, asked, collected
+from suites.tests.test_collecting import USAGE, collected
+from suites.tests.test_options import asked
 
 PROFILES = ("smoke", "default", "nightly")
 MANY = (1, 2, 3, 4, 7, 16, 61)
@@ -121,10 +122,19 @@ def test_the_cut_is_the_same_every_time_and_keeps_the_order() -> None:
 
 
 def test_overlapping_steps_take_the_time_of_the_longest() -> None:
-    steps = (Step("x", 1.0, 5.0, {}), Step("y", 0.5, 1.0, {}, beside=True), Step("z", 1.0, 2.0, {}))
+    long, short, last = "kill-server", "pause-server", "lose-replies"
+    steps = (Step(long, 1.0, 5.0, {}), Step(short, 0.5, 1.0, {}, beside=True), Step(last, 1.0, 2.0, {}))
     plan, calm = Plan("p", "redis", 1, steps), Plan("none", "redis", 1, ())
     assert shards.expected(plan, 1.0, 4) - shards.expected(calm, 1.0, 4) == pytest.approx(9.0)
     assert shards.expected(calm, 1.0, 8) > shards.expected(calm, 1.0, 4)
+
+
+def test_another_version_takes_its_time_and_an_environment_of_its_own() -> None:
+    once, twice = (Plan("p", "redis", 1, (Step("roll-version", 1.0, 1.0, {}),) * times) for times in (1, 2))
+    killed = Plan("p", "redis", 1, (Step("kill-server", 1.0, 1.0, {}),))
+    roll = shards.expected(once, 1.0, 4) - shards.expected(killed, 1.0, 4)
+    assert roll == pytest.approx(shards.LASTS + shards.OWN)
+    assert shards.expected(twice, 1.0, 4) - shards.expected(once, 1.0, 4) == pytest.approx(shards.LASTS + 2.0)
 
 
 @pytest.mark.parametrize("text", ["1/1", "1/2", "2/2", "1000/1000"])

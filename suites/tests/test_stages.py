@@ -20,7 +20,8 @@ from suites.options import BadOption
 from suites.stages import ONLY, Stage, in_turn, told
 from suites.telling import column_in
 from suites.terminal import plans
-from suites.tests.test_options import asked, collected
+from suites.tests.test_collecting import collected
+from suites.tests.test_options import asked
 from suites.tests.test_session import World, world
 
 __all__ = ["world"]
