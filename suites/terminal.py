@@ -22,7 +22,7 @@ from rich.console import Console
 from results import grid, resuming, summary
 from results.certificate import issue
 from results.certificate.certificate import STATUS, sentence
-from results.files import typed
+from results.files import BadFile, typed
 from results.record import Cell
 from results.run import Contents, Run
 from results.terminal import matrix
@@ -41,6 +41,9 @@ BEAT: Final = 20.0
 
 JUDGED: Final = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 """What pytest says of a run that came to its end."""
+
+NOT_CLOSED: Final = 4
+"""Exit status where the machine did not let us end: as where it did not let us begin."""
 
 VERDICT: Final = "verdict"
 NOT_JUDGED: Final = "not judged"
@@ -91,10 +94,14 @@ class Terminal:
         about["exit status"] = int(session.exitstatus)
         if session.exitstatus == pytest.ExitCode.INTERRUPTED:
             about |= {"interrupted": True, "broken off": self._broken_off()}
-        if self._asked.stages is ONLY:
-            self._close(about)
-        else:
-            session.exitstatus = self._close_certified(about)
+        try:
+            if self._asked.stages is ONLY:
+                self._close(about)
+            else:
+                session.exitstatus = self._close_certified(about)
+        except (BadFile, OSError) as error:
+            session.exitstatus = NOT_CLOSED
+            self._reporter.write_line(plain(f"the run could not be closed, its trials are stored: {error}"), red=True)
         if session.exitstatus not in resuming.ENDED:
             self._reporter.write_line(f"to go on: {plain(resuming.command(self._run))}")
         if failures := grid.failures(self._contents.cells):

@@ -13,6 +13,7 @@ from typing import Final
 
 import pytest
 
+from suites.terminal import NOT_CLOSED
 from suites.workers import ROOT
 
 CONFTEST: Final = """
@@ -236,6 +237,17 @@ class TestFailures:
         assert "4.0 s, 1 upheld" not in text
         assert "violated: recovery" in text
         assert "locks × faults" in text
+
+
+def test_a_page_that_cannot_be_written_is_told_in_a_line(tmp_path: Path) -> None:
+    """Whatever the reason, a full disk for instance: what was tried is stored, and what goes on with it is said."""
+    in_the_way = "\n\ndef test_in_the_way(request):\n    (request.config.run.path / 'index.html').mkdir()\n"
+    status, text = Project(tmp_path, GOOD, in_the_way).log()
+    assert status == NOT_CLOSED
+    assert re.search(r"^the run could not be closed, its trials are stored: .*index\.html", text, re.MULTILINE)
+    assert re.search(r"^to go on: .* --resume ", text, re.MULTILINE)
+    assert "Traceback" not in text
+    assert "INTERNALERROR" not in text
 
 
 @pytest.mark.parametrize("argv", [(), ("-n", "2")], ids=["n0", "n2"])
