@@ -15,7 +15,7 @@ from checkers.measures.subject import Subject, of_kind
 from checkers.models.model import Settings
 from checkers.wire import FINAL, F, Outcome
 
-QUANTILES: Final = (("p50", 500), ("p90", 900), ("p99", 990))
+QUANTILES: Final = (("p10", 100), ("p50", 500), ("p90", 900), ("p99", 990))
 """Names, and the thousandths that took no longer."""
 
 
@@ -28,9 +28,9 @@ def measured(history: History) -> dict[str, Any]:
                    counts the faults from 1 (0: no fault yet), `begin_s` counts from the first attempt. An operation
                    belongs to the fault during which it was under way, else to where it lies; of rates a grant counts
                    where it returned (`grants`) and an attempt where it was begun (`attempts`).
-    acquire_ms     {count, given_up, p50, p90, p99, longest}, release_ms likewise: as `checkers.measures.latency` counts
-                   them, so `given_up` are censored (Kaplan-Meier). A quantile is None where too many were given up for
-                   it to be reached: it is longer than `longest`, which is how long anybody waited, in vain or not.
+    acquire_ms     {count, given_up, p10, p50, p90, p99, longest}, release_ms likewise: as `checkers.measures.latency`
+                   counts them, so `given_up` are censored (Kaplan-Meier). A quantile is None where too many were given
+                   up for it to be reached: it is longer than `longest`, how long anybody waited, in vain or not.
     recovery_s     for each fault in the order in which they began, from its heal to the return of the next grant; None
                    where none came, or no heal.
     longest_gap_s  the longest time in which the lock was wanted and nobody's.

@@ -221,6 +221,8 @@ def _each(data: object, fields: Mapping[str, Callable[[object], object]]) -> Non
 
 def _quantiles(data: object) -> None:
     _each(data, {"count": whole, "given_up": whole, **dict.fromkeys(("p50", "p90", "p99", "longest"), _NUMBER)})
+    if "p10" in shape.table(data):  # it was added to the format
+        field(data, "p10", _NUMBER)
 
 
 def _cycle(data: object) -> None:

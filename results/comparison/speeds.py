@@ -9,8 +9,9 @@ cycle, depend on one another.
 The machine is measured by the protected resource, whose version is pinned and which no fault touches. Where its median
 access took n times as long in a trial's second run, a measure is expected to be worse by n to the power of its `share`:
 a release is as slow as the machine, an acquire waits for holders as well, and what ends with a lease hardly changes.
-The shares were measured: slopes of logarithms over pairs of trials of one version, the machine being up to fifty times
-as slow in one as in the other (`results/tests/test_compare_power.py`).
+The fastest tenth of all releases found the machine idle, so there a slow server shows first. The shares were measured:
+slopes of logarithms over pairs of trials of one version, the machine being up to 14 times as slow in one as in the
+other (`results/tests/test_compare_power.py`).
 
 A difference counts when it is certainly more than `RATIO` beyond what the machine explains, more than `RATIO` as it was
 measured, and more than a floor. The signed-rank test asks whether the centre lies beyond `RATIO`, not beyond 1, and P
@@ -296,8 +297,11 @@ def _logarithm(number: float | None) -> float | None:
 
 
 def _time(times: Any, quantile: str) -> float | None:
-    """ms; what was not reached is longer than anybody waited, so that is the least that it can be."""
-    if not isinstance(times, Mapping):
+    """ms; what was not reached is longer than anybody waited, so that is the least that it can be.
+
+    None where nobody counted that quantile: trials that were stored before there was one.
+    """
+    if not isinstance(times, Mapping) or quantile not in times:
         return None
     found = _number(times.get(quantile))
     return _number(times.get("longest")) if found is None else found
@@ -351,12 +355,13 @@ _LARGEST: Final = 1e12
 """Of any number that is measured, in its unit: 1e12 ms are thirty years."""
 
 MEASURES: Final = (
-    Measure("acquire p50", "ms", 5.0, True, 0.6, _middle(faulty=False)),
-    Measure("acquire p50 under the fault", "ms", 5.0, True, 0.2, _middle(faulty=True)),
+    Measure("acquire p50", "ms", 5.0, True, 0.45, _middle(faulty=False)),
+    Measure("acquire p50 under the fault", "ms", 5.0, True, 0.25, _middle(faulty=True)),
     Measure("acquire p99", "ms", 20.0, True, 0.1, lambda measures: _time(measures.get("acquire_ms"), "p99")),
-    Measure("release p50", "ms", 1.0, True, 1.0, lambda measures: _time(measures.get("release_ms"), "p50")),
+    Measure("release p10", "ms", 1.0, True, 0.3, lambda measures: _time(measures.get("release_ms"), "p10")),
+    Measure("release p50", "ms", 1.0, True, 0.9, lambda measures: _time(measures.get("release_ms"), "p50")),
     Measure("grants", "/s", 0.1, False, 0.3, _rate(faulty=False)),
-    Measure("grants under the fault", "/s", 0.1, False, 0.1, _rate(faulty=True)),
+    Measure("grants under the fault", "/s", 0.1, False, 0.2, _rate(faulty=True)),
     Measure("recovery", "s", 0.05, True, 0.3, _recovery),
-    Measure("longest gap", "s", 0.05, True, 0.3, lambda measures: _number(measures.get("longest_gap_s"))),
+    Measure("longest gap", "s", 0.05, True, 0.4, lambda measures: _number(measures.get("longest_gap_s"))),
 )

@@ -15,7 +15,7 @@ from results.certificate.certificate import Certificate, Verdict, certify
 from results.certificate.stages import ALONE, CANDIDATE, MIXED
 from results.reading import Contents
 from results.tests.test_compare_power import CHANGES, DRAWS, Draw
-from results.tests.trials import Trial, contents
+from results.tests.trials import SLOW_SERVER, Trial, contents, load
 
 UPGRADES = dict.fromkeys(("redis", "zookeeper", "etcd", "postgres"), ("1", "2"))
 
@@ -56,3 +56,24 @@ def test_a_version_is_never_a_regression_of_itself(draw: Draw) -> None:
 def test_one_that_is_three_times_slower_is_one(draw: Draw) -> None:
     found = [certified(draw, seed, "all of it").verdict for seed in range(20)]
     assert found.count(Verdict.REGRESSION) >= 19
+
+
+@pytest.mark.parametrize("backend", ["redis", "etcd"])
+def test_a_slow_server_is_one(backend: str) -> None:
+    """A server that keeps every request for 10 ms, whatever its clients wait for besides: most of the faults."""
+    trials = [trial for trial in load(SLOW_SERVER) if trial.backend == backend]
+    sound, slow = sorted({trial.run for trial in trials})
+
+    def draw(rng: random.Random) -> tuple[list[Trial], list[Trial]]:
+        faults = {fault for fault in sorted({trial.fault for trial in trials}) if rng.random() < 0.7}
+        before, after = (
+            [trial for trial in trials if trial.run == run and trial.fault in faults] for run in (sound, slow)
+        )
+        return before, after
+
+    for seed in range(20):
+        found = certified(draw, seed)
+        assert found.verdict is Verdict.REGRESSION
+        assert found.regressed == ()
+        assert {speed.measure for speed in found.slower} & {"release p10"}
+        assert all("release" in speed.measure or "acquire" in speed.measure for speed in found.slower)

@@ -200,7 +200,7 @@ def test_what_is_slower_is_told_at_any_width(slow: tuple[Comparison, Side, Side]
     out = io.StringIO()
     compared_.render(*slow, Console(file=out, width=width))
     text = " ".join(out.getvalue().split())
-    assert "B is worse than A: 6 times or rates." in text
+    assert "B is worse than A: 7 times or rates." in text
     assert re.search(r"worse redis redis release p50 [\d.]+ ms [\d.]+ ms [23]\.\d+ \[", text)
     assert all(len(line) <= width for line in out.getvalue().splitlines() if "index.html" not in line)
 
@@ -208,6 +208,6 @@ def test_what_is_slower_is_told_at_any_width(slow: tuple[Comparison, Side, Side]
 def test_what_is_slower_is_told_in_markdown_and_on_a_page(slow: tuple[Comparison, Side, Side], tmp_path: Path) -> None:
     assert "| worse | redis | redis | release p50 |" in compared_.markdown(*slow)
     page = difference_page.render(*slow, tmp_path / "page.html")
-    assert page.count('<tr data-word="worse">') == 6
+    assert page.count('<tr data-word="worse">') == 7
     assert page.count("<svg") == len(slow[0].speeds)
     assert HOSTILE[:20] not in page

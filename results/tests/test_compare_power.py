@@ -33,7 +33,7 @@ def _stored() -> dict[tuple[str, str], list[Trial]]:
 
 
 def _from_any_two_runs(rng: random.Random) -> tuple[list[Trial], list[Trial]]:
-    """Each run is one seed's, so trials of one fault from different runs are different trials."""
+    """Each run has tried a fault once, so trials of one fault from different runs are different trials."""
     sides: tuple[list[Trial], list[Trial]] = [], []
     for trials in _stored().values():
         runs = sorted({trial.run for trial in trials})
@@ -44,14 +44,16 @@ def _from_any_two_runs(rng: random.Random) -> tuple[list[Trial], list[Trial]]:
 
 
 def _from_one_run_each(rng: random.Random) -> tuple[list[Trial], list[Trial]]:
-    """Of two whole runs most of the faults that both have: no two drawings are the same."""
-    counts = Counter(trial.run for trials in _stored().values() for trial in trials)
-    runs = rng.sample([run for run, count in counts.items() if count > len(_stored()) / 2], 2)
+    """Of two whole runs of each backend most of the faults that both have: no two drawings are the same."""
     sides: tuple[list[Trial], list[Trial]] = [], []
-    for trials in _stored().values():
-        if rng.random() < 0.85:
-            for side, run in zip(sides, runs, strict=True):
-                side += [trial for trial in trials if trial.run == run]
+    for backend in sorted({backend for backend, _ in _stored()}):
+        faults = [trials for (of, _), trials in _stored().items() if of == backend]
+        counts = Counter(trial.run for trials in faults for trial in trials)
+        runs = rng.sample([run for run, count in sorted(counts.items()) if count > len(faults) / 2], 2)
+        for trials in faults:
+            if rng.random() < 0.85:
+                for side, run in zip(sides, runs, strict=True):
+                    side += [trial for trial in trials if trial.run == run]
     return sides
 
 
@@ -127,5 +129,5 @@ def test_measures_share_the_machines_slowness_as_declared(measure: Measure) -> N
                 points.append((median(stores), median(more)))
     machine, more_ = np.array(points).T
     slope = (machine * more_).sum() / (machine**2).sum()
-    assert abs(machine).max() > 3  # the machine was very busy at times
+    assert abs(machine).max() > 2  # the machine was seven times as busy at times
     assert measure.share == pytest.approx(slope if measure.rises else -slope, abs=0.15)

@@ -1,7 +1,9 @@
-"""Real trials of one version, condensed to what comparisons look at: `one-version.json`.
+"""Real trials, condensed to what comparisons look at, the machine being as busy as it happened to be.
 
-Made by `python -m results.tests.trials RUN... > results/tests/one-version.json` from runs of one version under several
-seeds, the machine being as busy as it happened to be.
+`one-version.json` holds runs of one version; in `slow-server.json` every second run is that of a server which is slow
+(`python -m infra planted`), and the run before it that of the sound one. `python -m results.tests.trials FILE RUN...`
+adds to one of them. A certified upgrade is two runs, one of each stage. A measure that is new is null in what was
+stored before.
 """
 
 from __future__ import annotations
@@ -15,14 +17,17 @@ from typing import Any, Final
 
 from checkers.claims import Word
 from checkers.measures.latency import BEFORE, DURING
+from results.certificate.stages import ALONE
 from results.comparison.speeds import MEASURES
 from results.measured import measured
 from results.reading import Contents, load_trial
 from results.record import Cell, LaneSummary
 
-FILE: Final = Path(__file__).with_name("one-version.json")
+ONE_VERSION: Final = Path(__file__).with_name("one-version.json")
+SLOW_SERVER: Final = Path(__file__).with_name("slow-server.json")
 _WORDS: Final = list(Word)
 _NAMES: Final = [measure.name for measure in MEASURES]
+_NOTHING: Final[Mapping[str, Any]] = {"measures": _NAMES, "lanes": [], "properties": [], "trials": []}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +49,9 @@ def contents(trials: Iterable[Trial]) -> Contents:
     return Contents(cells, tuple(lane for trial in trials for lane in trial.lanes), ())
 
 
-def load() -> list[Trial]:
+def load(file: Path = ONE_VERSION) -> list[Trial]:
     """All that are stored."""
-    data = json.loads(FILE.read_text("utf-8"))
+    data = json.loads(file.read_text("utf-8"))
     return [_trial(data, *trial) for trial in data["trials"]]
 
 
@@ -60,16 +65,22 @@ def _trial(data: Mapping[str, Any], run: int, fault: str, seed: int, lanes: Sequ
         summaries.append(
             LaneSummary(
                 lock, backend, "", workload, mode, lane, fault, seed, 1, trial, None, 0, "",
-                measures(store, dict(zip(_NAMES, values, strict=True))),
+                measures(store, _named(data, values)),
             )
         )  # fmt: skip
-        for name, letter in zip(data["properties"][place], words, strict=True):
+        for name, letter in zip(data["properties"][place], words, strict=False):  # some were named later
             if letter != "-":
                 word = _WORDS[int(letter)]
                 cells.append(
                     Cell(lock, backend, workload, mode, lane, fault, name, word, "", trial=trial, seed=seed, attempt=1)
                 )
     return Trial(run, summaries[0].backend, fault, seed, tuple(cells), tuple(summaries))
+
+
+def _named(data: Mapping[str, Any], values: Sequence[float | None]) -> dict[str, float | None]:
+    """Every measure; None what was none yet when this was stored."""
+    known = dict(zip(data["measures"], values, strict=True))
+    return {name: known.get(name) for name in _NAMES}
 
 
 def measures(store: float | None, values: Mapping[str, float | None]) -> dict[str, Any]:
@@ -91,7 +102,7 @@ def measures(store: float | None, values: Mapping[str, float | None]) -> dict[st
             phase(DURING, values["acquire p50 under the fault"], values["grants under the fault"]),
         ],
         "acquire_ms": {"p99": values["acquire p99"]},
-        "release_ms": {"p50": values["release p50"]},
+        "release_ms": {"p10": values["release p10"], "p50": values["release p50"]},
         "recovery_s": [values["recovery"]],
         "longest_gap_s": values["longest gap"],
         "store_ms": {"p50": store},
@@ -114,35 +125,49 @@ def slower(trial: Trial, times: float, lock: str = "", only: str = "") -> Trial:
     return replace(trial, lanes=tuple(changed(lane) for lane in trial.lanes))
 
 
-def _condensed(runs: Sequence[Path]) -> dict[str, Any]:
-    lanes: dict[tuple[str, str], int] = {}
-    properties: dict[tuple[str, str], dict[str, None]] = {}
-    trials: list[Any] = []
-    for number, run in enumerate(runs):
+def _added(data: Mapping[str, Any], runs: Sequence[Path]) -> dict[str, Any]:
+    """What is stored, and these runs."""
+    places = {tuple(lane): place for place, lane in enumerate(data["lanes"])}
+    properties = [list(names) for names in data["properties"]]
+    trials: dict[tuple[int, str], tuple[int, dict[int, list[Any]]]] = {}
+    for run, fault, seed, lanes in data["trials"]:
+        told = {
+            place: [place, store, list(_named(data, values).values()), words] for place, store, values, words in lanes
+        }
+        trials[run, fault] = seed, told
+    numbers: dict[tuple[Path, str], int] = {}
+    first = max((run for run, _ in trials), default=-1) + 1
+    for run in runs:
         for folder in sorted(path for path in (run / "trials").iterdir() if not path.name.startswith(".")):
             trial = load_trial(folder)
-            told = []
+            stage = trial.about["stage"]
+            if stage and stage not in ALONE:
+                continue
+            number = numbers.setdefault((run, stage), first + len(numbers))
+            # Another attempt has a seed of its own, and is made for what the first had not shown: its words count, and
+            # the first's times.
+            _, known = trials.setdefault((number, trial.about["column"]), (trial.about["seed"], {}))
             for lane in trial.lanes:
                 facts = lane.history.facts
-                name = (facts.backend, facts.lane)
-                found = measured(lane.history)
-                place = lanes.setdefault(name, len(lanes))
-                known = properties.setdefault(name, {})
-                known.update(dict.fromkeys(judgement.property for judgement in lane.judgements))
-                words = {judgement.property: _WORDS.index(judgement.word) for judgement in lane.judgements}
-                values = [_short(measure.read(found)) for measure in MEASURES]
-                told.append((place, _short(found["store_ms"]["p50"]), values, words))
-            if told and trial.about["attempt"] == 1:
-                trials.append((number, trial.about["column"], trial.about["seed"], told))
-    names = {place: list(properties[name]) for name, place in lanes.items()}
+                place = places.setdefault((facts.backend, facts.lane), len(places))
+                if place == len(properties):
+                    properties.append([])
+                names = properties[place]
+                names += [one.property for one in lane.judgements if one.property not in names]
+                letters = {one.property: str(_WORDS.index(one.word)) for one in lane.judgements}
+                *_, store, values, _ = known.get(place) or (place, *_numbers(measured(lane.history)), "")
+                known[place] = [place, store, values, "".join(letters.get(name, "-") for name in names)]
     return {
-        "lanes": list(lanes),
-        "properties": [names[place] for place in range(len(lanes))],
-        "trials": [
-            (run, fault, seed, [(p, s, v, "".join(str(w.get(n, "-")) for n in names[p])) for p, s, v, w in told])
-            for run, fault, seed, told in trials
-        ],
+        "measures": _NAMES,
+        "lanes": list(places),
+        "properties": properties,
+        "trials": [(run, fault, seed, list(told.values())) for (run, fault), (seed, told) in trials.items()],
     }
+
+
+def _numbers(found: Mapping[str, Any]) -> tuple[float | None, list[float | None]]:
+    """The median access of the resource, and the measures."""
+    return _short(found["store_ms"]["p50"]), [_short(measure.read(found)) for measure in MEASURES]
 
 
 def _short(number: float | None) -> float | None:
@@ -150,4 +175,6 @@ def _short(number: float | None) -> float | None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_condensed([Path(name) for name in sys.argv[1:]]), separators=(",", ":")))
+    to, *more = map(Path, sys.argv[1:])
+    stored = json.loads(to.read_text("utf-8")) if to.exists() else _NOTHING
+    to.write_text(json.dumps(_added(stored, more), separators=(",", ":")) + "\n", "utf-8")
