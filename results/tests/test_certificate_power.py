@@ -75,5 +75,5 @@ def test_a_slow_server_is_one(backend: str) -> None:
         found = certified(draw, seed)
         assert found.verdict is Verdict.REGRESSION
         assert found.regressed == ()
-        assert {speed.measure for speed in found.slower} & {"release p10"}
+        assert "release p10" in {speed.measure for speed in found.slower}
         assert all("release" in speed.measure or "acquire" in speed.measure for speed in found.slower)

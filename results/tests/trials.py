@@ -1,9 +1,8 @@
 """Real trials, condensed to what comparisons look at, the machine being as busy as it happened to be.
 
 `one-version.json` holds runs of one version; in `slow-server.json` every second run is that of a server which is slow
-(`python -m infra planted`), and the run before it that of the sound one. `python -m results.tests.trials FILE RUN...`
-adds to one of them. A certified upgrade is two runs, one of each stage. A measure that is new is null in what was
-stored before.
+(`python -m infra planted`), and the run before it that of the sound one. Each is made by `python -m
+results.tests.trials RUN... > FILE`; a certified upgrade is two runs, one of each stage.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ ONE_VERSION: Final = Path(__file__).with_name("one-version.json")
 SLOW_SERVER: Final = Path(__file__).with_name("slow-server.json")
 _WORDS: Final = list(Word)
 _NAMES: Final = [measure.name for measure in MEASURES]
-_NOTHING: Final[Mapping[str, Any]] = {"measures": _NAMES, "lanes": [], "properties": [], "trials": []}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +63,16 @@ def _trial(data: Mapping[str, Any], run: int, fault: str, seed: int, lanes: Sequ
         summaries.append(
             LaneSummary(
                 lock, backend, "", workload, mode, lane, fault, seed, 1, trial, None, 0, "",
-                measures(store, _named(data, values)),
+                measures(store, dict(zip(_NAMES, values, strict=True))),
             )
         )  # fmt: skip
-        for name, letter in zip(data["properties"][place], words, strict=False):  # some were named later
+        for name, letter in zip(data["properties"][place], words, strict=True):
             if letter != "-":
                 word = _WORDS[int(letter)]
                 cells.append(
                     Cell(lock, backend, workload, mode, lane, fault, name, word, "", trial=trial, seed=seed, attempt=1)
                 )
     return Trial(run, summaries[0].backend, fault, seed, tuple(cells), tuple(summaries))
-
-
-def _named(data: Mapping[str, Any], values: Sequence[float | None]) -> dict[str, float | None]:
-    """Every measure; None what was none yet when this was stored."""
-    known = dict(zip(data["measures"], values, strict=True))
-    return {name: known.get(name) for name in _NAMES}
 
 
 def measures(store: float | None, values: Mapping[str, float | None]) -> dict[str, Any]:
@@ -125,43 +117,40 @@ def slower(trial: Trial, times: float, lock: str = "", only: str = "") -> Trial:
     return replace(trial, lanes=tuple(changed(lane) for lane in trial.lanes))
 
 
-def _added(data: Mapping[str, Any], runs: Sequence[Path]) -> dict[str, Any]:
-    """What is stored, and these runs."""
-    places = {tuple(lane): place for place, lane in enumerate(data["lanes"])}
-    properties = [list(names) for names in data["properties"]]
-    trials: dict[tuple[int, str], tuple[int, dict[int, list[Any]]]] = {}
-    for run, fault, seed, lanes in data["trials"]:
-        told = {
-            place: [place, store, list(_named(data, values).values()), words] for place, store, values, words in lanes
-        }
-        trials[run, fault] = seed, told
+def _condensed(runs: Sequence[Path]) -> dict[str, Any]:
+    lanes: dict[tuple[str, str], int] = {}
+    properties: dict[int, dict[str, None]] = {}
+    trials: dict[tuple[int, str], tuple[int, dict[int, Any]]] = {}
     numbers: dict[tuple[Path, str], int] = {}
-    first = max((run for run, _ in trials), default=-1) + 1
     for run in runs:
         for folder in sorted(path for path in (run / "trials").iterdir() if not path.name.startswith(".")):
             trial = load_trial(folder)
             stage = trial.about["stage"]
             if stage and stage not in ALONE:
                 continue
-            number = numbers.setdefault((run, stage), first + len(numbers))
+            number = numbers.setdefault((run, stage), len(numbers))
             # Another attempt has a seed of its own, and is made for what the first had not shown: its words count, and
             # the first's times.
-            _, known = trials.setdefault((number, trial.about["column"]), (trial.about["seed"], {}))
+            _, told = trials.setdefault((number, trial.about["column"]), (trial.about["seed"], {}))
             for lane in trial.lanes:
                 facts = lane.history.facts
-                place = places.setdefault((facts.backend, facts.lane), len(places))
-                if place == len(properties):
-                    properties.append([])
-                names = properties[place]
-                names += [one.property for one in lane.judgements if one.property not in names]
-                letters = {one.property: str(_WORDS.index(one.word)) for one in lane.judgements}
-                *_, store, values, _ = known.get(place) or (place, *_numbers(measured(lane.history)), "")
-                known[place] = [place, store, values, "".join(letters.get(name, "-") for name in names)]
+                place = lanes.setdefault((facts.backend, facts.lane), len(lanes))
+                words = {judgement.property: _WORDS.index(judgement.word) for judgement in lane.judgements}
+                properties.setdefault(place, {}).update(dict.fromkeys(words))
+                times = told[place][0] if place in told else _numbers(measured(lane.history))
+                told[place] = times, words
     return {
-        "measures": _NAMES,
-        "lanes": list(places),
-        "properties": properties,
-        "trials": [(run, fault, seed, list(told.values())) for (run, fault), (seed, told) in trials.items()],
+        "lanes": list(lanes),
+        "properties": [list(properties[place]) for place in range(len(lanes))],
+        "trials": [
+            (
+                run,
+                fault,
+                seed,
+                [(p, *t, "".join(str(w.get(n, "-")) for n in properties[p])) for p, (t, w) in told.items()],
+            )
+            for (run, fault), (seed, told) in trials.items()
+        ],
     }
 
 
@@ -175,6 +164,4 @@ def _short(number: float | None) -> float | None:
 
 
 if __name__ == "__main__":
-    to, *more = map(Path, sys.argv[1:])
-    stored = json.loads(to.read_text("utf-8")) if to.exists() else _NOTHING
-    to.write_text(json.dumps(_added(stored, more), separators=(",", ":")) + "\n", "utf-8")
+    print(json.dumps(_condensed([Path(name) for name in sys.argv[1:]]), separators=(",", ":")))
