@@ -108,7 +108,7 @@ def _count(text: str) -> int:
 def _validate(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Ends the process where the options make no sense."""
     if options.properties:
-        from checkers.check import PROPERTIES
+        from checkers.register import PROPERTIES
 
         for name in options.properties:
             if name not in PROPERTIES:

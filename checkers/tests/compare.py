@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from checkers.property import Property
 from checkers.tests.build import Book
 from checkers.verdict import Verdict
 from checkers.view import View
@@ -27,10 +26,10 @@ def sound(valid: bool | None, truth: bool, what: object) -> str:
     return f"{'valid' if truth else 'invalid'}, {'seen' if valid is truth else 'missed'}"
 
 
-def verdict_on(book: Book, checker: Callable[[View], Verdict]) -> Verdict:
+def verdict_on(book: Book, property: Property) -> Verdict:
     """The verdict, whose violations must be fit to be told."""
     history = book.history()
-    verdict = checker(View(history))
+    verdict = property.verdict(View(history))
     for violation in verdict.violations:
         assert violation.story
         assert all(0 <= row < len(history) for row in (*violation.rows, *violation.holders))

@@ -8,11 +8,12 @@ from functools import partial
 from itertools import combinations
 from random import Random
 
-from checkers.check import PROPERTIES, check
+from checkers.check import check
 from checkers.engines.search import search
 from checkers.leases import Grant, Window
 from checkers.models.stores import RULES, FencedStore
 from checkers.operations import ByKey
+from checkers.register import PROPERTIES
 from checkers.schedule import in_any_order
 from checkers.tests import brute, experience, generate, shapes
 from checkers.tests.brute import FOREVER

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from checkers.check import PROPERTIES
 from checkers.history import load, save
+from checkers.register import PROPERTIES
 from checkers.tests.build import Book
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.check import check, unexercised
+from checkers.check import check, missing
 from checkers.exercise import MIXED, counters
 from checkers.history import History
 from checkers.tests.build import FAIL, INFO, OK, Book
@@ -114,7 +114,7 @@ def test_an_error_text_is_one_short_line() -> None:
 
 def test_while_a_trial_runs_nobody_has_collected_the_texts() -> None:
     history = with_errors(gave_up(Book(keys=("a",)), 3), ("late",))
-    assert unexercised(replace(history, errors=("",)), ["server-exclusion"]) == {
+    assert missing(replace(history, errors=("",)), ["server-exclusion"]) == {
         "server-exclusion": "no grants, 2 needed: 1 acquire got no answer"
     }
 

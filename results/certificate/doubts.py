@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from checkers.claims import BOUNDED, Word
+from checkers.claims import Word
+from checkers.register import BOUNDED
 from results.certificate.bites import Bite
 from results.certificate.calibration import Planted
 from results.certificate.promises import Loss, Promise

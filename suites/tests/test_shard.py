@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from checkers.check import PROPERTIES
+from checkers.register import PROPERTIES
 from infra.faults.plan import Plan, Step
 from suites import shards
 from suites.asked import Asked
