@@ -363,7 +363,8 @@ class TestOptions:
         assert taken == {**vars(self.BEGUN), "resume": "last", "results": "elsewhere"}
 
     def test_what_is_said_again_may_be_said(self, tmp_path: Path) -> None:
-        self.take(tmp_path, ["--seed", "3"], seed=3, lock=["redis"], from_=["etcd=3.4"], to=["etcd=3.5"])
+        said = {"seed": 3, "lock": ["redis"], "from_": ["etcd=3.4"], "to": ["etcd=3.5"]}
+        assert self.take(tmp_path, ["--seed", "3"], **said) == self.take(tmp_path / "unsaid")
 
     @pytest.mark.parametrize(
         ("words", "given", "why"),

@@ -197,6 +197,9 @@ class TestCertify:
 
 
 class TestNightly:
+    def test_checkers_are_compared_on_many_histories_that_make_test_does_not_have(self) -> None:
+        assert ["make", "fuzz", "ARGS=--count 20000 --seed $GITHUB_RUN_NUMBER"] in commands("nightly.yml")
+
     @pytest.mark.parametrize(("status", "ends"), [(0, 0), (1, 1), (2, 2), (3, 0)])
     def test_what_is_missing_is_a_warning_and_what_is_worse_is_red(self, place: Place, status: int, ends: int) -> None:
         done = place.run(script("nightly.yml", "conclude"), PROFILE="smoke", GITHUB_RUN_NUMBER="7", OTHER=str(status))
