@@ -10,10 +10,12 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from checkers.ending import to_the_end
 from results import __main__ as command
 from results import find, published
 from results.pages import web
@@ -238,56 +240,51 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main([]) == 2
 
 
-def run_command(*words: str) -> subprocess.CompletedProcess[str]:
+def test_results_before_the_command_and_after_it_mean_the_same(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, _ = said(capsys, root, "list")
+    assert command.main(["list", "--results", str(root)]) == 0
+    assert capsys.readouterr().out == before
+    assert before.count("\n") == 3
+
+
+def listed(root: Path, *before: str, stdout: int | None = None) -> subprocess.CompletedProcess[str]:
+    """By a process of its own. before: words of the shell that starts it."""
+    words = [*before, sys.executable, "-m", "results", "list", "--results", str(root)]
+    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
     return subprocess.run(
-        [sys.executable, "-m", "results", *words], cwd=ROOT, text=True, capture_output=True, timeout=120, check=False
+        words, cwd=ROOT, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=120, check=False, env=environment
     )
 
 
-def test_results_before_the_command_and_after_it_mean_the_same(root: Path) -> None:
-    before, after = run_command("--results", str(root), "list"), run_command("list", "--results", str(root))
-    assert (before.stdout, before.returncode) == (after.stdout, 0)
-    assert before.stdout.count("\n") == 3
-
-
-@pytest.mark.parametrize(
-    "words",
-    [("results", "list"), ("results", "show", "last"), ("results", "--help"), ("checkers", "--help")],
-    ids=" ".join,
-)
-def test_a_reader_that_went_away(root: Path, words: tuple[str, ...]) -> None:
+def test_a_reader_that_went_away_and_none_at_all(root: Path) -> None:
     read, write = os.pipe()
     os.close(read)
-    with os.fdopen(write, "wb") as pipe:
-        done = subprocess.run(
-            [sys.executable, "-m", *words, *(["--results", str(root)] if words[1] in ("list", "show") else [])],
-            cwd=ROOT, stdout=pipe, stderr=subprocess.PIPE, timeout=120, check=False,
-            env={**os.environ, "PYTHONUNBUFFERED": ""},
-        )  # fmt: skip
-    assert (done.returncode, done.stderr) == (2, b"")
+    with os.fdopen(write, "wb"):
+        gone = listed(root, stdout=write)
+    assert (gone.returncode, gone.stderr) == (2, "")
+    none = listed(root, "sh", "-c", 'exec "$@" >&-', "sh")
+    assert (none.returncode, none.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("when", ["while it works", "before it says anything"])
-def test_ctrl_c(when: str) -> None:
-    code = (
-        "import sys\nfrom checkers.ending import to_the_end\n"
-        "def command(_):\n    print('said') if 'works' in sys.argv[1] else None\n    raise KeyboardInterrupt\n"
-        "to_the_end(command)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, when], cwd=ROOT, text=True, capture_output=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stderr) == (2, "interrupted\n")
-    assert done.stdout == ("said\n" if "works" in when else "")
+def ended(command: Callable[[list[str]], int], monkeypatch: pytest.MonkeyPatch) -> int:
+    """The status with which `to_the_end` ends the process."""
+    monkeypatch.setattr("gc.freeze", lambda: None)
+    with pytest.raises(SystemExit) as end:
+        to_the_end(command)
+    return int(str(end.value.code))
 
 
-def test_a_bug_of_ours_is_neither_worse_nor_invalid() -> None:
-    code = "from checkers.ending import to_the_end\nto_the_end(lambda _: 1 // 0)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True, timeout=60, check=False
-    )
-    assert done.returncode == 2
-    assert "ZeroDivisionError" in done.stderr
+def test_ctrl_c_and_a_bug_of_ours_are_neither_worse_nor_invalid(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: list[str]) -> int:
+        print("said")
+        raise KeyboardInterrupt
+
+    assert ended(interrupted, monkeypatch) == 2
+    assert capsys.readouterr() == ("said\n", "interrupted\n")
+    assert ended(lambda _: 1 // 0, monkeypatch) == 2
+    assert "ZeroDivisionError" in capsys.readouterr().err
 
 
 def test_a_run_that_may_not_be_read_hides_no_other(
@@ -335,11 +332,3 @@ def test_a_wrong_number_is_told_in_words_for_people(words: tuple[str, ...], caps
     assert ended.value.code == 2
     assert f"{words[2]!r} is no " in error
     assert "_" not in error.splitlines()[-1]
-
-
-def test_without_any_output(root: Path) -> None:
-    words = [sys.executable, "-m", "results", "list", "--results", str(root)]
-    done = subprocess.run(
-        ["sh", "-c", 'exec "$@" >&-', "sh", *words], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
