@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -178,11 +177,11 @@ def test_what_one_stage_broke_the_other_may_keep(world: World, upgrade: Asked) -
     ],
     ids=["unsaid", "three", "none", "debugged", "nothing-to-share"],
 )
-def test_two_trials_go_on_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], processes: list[str]
-) -> None:
-    teller = "def pytest_collection_finish(session):\n    print('processes', session.config.option.tx)\n"
-    (tmp_path / "teller.py").write_text(teller)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    done = collected("-p", "teller", "--lock", "redis", "--from", "redis=7.0", "--to", "redis=8.0", *argv)
-    assert f"processes {processes}" in done.stdout, done.stdout + done.stderr
+def test_two_trials_go_on_at_a_time(argv: tuple[str, ...], processes: list[str]) -> None:
+    class Teller:
+        def pytest_collection_finish(self, session: pytest.Session) -> None:
+            asked_for.append(session.config.option.tx)
+
+    asked_for: list[list[str]] = []
+    collected("--lock", "redis", "--from", "redis=7.0", "--to", "redis=8.0", *argv, plugins=[Teller()])
+    assert asked_for == [processes]
