@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Self
@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from checkers.claims import Word, heaviest
-from checkers.history import DTYPE, Facts, from_rows
+from checkers.history import DTYPE, from_rows
 from checkers.judgement import Judgement
+from checkers.tests.build import FACTS
 from checkers.verdict import Violation
 from infra.machine import Failed
 from results.record import Cell, LaneRecord, TrialRecord, settled
@@ -54,8 +55,8 @@ class World:
         self.trials.append(trial)
         words = self.script(trial)
         lanes = []
-        for number, lane in enumerate(trial.lanes):
-            facts = _facts(trial, lane.name, number)
+        for lane in trial.lanes:
+            facts = replace(FACTS, trial=trial.name, lane=lane.name, fault_names=trial.faults, seed=trial.seed)
             judgements = tuple(
                 Judgement(name, words.get((lane.name, name), Word.UPHELD), "because")
                 for name in lane.properties
@@ -82,29 +83,6 @@ class FakeEnvironment:
 
     def close(self) -> None:
         self.closed = True
-
-
-def _facts(trial: Trial, lane: str, number: int) -> Facts:
-    lock, workload, store = lane.rsplit("/", 2)
-    return Facts(
-        trial=trial.name,
-        lane=lane,
-        lock=lock,
-        backend=trial.backend,
-        workload=workload,
-        store=store,
-        fault_names=trial.faults,
-        seed=trial.seed,
-        keys=(f"key{number}",),
-        lease="grant",
-        ttl=1,
-        drift=0,
-        grain=0,
-        settled=0,
-        bounds={"recovery": 1},
-        fair=False,
-        workers=1,
-    )
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
@@ -14,14 +13,14 @@ from checkers.claims import Word
 from infra.environment import BACKENDS
 from results.certificate.stages import BASELINE, CANDIDATE
 from results.terminal.progress import Key, Progress
-from suites.asked import Asked, Case
+from suites.asked import Asked
 from suites.options import BadOption
 from suites.stages import ONLY, Stage, in_turn, told
 from suites.telling import column_in
 from suites.terminal import plans
 from suites.tests.test_collecting import collected
 from suites.tests.test_options import asked
-from suites.tests.test_session import World, world
+from suites.tests.test_session import World, every_case, world
 
 __all__ = ["world"]
 
@@ -113,7 +112,11 @@ def _runs(names: Iterator[str]) -> Iterator[tuple[str, str]]:
 
 
 def test_progress_counts_the_trials_of_both_and_tells_the_time_left(upgrade: Asked) -> None:
-    items = [SimpleNamespace(callspec=SimpleNamespace(params={"answer": case})) for case in every_case(upgrade)]
+    items = [
+        SimpleNamespace(callspec=SimpleNamespace(params={"answer": case}))
+        for column in COLUMNS
+        for case in every_case(upgrade, column)
+    ]
     progress = Progress()
     for event in plans(upgrade, cast("list[pytest.Item]", items)):
         progress.take(event)
@@ -125,11 +128,6 @@ def test_progress_counts_the_trials_of_both_and_tells_the_time_left(upgrade: Ask
     }
     assert progress.left(0) == pytest.approx(2 * sum(trial.seconds for trial in trials))
     assert progress.standing(0).startswith("0 of 4 trials, about ")
-
-
-def every_case(run: Asked) -> Iterator[Case]:
-    names = dict.fromkeys(itertools.chain.from_iterable(lane.properties for lane in run.lanes))
-    return (case for name in names for case in run.cases(name))
 
 
 def test_each_stage_has_an_environment_of_its_own_and_the_same_trials(world: World, upgrade: Asked) -> None:
