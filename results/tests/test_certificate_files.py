@@ -223,7 +223,7 @@ def lanes(change: Callable[[list[dict[str, Any]]], object]) -> Callable[[Run], N
     ],
     ids=["history-of-no-trial", "other-name", "faster", "bitten", "held", "renamed", "lane-left-out"],
 )
-def test_what_a_trial_says_of_its_histories_is_derived_again(
+def test_forged_claims_of_a_trial_are_found(
     run: Run, forge: Callable[[Run], object], said: str, verify: Verify
 ) -> None:
     forge(run)
@@ -268,9 +268,7 @@ def test_what_is_replaced_is_told(issued: Run, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.endswith("it takes the place of another, which said: REGRESSION: so it was\n")
 
 
-def test_wherever_the_run_is_told_of_its_certificate_comes_first(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pages_and_commands_begin_with_the_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     certificate, _ = issue(run := lost(tmp_path))
     told = sentence(certificate)
     assert told.startswith("REGRESSION: ")

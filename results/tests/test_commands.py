@@ -56,9 +56,7 @@ def test_list(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_list_says_of_a_run_that_was_closed_early_that_it_is_not_whole(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_list_marks_a_run_that_was_closed_early(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Run.open(root / "20261124T080000Z-0002").close({"exit status": 2, "interrupted": True})
     out, _ = said(capsys, root, "list")
     assert out.splitlines()[-1].endswith("5 upheld (interrupted)")
@@ -83,9 +81,7 @@ def test_list_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert said(capsys, tmp_path / "none", "list", "--json")[0] == ""
 
 
-def test_a_list_does_not_read_the_trials_of_a_run_that_was_closed(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_list_reads_no_trial_of_a_closed_run(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(root / "20261123T080000Z-0001" / "trials")
     assert "20261123T080000Z-0001  3 broken as documented, 5 upheld\n" in said(capsys, root, "list")[0]
 
@@ -129,7 +125,7 @@ def test_the_last_run_is_the_one_that_began_last(root: Path) -> None:
         "run", "too-far-back", "several", "empty", "escape", "long", "nul", "trial", "export", "rejudge", "command",
     ],
 )  # fmt: skip
-def test_what_there_is_not_is_told_in_one_line(
+def test_what_is_missing_is_told_in_one_line(
     root: Path, words: tuple[str, ...], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, err = said(capsys, root, *words, status=2)
@@ -205,9 +201,7 @@ def leads_nowhere(text: str) -> None:
         assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in text
 
 
-def test_export_of_a_trial_needs_nothing_beside_it(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_exported_trial_stands_alone(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "out.html"
     assert said(capsys, root, "export", f"{OLD}/redis", "-o", str(file))[0] == f"{file}\n"
     text = file.read_text("utf-8")
@@ -274,7 +268,7 @@ def ended(command: Callable[[list[str]], int], monkeypatch: pytest.MonkeyPatch) 
     return int(str(end.value.code))
 
 
-def test_ctrl_c_and_a_bug_of_ours_are_neither_worse_nor_invalid(
+def test_ctrl_c_and_a_bug_of_ours_end_with_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(_: list[str]) -> int:
@@ -287,7 +281,7 @@ def test_ctrl_c_and_a_bug_of_ours_are_neither_worse_nor_invalid(
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
-def test_a_run_that_may_not_be_read_hides_no_other(
+def test_an_unreadable_run_hides_no_other(
     root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exists, closed = Path.exists, root / "20261123T080000Z-0001"
@@ -306,7 +300,7 @@ def test_a_run_that_may_not_be_read_hides_no_other(
     assert "Permission denied" in (root / "index.html").read_text()
 
 
-def test_no_folder_of_runs_is_told_from_one_that_cannot_be_read(
+def test_a_missing_folder_and_an_unreadable_one_are_told_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said(capsys, tmp_path / "none", "list")[0] == f"no runs in {tmp_path / 'none'}\n"

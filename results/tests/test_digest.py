@@ -85,7 +85,7 @@ class TestNews:
         fine = contents(cell(Word.UPHELD))
         assert news(fine, replace(fine, problems=("x: aborted",))).status == INCONCLUSIVE
 
-    def test_a_verdict_that_is_missing_is_not_well(self) -> None:
+    def test_a_missing_verdict_is_inconclusive(self) -> None:
         other = cell(Word.UPHELD, property="fenced-store")
         found = news(contents(other, cell(Word.UPHELD)), contents(other))
         assert (found.status, len(found.missing), found.red) == (INCONCLUSIVE, 1, ())
@@ -242,7 +242,7 @@ class TestSize:
 
 
 class TestCommand:
-    def test_it_writes_utf_8_whatever_the_terminal_takes(
+    def test_output_is_utf_8_on_every_terminal(
         self, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
     ) -> None:
         sides = {"a": side(cell(Word.UPHELD)), "b": side(cell(Word.VIOLATED, because="é"))}

@@ -147,7 +147,7 @@ class TestNights:
         assert "There is no night before" in told(tmp_path)
         assert not (last(tmp_path) / "shards").exists(), "they stand in the run"
 
-    def test_red_at_first_for_anything_that_fails_and_then_known(
+    def test_a_failure_is_red_once_and_then_known(
         self, suite: Suite, night: Callable[..., int], tmp_path: Path
     ) -> None:
         suite.words["token-order"] = Word.VIOLATED
@@ -174,7 +174,7 @@ class TestNights:
         suite.words["token-order"] = Word.UNEXERCISED
         assert night() == 3
 
-    def test_the_night_before_is_one_of_the_same_options(
+    def test_only_nights_of_the_same_options_are_compared(
         self, suite: Suite, night: Callable[..., int], tmp_path: Path
     ) -> None:
         suite.words["token-order"] = Word.VIOLATED
@@ -189,9 +189,7 @@ class TestNights:
         assert night("--previous", str(run), asked=(*ONE, "--seed", "2")) == 0
         assert night("--previous", "nonsense") == 2
 
-    def test_a_night_without_a_verdict_is_nothing_to_compare_with(
-        self, suite: Suite, night: Callable[..., int]
-    ) -> None:
+    def test_a_night_without_verdict_is_not_compared_with(self, suite: Suite, night: Callable[..., int]) -> None:
         suite.words["token-order"] = Word.VIOLATED
         assert night() == 1
         words, suite.words = suite.words, {}
@@ -199,7 +197,7 @@ class TestNights:
         suite.words = words
         assert night() == 0, "known from the one before"
 
-    def test_a_night_without_evidence_makes_no_old_violation_a_new_one(
+    def test_a_night_without_evidence_renews_no_violation(
         self, suite: Suite, night: Callable[..., int], tmp_path: Path
     ) -> None:
         suite.words["token-order"] = Word.VIOLATED
@@ -219,9 +217,7 @@ class TestNights:
             statuses.append(night())
         assert statuses == [1, 0, 3, 1]
 
-    def test_a_verdict_that_is_missing_is_not_well(
-        self, suite: Suite, night: Callable[..., int], tmp_path: Path
-    ) -> None:
+    def test_a_missing_verdict_is_inconclusive(self, suite: Suite, night: Callable[..., int], tmp_path: Path) -> None:
         """As where a bug of ours ends most tests: pytest's status is that of a failing verdict."""
         assert night() == 0
         del suite.words["token-order"]
@@ -230,9 +226,7 @@ class TestNights:
         assert "1 verdict of before missing" in told(tmp_path)
         assert "- 1 verdict of <code>redis</code> under <code>freeze-holder</code> on redis" in told(tmp_path)
 
-    def test_the_summary_is_appended_where_it_is_wanted(
-        self, suite: Suite, night: Callable[..., int], tmp_path: Path
-    ) -> None:
+    def test_the_summary_is_appended(self, suite: Suite, night: Callable[..., int], tmp_path: Path) -> None:
         file = tmp_path / "summary"
         file.write_text("before\n")
         assert night("--summary", str(file)) == 0
@@ -240,7 +234,7 @@ class TestNights:
 
 
 class TestInterrupted:
-    def test_goes_on_with_the_shards_that_are_missing(
+    def test_missing_shards_are_run(
         self, suite: Suite, night: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         suite.statuses["redis-7.0-1of1"] = nightly.INTERRUPTED
@@ -252,7 +246,7 @@ class TestInterrupted:
         assert suite.ran == ["redis-8.0-1of1", "redis-7.0-1of1", "redis-7.0-1of1"]
         assert len(list((tmp_path / "nightly").iterdir())) == 1
 
-    def test_a_shard_without_an_environment_is_missing_and_can_be_made_good(
+    def test_a_shard_without_environment_is_missing(
         self, suite: Suite, night: Callable[..., int], tmp_path: Path
     ) -> None:
         suite.statuses["redis-8.0-1of1"] = 4
@@ -268,7 +262,7 @@ class TestInterrupted:
         suite.statuses["redis-8.0-1of1"] = 4
         assert night() == 2
 
-    def test_what_is_finished_is_not_resumed(
+    def test_a_finished_run_is_not_resumed(
         self, suite: Suite, night: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert night() == 0
@@ -285,7 +279,7 @@ class TestInterrupted:
 class TestTrouble:
     """1 says that a lock became worse, and nothing else may say so."""
 
-    def test_a_folder_that_cannot_be_written(
+    def test_an_unwritable_folder(
         self, suite: Suite, night: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert night("--summary", str(tmp_path / "none" / "file")) == 2
@@ -302,7 +296,7 @@ class TestTrouble:
         assert night() == 2
         assert "ZeroDivisionError" in capsys.readouterr().err
 
-    def test_ctrl_c_says_what_can_be_done(
+    def test_ctrl_c_says_how_to_go_on(
         self, night: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def pressed(*_: object) -> int:
@@ -342,7 +336,7 @@ class TestOnSeveralMachines:
             suite.words["token-order"] = Word.VIOLATED
         assert statuses == [0, 1]
 
-    def test_one_of_another_night_is_none_of_this_one(
+    def test_a_shard_of_another_night_does_not_count(
         self, suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         shards = tmp_path / "shards"
@@ -363,14 +357,14 @@ class TestOnSeveralMachines:
             nights.append(made)
         assert statuses == [1, 3, 0]
 
-    def test_where_runs_are_stored_does_not_depend_on_where_pytest_is_called(
+    def test_runs_are_stored_at_one_place_wherever_pytest_is_called(
         self, suite: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
         main(["shard", "redis-8.0-1of1", *ONE, "--results", "shards"])
         assert suite.where == [tmp_path / "shards"]
 
-    def test_one_that_did_not_arrive_is_missed(
+    def test_a_shard_that_did_not_arrive_is_missed(
         self, suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         main(["shard", "redis-8.0-1of1", *LITTLE, "--results", str(tmp_path / "shards")])

@@ -67,9 +67,7 @@ def test_is_one_sheet_of_paper(
         assert told in text
 
 
-def test_says_the_verdict_first_with_a_sign_and_in_words(
-    chromium: Browser, pages: Mapping[str, tuple[str, Path]]
-) -> None:
+def test_the_heading_is_the_verdict_with_its_sign(chromium: Browser, pages: Mapping[str, tuple[str, Path]]) -> None:
     assert pages["clear"][0] == "NO REGRESSION FOUND (2 defects cleared)"
     assert pages["lost"][0] == "REGRESSION: etcd-session lost fenced-store during the rolling upgrade"
     for (said, path), sign in zip(pages.values(), ("✔", "✖"), strict=True):

@@ -19,9 +19,7 @@ _WIDTH = "document.documentElement.scrollWidth"
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_leads_only_to_files_of_the_runs_and_does_not_scroll_sideways_on_a_phone(
-    chromium: Browser, made: Made, name: str
-) -> None:
+def test_links_lead_to_files_and_a_phone_needs_no_scrolling(chromium: Browser, made: Made, name: str) -> None:
     with visit(chromium, made.page(name), made.root) as page:
         assert page.title().endswith("fencepost")
         assert page.get_by_role("heading", level=1).count() == 1
