@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from random import Random
-
-import numpy as np
 import pytest
 
 from checkers.engines import locks
 from checkers.engines.engine import Engine
-from checkers.history import History
-from checkers.models.model import Model, Settings
-from checkers.operations import Operations, Source
+from checkers.models.model import Settings
 from checkers.tests import fuzz_locks
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.wire import SHARED, F, Reason
@@ -170,42 +165,3 @@ def test_nothing_at_all_is_valid(name: str) -> None:
         assert answer.conflicts == ()
         assert not answer.undecided
         assert not len(answer.order())
-
-
-def test_each_key_is_judged_as_if_it_were_alone() -> None:
-    rng = Random(5)
-    book = Book(keys=tuple("abcdefgh"))
-    stories = [fuzz_locks.story(rng, "mutex", 1) for _ in range(8)]
-    for key, ops in enumerate(stories):
-        fuzz_locks.book(ops, key, book)
-    whole = locks.mutex(book.history(), STRICT)
-    for key, ops in enumerate(stories):
-        alone = locks.mutex(fuzz_locks.book(ops).history(), STRICT)
-        assert bool(alone.conflicts) == any(conflict.key == key for conflict in whole.conflicts)
-        assert bool(alone.undecided) == (key in whole.undecided)
-
-
-def test_closed_parts_of_a_valid_history_are_valid() -> None:
-    for n in range(400):
-        rng = Random(f"closed/{n}")
-        name, (_, make) = rng.choice(list(fuzz_locks.MODELS.items()))
-        settings = Settings(permits=2 if name == "semaphore" else 1, strict_try=rng.random() < 0.5)
-        ops = sorted(fuzz_locks.story(rng, name, settings.permits), key=lambda op: op.inv)
-        if not fuzz_locks.truth(name, ops, settings):
-            continue
-        history = fuzz_locks.book(ops).history()
-        kept = closed(rng, history, make(settings))
-        assert fuzz_locks.truth(name, [ops[row] for row in sorted(kept)], settings), (ops, kept)
-
-
-def closed(rng: Random, history: History, model: Model) -> set[int]:
-    """Some rows, and all that they need."""
-    peers = Operations(Source(history), np.arange(len(history)))
-    kept: set[int] = set()
-    wanted = [row for row in range(len(history)) if rng.random() < 0.3]
-    while wanted:
-        row = wanted.pop()
-        if row not in kept:
-            kept.add(row)
-            wanted += model.needs(peers[row], peers) or ()
-    return kept

@@ -160,29 +160,6 @@ def made(seed: int, keys: int, size: int, *, spread: int, bad: bool = False, wid
     return book.history()
 
 
-@pytest.mark.parametrize(("keys", "wide"), [(1, 1), (1, 1 << 40), (20, 1), (20, 1 << 40)])
-def test_the_order_of_a_longer_history_replays_key_by_key(keys: int, wide: int) -> None:
-    history = made(3, keys, 1000, spread=20, wide=wide)
-    answer = cas_register(history, PLAIN)
-    assert not answer.conflicts
-    order = answer.order()
-    for key in set(range(keys)) - set(answer.undecided):
-        rows = [row for row in order.tolist() if history.columns["key"][row] == key]
-        assert _illegal(history, rows) is None
-
-
-def _illegal(history: History, rows: list[int]) -> int | None:
-    model = CasRegister.of(history, PLAIN)
-    state = model.initial
-    latest = 0
-    for operation in (Operations(Source(history), np.array(rows, np.int64))[n] for n in range(len(rows))):
-        state = model.step(state, operation)
-        latest = max(latest, operation.inv)
-        if not isinstance(state, int) or operation.ret < latest:
-            return operation.row
-    return None
-
-
 def test_late_times_and_the_same_values_under_all_keys_change_nothing() -> None:
     history = made(5, 4, 400, spread=20, bad=True)
     moved = {**history.columns}
