@@ -10,6 +10,7 @@ import difflib
 import inspect
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache
 from typing import Any, Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard, matches
@@ -75,8 +76,9 @@ _CALLS: Final[Mapping[str, tuple[str, ...]]] = {
 """Method → the arguments that the suite passes, by position."""
 
 
+@cache
 def wrong(lock: type[LockClient]) -> str | None:
-    """What is wrong with the declarations of a lock, in one line: the first mistake, or None."""
+    """What is wrong with the declarations of a lock, in one line: the first mistake, or None. Classes do not change."""
     questions = (_misspelled, _values, _calls, _bounds, _promises, _lanes)
     return next((mistake for question in questions for mistake in question(lock)), None)
 

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
+from checkers.history import History
+from checkers.models.model import Illegal, Model
+from checkers.operations import Operations, Source
 from checkers.property import Property
 from checkers.tests.build import Book
 from checkers.verdict import Verdict
@@ -34,3 +41,28 @@ def verdict_on(book: Book, property: Property) -> Verdict:
         assert violation.story
         assert all(0 <= row < len(history) for row in (*violation.rows, *violation.holders))
     return verdict
+
+
+def replayed(history: History, rows: list[int], model: Model, keys: set[int]) -> None:
+    """That an order is one: all that must be in it, real time, and the specification. Raises Disagreement."""
+    operations = list(Operations(Source(history), np.arange(len(history))))
+    key = history.columns["key"].tolist()
+    expected = {
+        operation.row
+        for operation in operations
+        if key[operation.row] in keys and (operation.ok or (operation.failed and model.evidence(operation)))
+    }
+    given = {row for row in rows if not operations[row].unknown}
+    if given != expected or len(set(rows)) != len(rows):
+        raise Disagreement(f"in the order {rows} are {given}, not {expected}")
+    states: dict[int, Any] = {}
+    latest: dict[int, int] = {}
+    for row in rows:
+        operation, at = operations[row], key[row]
+        if operation.ret < latest.get(at, 0):
+            raise Disagreement(f"row {row} of the order {rows} had returned before")
+        latest[at] = max(latest.get(at, 0), operation.inv)
+        state = model.step(states.get(at, model.initial), operation)
+        if isinstance(state, Illegal):
+            raise Disagreement(f"row {row} of the order {rows} is not possible there")
+        states[at] = state

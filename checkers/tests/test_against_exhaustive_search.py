@@ -24,7 +24,7 @@ from checkers.tests.fuzz import CHECKS, run
 from checkers.tests.orders import explained
 from checkers.wire import F
 
-COUNT = 1000
+COUNT = 200
 WORDS = ("valid", "invalid")
 
 

@@ -134,7 +134,7 @@ BACK = (("b", 30, 32), ("a", 40, 42))
         ("", THERE, [15, 25, 35, 45]),
     ],
 )
-def test_the_mixed_state_is_while_some_servers_have_changed_and_not_all(
+def test_the_mixed_state_of_a_rolling_upgrade(
     servers: str, turns: tuple[tuple[str, int, int], ...], met: list[int]
 ) -> None:
     book = Book(versions=dict.fromkeys(servers, "2"))

@@ -120,7 +120,7 @@ class TestStory:
         book = healed().add(F.ACQUIRE, 15, 25, FAIL, process=2).add(F.ACQUIRE, 30, 95, FAIL, process=3)
         assert self.told(book, ("", "no\nroom")).endswith('worker 2\'s, failed at 24.000 s: "no\\nroom".')
 
-    def test_from_when_on_it_counts(self) -> None:
+    def test_the_moment_from_which_the_bound_counts(self) -> None:
         assert (
             "30 s from 49.000 s on, when somebody asked for it, after pause-server was healed at 19.000 s"
             in self.told(healed().add(F.ACQUIRE, 50, 0, INFO))

@@ -54,9 +54,7 @@ class TestClocks:
             (0, 0, Word.VIOLATED),  # it never came
         ],
     )
-    def test_a_jump_explains_the_loss_of_a_lease_in_force(
-        self, name: str, begun: int, applied: int, expected: Word
-    ) -> None:
+    def test_a_jump_explains_a_lost_lease(self, name: str, begun: int, applied: int, expected: Word) -> None:
         assert word(clock(given_away("expired-by-jump", name), begun, applied), name) is expected
 
     def test_not_what_its_heal_came_upon(self) -> None:
@@ -77,9 +75,7 @@ class TestClocks:
             (37, 29, Word.VIOLATED),  # both had been granted by then
         ],
     )
-    def test_without_a_token_it_may_be_so_of_two_who_asked_at_the_same_time(
-        self, begun: int, sent: int, expected: Word
-    ) -> None:
+    def test_a_jump_between_two_concurrent_acquires_without_token(self, begun: int, sent: int, expected: Word) -> None:
         book = Book(**facts("expired-by-jump")).acquire(9, 35, 1, sent=9, ttl=51)
         book.acquire(11, 30, 2, sent=sent, ttl=50).release(60, 61, 2)
         assert word(clock(book, begun, begun + 1)) is expected

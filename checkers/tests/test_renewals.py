@@ -136,7 +136,7 @@ class TestSession:
         ],
         ids=["asked-later", "asked-first", "may-have-been-first", "released-as-told", "told-after"],
     )
-    def test_granted_after_it_was_said_to_be_over(
+    def test_a_grant_on_a_lease_that_was_called_over(
         self, asked: int, held: int, told: int, released: int, *, valid: bool
     ) -> None:
         """Session 7 of worker 2 is created at 3, for 10; worker 1 holds from `held` on, and keeps its own alive."""

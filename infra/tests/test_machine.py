@@ -67,7 +67,7 @@ def test_only_one_at_a_time_and_the_other_is_told(tmp_path: Path, monkeypatch: p
         (True, True, False, "you said no"),
     ],
 )
-def test_packages_are_not_installed_where_we_may_not(
+def test_packages_are_installed_by_root_only(
     monkeypatch: pytest.MonkeyPatch, apt: bool, root: bool, consent: bool, message: str
 ) -> None:
     called = commands(monkeypatch, {})
@@ -132,9 +132,7 @@ def test_apt_settings_are_the_proxies_and_the_clock(monkeypatch: pytest.MonkeyPa
         ("", None),
     ],
 )
-def test_the_mirror_is_the_one_of_this_machine(
-    monkeypatch: pytest.MonkeyPatch, targets: str, mirror: str | None
-) -> None:
+def test_the_mirror_of_this_machine_is_used(monkeypatch: pytest.MonkeyPatch, targets: str, mirror: str | None) -> None:
     commands(monkeypatch, {"apt-get indextargets": targets})
     monkeypatch.setattr(machine, "has_apt", lambda: True)
     assert machine.debian_mirror() == mirror

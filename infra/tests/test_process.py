@@ -57,7 +57,7 @@ def lives(pid: int) -> bool:
 
 class TestWhoMayBeHit:
     @pytest.mark.parametrize("text", ["-1", "0", "1", "-4711", "+7", "4711.0", "all", ""])
-    def test_nothing_but_the_number_of_one_process(
+    def test_only_a_process_number_is_accepted(
         self, text: str, sent: list[tuple[int, int]], capsys: pytest.CaptureFixture[str]
     ) -> None:
         with pytest.raises(SystemExit) as caught:
@@ -113,7 +113,7 @@ class TestOneProcess:
         assert sent == [(sleeper.pid, signal.SIGSTOP), (sleeper.pid, signal.SIGCONT)]
         assert frozen._noted("env") == []
 
-    def test_one_that_has_its_number_later_is_left_alone(
+    def test_a_later_process_of_its_number_is_left_alone(
         self, sleeper: subprocess.Popen[bytes], sent: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         actors = OneProcess(sleeper.pid, 1.0, "env")
@@ -157,7 +157,7 @@ class TestFrozen:
         frozen.note("env", sleeper.pid)
         assert frozen.active("env") == []
 
-    def test_a_number_that_is_another_s_by_now(
+    def test_a_reused_process_number(
         self, sleeper: subprocess.Popen[bytes], sent: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         frozen.note("env", sleeper.pid)

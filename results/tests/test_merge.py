@@ -134,7 +134,7 @@ DIFFERENT: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("one", "other", "why"), DIFFERENT.values(), ids=DIFFERENT)
-def test_runs_that_do_not_belong_together_are_refused(
+def test_runs_of_different_questions_are_not_merged(
     tmp_path: Path, out: Path, one: dict[str, Any], other: dict[str, Any], why: str
 ) -> None:
     runs = [make(tmp_path, "one", "a", **one), make(tmp_path, "other", "b", started=2, **other)]
@@ -170,9 +170,7 @@ def test_a_shard_that_is_missing_is_told(tmp_path: Path, out: Path) -> None:
     assert listing.head_of(Run.open(out))[0].about["missing shards"] == ["2/3"]
 
 
-def test_damaged_trials_are_taken_along_and_named(
-    shards: list[Run], out: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_trials_are_merged_and_named(shards: list[Run], out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (shards[0].path / "trials" / "a" / "verdicts.json").write_text("{")
     (shards[0].path / "trials" / "link").symlink_to(shards[1].path / "trials" / "c")
     [history] = (shards[1].path / "trials" / "c").glob("*-unfenced.arrow")

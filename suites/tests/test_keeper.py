@@ -120,7 +120,7 @@ class TestRenewal:
         assert owners == sorted(owners)
         assert owners[-1] == second.grant.owner
 
-    def test_a_lock_that_is_not_renewed_sends_none_and_its_belief_ends(
+    def test_without_renewal_the_belief_ends_with_the_lease(
         self, bench: Bench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(bench.client, "renewed", False)
