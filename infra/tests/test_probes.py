@@ -48,3 +48,32 @@ def test_another_server_for_redis_is_told_by_its_own_name(saying: Saying, server
     health = probes.redis("127.0.0.1", saying(f"+PONG\r\n$9\r\n{server}\r\n$9\r\n{REPLICATION}\r\n+OK\r\n"))
     assert health
     assert (health.version, health.me, health.leader) == (version, "master", "abc")
+
+
+@pytest.mark.parametrize(
+    ("says", "leader"),
+    [
+        ("role:master\r\nmaster_replid:abc\r\n", "abc"),
+        ("role:slave\r\nmaster_replid:abc\r\nmaster_link_status:up\r\naof_rewrite_in_progress:0\r\n", "abc"),
+        ("role:slave\r\nmaster_replid:abc\r\nmaster_link_status:down\r\n", ""),
+        ("role:slave\r\nmaster_replid:abc\r\nmaster_link_status:up\r\naof_rewrite_in_progress:1\r\n", ""),
+        ("role:slave\r\nmaster_replid:abc\r\nmaster_link_status:up\r\naof_rewrite_scheduled:1\r\n", ""),
+        ("role:master\r\nmaster_replid:abc\r\naof_rewrite_in_progress:1\r\n", ""),
+    ],
+)
+def test_a_redis_has_a_history_when_it_is_connected_and_its_copy_is_on_disk(
+    saying: Saying, says: str, leader: str
+) -> None:
+    health = probes.redis("127.0.0.1", saying(f"+PONG\r\nredis_version:8.0.2\r\n{says}+OK\r\n"))
+    assert health
+    assert health.leader == leader
+
+
+def test_two_whose_copies_are_not_on_disk_do_not_follow_each_other() -> None:
+    def health(role: str, leader: str) -> probes.Health:
+        return probes.Health("8.0.2", me=role, leader=leader)
+
+    assert probes.follows(health("slave", "abc"), health("master", "abc"))
+    assert not probes.follows(health("slave", ""), health("master", ""))
+    assert not probes.follows(health("slave", "abc"), health("slave", "abc"))
+    assert not probes.follows(None, health("master", "abc"))
