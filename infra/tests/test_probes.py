@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from infra import probes
+from infra.probes import Health
 
 Saying = Callable[[str], int]
 
@@ -77,3 +78,30 @@ def test_two_whose_copies_are_not_on_disk_do_not_follow_each_other() -> None:
     assert not probes.follows(health("slave", ""), health("master", ""))
     assert not probes.follows(health("slave", "abc"), health("slave", "abc"))
     assert not probes.follows(None, health("master", "abc"))
+
+
+class TestLeader:
+    """Whom to believe, from what members say."""
+
+    def test_zookeeper_the_later_epoch_counts(self) -> None:
+        old, new = Health("3.9.3", term=4, leader="leader"), Health("3.9.3", term=5, leader="leader")
+        follower = Health("3.9.3", term=5, leader="follower")
+        assert probes.leader("zookeeper", [old, new, follower]) == 1
+        assert probes.leader("zookeeper", [new, old, follower]) == 0
+        assert probes.leader("zookeeper", [None, None, follower]) is None
+
+    def test_etcd_a_majority_counts(self) -> None:
+        def member(me: str, leader: str, term: int) -> Health:
+            return Health("3.5.16", term=term, me=me, leader=leader)
+
+        assert probes.leader("etcd", [member("a", "a", 2), member("b", "a", 2), member("c", "a", 2)]) == 0
+        assert probes.leader("etcd", [member("a", "a", 2), member("b", "b", 3), member("c", "b", 3)]) == 1
+        assert probes.leader("etcd", [member("a", "a", 2), None, None]) is None
+        assert probes.leader("etcd", [member("a", "a", 2), member("b", "b", 3), None]) is None
+
+    def test_whole_is_all_behind_one(self) -> None:
+        leader, follower = Health("3.9.3", leader="leader"), Health("3.9.3", leader="follower")
+        assert probes.whole("zookeeper", [follower, leader, follower])
+        assert not probes.whole("zookeeper", [leader, leader, follower])
+        assert not probes.whole("zookeeper", [follower, leader, None])
+        assert probes.whole("redis", [Health("8.0.2")] * 5)
