@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import pytest
 
 from infra import images, star
-from infra.faults import versions
+from infra.faults import fault, versions
+from infra.faults.fault import Injury
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan
 from infra.faults.register import FAULTS
-from infra.faults.target import MonotonicClock
+from infra.faults.target import Kind, MonotonicClock
+from infra.tests.imagined import imagined
 
 
 @pytest.mark.parametrize(
@@ -145,3 +150,69 @@ def test_what_it_must_be_told() -> None:
         with pytest.raises(BadPlan, match=why):
             plan(**wrong)
     assert [name for name, fault in FAULTS.items() if fault.lasting] == ["roll-version"]
+
+
+# Each in a star of the imagination.
+
+ELSEWHERE = {
+    "promote-replica": "a pair of real servers has to disagree",
+    "terminate-backends": "a real server has to have sessions",
+}
+"""Faults that only tests on real servers can do -> why. Those on workers alone have tests of their own, those on
+versions as well."""
+CONTRACT = [
+    (name, backend)
+    for name, fault in FAULTS.items()
+    for backend in star.BACKENDS
+    if not (fault.applies(backend) or fault.planned or fault.needs == {"workers"} or name in ELSEWHERE)
+]
+SECONDS = ("cut-client-hold", "slow-links", "kill-server", "pause-server", "slow-disk", "stall-holder")
+"""What another may be on meanwhile: something done to links, to servers, to disks, to workers."""
+
+
+def injury_of(name: str, backend: str, seed: int = 1) -> Injury:
+    return compile_plan([name], seed, backend, 1.0).steps[0].injury(backend)
+
+
+@pytest.mark.parametrize(("name", "backend"), CONTRACT)
+def test_a_fault_says_what_it_does_does_it_and_leaves_nothing(name: str, backend: str) -> None:
+    with imagined(backend) as star:
+        for seed in range(3):
+            injury, target = injury_of(name, backend, seed), star.target("a", alone=True)
+            assert injury.describe()
+            begun = star.world.now()
+            hits = injury.apply(target)
+            assert hits
+            for hit in hits:
+                assert hit.kind in get_args(Kind)
+                assert not re.search(r"; .* (within|after) \d+ s", hit.target), "nobody noticed"
+                assert begun <= hit.begun <= hit.applied <= star.world.now()
+                assert (hit.healing, hit.healed) == (0, 0) or hit.applied <= hit.healing <= hit.healed
+            assert FAULTS[name].kind in {hit.kind for hit in hits}
+            assert bool(star.unclean()) or FAULTS[name].passes or FAULTS[name].kind == "kill"
+            injury.heal(target)
+            assert star.unclean() == []
+            injury.heal(target)
+            fault.await_whole(target)
+            assert star.unclean() == []
+
+
+@pytest.mark.parametrize("second", SECONDS)
+@pytest.mark.parametrize(("name", "backend"), CONTRACT)
+def test_of_two_faults_each_heals_what_it_did_and_nothing_else(name: str, backend: str, second: str) -> None:
+    with imagined(backend) as star:
+        for names in ((name, second), (second, name)):
+            first, later = (injury_of(each, backend) for each in names)
+            one, other = star.target("a", alone=True), star.target("b", alone=False)
+            assert first.apply(one)
+            before = star.unclean()
+            with suppress(fault.Nobody):
+                later.apply(other)
+            later.heal(other)
+            assert star.unclean() == before
+            with suppress(fault.Nobody):
+                later.apply(other)
+            first.heal(replace(one, alone=False))
+            later.heal(replace(other, alone=True))
+            fault.await_whole(replace(other, alone=True))
+            assert star.unclean() == []
