@@ -50,7 +50,7 @@ screenshots: $(if $(RUN),venv,ready)  ## the pictures in the README, from a run 
 
 test: NEEDS := --tests
 test: ready lint  ## the project's own tests, lint and types
-	@$(PY) -m pytest $(TESTS) $(PARALLEL) --dist loadfile $(ARGS)
+	@$(PY) -m pytest -p infra.tests.pools $(TESTS) -n 6 $(ARGS)
 
 fuzz: venv  ## checkers against exhaustive search on random tiny histories (ARGS="--count 1000000")
 	@$(PY) -m checkers.tests.fuzz $(ARGS)

@@ -12,7 +12,8 @@ import pytest
 from infra.faults import probe
 from infra.faults.probe import Answer
 from infra.faults.register import FAULTS
-from infra.tests.hurting import BACKENDS, ELECTING, Redis, ask, done, live, names, on
+from infra.tests.environments import on
+from infra.tests.live.hurting import BACKENDS, ELECTING, Redis, ask, done, live, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from infra.environment import Environment
     from infra.faults.fault import Injury
     from infra.faults.target import Target
-
-pytestmark = pytest.mark.docker
 
 
 def _quickest(target: Target, ask: Callable[[str], tuple[Answer, float]]) -> dict[tuple[str, str], float]:

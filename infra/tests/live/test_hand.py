@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from infra.environment import Environment
 
-pytestmark = pytest.mark.docker
+
+pytestmark = pytest.mark.needs("redis")
 
 
 class Shell:
@@ -45,11 +46,8 @@ class Shell:
 
 
 @pytest.fixture
-def shell(environment: Environment) -> Iterator[Shell]:
-    environment.ensure("redis")
-    assert environment.unclean() == []
-    yield Shell(environment)
-    assert environment.unclean() == []
+def shell(environment: Environment) -> Shell:
+    return Shell(environment)
 
 
 @pytest.fixture

@@ -18,13 +18,12 @@ from redis.retry import Retry
 from infra import star
 from infra.environment import Environment
 from infra.faults.plan import Plan, Step, compile_plan
-from infra.faults.process import OneProcess
-from infra.faults.register import FAULTS
 from infra.faults.runner import Runner
 from infra.faults.target import MonotonicClock, Target
 from infra.libpq import DATABASE
 from infra.links import Cut
 from infra.machine import Failed
+from infra.tests.environments import on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,23 +31,9 @@ if TYPE_CHECKING:
     from infra.failover import Failover
     from infra.faults.target import Hit
 
-pytestmark = pytest.mark.docker
 
 WITHIN = 20.0
 """Seconds for what takes fractions of one."""
-
-
-@pytest.fixture
-def target(environment: Environment, request: pytest.FixtureRequest) -> Iterator[Target]:
-    environment.ensure(request.param)
-    target = Target.of(environment, request.param, OneProcess(None, 1.0), MonotonicClock())
-    assert environment.unclean() == []
-    yield target
-    assert environment.unclean() == []
-
-
-def on(*backends: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("target", backends, indirect=True)
 
 
 @contextmanager
@@ -354,12 +339,3 @@ def ask(connection: psycopg.Connection[tuple[object, ...]], question: str) -> ob
     row = connection.execute(question).fetchone()
     assert row
     return row[0]
-
-
-def test_who_is_unfit_is_told_why() -> None:
-    failovers = [fault for fault in FAULTS.values() if fault.kind == "failover"]
-    assert {fault.name: [name for name in star.BACKENDS if not fault.applies(name)] for fault in failovers} == {
-        "promote-replica": ["redis"],
-        "change-leader": ["zookeeper", "etcd"],
-        "terminate-backends": ["postgres"],
-    }

@@ -8,15 +8,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
-
 from infra.faults import fault, probe
 from infra.faults.plan import compile_plan
 from infra.faults.probe import Answer
 from infra.faults.register import FAULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from infra.faults.target import Hit, Target
     from infra.nodes import Node
@@ -30,10 +28,16 @@ SILENCE = 1.0
 PATIENCE = 10.0
 """Seconds for an answer that must come."""
 
+COMES_WITHIN = 40.0
+"""Seconds for anything awaited, on whatever machine."""
 
-def on(*backends: str) -> pytest.MarkDecorator:
-    """The fixture `target` for each of these."""
-    return pytest.mark.parametrize("target", backends, indirect=True)
+
+def await_(condition: Callable[[], bool], why: Callable[[], str] = str) -> None:
+    """What takes fractions of a second, or a few. why: asked when it does not come."""
+    deadline = time.monotonic() + COMES_WITHIN
+    while not condition():
+        assert time.monotonic() < deadline, why()
+        time.sleep(0.02)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from infra import reaper
 from infra.reaper import ENV, LEAKED, OWNER
 from suites.workers import ROOT
 
-pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("interruptible")]
+pytestmark = pytest.mark.usefixtures("interruptible")
 
 MARK: Final = "FENCEPOST_TEST_RUN"
 STARTED_WITHIN: Final = 90.0

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from infra import commands, images, members, star
 from infra.faults import fault
 from infra.faults.plan import compile_plan
 from infra.faults.probe import Answer
-from infra.tests.hurting import ELECTING, ask, done, names, on
-from infra.tests.keeping import etcd, keep, kept
+from infra.tests.environments import on
+from infra.tests.live.hurting import ELECTING, ask, await_, done, names
+from infra.tests.live.keeping import etcd, keep, kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from infra.environment import Environment
     from infra.faults.target import Target
 
-pytestmark = pytest.mark.docker
 
 ALL = ("redis", "etcd", "zookeeper", "postgres")
 
@@ -135,6 +136,29 @@ def test_a_power_failure_takes_all_and_what_was_kept_is_kept(target: Target) -> 
         assert {node.state() for node in target.cluster.nodes} == {"stopped"}
         assert {ask(target, "c3", node) for node in names(target)} == {Answer.CLOSED}
     assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
+
+
+@on("etcd")
+def test_an_etcd_that_was_replaced_but_not_wiped_is_healed(environment: Environment, target: Target) -> None:
+    node = target.node("etcd2")
+    node.kill()
+    others = [target.node(name).address for name in ("etcd1", "etcd3")]
+    assert not members.lost_place(others, star.peer_url("etcd2"))
+    members.replace_member(others, star.peer_url("etcd2"))
+    assert members.lost_place(others, star.peer_url("etcd2"))
+    environment.heal()
+    assert environment.unclean() == []
+    assert not members.lost_place(others, star.peer_url("etcd2"))
+
+
+@on("etcd")
+def test_an_etcd_of_an_older_version_that_died_is_healed(environment: Environment, target: Target) -> None:
+    node, older = target.node("etcd2"), images.resolve("etcd", "3.4")
+    images.ensure(older)
+    await_(lambda: members.agreed(node.address).startswith("3.5"))  # below, an older one is welcome
+    node.replace(older.name)
+    await_(lambda: node.state() == "stopped", lambda: node.logs().decode()[-3000:])
+    assert commands.heal(["--env", environment.name]) == 0
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The product against clusters that are not ours: the same verdicts, nothing told that is secret, nothing left behind.
 
-The clusters stand beside the star (`infra.tests.staging`): Redis with certificates of both sides and a user who may do
-little, etcd with TLS and users, ZooKeeper with a `/fencepost` of which one user is the owner.
+The clusters stand beside the star (`infra.tests.live.staging`): Redis with certificates of both sides and a user who
+may do little, etcd with TLS and users, ZooKeeper with a `/fencepost` of which one user is the owner.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from pathlib import Path
 import pytest
 
 from checkers.claims import Word
-from infra.tests.staging import PASSWORD, USER, Staging, staging
+from infra.tests.live.staging import PASSWORD, USER, Staging, staging
 from results.record import TrialRecord
 from results.run import Contents, Run, load_trial
 from suites.tests import leaky
 from suites.workers import ROOT
-
-pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("target")]
 
 LEAKY = f"{leaky.__file__}:Leaky"
 

@@ -9,16 +9,17 @@ import pytest
 
 from infra import store
 from infra.store import INITIAL, Mode, Store, Unknown
-from infra.tests.hurting import done, on
+from infra.tests.environments import on
+from infra.tests.live.hurting import done
 
 if TYPE_CHECKING:
     from infra.environment import Environment
     from infra.faults.target import Target
 
-pytestmark = [pytest.mark.docker, on("redis")]
+pytestmark = on("redis")
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(autouse=True)
 def schema(environment: Environment) -> None:
     store.prepare(environment.store_dsn(None))
 

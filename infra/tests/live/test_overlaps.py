@@ -11,14 +11,13 @@ import pytest
 from infra.faults import fault, probe
 from infra.faults.probe import Answer
 from infra.faults.register import FAULTS
-from infra.tests.hurting import Redis, ask, on
+from infra.tests.environments import on
+from infra.tests.live.hurting import Redis, ask
 
 if TYPE_CHECKING:
     from infra.environment import Environment
     from infra.faults.fault import Injury, Options
     from infra.faults.target import Target
-
-pytestmark = pytest.mark.docker
 
 
 class Both:

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from infra.planted import PLANTS
 from suites.workers import ROOT
 
@@ -16,7 +14,6 @@ WITHIN = 300.0
 """Seconds for two trials, which take twenty or so."""
 
 
-@pytest.mark.docker
 def test_a_lost_token_is_named(tmp_path: Path) -> None:
     (plant,) = (plant for plant in PLANTS if str(plant) == "redis:lost-token")
     done = subprocess.run(

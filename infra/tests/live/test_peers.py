@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.faults.probe import Answer
-from infra.tests.hurting import ELECTING, SILENCE, ask, done, names, on
-from infra.tests.test_cuts import etcd
+from infra.tests.environments import on
+from infra.tests.live.hurting import ELECTING, SILENCE, ask, done, names
+from infra.tests.live.test_cuts import etcd
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from infra.faults.target import Target
     from infra.nodes import Node
 
-pytestmark = pytest.mark.docker
 
 WITHIN = 10.0
 """Seconds for a node to find out what the others know already."""

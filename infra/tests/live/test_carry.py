@@ -13,18 +13,20 @@ from infra.carry import HOW
 from infra.environment import Environment
 from infra.faults.target import MonotonicClock
 from infra.recovery import Refused, remake
-from infra.tests.test_versions import applied, await_, injury_of, target_of
+from infra.tests.live.hurting import await_
+from infra.tests.live.test_versions import applied, injury_of, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from infra.nodes import Node
 
-pytestmark = pytest.mark.docker
 
 Row = tuple[object, ...]
 
 MADE = """
+DROP SCHEMA IF EXISTS fencepost CASCADE;
+DROP ROLE IF EXISTS guest;
 CREATE ROLE guest LOGIN PASSWORD 'guest';
 CREATE SCHEMA fencepost;
 CREATE TABLE fencepost.leases (name text PRIMARY KEY, owner bigint, token bigint NOT NULL);
@@ -36,7 +38,7 @@ SELECT nextval('fencepost.tokens') FROM generate_series(1, 41);
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def old() -> Iterator[Environment]:
     environment = Environment.start()
     environment.boot({"postgres": "15"})
@@ -105,6 +107,44 @@ class Hammer:
                 self._ended.wait(0.05)
 
 
+def test_what_the_new_version_does_not_take_leaves_the_old_one_as_it_was(
+    old: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = target_of(old, "postgres")
+    with session(old) as connection:
+        connection.execute(MADE)
+        connection.execute("CREATE EXTENSION adminpack")  # which there is no more
+    injury = injury_of("postgres", "postgres", "17")
+    with pytest.raises(Refused, match='extension "adminpack" is not available'):
+        injury.apply(target)
+    assert old.node("postgres").version().startswith("15.")
+    await_(lambda: old.unclean() == [])
+    assert asked(old, "SELECT nextval('fencepost.tokens')") == 42
+    assert left(old) == []
+
+    # One that takes them all, and then does not start.
+    with session(old) as connection:
+        connection.execute("DROP EXTENSION adminpack")
+    monkeypatch.setattr("infra.carry._RESTORE", RUINED)
+    image = images.resolve("postgres", "17")
+    node: Node = old.node("postgres")
+    with pytest.raises(Refused, match=r"does not start as fencepost/postgres:trixie on its data: .*contains errors"):
+        remake(node, image.name, old.links, MonotonicClock())
+    remake(node, "fencepost/postgres:bookworm", old.links, MonotonicClock())
+    assert asked(old, "SELECT nextval('fencepost.tokens')") == 43
+    assert left(old) == []
+
+
+RUINED = """
+set +e
+install -d -o postgres -m 700 "$work/next"
+as initdb -D "$work/next" --username=postgres >/dev/null
+echo "nonsense = 1" >>"$work/next/postgresql.conf"
+mv "$data" "$work/was"
+mv "$work/next" "$data"
+"""
+
+
 def test_up_with_everything_but_sessions_and_not_back(old: Environment) -> None:
     target, node = target_of(old, "postgres"), old.node("postgres")
     with session(old) as connection:
@@ -148,44 +188,6 @@ def test_up_with_everything_but_sessions_and_not_back(old: Environment) -> None:
     assert old.unclean() == ["postgres runs fencepost/postgres:trixie, not fencepost/postgres:bookworm"]
     assert left(old) == []
     await_(lambda: bounced(old))
-
-
-def test_what_the_new_version_does_not_take_leaves_the_old_one_as_it_was(
-    old: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = target_of(old, "postgres")
-    with session(old) as connection:
-        connection.execute(MADE)
-        connection.execute("CREATE EXTENSION adminpack")  # which there is no more
-    injury = injury_of("postgres", "postgres", "17")
-    with pytest.raises(Refused, match='extension "adminpack" is not available'):
-        injury.apply(target)
-    assert old.node("postgres").version().startswith("15.")
-    await_(lambda: old.unclean() == [])
-    assert asked(old, "SELECT nextval('fencepost.tokens')") == 42
-    assert left(old) == []
-
-    # One that takes them all, and then does not start.
-    with session(old) as connection:
-        connection.execute("DROP EXTENSION adminpack")
-    monkeypatch.setattr("infra.carry._RESTORE", RUINED)
-    image = images.resolve("postgres", "17")
-    node: Node = old.node("postgres")
-    with pytest.raises(Refused, match=r"does not start as fencepost/postgres:trixie on its data: .*contains errors"):
-        remake(node, image.name, old.links, MonotonicClock())
-    remake(node, "fencepost/postgres:bookworm", old.links, MonotonicClock())
-    assert asked(old, "SELECT nextval('fencepost.tokens')") == 43
-    assert left(old) == []
-
-
-RUINED = """
-set +e
-install -d -o postgres -m 700 "$work/next"
-as initdb -D "$work/next" --username=postgres >/dev/null
-echo "nonsense = 1" >>"$work/next/postgresql.conf"
-mv "$data" "$work/was"
-mv "$work/next" "$data"
-"""
 
 
 def left(environment: Environment) -> list[str]:
