@@ -11,6 +11,7 @@ import pytest
 from checkers.check import check
 from checkers.history import History
 from checkers.measures.measure import MEASURES, measures
+from checkers.property import Property
 from checkers.tests import generate
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.wire import F, Reason
@@ -64,7 +65,7 @@ def test_verdicts_are_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> No
     history = full().history()
     verdicts = check(history, ["server-exclusion", "owner-release"])
     expected = measures(history)
-    monkeypatch.setattr("checkers.measures.subject.PROPERTIES", {})
+    monkeypatch.setattr(Property, "verdict", None)
     assert measures(history, verdicts=verdicts) == expected
 
 
