@@ -143,5 +143,10 @@ def _stale_attempts(view: View) -> int:
 
 
 FENCED_STORE: Final = Property(
-    "fenced-store", _examine, _exercise, _BROKEN, by_workload=True, not_expected_in=("unfenced",)
+    "fenced-store",
+    _examine,
+    _exercise,
+    _BROKEN,
+    by_workload=True,
+    not_expected_in={"unfenced": "the store has no fence"},
 )

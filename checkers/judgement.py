@@ -150,7 +150,7 @@ def standing(
 
 def not_applicable(name: str, facts: Facts) -> str | None:
     """Why the property means nothing in this trial, or None."""
-    if PROPERTIES[name].under and all(fault == NO_FAULT for fault in facts.fault_names):
+    if name in PROPERTIES and PROPERTIES[name].under and all(fault == NO_FAULT for fault in facts.fault_names):
         return "there was no fault, without which nothing exercises it"
     return None
 
@@ -160,9 +160,7 @@ def not_expected(name: str, facts: Facts) -> str | None:
 
     What happens to break it is told nevertheless.
     """
-    if facts.store in PROPERTIES[name].not_expected_in:
-        return f"in the store mode {facts.store} nobody exercises it on purpose"
-    return None
+    return PROPERTIES[name].not_expected_in.get(facts.store) if name in PROPERTIES else None
 
 
 def _excused(verdict: Verdict, hazards: Sequence[Hazard], history: History) -> list[str | None]:

@@ -68,7 +68,7 @@ class Property:
     under        patterns of the faults without which nothing can exercise it; empty for any trial.
     when_said    of these, the faults under which it is asked only of locks that say something about it.
     final        whether it is judged by final reads, which a trial that still runs does not have.
-    not_expected_in  store modes in which nobody exercises it on purpose.
+    not_expected_in  store mode → why nobody exercises it there on purpose.
     """
 
     id: str
@@ -82,7 +82,7 @@ class Property:
     under: tuple[str, ...] = ()
     when_said: tuple[str, ...] = ()
     final: bool = False
-    not_expected_in: tuple[str, ...] = ()
+    not_expected_in: Mapping[str, str] = field(default_factory=dict)
 
     def missing(self, view: View) -> str | None:
         """Why a pass would mean nothing yet, or None."""

@@ -20,8 +20,8 @@ from checkers.register import BOUNDED, PROPERTIES
 from infra.faults.register import FAULTS
 from infra.spelling import instead
 from infra.star import AUXILIARIES, BACKENDS
-from suites.lane import STORES, lanes_of
-from suites.lock import Declarations, LockClient, admitted, features
+from suites.lane import STORES, features, lanes_of
+from suites.lock import Declarations, LockClient, admitted
 
 LEASES: Final = ("grant", "touch", "session", "quorum", "none")
 _FIELDS: Final = tuple(Declarations.__annotations__)

@@ -13,7 +13,7 @@ from checkers.property import Need
 from checkers.register import PROPERTIES
 from infra.faults.register import FAULTS
 from suites import registry
-from suites.lock import LockClient, features
+from suites.lock import LockClient
 from suites.spec import GUARDED
 from suites.workload import Workload
 from suites.workloads.apart import Apart
@@ -123,6 +123,22 @@ class Lane:
 
     def _standing(self, property: str, faults: Sequence[str]) -> Standing:
         return standing(property, self.lock.claims, self.lock.hazards, faults, self.store, self.workload.name)
+
+
+def features(lock: type[LockClient]) -> frozenset[Need]:
+    """What a lock has of that which properties need."""
+    there = {
+        Need.EXCLUDES: lock.excludes,
+        Need.ONE_PERMIT: lock.permits == 1,
+        Need.PERMITS: lock.permits > 1,
+        Need.TOKENS: lock.tokens,
+        Need.FAIR: lock.fair,
+        Need.WAKES: hasattr(lock, "wakes"),
+        Need.SHARED: hasattr(lock, "acquire_shared"),
+        Need.REENTRANT: lock.reentrant,
+        Need.RENEWED: lock.renewed,
+    }
+    return frozenset(need for need, has in there.items() if has)
 
 
 @cache

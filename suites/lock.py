@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol, Self, cast, runtime_checkable
 
 from checkers.claims import Claim, Hazard
-from checkers.property import Need
 from checkers.wire import Reason
 from infra.access import Access
 
@@ -161,22 +160,6 @@ class LockClient(Protocol):
 
     def close(self) -> None:
         """Let go of the connection; never raises."""
-
-
-def features(lock: type[LockClient]) -> frozenset[Need]:
-    """What a lock has of that which properties need."""
-    there = {
-        Need.EXCLUDES: lock.excludes,
-        Need.ONE_PERMIT: lock.permits == 1,
-        Need.PERMITS: lock.permits > 1,
-        Need.TOKENS: lock.tokens,
-        Need.FAIR: lock.fair,
-        Need.WAKES: hasattr(lock, "wakes"),
-        Need.SHARED: hasattr(lock, "acquire_shared"),
-        Need.REENTRANT: lock.reentrant,
-        Need.RENEWED: lock.renewed,
-    }
-    return frozenset(need for need, has in there.items() if has)
 
 
 @runtime_checkable

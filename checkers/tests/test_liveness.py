@@ -7,7 +7,7 @@ from dataclasses import replace
 from checkers.check import check
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.verdict import Verdict
-from checkers.wire import F, Reason
+from checkers.wire import SHARED, F, Reason
 
 NOBODY = "nobody asked for the lock, or could have got it, after the last heal"
 
@@ -89,6 +89,20 @@ def test_a_live_holder_is_no_failure_to_recover() -> None:
     assert verdict(held).unexercised == NOBODY
     silent = healed().acquire(11, 12, 3).renew(14, 15, 3).add(F.ACQUIRE, 15, 95, FAIL)
     assert verdict(silent).valid is False
+
+
+def test_a_grant_beside_who_held_since_before_the_heal_shows_recovery() -> None:
+    """A reader that holds throughout is joined by another, or keeps a writer waiting; of two permits one was free."""
+    reading = healed().acquire(11, 12, 2, flags=SHARED).read(98, 99, 2, -1)
+    joined = verdict(reading.acquire(30, 40, 3, flags=SHARED).release(50, 51, 3))
+    assert (joined.valid, joined.unexercised) == (True, None)
+    assert joined.counters["keys asked for after the heal"] == 1
+    late = healed().acquire(11, 12, 2, flags=SHARED).read(98, 99, 2, -1).acquire(30, 70, 3, flags=SHARED)
+    assert verdict(late).unexercised == NOBODY, "who holds and lives may have kept it waiting"
+    writer = healed().acquire(11, 12, 2, flags=SHARED).read(98, 99, 2, -1).add(F.ACQUIRE, 30, 95, FAIL)
+    assert verdict(writer).unexercised == NOBODY
+    second = healed(permits=2).acquire(11, 12, 2).read(98, 99, 2, -1).acquire(30, 40, 3).release(50, 51, 3)
+    assert verdict(second).unexercised is None
 
 
 class TestStory:
