@@ -33,6 +33,13 @@ def sound(valid: bool | None, truth: bool, what: object) -> str:
     return f"{'valid' if truth else 'invalid'}, {'seen' if valid is truth else 'missed'}"
 
 
+def counted(verdict: Verdict, truth: int, what: object) -> str:
+    """As `compare`, where so many violations must be reported, and nothing else."""
+    if len(verdict.violations) != truth:
+        raise Disagreement(f"{len(verdict.violations)} violations reported, {truth} exist:\n{what}")
+    return compare(verdict.valid, not truth, what)
+
+
 def verdict_on(book: Book, checker: Callable[[View], Verdict]) -> Verdict:
     """The verdict, whose violations must be fit to be told."""
     history = book.history()
