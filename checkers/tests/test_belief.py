@@ -117,7 +117,7 @@ class TestExcuses:
         assert self.word(12) is Word.BROKEN_AS_DOCUMENTED
         assert self.word(12, "state-lost", "wipe") is Word.BROKEN_AS_DOCUMENTED
 
-    def test_nothing_else(self) -> None:
+    def test_other_faults_do_not_cut_a_lease_short(self) -> None:
         assert self.word(17) is Word.VIOLATED
         assert self.word(12, "state-lost", "clock") is Word.VIOLATED
 

@@ -55,7 +55,7 @@ def test_milliseconds_of_the_longest_circle() -> None:
     assert verdict(book).counters["longest circle (ms)"] == 7
 
 
-def test_one_that_lets_go_of_the_first_waits_for_nobody() -> None:
+def test_who_lets_go_of_the_first_waits_for_nobody() -> None:
     """The worker noticed that it had lost its first lock: it holds nothing that another could wait for."""
     assert verdict(crossed(30).lost(9, 1)).valid
 
