@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from checkers.check import check
 from checkers.history import History
 from checkers.models.model import Illegal, Model
 from checkers.operations import Operations, Source
@@ -38,6 +39,15 @@ def counted(verdict: Verdict, truth: int, what: object) -> str:
     if len(verdict.violations) != truth:
         raise Disagreement(f"{len(verdict.violations)} violations reported, {truth} exist:\n{what}")
     return compare(verdict.valid, not truth, what)
+
+
+def asking(about: str) -> Callable[..., Verdict]:
+    """(history, property) -> the verdict; about: the property if none is named."""
+
+    def verdict(book: Book, name: str = about) -> Verdict:
+        return check(book.history(), [name])[0]
+
+    return verdict
 
 
 def verdict_on(book: Book, checker: Callable[[View], Verdict]) -> Verdict:

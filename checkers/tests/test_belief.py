@@ -11,12 +11,10 @@ from checkers.check import check
 from checkers.claims import Claim, Hazard, Word
 from checkers.judgement import judge
 from checkers.tests.build import FAIL, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 from checkers.wire import SHARED, F
 
-
-def verdict(book: Book) -> Verdict:
-    return check(book.history(), ["honest-belief"])[0]
+verdict = asking("honest-belief")
 
 
 def two(bound: int = 5, **facts: Any) -> Book:

@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 
 from checkers.calls import ANSWERED, SLOWEST
-from checkers.check import check
 from checkers.tests.build import FAIL, INFO, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 from checkers.wire import F, Outcome
 
-
-def verdict(book: Book) -> Verdict:
-    return check(book.history(), ["fail-fast"])[0]
+verdict = asking("fail-fast")
 
 
 def a_book(**facts: Any) -> Book:

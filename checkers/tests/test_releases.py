@@ -6,19 +6,13 @@ from typing import Any
 
 import pytest
 
-from checkers.check import check
 from checkers.releases import CRASHED, SLOWEST, STALE_RELEASES, WAITED_FOR
 from checkers.tests.build import FAIL, INFO, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 from checkers.wire import NESTED, SHARED, F, Outcome, Reason
 
-
-def owner_release(book: Book) -> Verdict:
-    return check(book.history(), ["owner-release"])[0]
-
-
-def crash_release(book: Book) -> Verdict:
-    return check(book.history(), ["crash-release"])[0]
+owner_release = asking("owner-release")
+crash_release = asking("crash-release")
 
 
 class TestOwnerRelease:

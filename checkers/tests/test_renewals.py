@@ -11,14 +11,12 @@ from checkers.claims import Claim, Hazard, Word
 from checkers.judgement import judge
 from checkers.renewals import REFUSED, RENEWED
 from checkers.tests.build import FAIL, INFO, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 from checkers.wire import F, Outcome, Reason
 
 LOST: Any = {"outcome": FAIL, "reason": Reason.NOT_OWNER}
 
-
-def verdict(book: Book) -> Verdict:
-    return check(book.history(), ["honest-renewal"])[0]
+verdict = asking("honest-renewal")
 
 
 def one(**facts: Any) -> Book:
