@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from checkers.check import check
 from checkers.history import History
 from checkers.models.model import Illegal, Model
 from checkers.operations import Operations, Source
@@ -31,6 +33,22 @@ def sound(valid: bool | None, truth: bool, what: object) -> str:
     if truth and not valid:
         raise Disagreement(f"a false alarm:\n{what}")
     return f"{'valid' if truth else 'invalid'}, {'seen' if valid is truth else 'missed'}"
+
+
+def counted(verdict: Verdict, truth: int, what: object) -> str:
+    """As `compare`, where so many violations must be reported, and nothing else."""
+    if len(verdict.violations) != truth:
+        raise Disagreement(f"{len(verdict.violations)} violations reported, {truth} exist:\n{what}")
+    return compare(verdict.valid, not truth, what)
+
+
+def asking(about: str) -> Callable[..., Verdict]:
+    """(history, property) -> the verdict; about: the property if none is named."""
+
+    def verdict(book: Book, name: str = about) -> Verdict:
+        return check(book.history(), [name])[0]
+
+    return verdict
 
 
 def verdict_on(book: Book, property: Property) -> Verdict:

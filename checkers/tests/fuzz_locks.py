@@ -17,6 +17,7 @@ from checkers.tests.batches import Batched, names, sorted_history
 from checkers.tests.brute import FOREVER
 from checkers.tests.build import FACTS, Book
 from checkers.tests.compare import Disagreement, replayed
+from checkers.tests.generate import nudged
 from checkers.tests.orders import explained
 from checkers.wire import NONE, SHARED, F, Outcome, Reason
 
@@ -122,16 +123,11 @@ def story(rng: Random, name: str, permits: int) -> list[Op]:
         busy[owner] = max(busy.get(owner, 0), ret)
         ops.append(Op(what, outcome, owner, inv, ret, shared, reason))
     if rng.random() < 0.3:
-        ops = [_nudged(op, rng) for op in ops]
+        ops = [nudged(op, rng) for op in ops]
     if rng.random() < 0.1:
         ops = [op._replace(owner=rng.choice(names)) if rng.random() < 0.3 else op for op in ops]
     rng.shuffle(ops)
     return ops
-
-
-def _nudged(op: Op, rng: Random) -> Op:
-    inv = max(1, op.inv + rng.randint(-2, 2))
-    return op._replace(inv=inv, ret=max(inv, op.ret + rng.randint(-2, 2)))
 
 
 def book(ops: list[Op], key: int = 0, into: Book | None = None) -> Book:

@@ -22,7 +22,7 @@ from checkers.sharing import SHARING
 from checkers.tests import generate
 from checkers.tests.brute import FOREVER, Lease, earliest_end, tokens_ordered
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.compare import Disagreement, compare, sound, verdict_on
+from checkers.tests.compare import Disagreement, compare, counted, sound, verdict_on
 from checkers.wire import NESTED, NONE, SHARED, F, Reason
 
 
@@ -82,10 +82,7 @@ def reading_holders(rng: Random) -> str:
         for n, one in enumerate(holds)
         for other in holds[n + 1 :]
     )
-    verdict = verdict_on(book, HOLDER_EXCLUSION)
-    if len(verdict.violations) != pairs:
-        raise Disagreement(f"{len(verdict.violations)} overlaps reported, {pairs} exist:\n{holds}")
-    return compare(verdict.valid, not pairs, holds)
+    return counted(verdict_on(book, HOLDER_EXCLUSION), pairs, holds)
 
 
 def capacity(rng: Random) -> str:
@@ -121,10 +118,7 @@ def crowd(rng: Random) -> str:
         book.acquire(max(ret - 2, 1), ret, owner).release(left, left + 1, owner)
         holds.append((ret, left))
     late = sum(left > ret and sum(one <= ret < other for one, other in holds) > room for ret, left in holds)
-    verdict = verdict_on(book, HOLDER_EXCLUSION)
-    if len(verdict.violations) != late:
-        raise Disagreement(f"{len(verdict.violations)} reported, {late} exist:\n{room}, {holds}")
-    return compare(verdict.valid, not late, (room, holds))
+    return counted(verdict_on(book, HOLDER_EXCLUSION), late, (room, holds))
 
 
 def queue(rng: Random) -> str:
@@ -150,10 +144,7 @@ def queue(rng: Random) -> str:
         book.acquire(inv, ret, owner, sent=start, base=queued if told else NONE).release(release, release, owner)
         free = release if rng.random() < 0.9 else a + ttl
     passed = sum(_overtaken(early, late, ttl) for early, late in permutations(grants, 2))
-    verdict = verdict_on(book, FIFO)
-    if len(verdict.violations) != passed:
-        raise Disagreement(f"{len(verdict.violations)} reported, {passed} exist:\n{grants}, ttl {ttl}")
-    return compare(verdict.valid, not passed, grants)
+    return counted(verdict_on(book, FIFO), passed, grants)
 
 
 def _overtaken(early: tuple[int, int, int, int, int, int], late: tuple[int, int, int, int, int, int], ttl: int) -> bool:
@@ -289,10 +280,7 @@ def refused_readers(rng: Random) -> str:
         and not any(first <= t <= last for first, last in writers for t in range(inv, ret + 1))
         for inv, ret, reason in reads
     )
-    verdict = verdict_on(book, SHARING)
-    if len(verdict.violations) != refused:
-        raise Disagreement(f"{len(verdict.violations)} reported, {refused} exist:\n{writers}, {reads}")
-    return compare(verdict.valid, not refused, (writers, reads))
+    return counted(verdict_on(book, SHARING), refused, (writers, reads))
 
 
 def nested(rng: Random) -> str:
@@ -325,10 +313,7 @@ def nested(rng: Random) -> str:
         book.acquire(start, granted, other, token=5 + other)
         if any(sent < granted for sent in releases) and granted < until:
             wrong.add(("freed", start, granted, other))
-    verdict = verdict_on(book, REENTRANCY)
-    if len(verdict.violations) != len(wrong):
-        raise Disagreement(f"{len(verdict.violations)} reported, {len(wrong)} exist:\n{wrong}\n{book.rows}")
-    return compare(verdict.valid, not wrong, book.rows)
+    return counted(verdict_on(book, REENTRANCY), len(wrong), book.rows)
 
 
 def jobs(rng: Random, *, sales: bool) -> str:
@@ -343,10 +328,7 @@ def jobs(rng: Random, *, sales: bool) -> str:
             book.add(F.EFFECT, clock, clock, outcome, owner=clock, process=clock, value=job, key=key)
         done[key, job] += outcome == OK
     twice = sum(times - 1 for times in done.values() if times)
-    verdict = verdict_on(book, NO_DUPLICATE)
-    if len(verdict.violations) != twice:
-        raise Disagreement(f"{len(verdict.violations)} reported, {twice} exist:\n{book.rows}")
-    return compare(verdict.valid, not twice, book.rows)
+    return counted(verdict_on(book, NO_DUPLICATE), twice, book.rows)
 
 
 CHECKS: dict[str, Callable[[Random], str]] = {

@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 
 from checkers import exclusion, schedule
-from checkers.check import check
 from checkers.tests.build import FAIL, INFO, Book
+from checkers.tests.compare import asking
 from checkers.verdict import Verdict
 from checkers.wire import F
 
-
-def verdict(book: Book, name: str = "server-exclusion") -> Verdict:
-    return check(book.history(), [name])[0]
+verdict = asking("server-exclusion")
 
 
 def two(second: tuple[int, int], **facts: Any) -> Book:

@@ -55,12 +55,12 @@ def test_a_service_that_always_errs() -> None:
     assert why(book, "one", "two", "three") == 'no grants, 2 needed: 3 acquires got no answer, most often "one"'
 
 
-def test_one_that_hangs() -> None:
+def test_a_service_that_hangs() -> None:
     assert why(asked(12)) == "no grants, 2 needed: 12 acquires never returned"
     assert why(asked(1)) == "no grants, 2 needed: 1 acquire never returned"
 
 
-def test_one_that_never_frees() -> None:
+def test_a_service_that_never_frees() -> None:
     book = Book(keys=("a",)).acquire(1, 2, 1).release(3, 100_000_001, 1)
     for at in range(14):
         book.add(F.ACQUIRE, 10 + at, 200_000_000 + at, FAIL, process=2, reason=Reason.TIMEOUT)

@@ -7,17 +7,15 @@ from typing import Any
 
 import pytest
 
-from checkers.check import check
 from checkers.leases import INFINITY
 from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.tests.compare import asking
 from checkers.verdict import Verdict
 from checkers.wire import NESTED, F, Reason
 
 BOUND = 5
 
-
-def verdict(book: Book) -> Verdict:
-    return check(book.history(), ["independence"])[0]
+verdict = asking("independence")
 
 
 def held(**facts: Any) -> Book:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from checkers.check import check
 from checkers.tests.build import FAIL, INFO, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 from checkers.wire import SHARED, F, Reason
 
 NOBODY = "nobody asked for the lock, or could have got it, after the last heal"
@@ -22,8 +22,7 @@ def healed(**facts: object) -> Book:
     return book.fault("pause-server", 10, 20).read(99, 100, 1, -1)
 
 
-def verdict(book: Book) -> Verdict:
-    return check(book.history(), ["recovery"])[0]
+verdict = asking("recovery")
 
 
 def test_in_time() -> None:

@@ -40,7 +40,7 @@ def test_two_holds_at_once_are_told_with_their_four_events() -> None:
     assert judged(locks.semaphore, book, Settings(permits=2))[0] == "valid"
 
 
-def test_one_that_never_released_holds_for_ever() -> None:
+def test_who_never_released_holds_for_ever() -> None:
     book = Book().acquire(1, 2, 7).acquire(5, 6, 8)
     assert judged(locks.mutex, book) == ("overlap", (0, 1))
     book.release(3, 4, 7, INFO)

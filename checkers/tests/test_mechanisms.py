@@ -57,7 +57,7 @@ class TestClocks:
     def test_a_jump_explains_a_lost_lease(self, name: str, begun: int, applied: int, expected: Word) -> None:
         assert word(clock(given_away("expired-by-jump", name), begun, applied), name) is expected
 
-    def test_not_what_its_heal_came_upon(self) -> None:
+    def test_a_jump_does_not_explain_what_its_heal_met(self) -> None:
         assert word(clock(given_away("expired-by-jump"), 5, 6, 20, 21)) is Word.VIOLATED
 
     def test_the_earlier_holder_may_be_the_one_whose_answer_came_later(self) -> None:
@@ -119,7 +119,7 @@ class TestClocks:
             clock(book, 20, 21, 20, 21, kind="pause")
             assert word(book) is Word.VIOLATED
 
-    def test_not_another_key(self) -> None:
+    def test_a_jump_explains_nothing_of_another_key(self) -> None:
         """The jump met a lease of key b; key a was given away twice, both times after it."""
         book = Book(**facts("expired-by-jump", keys=("a", "b")))
         book.acquire(9, 10, 5, sent=9, ttl=60, key=1).release(75, 76, 5, key=1)
@@ -288,16 +288,16 @@ class TestLateDelivery:
         assert word(self.overtaken().fault("f", 11, 80), UPDATES) is Word.BROKEN_AS_DOCUMENTED
 
     @pytest.mark.parametrize(("begun", "healed"), [(13, 80), (5, 11)])
-    def test_not_when_it_was_sent_while_nothing_was_held(self, begun: int, healed: int) -> None:
+    def test_a_write_sent_outside_of_the_fault_is_not_late(self, begun: int, healed: int) -> None:
         assert word(self.overtaken().fault("f", begun, healed), UPDATES) is Word.VIOLATED
 
     def test_only_the_link_and_not_what_was_done_to_a_worker_meanwhile(self) -> None:
         assert word(self.overtaken().fault("f", 11, 80, kind="stall"), UPDATES) is Word.VIOLATED
 
-    def test_not_a_write_that_was_answered(self) -> None:
+    def test_an_answered_write_is_not_late(self) -> None:
         assert word(self.overtaken(outcome=OK).fault("f", 11, 80), UPDATES) is Word.VIOLATED
 
-    def test_not_a_write_that_was_sent_after_its_successors(self) -> None:
+    def test_a_write_sent_after_its_successors_is_not_late(self) -> None:
         """Two were inside at once, and the second to write is the one without an answer."""
         assert word(self.overtaken(sent=24).fault("f", 11, 80), UPDATES) is Word.VIOLATED
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from checkers.check import check, missing
+from checkers.check import missing
 from checkers.tests.build import INFO, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 
-
-def verdict(book: Book) -> Verdict:
-    return check(book.history(), ["no-lost-update"])[0]
+verdict = asking("no-lost-update")
 
 
 def overwritten() -> Book:

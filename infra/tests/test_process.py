@@ -66,7 +66,7 @@ class TestWhoMayBeHit:
         assert f"must be the number of your client's process, not {text!r}" in capsys.readouterr().err
         assert sent == []
 
-    def test_not_this_command_nor_what_runs_it(self, sent: list[tuple[int, int]]) -> None:
+    def test_this_command_and_its_parent_may_not_be_hit(self, sent: list[tuple[int, int]]) -> None:
         for pid in {os.getpid(), os.getppid(), os.getpgrp()} - {0, 1}:
             if not lives(pid):
                 continue  # whoever began our process group may have ended since
@@ -74,7 +74,7 @@ class TestWhoMayBeHit:
                 process.pid(str(pid))
         assert {number for _, number in sent} <= {0}
 
-    def test_nor_its_grandparent(self) -> None:
+    def test_the_grandparent_of_the_command_may_not_be_hit(self) -> None:
         code = "import os; from infra.faults import process; process.pid(os.environ['GRAND'])"
         run = "import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', sys.argv[1]]).returncode)"
         done = subprocess.run(
@@ -86,7 +86,7 @@ class TestWhoMayBeHit:
         )
         assert f"process {os.getpid()} is this command, or runs it" in done.stderr
 
-    def test_one_that_lives(self, sleeper: subprocess.Popen[bytes]) -> None:
+    def test_a_living_process_may_be_hit(self, sleeper: subprocess.Popen[bytes]) -> None:
         assert process.pid(str(sleeper.pid)) == sleeper.pid
         sleeper.kill()
         sleeper.wait()

@@ -304,7 +304,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         "about", [{"exit status": 2, "interrupted": True}, {"exit status": 4}, None], ids=["ctrl-c", "docker", "killed"]
     )
-    def test_but_none_that_did_not(self, begun: World, about: Mapping[str, Any] | None) -> None:
+    def test_a_run_without_an_end_is_resumed(self, begun: World, about: Mapping[str, Any] | None) -> None:
         die(begun) if about is None else begun.run.close(about)
         assert interrupted("last", begun.run.path.parent).path == begun.run.path
 
@@ -399,7 +399,7 @@ class TestServers:
         nodes = {"redis1": {"image": "fencepost/redis:trixie", "digest": "sha256:1"}}
         return {"backend": "redis", "stage": "", "faults": ["none"], "version": None, "nodes": nodes}
 
-    def test_that_are_the_same_say_nothing(self, told: dict[str, Any], fences: Asked) -> None:
+    def test_same_images_say_nothing(self, told: dict[str, Any], fences: Asked) -> None:
         assert resume.other_images(fences, [told, told]) == ""
 
     @pytest.mark.parametrize("now", [{"fencepost/redis:trixie": "sha256:2"}, {}])
