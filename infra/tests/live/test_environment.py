@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import base64
-import json
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 
 import psycopg
@@ -19,6 +17,7 @@ from infra.environment import BACKENDS, GROUPS, Environment
 from infra.links import Cut
 from infra.machine import Failed, Unknown
 from infra.nodes import Cluster, Node
+from infra.tests.live.keeping import etcd
 
 ELECTED_WITHIN = 30.0
 """Seconds; it measures one to three, and up to nine when ZooKeeper's first choice of a leader falls through."""
@@ -152,7 +151,7 @@ class TestNodes:
         zookeeper.create("/kept", b"yes")
         zookeeper.stop()
         zookeeper.close()
-        _etcd(healed.direct("etcd")[0], "put", key="kept", value="yes")
+        etcd(healed.direct("etcd")[0], "kv/put", key="kept", value="yes")
         victims = [healed.node(name) for name in ("zk1", "zk2", "etcd1", "etcd2")]
         for victim in victims:
             victim.kill()
@@ -162,8 +161,8 @@ class TestNodes:
             victim.let_go()
         for backend in ("zookeeper", "etcd"):
             healed.cluster(backend).await_ready()
-        told = _etcd(healed.direct("etcd")[1], "range", key="kept")
-        assert told["kvs"][0]["value"] == base64.b64encode(b"yes").decode()
+        found = etcd(healed.direct("etcd")[1], "kv/range", key="kept")
+        assert found["kvs"][0]["value"] == base64.b64encode(b"yes").decode()
         zookeeper = KazooClient(hosts=healed.direct("zookeeper")[0], timeout=4)
         zookeeper.start()
         assert zookeeper.get("/kept")[0] == b"yes"
@@ -171,21 +170,17 @@ class TestNodes:
         zookeeper.close()
 
     @pytest.mark.parametrize("backend", ["zookeeper", "etcd"])
-    @pytest.mark.parametrize("how", list(Cut))
-    def test_the_leader_is_who_the_majority_follows(self, healed: Environment, backend: str, how: Cut) -> None:
+    def test_the_leader_is_who_the_majority_follows(self, healed: Environment, backend: str) -> None:
         cluster = healed.cluster(backend)
         old = cluster.leader()
         assert old
         for other in cluster.nodes:
             if other is not old:
-                healed.links.cut(old.name, other.name, how)
+                healed.links.cut(old.name, other.name, Cut.DROP)
         new = _await_leader(cluster, lambda leader: leader not in (None, old))
         assert not cluster.ready()
         assert {str(cluster.leader()) for _ in range(20)} == {str(new)}
-        began = time.monotonic()
         healed.links.heal_all()
-        # Held bytes of connections that are dead by now once blocked this for minutes.
-        assert time.monotonic() - began < 60
         cluster.await_ready()
 
 
@@ -201,10 +196,3 @@ def _await_leader(cluster: Cluster, wanted: Callable[[Node | None], bool]) -> No
 def _redis(address: str, timeout: float = 2.0) -> redis_client.Redis:
     host, _, port = address.rpartition(":")
     return redis_client.Redis(host=host, port=int(port), socket_timeout=timeout, retry=Retry(NoBackoff(), 0))
-
-
-def _etcd(address: str, verb: str, **texts: str) -> dict[str, list[dict[str, str]]]:
-    body = json.dumps({name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}).encode()
-    with urllib.request.urlopen(f"http://{address}/v3/kv/{verb}", body, timeout=10) as answer:
-        told: dict[str, list[dict[str, str]]] = json.load(answer)
-    return told

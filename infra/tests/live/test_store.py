@@ -30,10 +30,8 @@ THREADS = 12
 
 @pytest.fixture
 def dsn(environment: Environment) -> str:
-    god_view = environment.store_dsn(None)
-    with ThreadPoolExecutor(8) as pool:  # concurrent preparations must not trip over each other
-        list(pool.map(store.prepare, [god_view] * 8))
-    return god_view
+    store.prepare(environment.store_dsn(None))
+    return environment.store_dsn(None)
 
 
 @pytest.fixture
@@ -45,6 +43,15 @@ def key() -> str:
 def cut(environment: Environment) -> Iterator[Callable[[Cut], None]]:
     yield lambda how: environment.links.cut("c1", "store", how)
     environment.links.heal("c1", "store")
+
+
+def test_many_prepare_it_at_once(environment: Environment) -> None:
+    dsn = environment.store_dsn(None)
+    with psycopg.connect(dsn) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS fencepost CASCADE")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(store.prepare, [dsn] * 8))
+    assert store.final(dsn, "nobody's") == Read(-1)
 
 
 # Modes. Each step: (operation, token, owner, expected), where a write is made from what its owner read last. Written
