@@ -11,10 +11,8 @@ import psycopg
 import pytest
 from redis import ConnectionError as NoConnection
 from redis import Redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from infra import star
+from infra import failover, star
 from infra.environment import Environment
 from infra.faults.plan import Plan, Step
 from infra.faults.runner import Runner
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 def client(endpoint: str) -> Redis:
     """Whoever is there, asked once."""
     host, _, port = endpoint.rpartition(":")
-    return Redis(host=host, port=int(port), socket_timeout=2, retry=Retry(NoBackoff(), 0), decode_responses=True)
+    return failover.connect((host, int(port)))
 
 
 def pair_of(target: Target) -> Failover:

@@ -72,16 +72,16 @@ def test_delay_and_width_are_told_apart(target: Target) -> None:
         return min(took)
 
     both = Both(target, SLOW, NARROW)
-    assert seconds(4000) >= 0.4
+    assert (both_on := seconds(4000)) >= 0.4
     both.heal(0)
-    assert seconds(4000) >= 0.2
-    assert seconds(1) < 0.2
+    assert (narrow := seconds(4000)) >= 0.2
+    assert seconds(1) < narrow < both_on
     both.heal(1, last=True)
     both = Both(target, NARROW, SLOW)
     both.heal(0)
-    assert seconds(1) >= 0.2
+    assert (slow := seconds(1)) >= 0.2
     both.heal(1, last=True)
-    assert seconds(4000) < 0.2
+    assert seconds(4000) < slow
 
 
 @on("redis")

@@ -43,9 +43,9 @@ def test_links_are_slow(target: Target) -> None:
     with done(target, "slow-links", latency_ms=60, jitter_ms=5):
         lines = [line for line in target.links.active() if "slow by 60 ± 5 ms" in line]
         assert len(lines) == len(target.endpoints) + (3 if target.backend in ELECTING else 0)
-        assert min(quickest().values()) >= 0.11
+        assert (during := min(quickest().values())) >= 0.11
         assert target.cluster.ready()
-    assert min(quickest().values()) < 0.11
+    assert min(quickest().values()) < during
 
 
 @on("redis")
@@ -54,10 +54,10 @@ def test_links_are_narrow(target: Target) -> None:
         return _quickest(target, lambda endpoint: probe.timed(target.backend, endpoint, 5.0, size))
 
     with done(target, "throttle-links", rate_kb=20):
-        assert min(quickest(6000).values()) >= 0.3
-        assert min(quickest(1).values()) < 0.1  # what is short is quick
+        assert (during := min(quickest(6000).values())) >= 0.3
+        assert min(quickest(1).values()) < during  # what is short is quick
         assert target.cluster.ready()
-    assert min(quickest(6000).values()) < 0.1
+    assert min(quickest(6000).values()) < during
 
 
 @on("redis")
@@ -98,7 +98,7 @@ def test_a_client_learns_late_that_its_connection_has_ended(target: Target) -> N
         answer, took = probe.timed_end(target.backend, endpoint, 5.0)
         assert answer is Answer.ANSWERED
         assert took >= 0.4
-    assert min(probe.timed_end(target.backend, endpoint, 5.0)[1] for _ in range(3)) < 0.4
+    assert min(probe.timed_end(target.backend, endpoint, 5.0)[1] for _ in range(3)) < took
 
 
 @on("redis")
