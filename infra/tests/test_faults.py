@@ -13,10 +13,12 @@ import pytest
 from infra import images, star
 from infra.faults import fault, versions
 from infra.faults.fault import Injury
+from infra.faults.links import ALL_GROUPS
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan
+from infra.faults.probe import Answer
 from infra.faults.register import FAULTS
 from infra.faults.target import Kind, MonotonicClock
-from infra.tests.imagined import imagined
+from infra.tests.imagined import Star, imagined
 
 
 @pytest.mark.parametrize(
@@ -216,3 +218,69 @@ def test_of_two_faults_each_heals_what_it_did_and_nothing_else(name: str, backen
             later.heal(replace(other, alone=True))
             fault.await_whole(replace(other, alone=True))
             assert star.unclean() == []
+
+
+def _all(lost: set[int]) -> dict[str, set[int]]:
+    return {group: set(lost) for group in ALL_GROUPS}
+
+
+PARTS: list[tuple[str, str, dict[str, Any], dict[str, set[int]]]] = [
+    ("redis", "cut-minority-drop", {"nodes": ["redis1", "redis4"]}, _all({1, 4})),
+    ("redis", "cut-majority-drop", {"nodes": ["redis1", "redis3", "redis4"]}, _all({1, 3, 4})),
+    ("redis", "cut-client-minority", {"group": "c3", "nodes": ["redis2"]}, {"c3": {2}}),
+    ("redis", "cut-client-majority", {"group": "c1", "nodes": [f"redis{i}" for i in (1, 2, 3, 5)]},
+     {"c1": {1, 2, 3, 5}}),
+    ("redis", "cut-clients-apart", {"nodes": {"c1": ["redis1"], "c2": ["redis2", "redis3"], "c3": ["redis5"]}},
+     {"c1": {1}, "c2": {2, 3}, "c3": {5}}),
+    ("redis", "split-halves", {"nodes": ["redis2", "redis5"], "groups": ["c2"]},
+     {"c1": {2, 5}, "c2": {1, 3, 4}, "c3": {2, 5}}),
+    ("redis", "split-ring", {"order": ["redis2", "redis1", "redis3", "redis4", "redis5"]},
+     {"c1": {4, 5}, "c2": {1, 2}, "c3": {3, 4}}),
+    ("redis", "split-bridge", {"bridge": "redis1", "nodes": ["redis2", "redis3"], "groups": ["c1", "c3"]},
+     {"c1": {4, 5}, "c2": {2, 3}, "c3": {4, 5}}),
+    ("etcd", "cut-minority-drop", {"nodes": ["etcd2"]}, _all({2})),
+    ("etcd", "cut-majority-drop", {"nodes": ["etcd1", "etcd2"]}, _all({1, 2})),
+    ("etcd", "cut-clients-apart", {"nodes": {"c1": ["etcd1"], "c2": ["etcd2"], "c3": ["etcd1", "etcd3"]}},
+     {"c1": {1}, "c2": {2}, "c3": {1, 3}}),
+    ("zookeeper", "cut-client-minority", {"group": "c2", "nodes": ["zk3"]}, {"c2": {3}}),
+    ("zookeeper", "cut-client-majority", {"group": "c2", "nodes": ["zk1", "zk3"]}, {"c2": {1, 3}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("backend", "name", "options", "lost"), PARTS)
+def test_these_groups_lose_these_nodes(
+    backend: str, name: str, options: dict[str, Any], lost: dict[str, set[int]]
+) -> None:
+    with imagined(backend) as star:
+        target, injury = star.target("a", alone=True), FAULTS[name].make(backend, options)
+        injury.apply(target)
+        everybody = set(range(1, len(star.engines) + 1))
+        for group in target.groups:
+            assert {int(node[-1]) for node in seen(star, group)} == everybody - lost.get(group, set())
+        assert target.cluster.ready()  # nobody among the nodes felt it
+        injury.heal(target)
+        assert all(len(seen(star, group)) == len(everybody) for group in target.groups)
+
+
+def test_of_five_servers_rings_are_majorities_and_bridges_have_one_server_in_common() -> None:
+    def views(name: str) -> list[set[str]]:
+        """What each group sees, where it is another than what groups before it see."""
+        with imagined("redis") as star:
+            target = star.target("a", alone=True)
+            injury_of(name, "redis").apply(target)
+            found: list[set[str]] = []
+            for group in target.groups:
+                if (view := seen(star, group)) not in found:
+                    found.append(view)
+            return found
+
+    assert [len(view) for view in views("split-ring")] == [3, 3, 3]
+    one, other = views("split-bridge")
+    assert (len(one), len(other), len(one & other)) == (3, 3, 1)
+    few, many = sorted(views("split-halves"), key=len)
+    assert (len(few), len(many), len(few & many)) == (2, 3, 0)
+
+
+def seen(star: Star, group: str) -> set[str]:
+    """The nodes that answer these clients."""
+    return {node for node in star.engines if star.ask(f"{group}:{node}")[0] is Answer.ANSWERED}

@@ -33,11 +33,11 @@ def test_a_release_is_what_the_votes_of_five_nodes_say(yes: int, no: int, unknow
     votes = Votes(yes=nodes[0], no=nodes[1], unknown=nodes[2], unasked=nodes[3], why="")
     lock = Redlock([Node(f"127.0.0.1:{port}", 0.1) for port in range(1, 6)], 1.0)
     came_to: object = "released"
-    with patch.object(Redlock, "_ask", return_value=votes):
+    with patch.object(Redlock, "_ask", return_value=votes) as ask:
         try:
             lock.release(GRANT)
         except Refused as refused:
             came_to = refused.reason
         except Indeterminate:
             came_to = "in doubt"
-    assert came_to == outcome
+    assert (came_to, ask.call_count) == (outcome, 1)

@@ -62,6 +62,11 @@ def ask(target: Target, group: str, node: str) -> Answer:
     return probe.ask(target.backend, target.endpoints[group, node], SILENCE)
 
 
+def ask_all(target: Target, group: str) -> set[Answer]:
+    """Through all links of a group, at once."""
+    return set(probe.ask_all(target.backend, [target.endpoints[group, node] for node in names(target)], SILENCE))
+
+
 def past(target: Target, node: Node) -> Answer:
     """Past the links."""
     return probe.ask(target.backend, "{}:{}".format(*node.address), PATIENCE)

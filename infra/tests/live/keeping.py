@@ -23,14 +23,15 @@ def keep(target: Target, word: str) -> None:
     """Write it, to every node where they know nothing of each other."""
     for node in target.cluster.nodes if target.backend == "redis" else target.cluster.nodes[:1]:
         host, port = node.address
+        where = f"{host}:{port}"
         match target.backend:
             case "redis":
                 with Redis(host=host, port=port) as redis:
                     redis.set(KEY, word)
             case "etcd":
-                etcd(node, "kv/put", key=_b64(KEY), value=_b64(word))
+                etcd(where, "kv/put", key=KEY, value=word)
             case "zookeeper":
-                zookeeper = KazooClient(f"{host}:{port}", timeout=4)
+                zookeeper = KazooClient(where, timeout=4)
                 zookeeper.start(timeout=10)
                 if zookeeper.exists(f"/{KEY}"):
                     zookeeper.delete(f"/{KEY}")
@@ -46,16 +47,17 @@ def keep(target: Target, word: str) -> None:
 def kept(target: Target, node: Node) -> str | None:
     """What this node has of it itself, None for nothing."""
     host, port = node.address
+    where = f"{host}:{port}"
     match target.backend:
         case "redis":
             with Redis(host=host, port=port) as redis:
                 told = redis.get(KEY)
                 return told.decode() if isinstance(told, bytes) else None
         case "etcd":
-            found = etcd(node, "kv/range", key=_b64(KEY), serializable=True).get("kvs", [])
+            found = etcd(where, "kv/range", key=KEY, serializable=True).get("kvs", [])
             return base64.b64decode(found[0]["value"]).decode() if found else None
         case "zookeeper":
-            zookeeper = KazooClient(f"{host}:{port}", timeout=4)
+            zookeeper = KazooClient(where, timeout=4)
             zookeeper.start(timeout=10)
             try:
                 return str(zookeeper.get(f"/{KEY}")[0], "ascii")
@@ -73,12 +75,12 @@ def kept(target: Target, node: Node) -> str | None:
                 return None
 
 
-def etcd(node: Node, path: str, timeout: float = 10.0, **what: object) -> Any:
-    """An answer of etcd's JSON gateway. Raises OSError."""
-    host, port = node.address
-    with urllib.request.urlopen(
-        f"http://{host}:{port}/v3/{path}", json.dumps(what).encode(), timeout=timeout
-    ) as answer:
+def etcd(where: str, path: str, timeout: float = 10.0, **what: object) -> Any:
+    """An answer of etcd's JSON gateway at `host:port`; texts are sent as bytes are. Raises OSError."""
+    sent = {
+        name: base64.b64encode(word.encode()).decode() if isinstance(word, str) else word for name, word in what.items()
+    }
+    with urllib.request.urlopen(f"http://{where}/v3/{path}", json.dumps(sent).encode(), timeout=timeout) as answer:
         return json.load(answer)
 
 
@@ -86,7 +88,3 @@ def dsn(target: Target, node: Node) -> str:
     """Of PostgreSQL, past the links."""
     host, port = node.address
     return f"postgresql://postgres:{target.environment.password}@{host}:{port}/fencepost"
-
-
-def _b64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()

@@ -24,6 +24,7 @@ from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
 from infra import client, images, owner, reaper, slots
+from infra.access import Access
 from infra.machine import run
 
 PASSWORD: Final = "s3cret/with%odd'signs"
@@ -119,6 +120,10 @@ class Staging:
         if backend == "redis":
             given |= {"CERT": str(self.folder / "client.pem"), "KEY": str(self.folder / "client.key")}
         return {f"FENCEPOST_{backend}_{what}".upper(): value for what, value in given.items()}
+
+    def access(self, backend: str) -> Access:
+        """The same, for a client."""
+        return Access.of(backend, self.secrets(backend), tls=backend != "zookeeper")
 
     def says(self, name: str, words: Sequence[str]) -> str:
         """What a command in a container says, whatever its status."""

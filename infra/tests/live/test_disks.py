@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +13,7 @@ from infra.environment import Environment
 from infra.faults import fault, writes
 from infra.machine import Failed
 from infra.tests.environments import on
-from infra.tests.live.hurting import Redis, done
+from infra.tests.live.hurting import Redis, await_, done
 from infra.tests.live.keeping import keep, kept
 
 if TYPE_CHECKING:
@@ -29,17 +25,6 @@ if TYPE_CHECKING:
 ALL = ("redis", "etcd", "zookeeper", "postgres")
 
 MIB = 1 << 20
-
-STAYS = """
-import sys
-from infra.environment import Environment
-environment = Environment.start(name=sys.argv[1], say=lambda line: None)
-environment.ensure("redis", say=lambda line: None)
-environment.disks.fill("redis1")
-environment.disks.stall("redis2")
-print("done", flush=True)
-sys.stdin.read()
-"""
 
 
 def write(target: Target, node: Node, size: int = 1, patience: float = 5.0) -> Written:
@@ -76,7 +61,7 @@ def test_disks_have_room_but_not_without_end(environment: Environment, target: T
         assert 64 * MIB < environment.disks.room(node.name) < 512 * MIB
 
 
-@on(*ALL)
+@on("redis", "etcd")
 def test_a_slow_disk_delays_what_is_acknowledged(environment: Environment, target: Target) -> None:
     with done(target, "slow-disk", delay_ms=150, **hit_first(target)) as hit:
         victim = target.node(hit.target.split()[0])
@@ -84,19 +69,17 @@ def test_a_slow_disk_delays_what_is_acknowledged(environment: Environment, targe
             f"{one.split()[0]}'s disk is slow by 150 ms" for one in hit.target.split(", ")
         )
         assert environment.unclean() == environment.disks.active() == sidecars(environment)
-        for _ in range(3):
-            written = write(target, victim)
-            assert (written.outcome, written.seconds >= 0.15) == ("kept", True)
+        assert (slow := fastest(target, victim, of=3)) >= 0.15
         if target.backend == "redis":
-            assert fastest(target, target.node("redis2")) < 0.15
+            assert fastest(target, target.node("redis2")) < slow
         assert target.cluster.ready()  # nobody is deposed
     assert sidecars(environment) == []
-    assert fastest(target, victim) < 0.15
+    assert fastest(target, victim) < slow
 
 
-def fastest(target: Target, node: Node) -> float:
+def fastest(target: Target, node: Node, of: int = 10) -> float:
     """Seconds of the fastest of a few writes: how long one takes says little on a busy machine."""
-    tries = [write(target, node) for _ in range(10)]
+    tries = [write(target, node) for _ in range(of)]
     assert {one.outcome for one in tries} == {"kept"}
     return min(one.seconds for one in tries)
 
@@ -107,16 +90,16 @@ def test_of_two_that_slow_a_disk_the_slower_counts(environment: Environment, tar
     environment.disks.slow("redis3", 0.1, by="one")
     environment.disks.slow("redis3", 0.3, by="other")
     environment.disks.slow("redis3", 0.1, by="one")
-    assert write(target, node).seconds >= 0.3
+    assert (slower := fastest(target, node, of=3)) >= 0.3
     environment.disks.clear("other")
     assert sidecars(environment) == ["redis3's disk is slow by 100 ms"]
-    assert 0.1 <= fastest(target, node) < 0.3
+    assert 0.1 <= fastest(target, node) < slower
     environment.disks.clear("one")
     environment.disks.clear("one")
     assert sidecars(environment) == []
 
 
-@on("redis", "zookeeper")
+@on("redis")
 def test_a_killed_server_comes_back_with_a_fast_disk(environment: Environment, target: Target) -> None:
     node = target.cluster.nodes[0]
     environment.disks.stall(node.name)
@@ -160,9 +143,7 @@ def test_zookeepers_leader_never_notices_that_disks_stall(target: Target) -> Non
         for node in (old, third):
             assert write(target, node, patience=1.0).outcome == "silent"
         follower = next(node for node in target.cluster.nodes if node not in (old, third))
-        deadline = time.monotonic() + 20
-        while follower.ready():  # it is dropped when it has kept nothing for 2.5 s
-            assert time.monotonic() < deadline
+        await_(lambda: not follower.ready())  # it is dropped when it has kept nothing for 2.5 s
         assert target.cluster.leader() is old
         assert third.ready()
         assert write(target, third, patience=1.0).outcome == "silent"
@@ -220,9 +201,7 @@ def test_a_full_disk_stays_full_whatever_is_removed(environment: Environment, ta
     environment.disks.fill("redis4")
     node.kill()
     node.wipe()
-    deadline = time.monotonic() + 10
-    while environment.disks.room("redis4"):
-        assert time.monotonic() < deadline
+    await_(lambda: environment.disks.room("redis4") == 0)
     environment.disks.clear()
     node.let_go()
     target.cluster.await_ready()
@@ -265,23 +244,3 @@ def test_another_process_heals_it(environment: Environment, target: Target) -> N
     assert environment.unclean() == []
     environment.disks.clear()
     assert write(target, target.node("redis1")).outcome == "kept"
-
-
-def test_nothing_is_left_of_a_killed_owner() -> None:
-    name = f"fp-test-{os.getpid()}-disks"
-    client = engine_client.connect()
-    with subprocess.Popen(
-        [sys.executable, "-c", STAYS, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout
-        try:
-            assert process.stdout.readline() == "done\n"
-        finally:
-            process.kill()
-    try:
-        filters = {"label": [f"{reaper.ENV}={name}", disks.FAULT]}
-        assert len(client.api.containers(filters=filters)) == 2
-        assert name in reaper.reap(client, lambda line: None)
-        assert name not in [found.name for found in reaper.find(client)]
-    finally:
-        reaper.remove(client, name)

@@ -1,28 +1,17 @@
 from __future__ import annotations
 
-import base64
-import json
-import threading
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import psycopg
 import pytest
-import redis as redis_client
-from kazoo.client import KazooClient
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from infra import nodes
 from infra.environment import BACKENDS, GROUPS, Environment
+from infra.faults.target import Target
 from infra.links import Cut
 from infra.machine import Failed, Unknown
-from infra.nodes import Cluster, Node
-
-ELECTED_WITHIN = 30.0
-"""Seconds; it measures one to three, and up to nine when ZooKeeper's first choice of a leader falls through."""
-
+from infra.tests.environments import on
+from infra.tests.live.hurting import SILENCE, Redis, await_
+from infra.tests.live.keeping import keep, kept
 
 pytestmark = pytest.mark.needs(*BACKENDS)
 
@@ -99,39 +88,31 @@ class TestEnvironment:
 
 class TestNodes:
     def test_a_paused_node_is_silent_and_then_goes_on(self, healed: Environment) -> None:
-        node = healed.node("redis3")
-        client = _redis(healed.endpoints("redis", 1)[2], timeout=5)
-        client.set("paused", "before")
+        node, line = healed.node("redis3"), Redis(healed.endpoints("redis", 1)[2])
         node.pause()
         node.pause()
         assert node.state() == "paused"
         assert not node.ready()
-        answers: list[object] = []
-        asking = threading.Thread(target=lambda: answers.append(client.get("paused")))
-        asking.start()
-        asking.join(0.3)
-        assert answers == []
+        assert line.ask("PING", SILENCE) is None
         node.let_go()
         node.let_go()
-        asking.join(5)
-        assert answers == [b"before"]
+        assert line.listen() == b"+PONG\r\n"
         assert node.state() == "running"
 
     def test_a_killed_redis_refuses_and_keeps_its_data(self, healed: Environment) -> None:
-        node = healed.node("redis2")
-        _redis(healed.endpoints("redis", 1)[1]).set("kept", "yes")
+        node, way = healed.node("redis2"), healed.endpoints("redis", 1)[1]
+        Redis(way).ask("SET kept yes")
         node.kill()
         node.kill()
         assert node.state() == "stopped"
         assert not node.ready()
-        with pytest.raises(redis_client.ConnectionError, match="refused"):
-            _redis(healed.endpoints("redis", 1)[1]).ping()
-        healed.links.heal_all()  # does not bring the dead back
-        with pytest.raises(redis_client.ConnectionError, match="refused"):
-            _redis(healed.endpoints("redis", 1)[1]).ping()
+        for _ in range(2):
+            with pytest.raises(ConnectionRefusedError):
+                Redis(way)
+            healed.links.heal_all()  # does not bring the dead back
         node.let_go()
         healed.cluster("redis").await_ready()
-        assert _redis(healed.endpoints("redis", 1)[1]).get("kept") == b"yes"
+        assert Redis(way).ask("GET kept") == b"$3\r\nyes\r\n"
 
     def test_a_cut_outlasts_the_death_of_its_node(self, healed: Environment) -> None:
         healed.links.cut("c1", "redis2", Cut.REFUSE)
@@ -139,72 +120,22 @@ class TestNodes:
         healed.node("redis2").let_go()
         healed.cluster("redis").await_ready()
         assert healed.links.active() == ["c1 <-> redis2: refused"]
-        assert _redis(healed.endpoints("redis", 2)[1]).ping()
+        assert Redis(healed.endpoints("redis", 2)[1]).ask("PING") == b"+PONG\r\n"
 
     def test_a_paused_node_can_be_killed(self, healed: Environment) -> None:
         healed.node("redis1").pause()
         healed.node("redis1").kill()
         assert healed.node("redis1").state() == "stopped"
 
-    def test_killed_members_keep_their_data(self, healed: Environment) -> None:
-        zookeeper = KazooClient(hosts=",".join(healed.endpoints("zookeeper", 1)), timeout=4)
-        zookeeper.start()
-        zookeeper.create("/kept", b"yes")
-        zookeeper.stop()
-        zookeeper.close()
-        _etcd(healed.direct("etcd")[0], "put", key="kept", value="yes")
-        victims = [healed.node(name) for name in ("zk1", "zk2", "etcd1", "etcd2")]
-        for victim in victims:
-            victim.kill()
-        for backend in ("zookeeper", "etcd"):
-            _await_leader(healed.cluster(backend), lambda leader: leader is None)
-        for victim in victims:
-            victim.let_go()
-        for backend in ("zookeeper", "etcd"):
-            healed.cluster(backend).await_ready()
-        told = _etcd(healed.direct("etcd")[1], "range", key="kept")
-        assert told["kvs"][0]["value"] == base64.b64encode(b"yes").decode()
-        zookeeper = KazooClient(hosts=healed.direct("zookeeper")[0], timeout=4)
-        zookeeper.start()
-        assert zookeeper.get("/kept")[0] == b"yes"
-        zookeeper.stop()
-        zookeeper.close()
 
-    @pytest.mark.parametrize("backend", ["zookeeper", "etcd"])
-    @pytest.mark.parametrize("how", list(Cut))
-    def test_the_leader_is_who_the_majority_follows(self, healed: Environment, backend: str, how: Cut) -> None:
-        cluster = healed.cluster(backend)
-        old = cluster.leader()
-        assert old
-        for other in cluster.nodes:
-            if other is not old:
-                healed.links.cut(old.name, other.name, how)
-        new = _await_leader(cluster, lambda leader: leader not in (None, old))
-        assert not cluster.ready()
-        assert {str(cluster.leader()) for _ in range(20)} == {str(new)}
-        began = time.monotonic()
-        healed.links.heal_all()
-        # Held bytes of connections that are dead by now once blocked this for minutes.
-        assert time.monotonic() - began < 60
-        cluster.await_ready()
-
-
-def _await_leader(cluster: Cluster, wanted: Callable[[Node | None], bool]) -> Node | None:
-    """The first answer to "who leads" that is as wanted."""
-    deadline = time.monotonic() + ELECTED_WITHIN
-    while not wanted(leader := cluster.leader()):
-        assert time.monotonic() < deadline, f"{cluster.backend} is led by {leader}"
-        time.sleep(nodes.POLL)
-    return leader
-
-
-def _redis(address: str, timeout: float = 2.0) -> redis_client.Redis:
-    host, _, port = address.rpartition(":")
-    return redis_client.Redis(host=host, port=int(port), socket_timeout=timeout, retry=Retry(NoBackoff(), 0))
-
-
-def _etcd(address: str, verb: str, **texts: str) -> dict[str, list[dict[str, str]]]:
-    body = json.dumps({name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}).encode()
-    with urllib.request.urlopen(f"http://{address}/v3/kv/{verb}", body, timeout=10) as answer:
-        told: dict[str, list[dict[str, str]]] = json.load(answer)
-    return told
+@on("etcd", "zookeeper")
+def test_without_a_majority_nobody_leads_and_what_was_written_is_kept(target: Target) -> None:
+    keep(target, "before")
+    victims = target.cluster.nodes[:2]
+    for victim in victims:
+        victim.kill()
+    await_(lambda: target.cluster.leader() is None)
+    for victim in victims:
+        victim.let_go()
+    target.cluster.await_ready()
+    assert {kept(target, node) for node in target.cluster.nodes} == {"before"}

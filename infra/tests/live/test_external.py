@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,7 @@ from infra.faults.probe import Answer
 from infra.hooks import Hooks
 from infra.links import Cut
 from infra.machine import Failed
-from infra.tests.live.staging import PASSWORD, USER, Staging, staging
+from infra.tests.live.staging import PASSWORD, Staging, staging
 
 
 @pytest.fixture(scope="module")
@@ -50,16 +51,8 @@ class TestAdmission:
         ],
     )
     def test_with_the_wrong_papers(self, there: Staging, change: dict[str, object], says: str) -> None:
-        papers: dict[str, object] = {
-            "user": USER,
-            "password": PASSWORD,
-            "tls": True,
-            "ca": str(there.ca),
-            "cert": str(there.folder / "client.pem"),
-            "key": str(there.folder / "client.key"),
-        }
         where = there.where("redis1")
-        told = self._says(where, Access(**{**papers, **change}))  # type: ignore[arg-type]
+        told = self._says(where, replace(there.access("redis"), **change))  # type: ignore[arg-type]
         assert told.startswith(f"redis1 ({where}): ")
         assert says in told
 

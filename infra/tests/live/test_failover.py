@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import socket
-import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,49 +11,28 @@ import psycopg
 import pytest
 from redis import ConnectionError as NoConnection
 from redis import Redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from infra import star
+from infra import failover, star
 from infra.environment import Environment
-from infra.faults.plan import Plan, Step, compile_plan
+from infra.faults.plan import Plan, Step
 from infra.faults.runner import Runner
 from infra.faults.target import MonotonicClock, Target
 from infra.libpq import DATABASE
 from infra.links import Cut
 from infra.machine import Failed
 from infra.tests.environments import on
+from infra.tests.live.hurting import await_, done
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from infra.failover import Failover
-    from infra.faults.target import Hit
-
-
-WITHIN = 20.0
-"""Seconds for what takes fractions of one."""
-
-
-@contextmanager
-def done(target: Target, fault: str, **options: object) -> Iterator[Hit]:
-    """The one hit of a fault, as long as it lasts."""
-    step = compile_plan([fault], 1, target.backend, ttl=1.0).steps[0]
-    injury = Step(fault, 0.0, 0.0, {**step.options, **options}).injury(target.backend)
-    try:
-        hits = injury.apply(target)
-        assert [hit.kind for hit in hits] == ["failover"]
-        assert hits[0].begun < hits[0].applied
-        yield hits[0]
-    finally:
-        injury.heal(target)
-        injury.heal(target)  # idempotent
 
 
 def client(endpoint: str) -> Redis:
     """Whoever is there, asked once."""
     host, _, port = endpoint.rpartition(":")
-    return Redis(host=host, port=int(port), socket_timeout=2, retry=Retry(NoBackoff(), 0), decode_responses=True)
+    return failover.connect((host, int(port)))
 
 
 def pair_of(target: Target) -> Failover:
@@ -65,13 +43,6 @@ def pair_of(target: Target) -> Failover:
 
 def past(target: Target, node: str) -> Redis:
     return client("{}:{}".format(*target.environment.node(node).address))
-
-
-def await_(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WITHIN
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 class TestReplica:
@@ -196,8 +167,9 @@ class TestPromoteReplica:
         await_(pair_of(target).follows)
 
     @on("redis")
-    @pytest.mark.parametrize("other", ["pause-server", "kill-server", "cut-client-hold", "cut-client-refuse"])
-    @pytest.mark.parametrize("first", [True, False])
+    @pytest.mark.parametrize(
+        ("other", "first"), [("kill-server", True), ("pause-server", False), ("cut-client-hold", True)]
+    )
     def test_it_overlaps_with_others(self, target: Target, other: str, first: bool) -> None:
         names = ["promote-replica", other] if first else [other, "promote-replica"]
         down = other in ("pause-server", "kill-server")
@@ -225,19 +197,18 @@ class TestPromoteReplica:
 
 class TestChangeLeader:
     @on("etcd", "zookeeper")
-    @pytest.mark.parametrize("to", [0, 1])
-    def test_another_leads(self, target: Target, to: int) -> None:
+    def test_another_leads(self, target: Target) -> None:
         old = target.cluster.leader()
         assert old
         term = max(health.term for health in target.cluster.healths() if health)
-        with done(target, "change-leader", to=to) as hit:
+        with done(target, "change-leader", to=1) as hit:
             assert hit.healed
             new = target.cluster.leader()
             assert new not in (None, old)
             assert old.name in hit.target
             assert max(health.term for health in target.cluster.healths() if health) > term
             if target.backend == "etcd":
-                assert new is [node for node in target.cluster.nodes if node is not old][to]
+                assert new is [node for node in target.cluster.nodes if node is not old][1]
             assert old.state() == "running"
         await_(target.cluster.ready)
 

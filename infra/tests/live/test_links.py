@@ -1,7 +1,7 @@
+"""Links on a real Toxiproxy, with Redis at their ends, and what faults make of them, seen from outside."""
+
 from __future__ import annotations
 
-import contextlib
-import socket
 import time
 from collections.abc import Iterator
 
@@ -9,14 +9,14 @@ import pytest
 
 from infra import star
 from infra.environment import Environment
+from infra.faults.probe import QUESTIONS, Answer, answer
+from infra.faults.target import Target
 from infra.links import Cut, Links
 from infra.machine import Failed
+from infra.tests.environments import on
+from infra.tests.live.hurting import Redis, ask_all, done, live, names, past
 from infra.toxics import Toxic
 from infra.toxiproxy import Api, Change
-
-SILENCE = 0.3
-"""Seconds without an answer that prove silence; an answer through the proxy takes a millisecond."""
-
 
 pytestmark = pytest.mark.needs("redis")
 
@@ -27,27 +27,8 @@ def links(environment: Environment) -> Iterator[Links]:
     environment.links.heal_all()
 
 
-class Line:
-    """A plain Redis connection: one command, one line of answer."""
-
-    def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=2)
-
-    def ask(self, command: str, timeout: float = 2.0) -> bytes | None:
-        """The answer; None for silence, b"" when the connection was closed."""
-        self.socket.sendall(f"{command}\r\n".encode())
-        return self.listen(timeout)
-
-    def listen(self, timeout: float = 2.0) -> bytes | None:
-        self.socket.settimeout(timeout)
-        with contextlib.suppress(TimeoutError):
-            return self.socket.recv(4096)
-        return None
-
-
 def ask(address: str, command: str) -> bytes | None:
-    return Line(address).ask(command)
+    return Redis(address).ask(command)
 
 
 @pytest.fixture
@@ -58,10 +39,10 @@ def key(request: pytest.FixtureRequest) -> str:
 class TestAgainstRedis:
     @pytest.mark.parametrize("how", [Cut.DROP, Cut.HOLD])
     def test_bytes_to_the_node_are_blocked(self, environment: Environment, links: Links, key: str, how: Cut) -> None:
-        line = Line(environment.endpoints("redis", 1)[0])
+        line = Redis(environment.endpoints("redis", 1)[0])
         assert line.ask("PING") == b"+PONG\r\n"
         links.block("c1", "redis1", how)
-        assert line.ask(f"SET {key} 1", SILENCE) is None
+        assert line.ask(f"SET {key} 1", 0.3) is None
         assert ask(environment.direct("redis")[0], f"EXISTS {key}") == b":0\r\n"
         assert links.active() == [f"c1 -> redis1: bytes {'dropped' if how is Cut.DROP else 'held'}"]
         links.heal("c1", "redis1")
@@ -71,19 +52,19 @@ class TestAgainstRedis:
 
     @pytest.mark.parametrize("how", [Cut.DROP, Cut.HOLD])
     def test_answers_of_the_node_are_blocked(self, environment: Environment, links: Links, key: str, how: Cut) -> None:
-        line = Line(environment.endpoints("redis", 1)[0])
+        line = Redis(environment.endpoints("redis", 1)[0])
         links.block("redis1", "c1", how)
-        assert line.ask(f"SET {key} 1", SILENCE) is None
+        assert line.ask(f"SET {key} 1", 0.3) is None
         assert ask(environment.direct("redis")[0], f"EXISTS {key}") == b":1\r\n"
         links.heal("redis1", "c1")
         assert line.listen() == (b"" if how is Cut.DROP else b"+OK\r\n")
 
     def test_refused_is_known_at_once(self, environment: Environment, links: Links) -> None:
-        line = Line(environment.endpoints("redis", 1)[0])
+        line = Redis(environment.endpoints("redis", 1)[0])
         links.cut("c1", "redis1", Cut.REFUSE)
         assert line.listen() == b""
         with pytest.raises(ConnectionRefusedError):
-            Line(environment.endpoints("redis", 1)[0])
+            Redis(environment.endpoints("redis", 1)[0])
         assert links.active() == ["c1 <-> redis1: refused"]
 
     def test_other_groups_and_nodes_go_on(self, environment: Environment, links: Links) -> None:
@@ -96,16 +77,7 @@ class TestAgainstRedis:
             links.cut("c1", "redis1", how)
             said = {"refuse": "refused", "drop": "bytes dropped", "hold": "bytes held"}[how]
             assert links.active() == [f"c1 <-> redis1: {said}"]
-        assert Line(environment.endpoints("redis", 1)[0]).ask("PING", SILENCE) is None
-
-    def test_slow_links(self, environment: Environment, links: Links) -> None:
-        line = Line(environment.endpoints("redis", 1)[0])
-        links.slow("c1", "redis1", 5000)
-        links.slow("c1", "redis1", 50)  # an update: the connection lives on
-        began = time.monotonic()
-        assert line.ask("PING") == b"+PONG\r\n"
-        assert 0.1 <= time.monotonic() - began < 10
-        assert links.active() == ["c1 <-> redis1: slow by 50 ± 0 ms"]
+        assert Redis(environment.endpoints("redis", 1)[0]).ask("PING", 0.3) is None
 
     def test_what_somebody_else_did_is_seen_and_healed(self, environment: Environment, links: Links) -> None:
         api = Api(environment.endpoints("redis", 1)[0].partition(":")[0], star.API_PORT)
@@ -121,3 +93,30 @@ class TestAgainstRedis:
             api.apply([Change("c2-redis2", add=(Toxic("wrong", "no-such-toxic", "upstream", {}),))])
         with pytest.raises(Failed, match="no proxy nobody"):
             api.apply([Change("nobody", enabled=False)])
+
+
+@on("redis")
+@pytest.mark.parametrize(
+    ("how", "during", "afterwards"),
+    [
+        ("refuse", Answer.CLOSED, Answer.CLOSED),  # everybody knows
+        ("drop", Answer.SILENT, Answer.CLOSED),  # what was sent never arrives
+        ("hold", Answer.SILENT, Answer.ANSWERED),  # it arrives late, and is answered
+    ],
+)
+def test_a_group_of_clients_is_cut(target: Target, how: str, during: Answer, afterwards: Answer) -> None:
+    node = target.cluster.nodes[0]
+    ends = target.endpoints
+    with live(ends["c2", node.name]) as connection, live(ends["c1", node.name]) as other:
+        with done(target, f"cut-client-{how}", group="c2") as hit:
+            assert hit.target == f"clients c2 from {', '.join(names(target))}"
+            if how != "refuse":
+                connection.sendall(QUESTIONS[target.backend])
+            assert answer(connection) is during
+            assert ask_all(target, "c2") == {during}
+            assert ask_all(target, "c3") == {Answer.ANSWERED}
+            assert past(target, node) is Answer.ANSWERED
+        if how != "refuse":
+            assert answer(connection) is afterwards
+        other.sendall(QUESTIONS[target.backend])
+        assert answer(other) is Answer.ANSWERED  # the links of others never felt it

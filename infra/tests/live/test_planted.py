@@ -18,9 +18,10 @@ from infra.faults.target import MonotonicClock
 from infra.planted import PLANTS, Plant
 from infra.star import PRIMARY, REPLICA
 from infra.tests.environments import taken
+from infra.tests.live.hurting import await_
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 WITHIN = 30.0
 """Seconds for what takes fractions of one."""
@@ -71,13 +72,6 @@ def redis(planted: Plant, environment: Environment) -> Iterator[Redis]:
     with failover.connect(environment.node(PRIMARY).address) as redis:
         redis.flushall()
         yield redis
-
-
-def await_(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WITHIN
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @plant("redis:expired-grant")

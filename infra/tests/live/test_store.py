@@ -18,6 +18,7 @@ import pytest
 from infra import store
 from infra.links import Cut
 from infra.store import MAX_ELEMENTS, Mode, Read, Store
+from infra.tests.live.hurting import await_
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,10 +31,8 @@ THREADS = 12
 
 @pytest.fixture
 def dsn(environment: Environment) -> str:
-    god_view = environment.store_dsn(None)
-    with ThreadPoolExecutor(8) as pool:  # concurrent preparations must not trip over each other
-        list(pool.map(store.prepare, [god_view] * 8))
-    return god_view
+    store.prepare(environment.store_dsn(None))
+    return environment.store_dsn(None)
 
 
 @pytest.fixture
@@ -45,6 +44,15 @@ def key() -> str:
 def cut(environment: Environment) -> Iterator[Callable[[Cut], None]]:
     yield lambda how: environment.links.cut("c1", "store", how)
     environment.links.heal("c1", "store")
+
+
+def test_many_prepare_it_at_once(environment: Environment) -> None:
+    dsn = environment.store_dsn(None)
+    with psycopg.connect(dsn) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS fencepost CASCADE")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(store.prepare, [dsn] * 8))
+    assert store.final(dsn, "nobody's") == Read(-1)
 
 
 # Modes. Each step: (operation, token, owner, expected), where a write is made from what its owner read last. Written
@@ -257,7 +265,7 @@ def test_a_held_write_is_unknown_and_lands_late(
         client.write(key, 3, None, 1)
     assert store.final(dsn, key).value == 1
     environment.links.heal("c1", "store")
-    _await(lambda: store.final(dsn, key).value == 2)
+    await_(lambda: store.final(dsn, key).value == 2)
     assert client.read(key, None, 1) == Read(2)
     client.close()
 
@@ -268,7 +276,7 @@ def test_a_refused_connection_is_certain_and_recovers(
     client = Store.open(environment.store_dsn(1), "unfenced", timeout=0.3)
     assert client.write(key, 1, None, 1)
     cut(Cut.REFUSE)
-    _await(lambda: _outcome(client, key) is store.Unavailable)
+    await_(lambda: _outcome(client, key) is store.Unavailable)
     assert store.final(dsn, key).value == 1
     environment.links.heal("c1", "store")
     assert client.write(key, 3, None, 1)
@@ -279,7 +287,7 @@ def test_an_idle_connection_that_the_server_closed_is_replaced(dsn: str, key: st
     client = Store.open(dsn, "unfenced")
     with psycopg.connect(dsn, autocommit=True) as admin:
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
-        _await(
+        await_(
             lambda: (
                 not admin.execute(
                     "SELECT 1 FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
@@ -297,7 +305,7 @@ def test_a_server_that_stops_during_a_write_leaves_it_unknown(dsn: str, key: str
         holder.execute("SELECT FROM fencepost.cells WHERE key = %s FOR UPDATE", [key])
         write = pool.submit(client.write, key, 2, None, 1)
         with psycopg.connect(dsn, autocommit=True) as admin:
-            _await(lambda: bool(admin.execute(_WAITING).fetchall()))
+            await_(lambda: bool(admin.execute(_WAITING).fetchall()))
             admin.execute(f"SELECT pg_terminate_backend(pid) FROM ({_WAITING}) AS waiting")
         with pytest.raises(store.Unknown):
             write.result(5.0)
@@ -320,9 +328,9 @@ def test_an_answer_that_came_while_the_client_was_frozen_counts(dsn: str, key: s
         with psycopg.connect(dsn) as holder, psycopg.connect(dsn, autocommit=True) as admin:
             holder.execute("SELECT FROM fencepost.cells WHERE key = %s FOR UPDATE", [key])
             client.stdin.write("go\n")
-            _await(lambda: bool(admin.execute(_WAITING).fetchall()))
+            await_(lambda: bool(admin.execute(_WAITING).fetchall()))
             client.send_signal(signal.SIGSTOP)
-        _await(lambda: store.final(dsn, key).value == 2)
+        await_(lambda: store.final(dsn, key).value == 2)
         time.sleep(0.6)  # the client's own deadline passes while it is frozen: there is nothing to await
         client.send_signal(signal.SIGCONT)
         assert client.stdout.readline() == "True\n"
@@ -337,10 +345,3 @@ def _outcome(client: Store, key: str) -> type[store.StoreError] | None:
     except store.StoreError as error:
         return type(error)
     return None
-
-
-def _await(condition: Callable[[], bool], seconds: float = 5.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.01)

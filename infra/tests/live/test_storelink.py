@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from infra import store
 from infra.store import INITIAL, Mode, Store, Unknown
 from infra.tests.environments import on
-from infra.tests.live.hurting import done
+from infra.tests.live.hurting import await_, done
 
 if TYPE_CHECKING:
     from infra.environment import Environment
@@ -44,10 +43,7 @@ def test_a_write_is_held_and_lands_though_its_client_has_given_up_and_gone(
         assert _value(environment, "delayed") == INITIAL
         assert other.write("delayed", 2, None, 2)  # a successor, in time
         assert _value(environment, "delayed") == 2
-    deadline = time.monotonic() + 5.0
-    while _value(environment, "delayed") != 1 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert _value(environment, "delayed") == 1  # it came late, over the successor's
+    await_(lambda: _value(environment, "delayed") == 1)  # it came late, over the successor's
     other.close()
 
 

@@ -34,6 +34,7 @@ from suites.lock import Believes, Grant, LockClient, LockError, Refused, Session
 from suites.locks.etcd_key import EtcdKey
 from suites.locks.etcd_session import prefix_of
 from suites.locks.zookeeper_session import ROOT
+from suites.tests.bench import SOON, await_
 
 Steps = Iterator[None]
 """What a lock does; at each `yield` it waits until something is done to the servers or links of all."""
@@ -42,8 +43,6 @@ LONG: Final = 20.0
 """Seconds; a TTL that no test waits for."""
 TTL: Final = 2.0
 """Seconds; one that tests wait for. etcd grants none that is shorter."""
-SOON: Final = 30.0
-"""Seconds within which anything awaited must come, on whatever machine."""
 HANGS: Final = 15.0
 """Seconds; longer than any call takes on whatever machine, its own timeout included."""
 EXPIRY: Final = 4.5
@@ -215,13 +214,6 @@ class Lanes:
         self.heal()
         with ThreadPoolExecutor(max(1, len(self._lanes))) as pool:
             list(pool.map(Lane.close, self._lanes))
-
-
-def await_(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SOON
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.02)
 
 
 def eventually(call: Callable[[], Grant | None]) -> Grant:

@@ -20,20 +20,8 @@ from checkers.wire import Reason
 from infra.links import Cut
 from suites import registry
 from suites.lock import NEVER, Believes, Grant, Indeterminate, LockClient, LockError, Refused, Session
-from suites.tests.bench import granted, refusal
-from suites.tests.live.lanes import (
-    EXPIRY,
-    TTL,
-    Lane,
-    Lanes,
-    Steps,
-    await_,
-    believes,
-    ends,
-    eventually,
-    got,
-    keep,
-)
+from suites.tests.bench import await_, granted, refusal
+from suites.tests.live.lanes import EXPIRY, TTL, Lane, Lanes, Steps, believes, ends, eventually, got, keep
 
 REDIS: Final = tuple(name for name in registry.FAMILIES["Redis"] if name != "redis-semaphore")
 ZOOKEEPER: Final = (*(name for name in registry.FAMILIES["ZooKeeper"] if name != "zookeeper-semaphore"),

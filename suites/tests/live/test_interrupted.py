@@ -86,6 +86,11 @@ class Started:
         parts = label.split("/")
         return len(parts) == 5 and parts[3].isdecimal() and int(parts[3]) in self._pids
 
+    def interrupt(self) -> None:
+        os.killpg(self.process.pid, signal.SIGINT)
+        assert self.process.wait(GONE_WITHIN) == pytest.ExitCode.INTERRUPTED, self.log.read_text()[-3000:]
+        assert self.processes() == {}
+
     def await_(self, condition: Callable[[], bool], seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
@@ -121,15 +126,9 @@ def pytest_configure(config):
 """A plugin under which no worker ever gets to the end of removing what it has started."""
 
 
-@pytest.fixture(params=[(), ("-n", "2")], ids=["alone", "xdist"])
-def run(request: pytest.FixtureRequest, tmp_path: Path, client: DockerClient) -> Iterator[Started]:
-    with running(tmp_path, client, *request.param) as run:
-        yield run
-
-
 @contextmanager
 def running(results: Path, client: DockerClient, *argv: str, path: Path | None = None) -> Iterator[Started]:
-    """One that hammers: a fork server with its seven lanes of workers is at it. path: where else to find modules."""
+    """One that hammers: a fork server with its lanes of workers is at it. path: where else to find modules."""
     run = Started(results, *argv, path=path)
     try:
         run.await_(lambda: len(run.workers()) > 20, STARTED_WITHIN)
@@ -145,26 +144,43 @@ def running(results: Path, client: DockerClient, *argv: str, path: Path | None =
                 reaper.remove(client, found.name)
 
 
-def test_killed_it_leaves_no_process_and_the_next_start_removes_the_rest(run: Started, client: DockerClient) -> None:
-    run.process.kill()
-    run.process.wait()
-    run.await_(lambda: not run.processes(), GONE_WITHIN)
+def test_killed_it_leaves_no_process_and_what_is_left_is_removed_and_the_rest_can_be_run(
+    tmp_path: Path, client: DockerClient
+) -> None:
+    with running(tmp_path, client) as run:
+        run.await_(lambda: len(list(tmp_path.glob("*/trials/*/index.html"))) > 0, STARTED_WITHIN)
+        run.process.kill()
+        run.process.wait()
+        run.await_(lambda: not run.processes(), GONE_WITHIN)
 
-    def removed() -> bool:
-        # What every `Environment.start` and `python -m infra down` begin with. The engine may still be about to make
-        # what it was asked for last.
-        reaper.reap(client, lambda _: None)
-        return run.left(client) == []
+        def removed() -> bool:
+            # What every `Environment.start` and `python -m infra down` begin with. The engine may still be about to
+            # make what it was asked for last.
+            reaper.reap(client, lambda _: None)
+            return run.left(client) == []
 
-    run.await_(removed, GONE_WITHIN)
+        run.await_(removed, GONE_WITHIN)
+    (folder,) = (file.parent for file in tmp_path.glob("*/run.json"))
+    stored = list(folder.glob("trials/*/trial.json"))
+    before = {file: file.stat().st_ino for file in folder.glob("trials/*/*.arrow")}
+    with running(tmp_path, client, "--resume", "last") as run:
+        assert run.process.wait(STARTED_WITHIN) in (0, 1), run.log.read_text()[-3000:]
+    assert {file: file.stat().st_ino for file in before} == before, "what was stored is not run again"
+    assert len(list(folder.glob("trials/*/trial.json"))) == 3
+    summary = json.loads((folder / "summary.json").read_text())
+    (interruption,) = summary["asked"]["interruptions"]
+    assert (interruption["kept"], interruption["again"]) == (len(stored), [])
+    assert "interrupted" not in summary["about"]
+    assert {cell["fault"] for cell in summary["cells"]} == {"freeze-holder", "kill-holder", "none"}
+    assert summary["problems"] == []
 
 
-def test_interrupted_it_leaves_nothing(run: Started, client: DockerClient) -> None:
+def test_interrupted_it_leaves_nothing_and_says_how_to_go_on(tmp_path: Path, client: DockerClient) -> None:
     """Ctrl-C: the whole group of processes gets it."""
-    os.killpg(run.process.pid, signal.SIGINT)
-    assert run.process.wait(GONE_WITHIN) == pytest.ExitCode.INTERRUPTED, run.log.read_text()[-3000:]
-    assert run.processes() == {}
-    assert run.left(client) == []
+    with running(tmp_path, client) as run:
+        run.interrupt()
+        assert run.left(client) == []
+        assert "to go on: .venv/bin/python -m pytest suites/ -q" in run.log.read_text()
 
 
 def test_what_its_workers_had_no_time_to_remove_is_removed_by_their_controller(
@@ -173,38 +189,6 @@ def test_what_its_workers_had_no_time_to_remove_is_removed_by_their_controller(
     """Ctrl-C on a machine that has far too much to do: there the removal takes longer than xdist waits."""
     (tmp_path / "busy.py").write_text(BUSY)
     with running(tmp_path, client, "-n", "2", "-p", "busy", path=tmp_path) as run:
-        os.killpg(run.process.pid, signal.SIGINT)
-        assert run.process.wait(GONE_WITHIN) == pytest.ExitCode.INTERRUPTED, run.log.read_text()[-3000:]
-        assert run.processes() == {}
+        run.interrupt()
         assert run.left(client) == []
         assert "whose owner is gone" in run.log.read_text()
-
-
-@pytest.mark.parametrize(
-    ("begun", "number", "resumed"),
-    [((), signal.SIGINT, ("-n", "2")), (("-n", "2"), signal.SIGKILL, ())],
-    ids=["ctrl-c", "killed"],
-)
-def test_resumed_it_does_not_run_again_what_is_stored(
-    tmp_path: Path, client: DockerClient, begun: tuple[str, ...], number: int, resumed: tuple[str, ...]
-) -> None:
-    with running(tmp_path, client, *begun) as run:
-        run.await_(lambda: len(list(tmp_path.glob("*/trials/*/index.html"))) > 0, STARTED_WITHIN)
-        os.killpg(run.process.pid, number)
-        run.process.wait(GONE_WITHIN)
-        run.await_(lambda: not run.processes(), GONE_WITHIN)
-        if number == signal.SIGINT:
-            assert "to go on: .venv/bin/python -m pytest suites/ -q" in run.log.read_text()
-    (folder,) = (file.parent for file in tmp_path.glob("*/run.json"))
-    stored = list(folder.glob("trials/*/trial.json"))
-    before = {file: file.stat().st_ino for file in folder.glob("trials/*/*.arrow")}
-    with running(tmp_path, client, "--resume", "last", *resumed) as run:
-        assert run.process.wait(STARTED_WITHIN) in (0, 1), run.log.read_text()[-3000:]
-    assert {file: file.stat().st_ino for file in before} == before
-    assert len(list(folder.glob("trials/*/trial.json"))) == 3
-    summary = json.loads((folder / "summary.json").read_text())
-    (interruption,) = summary["asked"]["interruptions"]
-    assert (interruption["kept"], interruption["again"]) == (len(stored), [])
-    assert "interrupted" not in summary["about"]
-    assert {cell["fault"] for cell in summary["cells"]} == {"freeze-holder", "kill-holder", "none"}
-    assert summary["problems"] == []

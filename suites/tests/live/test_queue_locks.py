@@ -13,8 +13,8 @@ from infra.access import OPEN
 from infra.links import Cut
 from suites.lock import NEVER, Grant, Guards, Indeterminate, LockClient, LockError, Session, Shares, Sweeps, Wakes
 from suites.locks import etcd_v3lock
-from suites.tests.bench import granted, refusal
-from suites.tests.live.lanes import LONG, TTL, Lane, Lanes, Steps, await_, believes, ends, eventually
+from suites.tests.bench import await_, granted, refusal
+from suites.tests.live.lanes import LONG, TTL, Lane, Lanes, Steps, believes, ends, eventually
 
 pytestmark = pytest.mark.needs("zookeeper", "etcd")
 

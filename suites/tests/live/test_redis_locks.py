@@ -15,8 +15,8 @@ from suites.lock import NEVER, Grant, Indeterminate, LockClient, Shares, now
 from suites.locks import redis_fair
 from suites.locks.redis_fair import PATIENCE
 from suites.locks.redis_semaphore import PERMITS
-from suites.tests.bench import granted, refusal
-from suites.tests.live.lanes import EXPIRY, SOON, TTL, Lane, Lanes, Steps, await_, got
+from suites.tests.bench import SOON, await_, granted, refusal
+from suites.tests.live.lanes import EXPIRY, TTL, Lane, Lanes, Steps, got
 
 pytestmark = pytest.mark.needs("redis")
 

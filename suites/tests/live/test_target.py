@@ -11,14 +11,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from checkers.claims import Word
+from checkers.wire import Reason
+from infra import star
 from infra.tests.live.staging import PASSWORD, USER, Staging, staging
 from results.record import TrialRecord
 from results.run import Contents, Run, load_trial
+from suites import registry
+from suites.lock import Refused, opened
 from suites.tests import leaky
 from suites.workers import ROOT
 
@@ -69,9 +74,6 @@ class Done:
     def trials(self) -> list[TrialRecord]:
         return [load_trial(folder) for folder in sorted((self.run.path / "trials").iterdir())]
 
-    def words(self, property: str, fault: str) -> set[Word]:
-        return {cell.word for cell in self.contents.cells if (cell.property, cell.fault) == (property, fault)}
-
     def told(self) -> str:
         """Everything that it said and stored, as text, histories decoded."""
         files = [path.read_bytes().decode(errors="replace") for path in self.run.path.rglob("*") if path.is_file()]
@@ -86,8 +88,8 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Staging]:
 
 
 @pytest.fixture(scope="module")
-def redis(there: Staging) -> str:
-    return there.redis(3)
+def targets(there: Staging) -> dict[str, str]:
+    return {"redis": there.redis(3), "etcd": there.etcd(3), "zookeeper": there.zookeeper()}
 
 
 def hooks(there: Staging) -> Sequence[str]:
@@ -101,64 +103,63 @@ def keys_of_redis(there: Staging) -> str:
     return "".join(there.says(f"redis{number}", words) for number in (1, 2, 3)).replace("# Keyspace", "").strip()
 
 
-class TestRedis:
-    def test_its_verdicts_are_those_of_ours_and_nothing_secret_is_told(
-        self, there: Staging, redis: str, tmp_path: Path
-    ) -> None:
-        argv = ("--lock", LEAKY, "--faults", "freeze-holder,pause-server,kill-server", *hooks(there))
-        done = Done(tmp_path, there, {"redis": redis}, *argv)
-        assert done.status == 0, done.said
-        assert done.contents.problems == ()
-        assert done.words("server-exclusion", "pause-server") == {Word.UPHELD}
-        assert done.words("server-exclusion", "freeze-holder") == {Word.UPHELD}
-        assert done.words("holder-exclusion", "freeze-holder") == {Word.BROKEN_AS_DOCUMENTED}
-        (because,) = {cell.because for cell in done.contents.cells if cell.fault == "kill-server"}
-        assert because == "no control over the nodes of a target: --hook kill='...' and --hook start='...' give it"
-        assert all(trial.about["versions"].keys() == {"redis1", "redis2", "redis3"} for trial in done.trials)
-        assert done.run.about()["targets"] == {"redis": redis.split(",")}
-        told = done.told()
-        assert "AUTH guest *** does not always help" in told, "it had something to hide"
-        assert PASSWORD not in told
-        assert keys_of_redis(there) == "", "lock, counter or anything else is left"
-
-    def test_what_breaks_is_told_without_the_password(self, there: Staging, redis: str, tmp_path: Path) -> None:
-        loud, junit = LEAKY.replace(":Leaky", ":BreaksLater"), tmp_path / "junit.xml"
-        argv = ("--lock", loud, "--faults", "none", "-x", "--junitxml", str(junit))
-        done = Done(tmp_path / "runs", there, {"redis": redis}, *argv)
-        assert done.status == 1
-        for told in (done.said, junit.read_text(), "".join(done.contents.problems)):
-            assert "LookupError: redis://guest:***@host" in told
-            assert PASSWORD not in told
-        assert PASSWORD not in done.told()
-        assert keys_of_redis(there) == "", "it is left as clean as after a trial that went well"
+def nothing_is_left(there: Staging) -> bool:
+    """Of locks, counters and anything else."""
+    etcd = there.says("etcd1", there.etcdctl("get", "--prefix", "--keys-only", "/fencepost")).strip()
+    return (keys_of_redis(there), etcd, there.queues()) == ("", "", [])
 
 
-class TestEtcdAndZooKeeper:
-    def test_their_verdicts_are_those_of_ours_side_by_side(self, there: Staging, tmp_path: Path) -> None:
-        targets = {"etcd": there.etcd(3), "zookeeper": there.zookeeper()}
-        locks = ("--lock", "etcd", "--lock", "zookeeper")
-        faults = ("--faults", "cut-client-drop,pause-server,isolate-leader-drop")
-        done = Done(tmp_path, there, targets, *locks, *faults, "-n", "2")
-        assert done.status == 0, done.said
-        assert {(cell.backend, cell.fault) for cell in done.contents.cells if cell.page} == {
-            ("etcd", "cut-client-drop"),
-            ("zookeeper", "cut-client-drop"),
-        }
-        for name in ("server-exclusion", "token-order"):
-            assert done.words(name, "cut-client-drop") == {Word.UPHELD}
-        assert PASSWORD not in done.told()
-        assert there.says("etcd1", there.etcdctl("get", "--prefix", "--keys-only", "/fencepost")).strip() == ""
-        assert there.queues() == []
+def test_verdicts_are_those_of_ours_side_by_side_and_nothing_secret_is_told(
+    there: Staging, targets: dict[str, str], tmp_path: Path
+) -> None:
+    locks = ("--lock", LEAKY, "--lock", "etcd", "--lock", "zookeeper")
+    faults = ("--faults", "pause-server,kill-server,isolate-leader-drop")
+    done = Done(tmp_path, there, targets, *locks, *faults, *hooks(there))
+    assert done.status == 0, done.said
+    assert done.contents.problems == ()
+    judged = [cell for cell in done.contents.cells if cell.page]
+    assert {(cell.backend, cell.fault) for cell in judged} == {(backend, "pause-server") for backend in targets}
+    upheld = {(cell.backend, cell.property) for cell in judged if cell.word is Word.UPHELD}
+    assert {("redis", "server-exclusion"), ("etcd", "fenced-store"), ("zookeeper", "fenced-store")} <= upheld, upheld
+    (because,) = {cell.because for cell in done.contents.cells if cell.fault == "kill-server"}
+    assert because == "no control over the nodes of a target: --hook kill='...' and --hook start='...' give it"
+    assert {frozenset(trial.about["versions"]) for trial in done.trials} == {
+        frozenset(name for name in there.containers if star.backend_of(name) == backend) for backend in targets
+    }
+    assert done.run.about()["targets"] == {backend: where.split(",") for backend, where in targets.items()}
+    text = done.told()
+    assert "AUTH guest *** does not always help" in text, "it had something to hide"
+    assert PASSWORD not in text
+    assert nothing_is_left(there)
 
-    @pytest.mark.parametrize("backend", ["etcd", "zookeeper"])
-    def test_the_wrong_password_ends_the_run_with_a_line(self, backend: str, there: Staging, tmp_path: Path) -> None:
-        names = {"etcd": ["etcd1", "etcd2", "etcd3"], "zookeeper": ["zk1"]}[backend]
-        addresses = ",".join(map(there.where, names))
-        wrong = {f"FENCEPOST_{backend}_PASSWORD".upper(): "wrong"}
-        done = Done(tmp_path, there, {backend: addresses}, "--faults", "none,cut-client-drop", **wrong)
-        assert done.status == 4
-        assert f"the target {backend} does not let {backend} in: denied: " in done.said
-        events = (done.run.path / "events.jsonl").read_text().splitlines()
-        boots = sum(json.loads(event)["event"] == "boot" for event in events)
-        assert boots == 1, "it is not tried again for each fault"
-        assert all(cell.page is None for cell in done.contents.cells), "nothing was run"
+
+def test_what_breaks_is_told_without_the_password(there: Staging, targets: dict[str, str], tmp_path: Path) -> None:
+    loud, junit = LEAKY.replace(":Leaky", ":BreaksLater"), tmp_path / "junit.xml"
+    argv = ("--lock", loud, "--faults", "none", "-x", "--junitxml", str(junit))
+    done = Done(tmp_path / "runs", there, {"redis": targets["redis"]}, *argv)
+    assert done.status == 1
+    for text in (done.said, junit.read_text(), "".join(done.contents.problems)):
+        assert "LookupError: redis://guest:***@host" in text
+        assert PASSWORD not in text
+    assert PASSWORD not in done.told()
+    assert nothing_is_left(there), "it is left as clean as after a trial that went well"
+
+
+def test_the_wrong_password_ends_the_run_with_a_line(there: Staging, targets: dict[str, str], tmp_path: Path) -> None:
+    etcd = {"etcd": targets["etcd"]}
+    done = Done(tmp_path, there, etcd, "--faults", "none,cut-client-drop", FENCEPOST_ETCD_PASSWORD="wrong")
+    assert done.status == 4
+    assert "the target etcd does not let etcd in: denied: " in done.said
+    events = (done.run.path / "events.jsonl").read_text().splitlines()
+    boots = sum(json.loads(event)["event"] == "boot" for event in events)
+    assert boots == 1, "it is not tried again for each fault"
+    assert all(cell.page is None for cell in done.contents.cells), "nothing was run"
+
+
+@pytest.mark.parametrize("backend", ["redis", "etcd", "zookeeper"])
+def test_a_lock_with_the_wrong_password_is_denied(there: Staging, targets: dict[str, str], backend: str) -> None:
+    access = replace(there.access(backend), password="wrong")
+    with pytest.raises(Refused) as caught:
+        opened(registry.lock(backend), targets[backend].split(","), 2.0, access).acquire("denied", 1.0)
+    assert caught.value.reason is Reason.DENIED
+    assert "wrong" not in str(caught.value)

@@ -63,7 +63,9 @@ FOUND: Final = [
 ]
 """Fault, lock, and the property that names what is wrong with it."""
 
-DEADLINE: Final = 9.0
+DEADLINE: Final = 60.0
+"""Seconds within which any trial has exercised everything, on whatever machine."""
+NEVER_FREED: Final = 9.0
 """Seconds; a lock that is never freed exercises nothing more, so its trial goes on until then."""
 
 
@@ -95,7 +97,7 @@ class Trials:
                     self._environment,
                     self._server,
                     Path(folder),
-                    DEADLINE,
+                    NEVER_FREED if fault == "kill-holder" else DEADLINE,
                     lambda _: None,
                 )
         return self._records[fault]
@@ -217,7 +219,7 @@ def test_of_a_lock_with_a_known_bug_only_the_bug_is_waited_for(environment: Envi
     assert record.about["missing_after_each_cycle"][-1] == {}
 
 
-@pytest.mark.parametrize("fault", ["none", "cut-client-drop", "freeze-holder"])
+@pytest.mark.parametrize("fault", ["cut-client-drop", "freeze-holder"])
 def test_a_worker_that_breaks_ends_the_trial_and_leaves_nothing_running(environment: Environment, fault: str) -> None:
     (lane,) = lanes_in("Breaks", (SET,))
     with ForkServer(["suites.tests.planted:Unchanged"]) as server, tempfile.TemporaryDirectory() as folder:
