@@ -66,15 +66,15 @@ class Page(HTMLParser):
 def cell(lock: str, fault: str, word: Word, about: str = "server-exclusion", **given: Any) -> Cell:
     trial = f"{files.safe_name(lock)}-{fault}-1"
     made = Cell(lock, lock, "register", "unfenced", f"{lock}/register/unfenced", fault, about, word, "because so",
-                page=ROOT / "trials" / trial / "index.html", trial=trial, seed=1)  # fmt: skip
-    return replace(made, **given)
+                **samples.BLANK)  # fmt: skip
+    return replace(made, **{"page": ROOT / "trials" / trial / "index.html", "trial": trial, "seed": 1, **given})
 
 
 def drawn(cells: Sequence[Cell], lanes: Sequence[LaneSummary] = (), problems: Sequence[str] = (), **about: Any) -> Page:
     return Page(index.render(ROOT, about, cells, problems, lanes))
 
 
-def lane(measures: dict[str, Any] | None, lock: str = "redis", fault: str = "none") -> LaneSummary:
+def lane(measures: Any, lock: str = "redis", fault: str = "none") -> LaneSummary:
     return LaneSummary(lock, "redis", "8.0", "register", "unfenced", "l", fault, 1, 0, "t", None, 0, "", measures)
 
 

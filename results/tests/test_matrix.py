@@ -14,6 +14,7 @@ from rich.console import Console
 from checkers.claims import Word
 from results.record import Cell
 from results.terminal import matrix
+from results.tests import samples
 
 PAGE = f"results/runs/r/trials/{'long-' * 40}/index.html"
 FAULTS = ("none", "cut-client-drop", "freeze-holder", "isolate-leader-refuse", "kill-server", "slow-links")
@@ -21,8 +22,8 @@ FAULTS = ("none", "cut-client-drop", "freeze-holder", "isolate-leader-refuse", "
 
 def cell(lock: str, fault: str, word: Word, about: str = "server-exclusion", **given: object) -> Cell:
     made = Cell(lock, lock, "register", "unfenced", f"{lock}/register/unfenced", fault, about, word, "because so",
-                page=Path(PAGE), seed=7)  # fmt: skip
-    return replace(made, **given)  # type: ignore[arg-type]
+                **samples.BLANK)  # fmt: skip
+    return replace(made, **{"page": Path(PAGE), "seed": 7, **given})  # type: ignore[arg-type]
 
 
 def cells() -> list[Cell]:

@@ -280,7 +280,7 @@ def test_safe_names_are_short_and_never_taken_twice() -> None:
 
 def _cell(word: Word, seed: int, attempt: int, lane: str = "redis/register/unfenced") -> Cell:
     return Cell("redis", "redis", "register", "unfenced", lane, "freeze-holder", "fenced-store", word, "",
-                seed=seed, attempt=attempt)  # fmt: skip
+                **{**samples.BLANK, "seed": seed, "attempt": attempt})  # fmt: skip
 
 
 def test_a_hazard_shown_at_the_second_attempt_settles_the_first() -> None:
