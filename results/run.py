@@ -39,12 +39,10 @@ from results import files, reading, running, summary, verdicts
 from results.files import BadFile
 from results.pages import index, page, trend, web
 from results.reading import Contents, load_trial
-from results.record import Cell, LaneRecord, NotRun, TrialRecord
+from results.record import NotRun, TrialRecord
 from results.stored import RunFile, decoded
 from results.summary import Summary
 from results.terminal.plain import plain
-
-__all__ = ["BadFile", "Cell", "Contents", "LaneRecord", "NotRun", "Run", "TrialRecord", "load_trial"]
 
 
 def _warn(line: str) -> None:
@@ -143,10 +141,6 @@ class Run:
     def read(self) -> Contents:
         """All judgements of the run, oldest trial first, and every folder that could not be read."""
         return reading.read(self.path)
-
-    def cells(self) -> list[Cell]:
-        """`read`, for those who do not mind what is damaged."""
-        return list(self.read().cells)
 
     def close(self, about: Mapping[str, Any], say: Callable[[str], None] = _warn) -> Path:
         """Write the run's page and its summary, and the page of all runs beside it. Returns the run's page's path.

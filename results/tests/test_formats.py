@@ -15,8 +15,9 @@ from rich.console import Console
 from checkers.claims import Word
 from results import files, listing, published, summary
 from results.files import BadFile
+from results.reading import load_trial
 from results.record import NotRun
-from results.run import Run, load_trial
+from results.run import Run
 from results.terminal import matrix
 from results.tests import damage, samples
 

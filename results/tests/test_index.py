@@ -17,8 +17,8 @@ import pytest
 from checkers.claims import Word
 from results import files, grid
 from results.pages import index, rates, web
-from results.record import Cell, LaneSummary
-from results.run import NotRun, Run
+from results.record import Cell, LaneSummary, NotRun
+from results.run import Run
 from results.tests import samples
 
 ROOT = Path("/runs/r")

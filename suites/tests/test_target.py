@@ -17,8 +17,9 @@ import pytest
 
 from checkers.claims import Word
 from infra.tests.staging import PASSWORD, USER, Staging, staging
+from results.reading import Contents, load_trial
 from results.record import TrialRecord
-from results.run import Contents, Run, load_trial
+from results.run import Run
 from suites.tests import leaky
 from suites.workers import ROOT
 
