@@ -14,6 +14,7 @@ from results.certificate.trials import BUSY, TrialTold
 from results.comparison.comparison import Change, Comparison
 from results.reading import Contents
 from results.record import Cell
+from results.story import count
 
 
 def doubts(
@@ -103,11 +104,6 @@ def missing(
         for stage in TOGETHER
         if stage in parts and (backend, stage) not in tried and (backend, stage) not in reasons
     ]
-
-
-def count(number: int, what: str) -> str:
-    """`1 trial`, `2 trials`."""
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _first(changes: Sequence[Loss] | Sequence[Change]) -> str:

@@ -22,6 +22,10 @@ START = 5_000_000 * MS  # CLOCK_MONOTONIC of a machine that has been up for a wh
 OWNER = 0x1234_5678_9ABC_0000
 
 
+BLANK: dict[str, Any] = {"counters": {}, "story": (), "page": None, "trial": "", "seed": 0, "attempt": 0}
+"""What a cell of something that was not run says."""
+
+
 def row(f: F, inv: float, ret: float, process: int, **given: Any) -> dict[str, Any]:
     """One operation; times in milliseconds since the start of the trial."""
     values: dict[str, Any] = {"token": NONE, "value": NONE, "base": NONE, "outcome": Outcome.OK, **given}

@@ -383,7 +383,7 @@ def test_a_trial_with_damaged_steps_is_a_doubt(run: Run, rolled: object) -> None
     file.write_text(json.dumps({**told, "about": {**told["about"], "rolled": rolled}}))
     certificate, _ = issue(run)
     (doubt,) = certificate.doubts[-1:]
-    assert doubt.startswith("1 trial came to no verdict: trials/redis-rollback-end-7-rollback: damaged (")
+    assert doubt.startswith("1 trial came to no verdict: trials/redis-rollback-end-7-rollback/trial.json: damaged (")
 
 
 @pytest.mark.parametrize("command", [5, "pytest", {"x": []}, None])
@@ -417,4 +417,4 @@ def test_what_is_no_trial_is_a_doubt_and_no_end(run: Run, capsys: pytest.Capture
 def test_damaged_interruptions_are_named(tmp_path: Path, damaged: object, capsys: pytest.CaptureFixture[str]) -> None:
     run = closed(tmp_path, interruptions=damaged)
     assert main(["certificate", str(run.path)]) == 2
-    assert "run.json: damaged (interruptions" in capsys.readouterr().err
+    assert "run.json: damaged (Expected" in capsys.readouterr().err

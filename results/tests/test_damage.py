@@ -15,7 +15,8 @@ from rich.console import Console
 from checkers.history import BadHistory
 from results import files, find, listing, prune, redraw, running, summary
 from results.files import BadFile
-from results.run import Run, load_trial
+from results.reading import load_trial
+from results.run import Run
 from results.terminal import matrix
 from results.tests import damage, samples, test_formats
 

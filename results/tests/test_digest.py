@@ -19,6 +19,7 @@ from results.digest import MOST_BYTES, digest
 from results.markdown import text
 from results.reading import Contents
 from results.record import Cell
+from results.tests import samples
 from results.tests.golden import golden
 
 ROOT = Path("/runs/one")
@@ -27,7 +28,8 @@ STORY = ("worker 1 was granted the lock at 1.0 s", "So two were inside.")
 
 def cell(word: Word, **given: object) -> Cell:
     page = ROOT / "trials" / "redis-none-1" / "index.html"
-    plain = Cell("redis", "redis", "set", "unfenced", "redis/set/unfenced", "none", "no-lost-update", word, "because")
+    plain = Cell("redis", "redis", "set", "unfenced", "redis/set/unfenced", "none", "no-lost-update", word, "because",
+                 **samples.BLANK)  # fmt: skip
     plain = replace(plain, page=page, trial="redis-none-1", seed=1, attempt=1, version="8.0")
     return replace(plain, **given)  # type: ignore[arg-type]
 

@@ -15,8 +15,8 @@ import pytest
 from checkers.claims import Word
 from results import files, grid
 from results.pages import index, rates, web
-from results.record import Cell, LaneSummary
-from results.run import NotRun, Run
+from results.record import Cell, LaneSummary, NotRun
+from results.run import Run
 from results.tests import samples
 from results.tests.golden import golden
 from results.tests.markup import Element, Page
@@ -27,15 +27,15 @@ ROOT = Path("/runs/r")
 def cell(lock: str, fault: str, word: Word, about: str = "server-exclusion", **given: Any) -> Cell:
     trial = f"{files.safe_name(lock)}-{fault}-1"
     made = Cell(lock, lock, "register", "unfenced", f"{lock}/register/unfenced", fault, about, word, "because so",
-                page=ROOT / "trials" / trial / "index.html", trial=trial, seed=1)  # fmt: skip
-    return replace(made, **given)
+                **samples.BLANK)  # fmt: skip
+    return replace(made, **{"page": ROOT / "trials" / trial / "index.html", "trial": trial, "seed": 1, **given})
 
 
 def drawn(cells: Sequence[Cell], lanes: Sequence[LaneSummary] = (), problems: Sequence[str] = (), **about: Any) -> Page:
     return Page(index.render(ROOT, about, cells, problems, lanes))
 
 
-def lane(measures: dict[str, Any] | None, lock: str = "redis", fault: str = "none") -> LaneSummary:
+def lane(measures: Any, lock: str = "redis", fault: str = "none") -> LaneSummary:
     return LaneSummary(lock, "redis", "8.0", "register", "unfenced", "l", fault, 1, 0, "t", None, 0, "", measures)
 
 

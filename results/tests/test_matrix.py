@@ -14,6 +14,7 @@ from rich.console import Console
 from checkers.claims import Word
 from results.record import Cell
 from results.terminal import matrix
+from results.tests import samples
 from results.tests.golden import golden
 
 PAGE = f"results/runs/r/trials/{'long-' * 40}/index.html"
@@ -22,8 +23,8 @@ FAULTS = ("none", "cut-client-drop", "freeze-holder", "isolate-leader-refuse", "
 
 def cell(lock: str, fault: str, word: Word, about: str = "server-exclusion", **given: object) -> Cell:
     made = Cell(lock, lock, "register", "unfenced", f"{lock}/register/unfenced", fault, about, word, "because so",
-                page=Path(PAGE), seed=7)  # fmt: skip
-    return replace(made, **given)  # type: ignore[arg-type]
+                **samples.BLANK)  # fmt: skip
+    return replace(made, **{"page": Path(PAGE), "seed": 7, **given})  # type: ignore[arg-type]
 
 
 def cells() -> list[Cell]:

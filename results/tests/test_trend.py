@@ -26,8 +26,8 @@ COMMAND = ("pytest", "suites/", "-n", "2")
 
 def cell(word: Word, about: str = "server-exclusion", **given: Any) -> Cell:
     made = Cell("redis", "redis", "register", "unfenced", "redis/register/unfenced", "none", about, word, "because so",
-                trial="redis-none-1", seed=1, version="8.0")  # fmt: skip
-    return replace(made, **given)
+                **samples.BLANK)  # fmt: skip
+    return replace(made, **{"trial": "redis-none-1", "seed": 1, "version": "8.0", **given})
 
 
 def stored(
@@ -303,7 +303,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 # Charts
 
 
-def measures() -> dict[str, Any]:
+def measures() -> Any:
     """As they are stored, with numbers that are easy to find again."""
     made = measured(samples.stale_write())
     phase, times = made["cycles"][0], {"p90": None, "longest": None, "given_up": 0}

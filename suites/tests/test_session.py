@@ -368,7 +368,7 @@ class TestDecisive:
     def test_the_report_reduces_the_same_trials_to_the_same_word(self) -> None:
         for words in product(POSSIBLE, repeat=CONTROLS):
             cells = [
-                Cell("l", "b", "w", "s", "l/w/s", "f", "p", word, "", seed=SEED + n, attempt=n + 1)
+                Cell("l", "b", "w", "s", "l/w/s", "f", "p", word, "", {}, (), None, "", SEED + n, n + 1)
                 for n, word in enumerate(words)
             ]
             assert heaviest(cell.word for cell in settled(cells)) is decisive(told(*words)).judgement.word, words

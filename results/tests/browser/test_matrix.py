@@ -40,7 +40,7 @@ def panel(page: Page) -> Locator:
 
 def squares(made: Made, of: Callable[[Cell], bool] = lambda cell: True) -> set[Square]:
     """Squares in which some judgement is as asked for, from what is stored."""
-    return {(cell.lock, cell.fault) for cell in Run.open(made.page("later-run").parent).cells() if of(cell)}
+    return {(cell.lock, cell.fault) for cell in Run.open(made.page("later-run").parent).read().cells if of(cell)}
 
 
 def tried(cell: Cell) -> bool:
@@ -48,7 +48,7 @@ def tried(cell: Cell) -> bool:
 
 
 def test_every_square_says_its_words_with_a_sign(chromium: Browser, made: Made) -> None:
-    cells = Run.open(made.page("later-run").parent).cells()
+    cells = Run.open(made.page("later-run").parent).read().cells
     with visit(chromium, made.page("later-run"), made.root) as page:
         assert shown(page) == squares(made)
         for lock, fault in squares(made):
