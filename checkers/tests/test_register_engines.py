@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkers.engines import kernel
 from checkers.engines.appends import kv
 from checkers.engines.engine import Answer
 from checkers.engines.registers import cas_register, register
@@ -48,12 +47,10 @@ def test_some_histories_of_each_kind_agree_with_exhaustive_search(name: str) -> 
         CHECKS[name](Random(f"tests/{n}"))
 
 
-@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("name", sorted(KINDS))
-def test_keys_do_not_disturb_each_other(name: str, compiled: bool) -> None:
-    with kernel.always(compiled=compiled):
-        for n in range(3):
-            assert len(together(Random(f"tests/{n}"), kind=KINDS[name], keys=100)) == 100
+def test_keys_do_not_disturb_each_other(name: str) -> None:
+    for n in range(3):
+        assert len(together(Random(f"tests/{n}"), kind=KINDS[name], keys=100)) == 100
 
 
 @pytest.mark.parametrize(
@@ -174,20 +171,6 @@ def made(seed: int, keys: int, size: int, *, spread: int, bad: bool = False, wid
         else:
             book.add(F.CAS, inv, ret, FAIL, base=max(gone[key], 0), value=fresh * wide, **span)
     return book.history()
-
-
-@pytest.mark.parametrize("bad", [False, True])
-@pytest.mark.parametrize("wide", [1, 1 << 40])
-def test_plain_and_compiled_kernels_say_the_same(bad: bool, wide: int) -> None:
-    history = made(7, 20, 3000, spread=30, bad=bad, wide=wide)
-    with kernel.always(compiled=False):
-        plain = cas_register(history, PLAIN)
-        order = plain.order()
-    with kernel.always(compiled=True):
-        compiled = cas_register(history, PLAIN)
-        assert compiled.order().tolist() == order.tolist()
-    assert compiled[:2] == plain[:2]
-    assert bool(plain.conflicts) is bad
 
 
 @pytest.mark.parametrize(("keys", "wide"), [(1, 1), (1, 1 << 40), (20, 1), (20, 1 << 40)])
