@@ -72,7 +72,7 @@ def _cached(numba: Any, function: FunctionType) -> Any:
         numba.config.CACHE_DIR = str(trusted)
         dispatcher = numba.njit(nogil=True, cache=True)(function)
         folder = Path(dispatcher.stats.cache_path)
-        why = "" if trusted in folder.parents else f"{trusted} takes no files"
+        why = writers(folder) if trusted in folder.parents else f"{trusted} takes no files"
     except (OSError, RuntimeError) as error:
         why = str(error)
     else:
