@@ -37,7 +37,7 @@ SUFFIXES: Final = (RECORDINGS, ".jsonl", ".edn", ".txt", ".log")
 
 FASTER: Final = (
     "fencepost: checked in plain Python; pip install 'fencepost[fast]' compiles the checks, "
-    "which makes them 3 to 5 times as fast on a million operations"
+    "which makes them 3 to 4 times as fast on a million operations"
 )
 
 
