@@ -1,8 +1,8 @@
 """Compiled kernels on disk, in numba's own cache, and the one folder that is trusted with them.
 
 To load compiled code is to run it, and numba unpickles it on the way: it is trusted as Python's `.pyc` files are. So it
-is loaded only from a folder of ours in which nobody but this user and root can write or replace anything. Nothing that
-comes from a run folder, from a user's file or from the network is ever unpickled.
+is loaded only from a folder of ours that nobody but this user and root can enter or put another in the place of.
+Nothing that comes from a run folder, from a user's file or from the network is ever unpickled.
 
 numba keeps an index for each function, which every process that compiles the function rewrites: if two processes
 compile it for different types or processors at once, the index can name code for the other ones. Here the name of a
@@ -71,8 +71,8 @@ def _cached(numba: Any, function: FunctionType) -> Any:
         trusted = _folder()
         numba.config.CACHE_DIR = str(trusted)
         dispatcher = numba.njit(nogil=True, cache=True)(function)
-        folder = Path(dispatcher.stats.cache_path)
-        why = writers(folder) if trusted in folder.parents else f"{trusted} takes no files"
+        inside = trusted in Path(dispatcher.stats.cache_path).parents  # numba takes another where it cannot write
+        why = exposed(trusted) if inside else f"{trusted} takes no files"
     except (OSError, RuntimeError) as error:
         why = str(error)
     else:
@@ -93,17 +93,18 @@ def _folder() -> Path:
     return folder.resolve()
 
 
-def writers(folder: Path) -> str:
-    """Who else can put files into a folder, or another folder in its place; "" if nobody but this user and root can.
+def exposed(folder: Path) -> str:
+    """Why others than this user and root can enter a folder, or put another in its place; "" where they cannot.
 
     folder: without symbolic links on the way. Raises OSError.
     """
+    if folder.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return f"{folder} is open to other users (its mode has to be 0700)"
     for path in (folder, *folder.parents):
         facts = path.stat()
         if facts.st_uid and facts.st_uid != os.geteuid():
             return f"{path} belongs to another user"
-        others_write = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        if others_write and (path == folder or not facts.st_mode & stat.S_ISVTX):
+        if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX:
             return f"{path} can be written to by other users"
     return ""
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pytest
 
 from checkers.engines.kernel import LARGE, SMALL, always, kernel
-from checkers.engines.kernel_cache import writers
+from checkers.engines.kernel_cache import exposed
 
 pytest.importorskip("numba", reason="kernels are compiled by numba, the extra [fast], which is not installed")
 
@@ -246,14 +246,33 @@ def test_what_is_planted_is_read_where_only_its_owner_can_have_put_it(package: P
 
 
 @pytest.mark.parametrize(
-    ("place", "mode"), [("home", 0o777), ("home/fencepost", 0o707), ("home/fencepost/kernels", 0o770)]
+    ("place", "mode", "why"),
+    [
+        ("home", 0o777, "can be written to by other users"),
+        ("home/fencepost", 0o707, "can be written to by other users"),
+        ("home/fencepost/kernels", 0o770, "is open to other users"),
+        ("home/fencepost/kernels", 0o755, "is open to other users"),
+    ],
 )
 def test_nothing_is_loaded_from_a_folder_that_others_can_write_to(
-    package: Package, mark: Path, place: str, mode: int
+    package: Package, mark: Path, place: str, mode: int, why: str
 ) -> None:
     (package.folder / place).chmod(mode)
-    assert package.run(LARGE, complaint=f"{place} can be written to by other users") == ["1 True True"]
+    assert package.run(LARGE, complaint=f"{place} {why}") == ["1 True True"]
     assert not mark.exists()
+
+
+def test_nothing_is_loaded_from_another_folder_where_ours_takes_no_files(package: Package, mark: Path) -> None:
+    (planted,) = (package.folder / "home/fencepost/kernels").iterdir()
+    planted.rename(package.folder / "__pycache__")  # which numba would take
+    planted.write_text("")
+    assert package.run(LARGE, complaint="takes no files") == ["1 True True"]
+    assert not mark.exists()
+
+
+def test_what_is_written_under_a_generous_umask_is_trusted(package: Package) -> None:
+    package.run(LARGE, body="import os; os.umask(0o002)")
+    assert package.run(LARGE, body=NO_COMPILING) == ["1 True True"]
 
 
 def test_nothing_is_loaded_from_a_run_folder(package: Package, mark: Path) -> None:
@@ -276,21 +295,22 @@ def test_nothing_is_loaded_from_a_run_folder(package: Package, mark: Path) -> No
         assert not mark.exists()
 
 
-def test_who_can_write_to_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inner = tmp_path / "shared" / "mine"
-    inner.mkdir(parents=True)
-    assert writers(inner) == ""
-    inner.parent.chmod(0o1777)
-    assert writers(inner) == ""  # as in /tmp: nobody else can remove or rename it
-    assert writers(inner.parent) == f"{inner.parent} can be written to by other users"
-    inner.parent.chmod(0o775)
-    assert writers(inner) == f"{inner.parent} can be written to by other users"
-    inner.parent.chmod(0o755)
+def test_who_can_enter_or_replace_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outer, inner = tmp_path / "outer", tmp_path / "outer" / "inner"
+    outer.mkdir()
+    inner.mkdir(mode=0o700)
+    for mode in (0o700, 0o755, 0o1777):  # the last as /tmp has it: nobody else can remove or rename what is in it
+        outer.chmod(mode)
+        assert exposed(inner) == ""
+    assert exposed(outer) == f"{outer} is open to other users (its mode has to be 0700)"
+    outer.chmod(0o775)
+    assert exposed(inner) == f"{outer} can be written to by other users"
+    outer.chmod(0o755)
     if os.geteuid() == 0:
-        os.chown(inner.parent, 4321, -1)
+        os.chown(outer, 4321, -1)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: 4321)
-    assert "belongs to another user" in writers(inner)
+    assert "belongs to another user" in exposed(inner)
 
 
 def test_threads_may_use_one_kernel_at_once() -> None:
