@@ -19,6 +19,8 @@ from xdist.scheduler import LoadFileScheduling
 
 COMPUTE: Final = 2
 """Processes for tests without Docker, of however many; with fewer than three all run everything."""
+TRIALS: Final = 2
+"""Trials that go on at once, of all that these processes do: the product's pace depends on it."""
 DURATIONS: Final = "pools/durations"
 """Key in pytest's cache: file -> seconds that its tests took."""
 
@@ -40,6 +42,8 @@ def pool_of(config: pytest.Config) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if pool_of(config):
+        os.environ["PYTEST_XDIST_WORKER_COUNT"] = str(TRIALS)
     if pool_of(config) == "compute":
         os.nice(10)
     if not hasattr(config, "workerinput") and len(config.getoption("tx", [])) > COMPUTE:
