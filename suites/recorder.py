@@ -11,6 +11,7 @@ import mmap
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic_ns
@@ -50,7 +51,7 @@ def map_page(path: Path) -> mmap.mmap:
 class Recorder:
     """Writes operations; `invoke` gives a handle that one of `ok`, `fail`, `info` completes."""
 
-    __slots__ = ("_errors", "_error_file", "_limit", "_masked", "_next", "page")
+    __slots__ = ("_errors", "_error_file", "_limit", "_masked", "_next", "_noting", "page")
 
     def __init__(self, path: Path, masked: Callable[[str], str] = str) -> None:
         """masked: takes out of an error text what must not be written."""
@@ -59,6 +60,7 @@ class Recorder:
         self._next = itertools.count(wire.HEADER, wire.ROW.size)  # next() is atomic: threads never share a row
         self._masked = masked
         self._errors: dict[str, int] = {}
+        self._noting = threading.Lock()
         self._error_file = os.open(errors_path(path), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
 
     def invoke(
@@ -139,13 +141,17 @@ class Recorder:
         wire.WORD.pack_into(self.page, thread + wire.ROUNDS, count + 1)
 
     def note(self, error: str) -> int:
-        """The number of an error text in this recording; each text is written to disk once."""
-        number = self._errors.get(error)
-        if number is None:
-            number = self._errors[error] = len(self._errors) + 1
-            told = self._masked(error).replace("\\", "\\\\").replace("\n", "\\n")
-            os.write(self._error_file, told.encode() + b"\n")
-        return number
+        """The number of an error text in this recording; each text is written to disk once.
+
+        One thread at a time: a text's number is that of its line, also where the process ends amidst another's.
+        """
+        if error not in self._errors:
+            with self._noting:
+                if error not in self._errors:
+                    line = self._masked(error).replace("\\", "\\\\").replace("\n", "\\n")
+                    os.write(self._error_file, line.encode() + b"\n")
+                    self._errors[error] = len(self._errors) + 1
+        return self._errors[error]
 
     def _end(self, at: int, ret: int, outcome: Outcome, reason: Reason, error: str) -> None:
         page = self.page

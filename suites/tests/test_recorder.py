@@ -54,6 +54,31 @@ def test_a_grant_without_a_token_has_none(path: Path) -> None:
     assert read_recording(path)["token"].tolist() == [NONE]
 
 
+def test_the_number_of_an_error_text_is_that_of_its_line_whichever_thread_is_slow(path: Path) -> None:
+    writing, go_on = threading.Event(), threading.Event()
+
+    def masked(text: str) -> str:
+        if text == "slow":
+            writing.set()
+            go_on.wait()
+        return text
+
+    record, numbers = Recorder(path, masked), dict[str, int]()
+    threads = [
+        threading.Thread(target=lambda t=text: numbers.update({t: record.note(t)})) for text in ("slow", "quick")
+    ]
+    threads[0].start()
+    writing.wait()
+    threads[1].start()
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert {text: recorder.read_errors(path)[number - 1] for text, number in numbers.items()} == {
+        "slow": "slow",
+        "quick": "quick",
+    }
+
+
 def test_outcomes_reasons_and_error_texts(path: Path) -> None:
     record = Recorder(path)
     record.ok(record.invoke(F.READ, 0, owner=1), value=7)
