@@ -1,0 +1,72 @@
+"""`recovery` against its definition, tried out moment by moment on random tiny histories."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import count
+from random import Random
+from typing import NamedTuple
+
+from checkers.liveness import ASKED, RECOVERY
+from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.tests.compare import Disagreement, compare, verdict_on
+from checkers.wire import SHARED, F, Outcome
+
+
+class Request(NamedTuple):
+    """An acquire; `ret` is infinite where it never returned, `left` 0 where nothing was granted."""
+
+    inv: int
+    ret: float
+    outcome: Outcome
+    left: int
+
+
+def recovered(rng: Random) -> str:
+    """One key after one heal: holders from before it, readers, several permits, requests that end in every way."""
+    healed, bound = rng.randint(4, 12), rng.randint(2, 10)
+    book = Book(keys=("a",), bounds={"recovery": bound}, fault_names=("cut",), permits=rng.choice((1, 1, 2)))
+    book.fault("cut", 2, healed)
+    requests = []
+    for owner in range(1, rng.randint(2, 7)):
+        inv, flags = rng.randint(1, 30), SHARED * (rng.random() < 0.3)
+        ret, outcome = inv + rng.randint(0, 12), rng.choice((OK, OK, FAIL, INFO))
+        left = ret + rng.randint(0, 15) if outcome == OK else 0
+        if outcome == OK:
+            book.acquire(inv, ret, owner, flags=flags).release(left, left, owner)
+        else:
+            ret = 0 if outcome == INFO and rng.random() < 0.5 else ret  # it never returned
+            book.add(F.ACQUIRE, inv, ret, outcome, process=owner, flags=flags)
+            book.rows[-1] = (inv, ret, *book.rows[-1][2:])  # when the answer was given up
+        requests.append(Request(inv, ret or math.inf, outcome, left))
+    finish = max(moment for r in requests for moment in (r.inv, r.ret, r.left) if moment < math.inf)
+    missed, judged = _truth(sorted(requests), healed, bound, finish)
+    verdict = verdict_on(book, RECOVERY)
+    if [violation.at for violation in verdict.violations] != missed or verdict.counters[ASKED] != judged:
+        raise Disagreement(f"{verdict}, not missed at {missed}, {judged} judged: {healed}, {bound}, {requests}")
+    return compare(verdict.valid, not missed, requests)
+
+
+def _truth(requests: list[Request], healed: int, bound: int, finish: float) -> tuple[list[int], int]:
+    """When the bound was missed, if it was, and how many keys were judged."""
+    since_before = [r.left for r in requests if r.left and r.ret <= healed]
+    free = next(t for t in count(healed) if all(left <= t for left in since_before))
+    granted = min(((r.ret, r.inv) for r in requests if r.left and r.ret > healed), default=None)
+    asked = [r for r in requests if r.ret > free and (r.ret if r.ret < math.inf else r.inv) > healed]
+    for request in asked:
+        passed = max(free, request.inv) + bound
+        if granted is not None and granted[0] <= passed:
+            return [], 1
+        if finish <= passed:
+            break
+        waiting = any(r.inv <= passed < r.ret for r in asked)
+        refused = any(r.outcome == FAIL and passed < r.ret and (granted is None or r.ret < granted[0]) for r in asked)
+        if waiting or refused:
+            return [passed], 1
+    if granted is not None and granted[0] - max(healed, granted[1]) <= bound:
+        return [], 1
+    return [], 0
+
+
+CHECKS: dict[str, Callable[[Random], str]] = {"recovery": recovered}
