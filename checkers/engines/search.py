@@ -137,9 +137,11 @@ def search_keys(keys: Mapping[int, Operations], model: Model, seconds: float) ->
         unfinished = []
         for key in waiting:
             try:
-                if key not in searches:
-                    searches[key] = KeySearch(keys[key], model, deadline)
-                found = searches[key].run(steps)
+                found = None if key in searches else _deduced(keys[key], model)
+                if found is None:
+                    if key not in searches:
+                        searches[key] = KeySearch(keys[key], model, deadline)
+                    found = searches[key].run(steps)
             except OutOfTime:
                 progress = f"after {searches[key].progress}" if key in searches else f"with {len(keys[key])} operations"
                 found = Searched(None, reason=f"the budget was spent {progress}")
@@ -153,3 +155,12 @@ def search_keys(keys: Mapping[int, Operations], model: Model, seconds: float) ->
         waiting = unfinished
         steps *= GROWTH
     return results
+
+
+def _deduced(operations: Operations, model: Model) -> Searched | None:
+    """What the model knows without a search."""
+    deduced = model.deduced(operations)
+    if deduced is None:
+        return None
+    rows = tuple(deduced.rows)
+    return Searched(True, rows) if deduced.valid else Searched(False, stuck=Stuck(rows))
