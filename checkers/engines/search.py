@@ -32,15 +32,17 @@ STEPS_OF_A_ROW: Final = 16
 class Searched(NamedTuple):
     """What came of searching a key.
 
-    valid   None: given up, `reason` says why.
-    order   row numbers in an order that explains everything, where there is one.
-    stuck   where no order gets past.
+    valid     None: given up, `reason` says why.
+    order     row numbers in an order that explains everything, where there is one.
+    stuck     where no order gets past.
+    suspects  rows that contradict each other, where that was deduced; the last of them is the one that is stuck.
     """
 
     valid: bool | None
     order: tuple[int, ...] = ()
     stuck: Stuck = Stuck(())
     reason: str = ""
+    suspects: tuple[int, ...] = ()
 
 
 class KeySearch:
@@ -163,4 +165,4 @@ def _deduced(operations: Operations, model: Model) -> Searched | None:
     if deduced is None:
         return None
     rows = tuple(deduced.rows)
-    return Searched(True, rows) if deduced.valid else Searched(False, stuck=Stuck(rows))
+    return Searched(True, rows) if deduced.valid else Searched(False, stuck=Stuck(rows[-1:]), suspects=rows)

@@ -156,10 +156,12 @@ class Set(Accumulator):
                     return Deduction(False, (o.row,))
                 reads.append((len(shown), o))
         since: dict[Hashable, int] = dict.fromkeys(self._elements, 0)
+        fewer: tuple[int, ...] = ()
         for size, read in sorted(reads):
             new = (collection(read.value) or frozenset()) - since.keys()
             if size != len(since) + len(new) or not new <= additions.keys():
-                return Deduction(False, (read.row,))
+                return Deduction(False, (*fewer, read.row))
+            fewer = (read.row,)
             since.update(dict.fromkeys(new, 2 * size))
             placed.append(Placed(2 * size + 1, read))
         for element, (first, *others) in additions.items():
@@ -294,7 +296,10 @@ class UniqueIds(Accumulator):
     def deduced(self, operations: Peers) -> Deduction:
         """See `Model`."""
         given: dict[Any, int] = {}
+        rows = []
         for o in operations:
-            if o.ok and given.setdefault(o.row if self.value(o) is UNSET else ("", self.value(o)), o.row) != o.row:
-                return Deduction(False, (o.row,))
-        return Deduction(True, list(given.values()))
+            if o.ok:
+                rows.append(o.row)
+                if self.value(o) is not UNSET and (first := given.setdefault(o.value, o.row)) != o.row:
+                    return Deduction(False, (first, o.row))
+        return Deduction(True, rows)

@@ -121,8 +121,10 @@ class Peers(Protocol):
 
 
 class Deduction(NamedTuple):
-    """Valid, and all rows that took effect in an order that explains every answer; or not, and a row that no order gets
-    past.
+    """What follows from the answers of the operations of one key.
+
+    rows  valid: all that took effect, in an order that explains every answer. Invalid: some that contradict each other,
+          as far as is known; the last one has no place.
     """
 
     valid: bool

@@ -28,15 +28,16 @@ def in_order(placed: Iterable[Placed]) -> Deduction:
     is an order iff none had returned by then; it is the order of those times.
     """
     latest = 0
+    last: tuple[int, ...] = ()
     order = []
     for place, group in groupby(sorted(placed, key=attrgetter("place")), key=attrgetter("place")):
-        upcoming = latest
-        for _, operation, guest in group:
+        here = list(group)
+        for _, operation, _ in here:
             time = max(operation.inv, latest)
             if time > operation.ret:
-                return Deduction(False, (operation.row,))
+                return Deduction(False, (*last, operation.row))
             order.append((time, place, operation.row))
-            if not guest:
-                upcoming = max(upcoming, operation.inv)
-        latest = upcoming
+        for _, operation, guest in here:
+            if operation.inv > latest and not guest:
+                latest, last = operation.inv, (operation.row,)
     return Deduction(True, [row for _, _, row in sorted(order)])

@@ -289,7 +289,7 @@ class Kv(Model):
         for value, o in reads:
             if type(value) is not type(whole):
                 return Deduction(False, (o.row,))
-        whole = max((value for value, _ in reads), key=len, default=initial)
+        whole, *longest = max(reads, key=lambda read: len(read[0]), default=(initial,))
         places = {len(initial): 0}
         for part, end in _parts(whole, len(initial), appends, lists=self._lists):
             if part not in appends:
@@ -298,7 +298,7 @@ class Kv(Model):
             places[end] = len(places)
         for value, o in reads:
             if len(value) not in places or whole[: len(value)] != value or value[: len(initial)] != initial:
-                return Deduction(False, (o.row,))
+                return Deduction(False, tuple(dict.fromkeys(read.row for read in (*longest, o))))
             placed.append(Placed(2 * places[len(value)] + 1, o))
         return in_order((*placed, *(Placed(2 * len(places), o) for o in appends.values() if o.ok)))
 

@@ -15,10 +15,11 @@ import numpy as np
 
 from checkers.engines.engine import Answer, Conflict
 from checkers.history import History
-from checkers.linearizability import decide
+from checkers.linearizability import Judgement, decide
 from checkers.models.model import UNSET, Illegal, Model, Operation, Settings
 from checkers.models.registry import MODELS, Specification
 from checkers.operations import Operations, Source
+from checkers.proof import verify_invalid, verify_valid
 from checkers.tests.batches import Batched, names
 from checkers.tests.brute import FOREVER
 from checkers.tests.build import FACTS
@@ -182,16 +183,25 @@ def _said(answer: Answer, history: History, settings: Settings) -> Answer:
     return answer
 
 
-def _at_last(history: History, statement: Specification, case: Case) -> None:
+def _at_last(history: History, statement: Specification, case: Case) -> Judgement:
     judgement = decide(history, statement, case.settings)
     if judgement.valid is not case.truth or not (case.truth or judgement.minimal):
         raise Disagreement(f"{judgement}, in truth {case.truth}, {case.settings}:\n{case.acts}")
+    return judgement
 
 
-def alone(rng: Random, *, kind: Kind) -> str:
-    """One history: what the engine says of it, and what is said at last. Raises Disagreement."""
-    (word,) = _cases([_case(rng, kind=kind)], name=kind.name)
-    return word
+def searched(rng: Random, *, kind: Kind) -> str:
+    """One history under a model without an engine: what is said of it, and its proof. Raises Disagreement."""
+    case = _case(rng, kind=kind)
+    history, statement = history_of(case.acts), MODELS[kind.name]
+    judgement = _at_last(history, statement, case)
+    if case.truth:
+        wrong = verify_valid(history, statement, case.settings, judgement.order().tolist())
+    else:
+        wrong = verify_invalid(history, statement, case.settings, judgement.rows)
+    if wrong is not None:
+        raise Disagreement(f"{judgement}: {wrong}, {case.settings}:\n{case.acts}")
+    return "valid" if case.truth else "invalid"
 
 
 def together(rng: Random, *, kind: Kind, keys: int) -> list[str]:
@@ -214,25 +224,24 @@ def _judged(
 ) -> list[str]:
     model = statement.make(history, settings)
     assert model is not None
-    bad = {max(conflict.key, 0) for conflict in answer.conflicts}
+    bad = {conflict.key for conflict in answer.conflicts}
     if any(not c.rows or not all(0 <= row < len(history) for row in c.rows) for c in answer.conflicts):
         raise Disagreement(f"rows that do not exist: {answer.conflicts}\n{drawn}")
-    undecided = {max(key, 0) for key in answer.undecided}
-    settled = set(range(len(drawn))) - bad - undecided
+    settled = set(range(len(drawn))) - bad - answer.undecided.keys()
     orders: list[list[int]] = [[] for _ in drawn]
     operations: list[list[Operation]] = [[] for _ in drawn]
-    key = history.columns["key"].tolist() if statement.keyed else [0] * len(history)
+    key = history.columns["key"].tolist()
     for row in answer.order().tolist():
         orders[key[row]].append(row)
     for operation in Operations(Source(history), np.arange(len(history))):
         operations[key[operation.row]].append(operation)
     words = []
     for n, (acts, truth) in enumerate(drawn):
-        words.append(f"{'valid' if truth else 'invalid'}{', undecided' if n in undecided else ''}")
-        if n in bad and n in undecided:
+        words.append(f"{'valid' if truth else 'invalid'}{', undecided' if n in answer.undecided else ''}")
+        if n in bad and n in answer.undecided:
             raise Disagreement(f"both decided and not: {answer}\n{acts}")
-        if n not in undecided and (n in bad) is truth:
-            conflicts = [conflict for conflict in answer.conflicts if max(conflict.key, 0) == n]
+        if n not in answer.undecided and (n in bad) is truth:
+            conflicts = [conflict for conflict in answer.conflicts if conflict.key == n]
             raise Disagreement(f"the engine says {conflicts}, exhaustive search {truth}, {settings}:\n{acts}")
         if n in settled:
             wrong = replays(operations[n], model, orders[n])

@@ -9,7 +9,7 @@ from typing import Any
 
 from checkers.engines.set_full import certify, set_full
 from checkers.models.model import UNSET, Settings
-from checkers.tests.acts import Act, Drawn, Kind, batched, disturbed, history_of, moments, possible, silent
+from checkers.tests.acts import Act, Drawn, Kind, disturbed, history_of, moments, possible, searched, silent
 from checkers.tests.compare import Disagreement
 from checkers.wire import F
 
@@ -136,14 +136,10 @@ def fully(rng: Random) -> str:
     return f"{'valid' if truth else 'invalid'}{', undecided' if answer.undecided else ''}"
 
 
-KINDS: dict[str, Kind] = {
-    "set": Kind("set", set_settings, sets),
-    "counter": Kind("counter", counter_settings, partial(counters, alike=True)),
-    "counter-uneven": Kind("counter", counter_settings, partial(counters, alike=False)),
-    "unique-ids": Kind("unique-ids", lambda _: Settings(), identities),
-}
-
 CHECKS: dict[str, Callable[[Random], str]] = {
-    **{name: batched(kind) for name, kind in KINDS.items()},
+    "set": partial(searched, kind=Kind("set", set_settings, sets)),
+    "counter": partial(searched, kind=Kind("counter", counter_settings, partial(counters, alike=True))),
+    "counter-uneven": partial(searched, kind=Kind("counter", counter_settings, partial(counters, alike=False))),
+    "unique-ids": partial(searched, kind=Kind("unique-ids", lambda _: Settings(), identities)),
     "set-full": fully,
 }
