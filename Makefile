@@ -19,7 +19,7 @@ UPGRADED := --from etcd=3.4.23 --to etcd=3.5.16 --lock etcd --lock etcd-v3lock \
     --faults none,freeze-holder,stall-waiter,kill-server,upgrade-leader-last,rollback-half,rollback-end,planted-none,planted-kill-holder
 
 .DEFAULT_GOAL := help
-.PHONY: help certify smoke nightly soak literature test fuzz bench lint format lock venv ready down clean
+.PHONY: help certify smoke nightly soak literature test fuzz mutants bench lint format lock venv ready down clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,18 +50,24 @@ screenshots: $(if $(RUN),venv,ready)  ## the pictures in the README, from a run 
 
 test: NEEDS := --tests
 test: ready lint  ## the project's own tests, lint and types
-	@$(PY) -m pytest $(TESTS) $(PARALLEL) --dist loadfile $(ARGS)
+	@$(PY) -m pytest -p infra.tests.pools $(TESTS) -n 6 $(ARGS)
 
 fuzz: venv  ## checkers against exhaustive search on random tiny histories (ARGS="--count 1000000")
 	@$(PY) -m checkers.tests.fuzz $(ARGS)
 
+mutants: NEEDS := --tests
+mutants: ready  ## 400 small changes of the code, and which of them the tests catch (ARGS="--processes 2")
+	@[ -f .mutants/durations.json ] || $(PY) -m suites.tests.code_mutants record -p infra.tests.pools -n 6
+	@$(PY) -m suites.tests.code_mutants run $(ARGS)
+
 bench: venv  ## how fast the checkers are, beside Porcupine on the same histories (ARGS=--quick)
 	@$(PY) -m checkers.bench $(ARGS)
 
-lint: venv  ## ruff and mypy
+lint: venv  ## ruff, mypy, and which module may import which
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
+	@.venv/bin/lint-imports --no-logo
 
 format: venv  ## let ruff put the code in order
 	@$(PY) -m ruff check --fix .
@@ -83,5 +89,5 @@ down:  venv  ## remove every environment that nobody uses any more
 	@$(PY) -m infra down $(ARGS)
 
 clean:  ## remove .venv and what tools left (not results/runs)
-	@rm -rf .venv .venv.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+	@rm -rf .venv .venv.lock .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from checkers.exercise import counters, lock_unexercised, worker_of
+from checkers.exercise import Exercise, lock_unexercised, worker_of
 from checkers.finding import Finding
 from checkers.leases import Grant
-from checkers.narrate import Narrator
+from checkers.property import Examined, Need, Property
 from checkers.spans import Span, length, moment, united, without
 from checkers.succession import superseded
-from checkers.verdict import Verdict
 from checkers.view import View
 from checkers.wire import F
 
-BELIEF: Final = "honest-belief"
 NOTICED: Final = "losses noticed"
 LONGEST: Final = "longest false belief (ms)"
 
@@ -26,7 +24,7 @@ _BROKEN: Final = {
 }
 
 
-def honest_belief(view: View) -> Verdict:
+def _examine(view: View) -> Examined:
     """Whether every belief ended within the bound after the return of a grant that certainly came later.
 
     A belief ends when the client asks for the release, or when it was due to notice its loss: one that did not run
@@ -34,7 +32,7 @@ def honest_belief(view: View) -> Verdict:
     when its answer arrived was never believed. Where there is no lease a client learns of its loss by asking, and the
     time in which the machine stalled it does not count.
     """
-    bound = view.facts.bounds.get(BELIEF)
+    bound = view.facts.bounds.get(BELIEF.id)
     following = superseded(view)
     findings: list[Finding] = []
     longest = 0
@@ -47,14 +45,11 @@ def honest_belief(view: View) -> Verdict:
             if bound is not None and length(lasted) > bound:
                 at = max(moment(lasted, bound), grant.ret)
                 findings.append(Finding("believed-too-long", at, (grant.row, later), (grant.row, later)))
-    counted = {
-        **counters(view),
-        NOTICED: sum(grant.lost >= 0 for grant in view.grants),
-        LONGEST: -(-longest // 1_000_000),
-    }
-    violations = Narrator(view).tell(findings, _BROKEN)
-    unexercised = "the lock declares no bound" if bound is None else lock_unexercised(view, counted)
-    return Verdict(BELIEF, not violations, violations, counted, unexercised=unexercised)
+    return Examined(findings, {LONGEST: -(-longest // 1_000_000)})
+
+
+def _exercise(view: View) -> Exercise:
+    return Exercise(lock_unexercised(view), {NOTICED: sum(grant.lost >= 0 for grant in view.grants)})
 
 
 def _stalls(view: View, grant: Grant) -> list[Span]:
@@ -68,3 +63,13 @@ def _stalls(view: View, grant: Grant) -> list[Span]:
 def belief_end(grant: Grant) -> int:
     """ns; up to when the client can have thought that it holds."""
     return min(grant.left, grant.believed)
+
+
+BELIEF: Final = Property(
+    "honest-belief",
+    _examine,
+    _exercise,
+    _BROKEN,
+    needs=frozenset({Need.EXCLUDES, Need.ONE_PERMIT}),
+    bounded=True,
+)

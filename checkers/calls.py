@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from checkers.exercise import counters, fault_missed, worker_of
+from checkers.exercise import Exercise, fault_missed, worker_of
 from checkers.finding import Finding
 from checkers.leases import INFINITY
-from checkers.narrate import Narrator
+from checkers.property import Examined, Need, Property
 from checkers.spans import Span, clipped, length, united
-from checkers.verdict import Verdict
 from checkers.view import View
 from checkers.wire import F
 
-FAIL_FAST: Final = "fail-fast"
 ANSWERED: Final = "calls that ended"
 SLOWEST: Final = "longest call beyond its timeout (ms)"
 
@@ -31,36 +29,39 @@ _LAPSES: Final = ("freeze", "stall", "call")
 _BROKEN: Final = {"hung-call": "So a call took longer than its timeout and the margin that the lock declares."}
 
 
-def fail_fast(view: View) -> Verdict:
+def _examine(view: View) -> Examined:
     """Whether every acquire returned within its patience and the margin, and every other call within the margin.
 
     However it ended. A call that never did, since its worker was killed or the trial was over, is not judged.
     """
-    margin = view.facts.bounds.get(FAIL_FAST)
+    margin = view.facts.bounds.get(FAIL_FAST.id)
     patience = view.facts.patience
     inv, process, kind = view.column("inv"), view.column("process"), view.column("f")
     ended = view.array("ret").tolist()
     lapses = _lapses(view)
     findings: list[Finding] = []
-    judged = slowest = 0
-    for row in view.rows(*(_ACQUIRES if patience else ()), *_OTHERS):
-        if not ended[row]:
-            continue
-        judged += 1
-        told = patience if kind[row] in _ACQUIRES else 0
-        beyond = ended[row] - inv[row] - told
+    slowest = 0
+    for row in view.once(_ended):
+        allowed = patience if kind[row] in _ACQUIRES else 0
+        beyond = ended[row] - inv[row] - allowed
         if beyond <= min(slowest, slowest if margin is None else margin):
             continue
         beyond -= length(clipped(lapses.get(worker_of(process[row], view), ()), inv[row], ended[row]))
         slowest = max(slowest, beyond)
         if margin is not None and beyond > margin:
-            findings.append(Finding("hung-call", inv[row] + told + margin, (row,)))
-    counted = {**counters(view), ANSWERED: judged, SLOWEST: slowest // 1_000_000}
-    violations = Narrator(view).tell(findings, _BROKEN)
-    unexercised = fault_missed(view, counted) if judged else "no call ended"
-    if margin is None:
-        unexercised = "the lock declares no bound"
-    return Verdict(FAIL_FAST, not violations, violations, counted, unexercised=unexercised)
+            findings.append(Finding("hung-call", inv[row] + allowed + margin, (row,)))
+    return Examined(findings, {SLOWEST: slowest // 1_000_000})
+
+
+def _exercise(view: View) -> Exercise:
+    judged = len(view.once(_ended))
+    return Exercise(fault_missed(view) if judged else "no call ended", {ANSWERED: judged})
+
+
+def _ended(view: View) -> list[int]:
+    """Rows of the calls that are judged."""
+    ended = view.array("ret")
+    return [row for row in view.rows(*(_ACQUIRES if view.facts.patience else ()), *_OTHERS) if ended[row]]
 
 
 def _lapses(view: View) -> dict[int, list[Span]]:
@@ -75,3 +76,6 @@ def _lapses(view: View) -> dict[int, list[Span]]:
             span = (fault.applied, fault.healed or INFINITY)
             spans.setdefault(worker_of(fault.process, view), []).append(span)
     return {worker: united(its) for worker, its in spans.items()}
+
+
+FAIL_FAST: Final = Property("fail-fast", _examine, _exercise, _BROKEN, needs=frozenset({Need.EXCLUDES}), bounded=True)

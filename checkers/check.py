@@ -1,55 +1,24 @@
-"""The register of properties, and the one function that judges a history."""
+"""The one function that judges a history, and the one that says what a running trial still lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable
 
-from checkers.belief import BELIEF, honest_belief
-from checkers.calls import FAIL_FAST, fail_fast
 from checkers.claims import NO_FAULT, matches
-from checkers.deadlock import DEADLOCK_FREE, deadlock_free
-from checkers.duplicates import NO_DUPLICATE, SALES, no_duplicate
-from checkers.exclusion import HOLDER, SERVER, holder_exclusion, server_exclusion
-from checkers.fencing import FENCED_STORE, fenced_store
-from checkers.history import Facts, History
-from checkers.independence import INDEPENDENCE, independence
-from checkers.judgement import declared, not_applicable, nothing_to_exercise
-from checkers.liveness import RECOVERY, recovery
-from checkers.permits import PERMITS, permits
-from checkers.queueing import FIFO, HERD_FREE, fifo, herd_free
-from checkers.reentrancy import REENTRANCY, reentrancy
-from checkers.releases import CRASH_RELEASE, OWNER_RELEASE, crash_release, owner_release
-from checkers.renewals import HONEST_RENEWAL, honest_renewal
-from checkers.sharing import SHARING, sharing
-from checkers.tokens import TOKEN_ORDER, token_order
-from checkers.updates import LISTS, NO_LOST_UPDATE, no_lost_update, updates_unexercised
+from checkers.duplicates import NO_DUPLICATE, SALES
+from checkers.exclusion import HOLDER_EXCLUSION, SERVER_EXCLUSION
+from checkers.fencing import FENCED_STORE
+from checkers.history import History
+from checkers.judgement import declared, not_applicable, not_expected
+from checkers.liveness import RECOVERY
+from checkers.permits import PERMITS
+from checkers.property import Property
+from checkers.register import PROPERTIES
+from checkers.tokens import TOKEN_ORDER
+from checkers.updates import LISTS, NO_LOST_UPDATE
 from checkers.verdict import Verdict
 from checkers.view import View
 from checkers.wire import NONE, F
-
-PROPERTIES: Final[Mapping[str, Callable[[View], Verdict]]] = {
-    SERVER: server_exclusion,
-    HOLDER: holder_exclusion,
-    TOKEN_ORDER: token_order,
-    FENCED_STORE: fenced_store,
-    NO_LOST_UPDATE: no_lost_update,
-    RECOVERY: recovery,
-    BELIEF: honest_belief,
-    OWNER_RELEASE: owner_release,
-    CRASH_RELEASE: crash_release,
-    HONEST_RENEWAL: honest_renewal,
-    FAIL_FAST: fail_fast,
-    FIFO: fifo,
-    HERD_FREE: herd_free,
-    DEADLOCK_FREE: deadlock_free,
-    SHARING: sharing,
-    PERMITS: permits,
-    REENTRANCY: reentrancy,
-    INDEPENDENCE: independence,
-    NO_DUPLICATE: no_duplicate,
-}
-"""Property → its checker, which takes a view of the history: several checkers share one."""
 
 
 def check(history: History, properties: Iterable[str] | None = None) -> tuple[Verdict, ...]:
@@ -58,51 +27,45 @@ def check(history: History, properties: Iterable[str] | None = None) -> tuple[Ve
     Raises KeyError for a property that is not in `PROPERTIES`.
     """
     view = View(history)
-    return tuple(PROPERTIES[name](view) for name in _names(view, properties))
+    return tuple(PROPERTIES[name].verdict(view) for name in _names(view, properties))
 
 
-def unexercised(history: History, properties: Iterable[str] | None = None) -> dict[str, str]:
-    """Property → why a pass would mean nothing yet: for a trial that still runs, and has no final reads.
+def missing(history: History, properties: Iterable[str] | None = None) -> dict[str, str]:
+    """Property → why a pass would mean nothing yet: for a trial that still runs, of all that it is asked.
 
     A hazard that must show and has not is a reason too: the fault may have met nobody at the wrong moment.
     """
     view = View(history)
-    reasons = {
-        name: updates_unexercised(view) if name == NO_LOST_UPDATE else _yet_to_come(PROPERTIES[name](view), view.facts)
-        for name in _names(view, properties)
-        if _expected(name, history.facts)
-    }
+    reasons = {name: _missing(PROPERTIES[name], view) for name in _names(view, properties)}
     return {name: reason for name, reason in reasons.items() if reason is not None}
-
-
-def _yet_to_come(verdict: Verdict, facts: Facts) -> str | None:
-    hazard = declared(verdict.property, facts).certain
-    if verdict.unexercised is None and verdict.valid and hazard is not None:
-        return f"no violation by {hazard.mechanism} yet"
-    return verdict.unexercised
-
-
-def _expected(name: str, facts: Facts) -> bool:
-    """Whether the property means something in this trial, and somebody said something about it."""
-    silent = declared(name, facts).silent
-    return not_applicable(name, facts) is None and not (silent and nothing_to_exercise(name, facts))
 
 
 def _names(view: View, properties: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(properties) if properties is not None else view.facts.properties or applicable(view)
 
 
+def _missing(property: Property, view: View) -> str | None:
+    facts = view.facts
+    said = declared(property.id, facts)
+    if not_applicable(property.id, facts) is not None or (said.silent and not_expected(property.id, facts) is not None):
+        return None
+    reason = property.missing(view)
+    if reason is None and said.certain is not None and not property.final and not property.examine(view).findings:
+        return f"no violation by {said.certain.mechanism} yet"
+    return reason
+
+
 def applicable(view: View) -> tuple[str, ...]:
     """The properties that a history without a list of its own can be judged for."""
-    names = [PERMITS if view.facts.permits > 1 else SERVER, HOLDER]
+    properties = [PERMITS if view.facts.permits > 1 else SERVER_EXCLUSION, HOLDER_EXCLUSION]
     if any(grant.token != NONE for grant in view.grants):
-        names.append(TOKEN_ORDER)
+        properties.append(TOKEN_ORDER)
     if view.rows(F.EFFECT) or view.facts.workload == SALES:
-        names.append(NO_DUPLICATE)
+        properties.append(NO_DUPLICATE)
     if matches(view.facts.workload, LISTS):
-        names.append(NO_LOST_UPDATE)
+        properties.append(NO_LOST_UPDATE)
     elif view.rows(F.READ, F.WRITE):
-        names.append(FENCED_STORE)
-    if RECOVERY in view.facts.bounds and any(name != NO_FAULT for name in view.facts.fault_names):
-        names.append(RECOVERY)
-    return tuple(names)
+        properties.append(FENCED_STORE)
+    if RECOVERY.id in view.facts.bounds and any(name != NO_FAULT for name in view.facts.fault_names):
+        properties.append(RECOVERY)
+    return tuple(each.id for each in properties)

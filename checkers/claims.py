@@ -14,9 +14,6 @@ from typing import Final
 NO_FAULT: Final = "none"
 ANY: Final = "*"
 
-BOUNDED: Final = ("recovery", "crash-release", "honest-belief", "fail-fast", "independence")
-"""Properties that are judged by a bound of time alone."""
-
 
 class Word(StrEnum):
     """The words of a judgement, heaviest first. The first four fail the test."""

@@ -8,19 +8,18 @@ lease was not broken by the lock.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from checkers.exercise import counters, lock_unexercised, worker_of
+from checkers.exercise import Exercise, lock_unexercised, worker_of
 from checkers.finding import Finding
 from checkers.leases import Grant
-from checkers.narrate import Narrator, earliest
+from checkers.narrate import earliest
+from checkers.property import Examined, Property
 from checkers.spans import length, moment, united, without
-from checkers.verdict import Verdict
 from checkers.view import View
 from checkers.wire import NESTED, SHARED, F
 
-DEADLOCK_FREE: Final = "deadlock-free"
 BOTH: Final = "acquires by a holder of another key"
 CYCLES: Final = "circles of waiting holders"
 LONGEST: Final = "longest circle (ms)"
@@ -44,32 +43,32 @@ class Wait(NamedTuple):
         return self.worker != other.worker and self.wanted == other.held.key and not (self.shared and other.held.shared)
 
 
-def deadlock_free(view: View) -> Verdict:
+def _examine(view: View) -> Examined:
     """Exact, of locks with one permit. Each circle counts; those that last longer than the TTL are told.
 
     Time in which the machine stalled a worker of the lane does not count: it may have stalled the service as well.
     """
-    waits = _waits(view)
     inv, ret = view.column("inv"), view.column("ret")
     stalls = united((inv[row], ret[row]) for row in view.rows(F.STALL))
     findings = []
     cycles = longest = 0
-    for circle in _circles(waits) if view.facts.permits == 1 else ():
+    for circle in _circles(view.once(_waits)) if view.facts.permits == 1 else ():
         begin, end = max(wait.begin for wait in circle), min(wait.end for wait in circle)
         lasted = without([(begin, end)], stalls)
         cycles += 1
         longest = max(longest, length(lasted))
         if length(lasted) > view.facts.ttl:
             findings.append(_finding(circle, moment(lasted, view.facts.ttl)))
-    counted = {**counters(view), BOTH: len(waits), CYCLES: cycles, LONGEST: longest // 1_000_000}
-    violations = Narrator(view).tell(findings, _BROKEN)
-    return Verdict(DEADLOCK_FREE, not violations, violations, counted, unexercised=_unexercised(view, counted))
+    return Examined(findings, {CYCLES: cycles, LONGEST: longest // 1_000_000})
 
 
-def _unexercised(view: View, counted: Mapping[str, int]) -> str | None:
+def _exercise(view: View) -> Exercise:
+    both = len(view.once(_waits))
     if view.facts.permits > 1:
-        return "several may hold at once"
-    return lock_unexercised(view, counted) if counted[BOTH] else "no holder asked for another lock"
+        missing: str | None = "several may hold at once"
+    else:
+        missing = lock_unexercised(view) if both else "no holder asked for another lock"
+    return Exercise(missing, {BOTH: both})
 
 
 def _waits(view: View) -> list[Wait]:
@@ -121,3 +120,6 @@ def _finding(circle: Sequence[Wait], at: int) -> Finding:
     holders = tuple(grant.row for grant in sorted((wait.held for wait in circle), key=earliest))
     rows = (*(wait.held.row for wait in circle), *(wait.row for wait in circle))
     return Finding("deadlock", at, rows, holders)
+
+
+DEADLOCK_FREE: Final = Property("deadlock-free", _examine, _exercise, _BROKEN, by_workload=True)

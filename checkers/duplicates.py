@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from checkers.exercise import counters, lock_unexercised, write_missed
+from checkers.exercise import Exercise, lock_unexercised, write_missed
 from checkers.finding import Finding
-from checkers.narrate import Narrator
-from checkers.verdict import Verdict
+from checkers.property import Examined, Property
 from checkers.view import View
 from checkers.wire import LATE, F, Outcome
 
-NO_DUPLICATE: Final = "no-duplicate"
 SALES: Final = "inventory"
 """The workload in which the jobs are the sales."""
 JOBS: Final = "jobs"
@@ -30,33 +28,32 @@ _BROKEN: Final = {
 }
 
 
-def no_duplicate(view: View) -> Verdict:
+def _examine(view: View) -> Examined:
     """Exact. Each repetition is told, with the first time; what has no answer may never have been done."""
+    sales, jobs = view.facts.workload == SALES, view.once(_jobs)
+    findings = [
+        Finding("sold-twice" if sales else "done-twice", view.column("inv")[again], (first, again))
+        for first, *repetitions in jobs
+        for again in repetitions
+    ]
+    return Examined(findings, {DUPLICATES: len(findings), PER_JOBS: 1000 * len(findings) // max(len(jobs), 1)})
+
+
+def _exercise(view: View) -> Exercise:
+    jobs = len(view.once(_jobs))
+    few = None if jobs >= MIN_JOBS else f"{jobs or 'no'} job{'s' * (jobs != 1)} done, {MIN_JOBS} needed"
+    return Exercise(few or lock_unexercised(view) or write_missed(view), {JOBS: jobs})
+
+
+def _jobs(view: View) -> list[list[int]]:
+    """Rows in which one job was done, in order of invocation, job by job."""
     sales = view.facts.workload == SALES
     if sales:
         flags = view.column("flags")
         done = [row for row in view.rows(F.WRITE, outcomes=(Outcome.OK,)) if not flags[row] & LATE]
     else:
         done = view.rows(F.EFFECT, outcomes=(Outcome.OK,))
-    jobs = _by_job(view, done, "base" if sales else "value")
-    findings = [
-        Finding("sold-twice" if sales else "done-twice", view.column("inv")[again], (first, again))
-        for first, *repetitions in jobs
-        for again in repetitions
-    ]
-    counted = {
-        **counters(view),
-        JOBS: len(jobs),
-        DUPLICATES: len(findings),
-        PER_JOBS: 1000 * len(findings) // max(len(jobs), 1),
-    }
-    violations = Narrator(view).tell(findings, _BROKEN)
-    unexercised = _few(len(jobs)) or lock_unexercised(view, counted) or write_missed(view)
-    return Verdict(NO_DUPLICATE, not violations, violations, counted, unexercised=unexercised)
-
-
-def _few(jobs: int) -> str | None:
-    return None if jobs >= MIN_JOBS else f"{jobs or 'no'} job{'s' * (jobs != 1)} done, {MIN_JOBS} needed"
+    return _by_job(view, done, "base" if sales else "value")
 
 
 def _by_job(view: View, rows: Iterable[int], column: str) -> list[list[int]]:
@@ -66,3 +63,6 @@ def _by_job(view: View, rows: Iterable[int], column: str) -> list[list[int]]:
     for row in rows:
         result.setdefault((key[row], job[row]), []).append(row)
     return list(result.values())
+
+
+NO_DUPLICATE: Final = Property("no-duplicate", _examine, _exercise, _BROKEN, by_workload=True)

@@ -8,24 +8,22 @@ may as many clients as a semaphore has permits: what its service granted is aske
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Final
 
+from checkers import permits
 from checkers.engines.lease_sessions import fewest, posed, solve_sessions
-from checkers.exercise import counters, lock_unexercised, worker_of
+from checkers.exercise import Exercise, exercised_lock, worker_of
 from checkers.finding import Finding, OutOfBudget
 from checkers.leases import Grant, Window, exclude
-from checkers.narrate import Narrator, earliest
-from checkers.permits import MOST_INSIDE, crowd_finding, crowds, inside, most_inside, not_full
+from checkers.narrate import earliest
+from checkers.permits import crowd_finding, crowds, inside
+from checkers.property import Examined, Need, Property
 from checkers.schedule import by_majority, in_any_order, in_order
 from checkers.tokens import disordered, tokens_of
-from checkers.verdict import Verdict
 from checkers.view import View
-
-SERVER: Final = "server-exclusion"
-HOLDER: Final = "holder-exclusion"
 
 GAP: Final = "gap at hand-over (ms, median)"
 OVERLAP: Final = "longest overlap (ms)"
@@ -42,7 +40,7 @@ _BROKEN: Final = {
 }
 
 
-def server_exclusion(view: View) -> Verdict:
+def _examine_server(view: View) -> Examined:
     """Whether the service never granted a key while an earlier grant of it was in force (mode *told*).
 
     Exact per key. With fencing tokens on all grants of a key, and in order, theirs is the order of grants; otherwise
@@ -63,33 +61,33 @@ def server_exclusion(view: View) -> Verdict:
             undecided.append(f"{view.facts.keys[key]}: {spent}")
     if not findings and not undecided:
         findings, undecided = _across_keys(view)
-    counted = counters(view)
-    reason = "; ".join(undecided) or None
-    return _verdict(view, SERVER, findings, counted, lock_unexercised(view, counted), reason)
+    return Examined(findings, undecided="; ".join(undecided) or None)
 
 
-def holder_exclusion(view: View) -> Verdict:
+def _examine_holders(view: View) -> Examined:
     """Whether two clients, or more than there are permits, were never inside one key at once, for some length of time.
 
     A client is inside from its acquire's return until it asks for the release or notices the loss. One that did
     neither is inside until the last thing recorded of its grant: a killed worker holds nothing. A grant that its
     client no longer believed when it arrived was never inside. All pairs are reported, but those of two readers.
     """
-    counted = {**counters(view), **_hand_over_times(view)}
     if view.facts.permits > 1:
         findings = [
             crowd_finding("too-many-inside", at, crowd)
             for grants in view.by_key.values()
             for at, crowd in crowds(inside(grants), view.facts.permits)
         ]
-        counted[MOST_INSIDE] = most_inside(view)
-        return _verdict(view, HOLDER, findings, counted, not_full(view) or lock_unexercised(view, counted))
-    findings = [
-        Finding("overlap", later.ret, (earlier.row, later.row), _in_order((earlier, later)))
-        for grants in view.by_key.values()
-        for earlier, later in overlaps(grants)
-    ]
-    return _verdict(view, HOLDER, findings, counted, lock_unexercised(view, counted))
+    else:
+        findings = [
+            Finding("overlap", later.ret, (earlier.row, later.row), _in_order((earlier, later)))
+            for grants in view.by_key.values()
+            for earlier, later in overlaps(grants)
+        ]
+    return Examined(findings, _hand_over_times(view))
+
+
+def _exercise_holders(view: View) -> Exercise:
+    return permits.exercise(view) if view.facts.permits > 1 else exercised_lock(view)
 
 
 def _hand_over_times(view: View) -> dict[str, int]:
@@ -167,20 +165,13 @@ def _in_order(grants: Sequence[Grant]) -> tuple[int, ...]:
     return tuple(grant.row for grant in sorted(grants, key=earliest))
 
 
-def _verdict(
-    view: View,
-    name: str,
-    findings: Sequence[Finding],
-    counted: Mapping[str, int],
-    unexercised: str | None,
-    undecided: str | None = None,
-) -> Verdict:
-    violations = Narrator(view).tell(findings, _BROKEN)
-    return Verdict(
-        name,
-        False if violations else None if undecided else True,
-        violations,
-        counted,
-        unexercised=unexercised,
-        reason=undecided,
-    )
+SERVER_EXCLUSION: Final = Property(
+    "server-exclusion",
+    _examine_server,
+    exercised_lock,
+    _BROKEN,
+    needs=frozenset({Need.EXCLUDES, Need.ONE_PERMIT}),
+)
+HOLDER_EXCLUSION: Final = Property(
+    "holder-exclusion", _examine_holders, _exercise_holders, _BROKEN, needs=frozenset({Need.EXCLUDES})
+)

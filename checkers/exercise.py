@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import Final, final
 
 import numpy as np
 
@@ -35,6 +36,20 @@ STORE: Final = "the store"
 
 TEXT_SHOWN: Final = 80
 """Characters of a recorded error text that are repeated."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Exercise:
+    """What exercised a property.
+
+    missing   why a pass would mean nothing, or None.
+    counters  of what the property needs, beside `counters`.
+    """
+
+    missing: str | None
+    counters: Mapping[str, int] = field(default_factory=dict)
+
 
 _REASONS: Final = {each.value: each.name.lower().replace("_", " ") for each in Reason}
 
@@ -149,7 +164,7 @@ def expired_while_held(view: View) -> int:
     return sum(window.expiry(window.start) < window.grant.left for window in view.windows.values())
 
 
-def fault_missed(view: View, counted: Mapping[str, int]) -> str | None:
+def fault_missed(view: View) -> str | None:
     """Why the faults of the plan did not touch the lane, or None."""
     came: dict[str, list[FaultInterval]] = {}
     for fault in view.history.faults:
@@ -162,7 +177,7 @@ def fault_missed(view: View, counted: Mapping[str, int]) -> str | None:
             return f"{name} never took effect"
         if not any(fault.kind not in ON_LEASES or met_a_lease(fault, view) for fault in came[name]):
             return f"{name} met no lease in force"
-    if came and counted[UNDER_FAULT] < MIN_UNDER_FAULT:
+    if came and view.once(counters)[UNDER_FAULT] < MIN_UNDER_FAULT:
         return "no operation met the fault"
     return None
 
@@ -186,13 +201,18 @@ def write_missed(view: View) -> str | None:
     return None
 
 
-def lock_unexercised(view: View, counted: Mapping[str, int]) -> str | None:
+def exercised_lock(view: View) -> Exercise:
+    """What exercised a property for which every contended hand-over counts."""
+    return Exercise(lock_unexercised(view))
+
+
+def lock_unexercised(view: View) -> str | None:
     """Why a pass would say nothing about exclusion, or None. What is no lock at all has nothing to hand over."""
     locks = not view.facts.properties or EXCLUSION.intersection(view.facts.properties)
     contest = ((HAND_OVERS, MIN_HAND_OVERS), (CONTENDED, MIN_CONTENDED)) if locks else ()
-    short = short_of(counted, ((GRANTS, MIN_GRANTS), *contest))
+    short = short_of(view.once(counters), ((GRANTS, MIN_GRANTS), *contest))
     if short is None:
-        return fault_missed(view, counted)
+        return fault_missed(view)
     cause = in_vain(view)
     return f"{short}: {cause}" if cause else short
 

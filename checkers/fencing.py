@@ -6,23 +6,22 @@ write was in fact accepted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from checkers.accesses import accesses, next_granted
 from checkers.engines.fenced import fenced_findings
 from checkers.engines.search import search
-from checkers.exercise import MIN_STALE, counters, fault_missed, short_of, write_missed
+from checkers.exercise import MIN_STALE, Exercise, fault_missed, short_of, write_missed
 from checkers.finding import Finding, OutOfBudget
 from checkers.models.model import Model, Operation
 from checkers.models.stores import RULES, CompareOwner, FencedStore
-from checkers.narrate import Narrator
 from checkers.operations import Operations
-from checkers.verdict import Proof, Verdict
+from checkers.property import Examined, Property
+from checkers.verdict import Proof
 from checkers.view import View
 from checkers.wire import F
 
-FENCED_STORE: Final = "fenced-store"
 STALE: Final = "stale attempts"
 
 _BROKEN: Final = {
@@ -46,7 +45,7 @@ BY_VERSION: Final = ("compare-and-set", "idempotency-key")
 """Store modes that look at the state and never at the lock: no access of theirs is stale."""
 
 
-def fenced_store(view: View) -> Verdict:
+def _examine(view: View) -> Examined:
     """Judges the store in its mode.
 
     unfenced       violated by each write that was certainly accepted (acknowledged, or read) and was sent after a
@@ -57,8 +56,7 @@ def fenced_store(view: View) -> Verdict:
     compare-owner  exact by search; unknown where that exceeds its budget. One violation per key at most.
     """
     mode = view.facts.store
-    following = next_granted(view, by_time=mode in BY_THE_CLOCK)
-    by_key = accesses(view)
+    by_key = view.once(accesses)
     findings: list[Finding] = []
     undecided: list[str] = []
     proof: list[int] = []
@@ -67,7 +65,7 @@ def fenced_store(view: View) -> Verdict:
         findings, unclear = fenced_findings(view.history, RULES[mode])
         searched = {key: FencedStore(RULES[mode]) for key in unclear}
     elif mode in BY_THE_CLOCK:
-        findings = [finding for ops in by_key.values() for finding in _stale_writes(view, ops, following)]
+        findings = [finding for ops in by_key.values() for finding in _stale_writes(view, ops)]
     elif mode == "compare-owner":
         searched = {key: CompareOwner(list(ops)) for key, ops in by_key.items()}
     elif mode not in BY_VERSION:
@@ -77,24 +75,24 @@ def fenced_store(view: View) -> Verdict:
             findings += _searched(by_key[key], model, proof)
         except OutOfBudget as spent:
             undecided.append(f"{view.facts.keys[key]}: {spent}")
-    stale = _stale_attempts(view, by_key, following, reads=mode in RULES and RULES[mode].reads)
-    counted = {**counters(view), STALE: stale}
-    violations = Narrator(view).tell(findings, _BROKEN)
-    return Verdict(
-        FENCED_STORE,
-        False if violations else None if undecided else True,
-        violations,
-        counted,
-        unexercised=_unexercised(view, counted),
-        reason="; ".join(dict.fromkeys(undecided)) or None,
-        proof=Proof("order", tuple(proof)) if proof and not violations and not undecided else None,
+    return Examined(
+        findings,
+        undecided="; ".join(dict.fromkeys(undecided)) or None,
+        proof=Proof("order", tuple(proof)) if proof else None,
     )
 
 
-def _unexercised(view: View, counted: Mapping[str, int]) -> str | None:
+def _exercise(view: View) -> Exercise:
+    stale = _stale_attempts(view)
     if view.facts.store in BY_VERSION:
-        return f"the store mode {view.facts.store} knows no holders"
-    return short_of(counted, [(STALE, MIN_STALE)]) or fault_missed(view, counted) or write_missed(view)
+        return Exercise(f"the store mode {view.facts.store} knows no holders", {STALE: stale})
+    few = short_of({STALE: stale}, [(STALE, MIN_STALE)])
+    return Exercise(few or fault_missed(view) or write_missed(view), {STALE: stale})
+
+
+def _following(view: View) -> dict[int, tuple[int, int]]:
+    """Acquire row → when (ns) and to whom (acquire row) the lock was given later, as the store mode sees it."""
+    return next_granted(view, by_time=view.facts.store in BY_THE_CLOCK)
 
 
 def _searched(ops: Operations, model: Model, proof: list[int]) -> Iterator[Finding]:
@@ -112,9 +110,9 @@ def _searched(ops: Operations, model: Model, proof: list[int]) -> Iterator[Findi
     yield Finding("no-order", stuck.inv, (*rows, *found.stuck.rows[1:], stuck.row))
 
 
-def _stale_writes(view: View, ops: Operations, following: Mapping[int, tuple[int, int]]) -> Iterator[Finding]:
+def _stale_writes(view: View, ops: Operations) -> Iterator[Finding]:
     """Writes accepted although they were sent after a later grant had returned; unknown ones where a read proves it."""
-    operations = list(ops)
+    operations, following = list(ops), view.once(_following)
     readers: dict[int, Operation] = {}
     for access in operations:
         if access.f == F.READ and access.ok:
@@ -129,16 +127,26 @@ def _stale_writes(view: View, ops: Operations, following: Mapping[int, tuple[int
             yield Finding("stale-write-accepted", access.inv, (later, *proof, access.row), (grant.row, later))
 
 
-def _stale_attempts(
-    view: View, by_key: Mapping[int, Operations], following: Mapping[int, tuple[int, int]], *, reads: bool
-) -> int:
+def _stale_attempts(view: View) -> int:
     """Accesses that were sent, under an older grant, after a later grant had returned."""
     inv, f, owner = view.column("inv"), view.column("f"), view.column("owner")
+    mode, following = view.facts.store, view.once(_following)
+    reads = mode in RULES and RULES[mode].reads
     return sum(
         inv[row] > following[grant.row][0]
-        for ops in by_key.values()
+        for ops in view.once(accesses).values()
         for row in ops.rows.tolist()
         if reads or f[row] == F.WRITE
         for grant in [view.by_owner.get(owner[row])]
         if grant is not None
     )
+
+
+FENCED_STORE: Final = Property(
+    "fenced-store",
+    _examine,
+    _exercise,
+    _BROKEN,
+    by_workload=True,
+    not_expected_in={"unfenced": "the store has no fence"},
+)

@@ -6,19 +6,16 @@ unseen. Where there was nobody of both, it is another lock that was in the way: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from checkers.exercise import counters, fault_missed, undisturbed, worker_of
+from checkers.exercise import Exercise, fault_missed, undisturbed, worker_of
 from checkers.finding import Finding
 from checkers.leases import INFINITY
-from checkers.narrate import Narrator
-from checkers.spans import clipped, length, moment, united, without
-from checkers.verdict import Verdict
+from checkers.property import Examined, Need, Property
+from checkers.spans import Span, clipped, length, moment, united, without
 from checkers.view import View
 from checkers.wire import NESTED, F, Outcome, Reason
 
-INDEPENDENCE: Final = "independence"
 BESIDE: Final = "acquires of a free lock while another was held"
 SLOWEST: Final = "longest wait for a free lock (ms)"
 
@@ -29,41 +26,49 @@ _BROKEN: Final = {
 }
 
 
-def independence(view: View) -> Verdict:
+def _examine(view: View) -> Examined:
     """Sound: judged is the time in which the lock was certainly free, and nobody else can have been given it.
 
     A refusal that says that it is held is a lie if it was free all the while. Any other answer may take the bound that
     the lock declares, which a fault or a stall excuses.
     """
-    bound = view.facts.bounds.get(INDEPENDENCE)
-    inv, ret, key = view.column("inv"), view.column("ret"), view.column("key")
-    reason, flags = view.column("reason"), view.column("flags")
-    taken = _taken(view)
+    bound = view.facts.bounds.get(INDEPENDENCE.id)
+    inv, ret, reason = view.column("inv"), view.column("ret"), view.column("reason")
     findings: list[Finding] = []
-    beside = slowest = 0
-    for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.OK, Outcome.FAIL)):
-        if flags[row] & NESTED or reason[row] in _NOT_ASKED:
-            continue
-        others = [span for other, span in taken[key[row]].items() if other != row]
-        free = without([(inv[row], ret[row])], united(clipped(others, inv[row], ret[row])))
+    slowest = 0
+    for row, free in view.once(_free).items():
         waited = length(free)
         lied = reason[row] == Reason.HELD and waited == ret[row] - inv[row]
-        beside += bool(free) and bool(_met(view, row, ret[row]))
         if lied or undisturbed(row, view):
             slowest = max(slowest, waited)
             if lied or (bound is not None and waited > bound):
                 at = ret[row] if lied else moment(free, bound or 0)
                 holders = _met(view, row, at)
                 findings.append(Finding("kept-by-another-name", at, (*holders, row), holders))
-    counted = {**counters(view), BESIDE: beside, SLOWEST: slowest // 1_000_000}
-    violations = Narrator(view).tell(findings, _BROKEN)
-    return Verdict(INDEPENDENCE, not violations, violations, counted, unexercised=_unexercised(view, counted))
+    return Examined(findings, {SLOWEST: slowest // 1_000_000})
 
 
-def _unexercised(view: View, counted: Mapping[str, int]) -> str | None:
-    if INDEPENDENCE not in view.facts.bounds:
-        return "the lock declares no bound"
-    return fault_missed(view, counted) if counted[BESIDE] else "nobody asked for a free lock while another was held"
+def _exercise(view: View) -> Exercise:
+    ret = view.column("ret")
+    beside = sum(bool(free) and bool(_met(view, row, ret[row])) for row, free in view.once(_free).items())
+    missing = fault_missed(view) if beside else "nobody asked for a free lock while another was held"
+    return Exercise(missing, {BESIDE: beside})
+
+
+def _free(view: View) -> dict[int, list[Span]]:
+    """Row of each acquire that was answered → when, meanwhile, the lock was free and nobody else can have got it."""
+    inv, ret, key = view.column("inv"), view.column("ret"), view.column("key")
+    reason, flags, taken = view.column("reason"), view.column("flags"), _taken(view)
+
+    def free(row: int) -> list[Span]:
+        others = [span for other, span in taken[key[row]].items() if other != row]
+        return without([(inv[row], ret[row])], united(clipped(others, inv[row], ret[row])))
+
+    return {
+        row: free(row)
+        for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.OK, Outcome.FAIL))
+        if not flags[row] & NESTED and reason[row] not in _NOT_ASKED
+    }
 
 
 def _taken(view: View) -> dict[int, dict[int, tuple[int, int]]]:
@@ -88,3 +93,8 @@ def _met(view: View, row: int, at: int) -> tuple[int, ...]:
         for grant in view.grants
         if grant.key != key and grant.ret <= at and since < grant.left and worker_of(grant.process, view) != who
     )
+
+
+INDEPENDENCE: Final = Property(
+    "independence", _examine, _exercise, _BROKEN, needs=frozenset({Need.EXCLUDES}), bounded=True
+)

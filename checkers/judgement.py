@@ -15,6 +15,7 @@ from checkers.claims import ANY, NO_FAULT, Claim, Hazard, Word, matches
 from checkers.history import Facts, FaultInterval, History
 from checkers.liveness import RECOVERY
 from checkers.mechanisms import FROZEN, MECHANISMS, nodes_of, stalled_past_ttl
+from checkers.register import PROPERTIES
 from checkers.verdict import Verdict, Violation
 from checkers.view import View
 
@@ -68,7 +69,7 @@ def judge_all(verdicts: Iterable[Verdict], history: History) -> tuple[Judgement,
     """
     judged = tuple(judge(verdict, history) for verdict in verdicts)
     for one in judged:
-        if one.property == RECOVERY and one.word is Word.BROKEN_AS_DOCUMENTED:
+        if one.property == RECOVERY.id and one.word is Word.BROKEN_AS_DOCUMENTED:
             lost = f"nobody got the lock for longer than its bound ({one.because})"
             return tuple(
                 replace(other, word=Word.NOT_APPLICABLE, because=f"{lost}; {other.because}")
@@ -106,9 +107,9 @@ def judge(verdict: Verdict, history: History) -> Judgement:
     if verdict.valid is None:
         return answer(Word.UNKNOWN, verdict.reason or "the checker gave no answer")
     if said.silent and verdict.unexercised is not None:
-        optional = nothing_to_exercise(verdict.property, facts)
-        if optional is not None:
-            return answer(Word.NOT_APPLICABLE, f"{optional}; {verdict.unexercised}")
+        because = not_expected(verdict.property, facts)
+        if because is not None:
+            return answer(Word.NOT_APPLICABLE, f"{because}; {verdict.unexercised}")
     if said.certain is not None:
         return answer(Word.HAZARD_NOT_SHOWN, verdict.unexercised or f"no violation by {said.certain.mechanism}")
     if verdict.unexercised is not None:
@@ -149,19 +150,17 @@ def standing(
 
 def not_applicable(name: str, facts: Facts) -> str | None:
     """Why the property means nothing in this trial, or None."""
-    if name == "recovery" and all(fault == NO_FAULT for fault in facts.fault_names):
-        return "there is no fault to recover from"
+    if name in PROPERTIES and PROPERTIES[name].under and all(fault == NO_FAULT for fault in facts.fault_names):
+        return "there was no fault, without which nothing exercises it"
     return None
 
 
-def nothing_to_exercise(name: str, facts: Facts) -> str | None:
+def not_expected(name: str, facts: Facts) -> str | None:
     """Why nobody can be expected to exercise a property that is neither claimed nor a hazard, or None.
 
     What happens to break it is told nevertheless.
     """
-    if name == "fenced-store" and facts.store == "unfenced":
-        return "the store has no fence"
-    return None
+    return PROPERTIES[name].not_expected_in.get(facts.store) if name in PROPERTIES else None
 
 
 def _excused(verdict: Verdict, hazards: Sequence[Hazard], history: History) -> list[str | None]:

@@ -4,61 +4,95 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from functools import partial
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import Final
+from typing import Final, NamedTuple
 
-from checkers.claims import NO_FAULT
-from checkers.exercise import counters, ending, error_text, fault_missed, worker_of
+from checkers.claims import ANY, NO_FAULT
+from checkers.exercise import Exercise, ending, error_text, fault_missed, worker_of
 from checkers.finding import Finding
 from checkers.narrate import Narrator
-from checkers.verdict import Verdict
+from checkers.property import Examined, Need, Property
 from checkers.view import View
 from checkers.wire import NESTED, F, Outcome
 
-RECOVERY: Final = "recovery"
 ASKED: Final = "keys asked for after the heal"
 SLOWEST: Final = "slowest recovery (ms)"
 
 
-def recovery(view: View) -> Verdict:
+class Case(NamedTuple):
+    """How long it took, on one key, until somebody got the lock after the heal. Times in ns.
+
+    row    the request from which the bound counts, from `since` on.
+    late   until the return of a grant, or to the end of the history.
+    """
+
+    row: int
+    since: int
+    late: int
+
+
+def _examine(view: View) -> Examined:
     """Whether, on every key that somebody asked for after the last heal, a grant returned within the bound.
 
     The bound counts from the heal, or from when the last client left that had been inside since before it, whichever
     is later: who holds a lock and lives is no failure to recover; and from the first request that was still waiting by
     then or made later. Where nobody was waiting when the bound had passed, nor was refused after that, it counts anew
     from the next request: what nobody asks for, nobody gets. A key whose bound lies beyond the end is not judged.
+
+    Whoever is granted the lock beside those that had been inside (a reader, or one of several) shows that it is granted
+    again; how long that took counts only if it was in time: they may have kept it waiting.
     """
-    bound = view.facts.bounds.get(RECOVERY, 0)
-    healed = _healed(view)
-    inv, outcome, ends = view.column("inv"), view.column("outcome"), _ends(view)
-    findings: list[Finding] = []
-    judged = slowest = 0
-    if healed and bound:
-        for key, requests in _requests(view, healed).items():
-            grants = view.by_key.get(key, ())
-            free = max((healed, *(g.left for g in grants if g.ret <= healed)))
-            asked = [row for row in requests if ends[row] > free]
-            granted = min((g.ret for g in grants if g.ret > healed), default=math.inf)
-            begun, waiting = [inv[row] for row in asked], list(accumulate((ends[row] for row in asked), max))
-            refused = max(
-                (ends[row] for row in asked if outcome[row] == Outcome.FAIL and ends[row] < granted), default=0
-            )
-            for row in asked:
-                since = max(free, inv[row])
-                passed = since + bound
-                late = max(int(min(granted, view.finish)) - since, 0)
-                if late > bound and max(waiting[bisect_right(begun, passed) - 1], refused) <= passed:
-                    continue  # who asked gave up before that, and nobody took its place: the next one's turn
-                if late > bound:
-                    findings.append(Finding("not-recovered", passed, (row,)))
-                if late > bound or granted < math.inf:
-                    judged += 1
-                    slowest = max(slowest, late)
-                break
-    counted = {**counters(view), ASKED: judged, SLOWEST: slowest // 1_000_000}
-    violations = Narrator(view).tell(findings, {"not-recovered": partial(_broken, view, healed)})
-    return Verdict(RECOVERY, not violations, violations, counted, unexercised=_unexercised(view, healed, judged))
+    bound = view.facts.bounds.get(RECOVERY.id, 0)
+    cases = view.once(_cases)
+    findings = [Finding("not-recovered", case.since + bound, (case.row,)) for case in cases if case.late > bound]
+    return Examined(findings, {SLOWEST: max((case.late for case in cases), default=0) // 1_000_000})
+
+
+def _exercise(view: View) -> Exercise:
+    judged = len(view.once(_cases))
+    if all(name == NO_FAULT for name in view.facts.fault_names):
+        missing: str | None = "there was no fault to recover from"
+    elif (missing := fault_missed(view)) is None:
+        if not _healed(view):
+            missing = "the fault was never healed"
+        elif not judged:
+            missing = "nobody asked for the lock, or could have got it, after the last heal"
+    return Exercise(missing, {ASKED: judged})
+
+
+def _cases(view: View) -> list[Case]:
+    """At most one of each key: of those that can be judged."""
+    healed, bound = _healed(view), view.facts.bounds.get(RECOVERY.id, 0)
+    if not (healed and bound):
+        return []
+    cases = (_case(view, key, requests, healed, bound) for key, requests in _requests(view, healed).items())
+    return [case for case in cases if case is not None]
+
+
+def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int) -> Case | None:
+    inv, outcome, ends = view.column("inv"), view.column("outcome"), view.once(_ends)
+    grants = view.by_key.get(key, ())
+    free = max((healed, *(grant.left for grant in grants if grant.ret <= healed)))
+    asked = [row for row in requests if ends[row] > free]
+    first = min((grant for grant in grants if grant.ret > healed), key=lambda grant: grant.ret, default=None)
+    granted = math.inf if first is None else first.ret
+    begun, waiting = [inv[row] for row in asked], list(accumulate((ends[row] for row in asked), max))
+    refused = max((ends[row] for row in asked if outcome[row] == Outcome.FAIL and ends[row] < granted), default=0)
+    for row in asked:
+        since = max(free, inv[row])
+        passed = since + bound
+        late = max(int(min(granted, view.finish)) - since, 0)
+        if late > bound and max(waiting[bisect_right(begun, passed) - 1], refused) <= passed:
+            continue  # who asked gave up before that, and nobody took its place: the next one's turn
+        if late > bound or first is not None:
+            return Case(row, since, late)
+        break
+    if first is not None:
+        since = max(healed, first.inv)
+        if first.ret - since <= bound:
+            return Case(first.row, since, first.ret - since)
+    return None
 
 
 def _healed(view: View) -> int:
@@ -67,10 +101,10 @@ def _healed(view: View) -> int:
     return max(healed) if healed and all(healed) else 0
 
 
-def _broken(view: View, healed: int, finding: Finding) -> str:
+def _broken(view: View, finding: Finding) -> str:
     """What was broken: how long the bound is, from when on it counts and why, who asked by its end, what they got."""
     clock, key, inv = Narrator(view).clock, view.column("key")[finding.rows[0]], view.column("inv")[finding.rows[0]]
-    bound, until = view.facts.bounds[RECOVERY], finding.at
+    healed, bound, until = _healed(view), view.facts.bounds[RECOVERY.id], finding.at
     since = until - bound
     heal = next(fault.name for fault in view.history.faults if fault.applied and fault.healed == healed) + " was healed"
     if since == healed:
@@ -89,7 +123,7 @@ def _asked(view: View, key: int, healed: int, since: int, until: int) -> str:
     """Who asked for a key while nobody got it, what the last call that returned came to, and who got it at last."""
     words = Narrator(view)
     inv, moments, process = view.column("inv"), view.array("ret").tolist(), view.column("process")
-    requests, ends = _requests(view, healed).get(key, ()), _ends(view)
+    requests, ends = _requests(view, healed).get(key, ()), view.once(_ends)
     asked = [row for row in requests if inv[row] <= until and ends[row] >= since]
     *others, one = sorted({worker_of(process[row], view) for row in asked})
     whose = f"workers {', '.join(map(str, others))} and {one}" if others else f"worker {one}"
@@ -107,19 +141,6 @@ def _asked(view: View, key: int, healed: int, since: int, until: int) -> str:
     return told
 
 
-def _unexercised(view: View, healed: int, judged: int) -> str | None:
-    if not view.facts.bounds.get(RECOVERY, 0):
-        return "the lock declares no bound"
-    if all(name == NO_FAULT for name in view.facts.fault_names):
-        return "there was no fault to recover from"
-    missed = fault_missed(view, counters(view))
-    if missed is not None:
-        return missed
-    if not healed:
-        return "the fault was never healed"
-    return None if judged else "nobody asked for the lock, or could have got it, after the last heal"
-
-
 def _requests(view: View, healed: int) -> dict[int, list[int]]:
     """Key → the requests that were waiting at the heal or made later, in their order."""
     inv, key, flags = view.column("inv"), view.column("key"), view.column("flags")
@@ -135,3 +156,14 @@ def _requests(view: View, healed: int) -> dict[int, list[int]]:
 def _ends(view: View) -> list[float]:
     """Of each row until when it was waiting."""
     return [moment or math.inf for moment in view.array("ret").tolist()]
+
+
+RECOVERY: Final = Property(
+    "recovery",
+    _examine,
+    _exercise,
+    {"not-recovered": _broken},
+    needs=frozenset({Need.EXCLUDES}),
+    bounded=True,
+    under=(ANY,),
+)

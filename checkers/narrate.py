@@ -21,7 +21,7 @@ FAULTS_TOLD: Final = 3
 """Faults in one story, the latest."""
 
 
-Conclusion = str | Callable[[Finding], str]
+Conclusion = str | Callable[[View, Finding], str]
 """The sentence that says what was broken, or what makes it."""
 
 
@@ -43,7 +43,7 @@ class Narrator:
         for number, finding in enumerate(ordered):
             holders = finding.holders or self.holders(finding.rows)
             ending = conclusion[finding.kind]
-            last = ending if isinstance(ending, str) else ending(finding)
+            last = ending if isinstance(ending, str) else ending(self._view, finding)
             story = (*self.operations(finding, holders), last) if number < FULL_STORIES else (last,)
             violations.append(Violation(finding.kind, finding.at, finding.rows, holders, story))
         return tuple(violations)

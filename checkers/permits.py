@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from checkers.exercise import counters, lock_unexercised
+from checkers.exercise import Exercise, lock_unexercised
 from checkers.finding import Finding
 from checkers.leases import Grant
-from checkers.narrate import Narrator, earliest
-from checkers.verdict import Verdict
+from checkers.narrate import earliest
+from checkers.property import Examined, Need, Property
 from checkers.view import View
 
-PERMITS: Final = "permits"
 MOST_INSIDE: Final = "most inside at once"
 
 _BROKEN: Final = {"too-many-granted": "So the service had more grants in force than it has permits."}
@@ -26,17 +25,21 @@ Span = tuple[int, int, Grant]
 """From when to when (ns), and whose."""
 
 
-def permits(view: View) -> Verdict:
+def _examine(view: View) -> Examined:
     """Sound: every time that somebody was granted a permit while all of them were certainly taken."""
     findings = []
     for grants in view.by_key.values():
         windows = sorted((view.windows[grant.row] for grant in grants), key=lambda window: window.latest)
         spans = [(window.latest, window.end(window.start), window.grant) for window in windows]
         findings += [crowd_finding("too-many-granted", at, crowd) for at, crowd in crowds(spans, view.facts.permits)]
-    counted = {**counters(view), MOST_INSIDE: most_inside(view)}
-    violations = Narrator(view).tell(findings, _BROKEN)
-    unexercised = not_full(view) or lock_unexercised(view, counted)
-    return Verdict(PERMITS, not violations, violations, counted, unexercised=unexercised)
+    return Examined(findings)
+
+
+def exercise(view: View) -> Exercise:
+    """What exercised the capacity of a semaphore."""
+    most, room = most_inside(view), view.facts.permits
+    empty = None if most >= room else f"no more than {most} inside at once, {room} needed"
+    return Exercise(empty or lock_unexercised(view), {MOST_INSIDE: most})
 
 
 def crowds(spans: Iterable[Span], room: int) -> Iterator[tuple[int, tuple[Grant, ...]]]:
@@ -75,7 +78,4 @@ def most_inside(view: View, *, shared: bool = False) -> int:
     )
 
 
-def not_full(view: View) -> str | None:
-    """Why a semaphore's capacity was not put to the test, or None."""
-    most, room = most_inside(view), view.facts.permits
-    return None if most >= room else f"no more than {most} inside at once, {room} needed"
+PERMITS: Final = Property("permits", _examine, exercise, _BROKEN, needs=frozenset({Need.EXCLUDES, Need.PERMITS}))

@@ -7,9 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from checkers.check import PROPERTIES, check
+from checkers.check import check
 from checkers.history import BadHistory, History
 from checkers.judgement import Judgement, judge_all
+from checkers.register import PROPERTIES
 from checkers.told import Told
 from checkers.verdict import Verdict
 

@@ -11,16 +11,12 @@ from typing import Final
 
 import numpy as np
 
-from checkers.exercise import counters, fault_missed, lock_unexercised
+from checkers.exercise import Exercise, fault_missed, lock_unexercised
 from checkers.finding import Finding
 from checkers.leases import Grant
-from checkers.narrate import Narrator
-from checkers.verdict import Verdict
+from checkers.property import Examined, Need, Property
 from checkers.view import View
 from checkers.wire import NESTED, F, Outcome
-
-FIFO: Final = "fifo"
-HERD_FREE: Final = "herd-free"
 
 BYPASSES: Final = "bypasses"
 QUEUED: Final = "acquires queued behind another"
@@ -36,39 +32,43 @@ _BROKEN: Final = {
 }
 
 
-def fifo(view: View) -> Verdict:
+def _examine_fifo(view: View) -> Examined:
     """Whether nobody was granted a key before another that was in its queue before the first one asked.
 
     Sound. The one that was passed can have been granted the lock earlier only if its lease had ended again by then: a
     pair where that is possible does not count. Readers pass one another rightly and are left out. All pairs are told.
     """
-    findings: list[Finding] = []
-    behind: set[int] = set()
-    for grants in view.by_key.values():
-        alone = [grant for grant in grants if not grant.shared]
-        for early, late in _behind(view, alone):
-            if early.ret > _queued(view, late) > 0:
-                behind.add(late.row)
-            if late.ret < early.ret and view.windows[early.row].end(early.start) > late.ret:
-                findings.append(Finding("overtaken", late.ret, (early.row, late.row), (late.row, early.row)))
+    findings = [
+        Finding("overtaken", late.ret, (early.row, late.row), (late.row, early.row))
+        for early, late in view.once(_behind)
+        if late.ret < early.ret and view.windows[early.row].end(early.start) > late.ret
+    ]
     if view.facts.permits > 1:
         findings = []  # both may have got in, and whose answer came first says nothing
-    counted = {**counters(view), QUEUED: len(behind), BYPASSES: len(findings)}
-    violations = Narrator(view).tell(findings, _BROKEN)
-    unexercised = _no_queue(view, len(behind)) or lock_unexercised(view, counted)
-    return Verdict(FIFO, not violations, violations, counted, unexercised=unexercised)
+    return Examined(findings, {BYPASSES: len(findings)})
 
 
-def _no_queue(view: View, behind: int) -> str | None:
+def _exercise_fifo(view: View) -> Exercise:
+    behind = len({late.row for early, late in view.once(_behind) if early.ret > _queued(view, late) > 0})
     if view.facts.permits > 1:
-        return "several may hold at once, so that nobody knows who was first"
-    if view.grants and not any(_queued(view, grant) for grant in view.grants):
-        return "the grants do not tell when they were queued"
-    return None if behind else "nobody was queued behind another"
+        missing: str | None = "several may hold at once, so that nobody knows who was first"
+    elif view.grants and not any(_queued(view, grant) for grant in view.grants):
+        missing = "the grants do not tell when they were queued"
+    else:
+        missing = lock_unexercised(view) if behind else "nobody was queued behind another"
+    return Exercise(missing, {QUEUED: behind})
 
 
-def _behind(view: View, grants: Sequence[Grant]) -> Iterator[tuple[Grant, Grant]]:
-    """Pairs (early, late): the early one was in the queue, and had no answer yet, when the late one asked."""
+def _behind(view: View) -> list[tuple[Grant, Grant]]:
+    """Pairs (early, late) of one key: the early one was in the queue, and had no answer yet, when the late one asked.
+
+    Readers are left out.
+    """
+    by_key = ([grant for grant in grants if not grant.shared] for grants in view.by_key.values())
+    return [pair for grants in by_key for pair in _behind_of_one_key(view, grants)]
+
+
+def _behind_of_one_key(view: View, grants: Sequence[Grant]) -> Iterator[tuple[Grant, Grant]]:
     coming = sorted((g for g in grants if _queued(view, g)), key=lambda g: _queued(view, g), reverse=True)
     waiting: list[Grant] = []
     for late in sorted(grants, key=lambda g: g.inv):
@@ -84,7 +84,7 @@ def _queued(view: View, grant: Grant) -> int:
     return max(view.column("base")[grant.row], 0)
 
 
-def herd_free(view: View) -> Verdict:
+def _examine_herd_free(view: View) -> Examined:
     """Whether the acquires of a key were woken no more often than places in its queue disappeared.
 
     Sound: an acquire has one place in the queue, which disappears once and wakes the one behind. One that gave up may
@@ -92,36 +92,35 @@ def herd_free(view: View) -> Verdict:
     """
     findings = []
     value, key, outcome, ret = view.column("value"), view.column("key"), view.column("outcome"), view.column("ret")
-    rows = _places(view)
-    told = [row for row in rows if value[row] >= 0]
-    for number in sorted({key[row] for row in told}):
+    rows, counted = _places(view), view.once(_with_wakes)
+    for number in sorted({key[row] for row in counted}):
         places = [row for row in rows if key[row] == number]
         allowed = len(places) + sum(outcome[row] != Outcome.OK for row in places)
-        woken = [row for row in told if key[row] == number]
+        woken = [row for row in counted if key[row] == number]
         if sum(value[row] for row in woken) > allowed:
             most = sorted(woken, key=lambda row: (-value[row], row))[:WITNESSES]
             at = max((ret[row] for row in woken if outcome[row] != Outcome.INFO), default=view.finish)
             findings.append(Finding("herd", at, tuple(sorted(most))))
-    wakes = sum(value[row] for row in told)
-    releases = len(_releases(view))
-    crowded = _crowded(view)
-    counted = {
-        **counters(view),
-        WAKES: wakes,
-        PER_RELEASES: 100 * wakes // max(releases, 1),
-        CROWDED: crowded,
-    }
-    violations = Narrator(view).tell(findings, _BROKEN)
-    unexercised = _nobody_woken(len(told), wakes, crowded) or fault_missed(view, counted)
-    return Verdict(HERD_FREE, not violations, violations, counted, unexercised=unexercised)
+    return Examined(findings)
 
 
-def _nobody_woken(told: int, wakes: int, crowded: int) -> str | None:
-    if not told:
-        return "the client does not tell how often it was woken"
-    if not wakes:
-        return "nobody was woken"
-    return None if crowded else "never were two waiting at a release"
+def _exercise_herd_free(view: View) -> Exercise:
+    counted, crowded, value = view.once(_with_wakes), _crowded(view), view.column("value")
+    wakes = sum(value[row] for row in counted)
+    if not counted:
+        missing: str | None = "the client does not tell how often it was woken"
+    elif not wakes:
+        missing = "nobody was woken"
+    else:
+        missing = fault_missed(view) if crowded else "never were two waiting at a release"
+    per_releases = 100 * wakes // max(len(_releases(view)), 1)
+    return Exercise(missing, {WAKES: wakes, PER_RELEASES: per_releases, CROWDED: crowded})
+
+
+def _with_wakes(view: View) -> list[int]:
+    """Rows of the acquires whose client tells how often it was woken."""
+    value = view.column("value")
+    return [row for row in _places(view) if value[row] >= 0]
 
 
 def _places(view: View) -> list[int]:
@@ -146,3 +145,14 @@ def _crowded(view: View) -> int:
         ended = np.searchsorted(np.sort(ret[waiting]), at, "right")
         total += int((begun - ended >= 2).sum())
     return total
+
+
+FIFO: Final = Property("fifo", _examine_fifo, _exercise_fifo, _BROKEN, needs=frozenset({Need.EXCLUDES, Need.FAIR}))
+HERD_FREE: Final = Property(
+    "herd-free",
+    _examine_herd_free,
+    _exercise_herd_free,
+    _BROKEN,
+    needs=frozenset({Need.WAKES}),
+    optional=True,
+)

@@ -7,15 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from checkers.exercise import counters, lock_unexercised, undisturbed, worker_of
+from checkers.exercise import Exercise, lock_unexercised, undisturbed, worker_of
 from checkers.finding import Finding
 from checkers.leases import Grant, exclude
-from checkers.narrate import Narrator
-from checkers.verdict import Verdict
+from checkers.property import Examined, Need, Property
 from checkers.view import View
 from checkers.wire import NESTED, F, Outcome, Reason
 
-REENTRANCY: Final = "reentrancy"
 NESTED_ACQUIRES: Final = "nested acquires"
 AWAITED: Final = "inner releases that somebody waited for"
 
@@ -26,31 +24,28 @@ _BROKEN: Final = {
 }
 
 
-def reentrancy(view: View) -> Verdict:
+def _examine(view: View) -> Examined:
     """Sound: judged is what happened while the outer grant was certainly in force (its lease, renewals believed).
 
     That another was granted the lock after an inner release says that it should not have been; that it was for that
     release is likely and no more.
     """
     findings: list[Finding] = []
-    nested = 0
     for row, outer in _nested(view, F.ACQUIRE, F.TRY_ACQUIRE):
-        nested += view.column("outcome")[row] == Outcome.OK
         findings += _inner_acquire(view, row, outer)
-    inner = [row for row, _ in _nested(view, F.RELEASE)]
     for row, outer in _nested(view, F.RELEASE):
         findings += _inner_release(view, row, outer)
-    awaited = sum(_awaited(view, inner))
-    counted = {**counters(view), NESTED_ACQUIRES: nested, AWAITED: awaited}
-    violations = Narrator(view).tell(_first_of_each(findings), _BROKEN)
-    unexercised = _unexercised(nested, awaited) or lock_unexercised(view, counted)
-    return Verdict(REENTRANCY, not violations, violations, counted, unexercised=unexercised)
+    return Examined(_first_of_each(findings))
 
 
-def _unexercised(nested: int, awaited: int) -> str | None:
+def _exercise(view: View) -> Exercise:
+    nested = sum(view.column("outcome")[row] == Outcome.OK for row, _ in _nested(view, F.ACQUIRE, F.TRY_ACQUIRE))
+    awaited = sum(_awaited(view, [row for row, _ in _nested(view, F.RELEASE)]))
     if not nested:
-        return "nobody acquired again what it held"
-    return None if awaited else "nobody waited at an inner release"
+        missing: str | None = "nobody acquired again what it held"
+    else:
+        missing = lock_unexercised(view) if awaited else "nobody waited at an inner release"
+    return Exercise(missing, {NESTED_ACQUIRES: nested, AWAITED: awaited})
 
 
 def _nested(view: View, *kinds: F) -> Iterator[tuple[int, Grant]]:
@@ -127,3 +122,8 @@ def _awaited(view: View, releases: Sequence[int]) -> Iterator[bool]:
             key[row] == key[release] and worker_of(process[row], view) != worker_of(process[release], view)
             for row in waiting
         )
+
+
+REENTRANCY: Final = Property(
+    "reentrancy", _examine, _exercise, _BROKEN, needs=frozenset({Need.EXCLUDES, Need.REENTRANT})
+)

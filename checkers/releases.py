@@ -11,20 +11,18 @@ from collections.abc import Iterator
 from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
-from checkers.exercise import counters, fault_missed
+from checkers.exercise import Exercise, fault_missed
 from checkers.finding import Finding
 from checkers.history import FaultInterval
 from checkers.leases import INFINITY, Grant, effective, exclude
 from checkers.liveness import RECOVERY
 from checkers.narrate import Narrator
+from checkers.property import HANGS, Examined, Need, Property
 from checkers.spans import Span, clipped, length, moment, united, without
 from checkers.succession import superseded
-from checkers.verdict import Verdict
 from checkers.view import View
 from checkers.wire import NESTED, SHARED, F, Outcome, Reason
 
-OWNER_RELEASE: Final = "owner-release"
-CRASH_RELEASE: Final = "crash-release"
 STALE_RELEASES: Final = "releases of what another held"
 CRASHED: Final = "holders that died or hung"
 WAITED_FOR: Final = "of these waited for"
@@ -33,38 +31,52 @@ SLOWEST: Final = "slowest release of a dead holder's lock (ms)"
 _NOT_ASKED: Final = (Reason.UNAVAILABLE, Reason.DENIED)
 """Why an acquire failed that was never in line."""
 
-_BROKEN: Final = {
+_CONCLUSIONS: Final = {
     "never-freed": "So what the dead holder held was never given to anybody who asked for it.",
     "freed-late": "So what the dead holder held was freed later than the TTL and the bound that the lock declares.",
     "kept-by-a-hung-holder": "So a holder that hung kept everybody else out for longer than the TTL and the bound.",
 }
 
 
-def owner_release(view: View) -> Verdict:
+def _examine_owner_release(view: View) -> Examined:
     """Whether no release was acknowledged that was sent after a grant had returned that certainly came later.
 
     Definite. What such a release does to the later holder is for `server-exclusion` to say.
     """
-    outcome, inv, flags, owner = (view.column(name) for name in ("outcome", "inv", "flags", "owner"))
-    following = superseded(view)
-    present = _Present(view)
+    outcome, inv, present = view.column("outcome"), view.column("inv"), view.once(_Present)
     findings = []
-    stale = 0
-    for row in view.rows(F.RELEASE):
-        grant = view.by_owner.get(owner[row])
-        if grant is None or flags[row] & NESTED:
-            continue
-        given, later = following[grant.row]
-        if given < inv[row]:
-            stale += 1
-            if outcome[row] == Outcome.OK:
-                other = present.holder(grant, later, inv[row])
-                other = later if other is None else other
-                findings.append(Finding("released-anothers", inv[row], (grant.row, other, row), (grant.row, other)))
-    counted = {**counters(view), STALE_RELEASES: stale}
-    violations = Narrator(view).tell(findings, {"released-anothers": present.conclusion})
-    unexercised = None if stale else "nobody released what another held by then"
-    return Verdict(OWNER_RELEASE, not violations, violations, counted, unexercised=unexercised)
+    for row, grant, later in view.once(_stale_releases):
+        if outcome[row] == Outcome.OK:
+            other = present.holder(grant, later, inv[row])
+            other = later if other is None else other
+            findings.append(Finding("released-anothers", inv[row], (grant.row, other, row), (grant.row, other)))
+    return Examined(findings)
+
+
+def _exercise_owner_release(view: View) -> Exercise:
+    stale = len(view.once(_stale_releases))
+    return Exercise(None if stale else "nobody released what another held by then", {STALE_RELEASES: stale})
+
+
+def _stale_releases(view: View) -> list[tuple[int, Grant, int]]:
+    """Rows of releases that were sent after a certainly later grant had returned, with both grants' own and row."""
+    inv, flags, owner = view.column("inv"), view.column("flags"), view.column("owner")
+    following = superseded(view)
+    return [
+        (row, grant, following[grant.row][1])
+        for row in view.rows(F.RELEASE)
+        for grant in [view.by_owner.get(owner[row])]
+        if grant is not None and not flags[row] & NESTED and following[grant.row][0] < inv[row]
+    ]
+
+
+def _whose(view: View, finding: Finding) -> str:
+    """What was broken. Where nobody held the lock at that moment, it was not another's either."""
+    own, other = (view.windows[row] for row in finding.holders)
+    if other.end(other.start) > finding.at:
+        return "So a release was acknowledged although the lock was another's by then."
+    whose = Narrator(view).worker(own.grant.process)
+    return f"So a release was acknowledged although the lock had not been {whose}'s since another was granted it."
 
 
 class _Present:
@@ -88,14 +100,6 @@ class _Present:
                 return other.row
             place -= 1
         return None
-
-    def conclusion(self, finding: Finding) -> str:
-        """What was broken. Where nobody held the lock at that moment, it was not another's either."""
-        own, other = (self._view.windows[row].grant for row in finding.holders)
-        if self._end(other) > finding.at:
-            return "So a release was acknowledged although the lock was another's by then."
-        whose = Narrator(self._view).worker(own.process)
-        return f"So a release was acknowledged although the lock had not been {whose}'s since another was granted it."
 
     def _end(self, grant: Grant) -> int:
         """ns; until when it was certainly in force."""
@@ -122,7 +126,7 @@ class Crash(NamedTuple):
     resumed: int
 
 
-def crash_release(view: View) -> Verdict:
+def _examine_crash_release(view: View) -> Examined:
     """Whether who asks for what a dead or hung holder held gets it within its TTL and the bound.
 
     The TTL counts from the last moment that can have prolonged the lease of the dead, or at which the hung still ran;
@@ -133,17 +137,54 @@ def crash_release(view: View) -> Verdict:
     it keeps the lock from who waits once an acknowledged renewal has prolonged it beyond the TTL and the bound, unless
     somebody got it in time all the same: such a renewal prolonged nothing.
     """
-    bound = view.facts.bounds.get(CRASH_RELEASE)
-    exempt = _exempt(view)
-    findings: list[Finding] = []
-    crashes = judged = slowest = 0
+    waits = view.once(_waits)
+    ended = [length(wait.waiting) for wait in waits if wait.crash.fault.kind == "kill" and wait.over]
+    findings = [_kept(view, wait) for wait in waits if wait.late is not None]
+    return Examined(findings, {SLOWEST: max(ended, default=0) // 1_000_000})
+
+
+def _exercise_crash_release(view: View) -> Exercise:
+    waits = view.once(_waits)
+    judged = sum(wait.late is not None or wait.in_time for wait in waits)
+    if view.facts.permits > 1:
+        missing: str | None = "several may hold at once"
+    elif (missing := fault_missed(view)) is None:
+        if not waits:
+            missing = "no holder died, or hung for longer than the TTL"
+        elif not judged:
+            missing = "nobody asked for long enough for what a dead or hung holder held"
+    return Exercise(missing, {CRASHED: len(waits), WAITED_FOR: judged})
+
+
+class Wait(NamedTuple):
+    """How others waited for what a dead or hung holder held. Times in ns.
+
+    waiting    when somebody certainly waited while the lock should have been free.
+    over       whether that ended with a grant, and nothing is in doubt before it.
+    in_time    whether it was granted within the bound.
+    late       from when on the bound was certainly missed, or None.
+    successor  acquire row of who got it at last, or None.
+    """
+
+    crash: Crash
+    waiting: list[Span]
+    over: bool
+    in_time: bool
+    late: int | None
+    successor: int | None
+
+
+def _waits(view: View) -> list[Wait]:
+    """Of each crash of a holder to whom the lock was still left."""
+    bound, exempt = view.facts.bounds.get(CRASH_RELEASE.id), _exempt(view)
+    waits = []
     for crash in _crashes(view):
-        grant, struck = crash.grant, crash.fault.applied
-        rivals = [other for other in view.by_key[grant.key] if other.ret > grant.ret and _exclusive(grant, other)]
-        granted = min((rival.ret for rival in rivals), default=INFINITY)
-        if granted <= struck:
+        grant = crash.grant
+        rivals = [other for other in view.by_key[grant.key] if other.ret > grant.ret and exclude(grant, other)]
+        first = min(rivals, key=lambda rival: rival.ret, default=None)
+        granted = INFINITY if first is None else first.ret
+        if granted <= crash.fault.applied:
             continue
-        crashes += 1
         asked, doubt = _asked(view, grant)
         end = min(granted, crash.resumed, view.finish)
         nobodys = united((*exempt, *_beside(view, grant)))
@@ -152,22 +193,18 @@ def crash_release(view: View) -> Verdict:
         prolonged = None if bound is None else _prolonged(view, crash, bound)
         in_time = granted == end and (bound is None or length(waited) <= bound)  # whatever is in doubt
         promised = prolonged is not None and bool(waiting) and not in_time
-        late = bound is not None and (length(waiting) > bound or promised)
-        judged += late or in_time
-        if crash.fault.kind == "kill" and granted == min(end, doubt):
-            slowest = max(slowest, length(waiting))
-        if late:
-            at = moment(waiting, bound or 0) if prolonged is None else max(waiting[0][0], prolonged)
-            findings.append(_kept(view, crash, at, next((r.row for r in rivals if r.ret == granted), None)))
-    counted = {**counters(view), CRASHED: crashes, WAITED_FOR: judged, SLOWEST: slowest // 1_000_000}
-    violations = Narrator(view).tell(findings, _BROKEN)
-    unexercised = _crash_unexercised(view, crashes, judged)
-    return Verdict(CRASH_RELEASE, not violations, violations, counted, unexercised=unexercised)
+        late = None
+        if bound is not None and (length(waiting) > bound or promised):
+            late = moment(waiting, bound) if prolonged is None else max(waiting[0][0], prolonged)
+        over = granted == min(end, doubt)
+        waits.append(Wait(crash, waiting, over, in_time, late, None if first is None else first.row))
+    return waits
 
 
-def _kept(view: View, crash: Crash, at: int, successor: int | None) -> Finding:
+def _kept(view: View, wait: Wait) -> Finding:
     """The witness: what the holder had, who got it at last, and somebody who waited at that moment, if anybody did."""
     inv, ret, key = view.column("inv"), view.column("ret"), view.column("key")
+    crash, at, successor = wait.crash, wait.late or 0, wait.successor
     waiters = (
         row
         for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE)
@@ -179,19 +216,6 @@ def _kept(view: View, crash: Crash, at: int, successor: int | None) -> Finding:
     else:
         kind = "never-freed" if successor is None else "freed-late"
     return Finding(kind, at, tuple(dict.fromkeys((*holders, *islice(waiters, 1)))), holders)
-
-
-def _crash_unexercised(view: View, crashes: int, judged: int) -> str | None:
-    if CRASH_RELEASE not in view.facts.bounds:
-        return "the lock declares no bound"
-    if view.facts.permits > 1:
-        return "several may hold at once"
-    missed = fault_missed(view, counters(view))
-    if missed is not None:
-        return missed
-    if not crashes:
-        return "no holder died, or hung for longer than the TTL"
-    return None if judged else "nobody asked for long enough for what a dead or hung holder held"
 
 
 def _crashes(view: View) -> Iterator[Crash]:
@@ -243,11 +267,6 @@ def _prolonged(view: View, crash: Crash, bound: int) -> int | None:
     )
 
 
-def _exclusive(grant: Grant, other: Grant) -> bool:
-    """Whether the two may not be in force at once."""
-    return not (grant.shared and other.shared)
-
-
 def _asked(view: View, grant: Grant) -> tuple[list[Span], int]:
     """When somebody certainly waited for what a grant keeps from others, and from when on (ns) that is in doubt."""
     inv, ret, outcome, key = (view.column(name) for name in ("inv", "ret", "outcome", "key"))
@@ -269,10 +288,31 @@ def _exempt(view: View) -> list[Span]:
     """When nobody can be blamed for a delay."""
     inv, ret = view.column("inv"), view.array("ret").tolist()
     spans = [(inv[row], ret[row]) for row in view.rows(F.STALL)]
-    recovery = view.facts.bounds.get(RECOVERY, 0)
+    recovery = view.facts.bounds.get(RECOVERY.id, 0)
     for fault in view.history.faults:
         if fault.applied and fault.process < 0:
             spans.append((fault.begun, fault.healed + recovery if fault.healed else INFINITY))
         elif fault.applied and fault.kind == "freeze":
             spans.append((fault.applied, fault.healed or INFINITY))
     return united(spans)
+
+
+OWNER_RELEASE: Final = Property(
+    "owner-release",
+    _examine_owner_release,
+    _exercise_owner_release,
+    {"released-anothers": _whose},
+    needs=frozenset({Need.ONE_PERMIT}),
+    optional=True,
+    under=("freeze-*", "late-write"),
+)
+CRASH_RELEASE: Final = Property(
+    "crash-release",
+    _examine_crash_release,
+    _exercise_crash_release,
+    _CONCLUSIONS,
+    needs=frozenset({Need.EXCLUDES, Need.ONE_PERMIT}),
+    bounded=True,
+    under=("kill-holder", "kill-before-release", "freeze-successor", *HANGS),
+    when_said=HANGS,
+)

@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from checkers.exercise import counters, fault_missed
+from checkers.exercise import Exercise, fault_missed
 from checkers.finding import Finding
 from checkers.leases import INFINITY, Grant, effective, exclude
-from checkers.narrate import Narrator
+from checkers.property import HANGS, Examined, Need, Property
 from checkers.succession import superseded
-from checkers.verdict import Verdict
 from checkers.view import View
 from checkers.wire import F, Outcome, Reason
 
-HONEST_RENEWAL: Final = "honest-renewal"
 RENEWED: Final = "renewals acknowledged"
 REFUSED: Final = "renewals refused"
 
@@ -50,7 +48,7 @@ class Lease(NamedTuple):
     session: bool = False
 
 
-def honest_renewal(view: View) -> Verdict:
+def _examine(view: View) -> Examined:
     """Whether no renewal was acknowledged that was sent after a certainly later grant had returned, none refused that
     returned while the lease was certainly in force, and no lock granted on a lease after that was said to be over (etcd
     #11456). All definite.
@@ -58,10 +56,7 @@ def honest_renewal(view: View) -> Verdict:
     inv, ret = view.column("inv"), view.column("ret")
     following = superseded(view)
     findings: list[Finding] = []
-    renewed = refused = 0
-    for lease in _leases(view):
-        renewed += len(lease.renewed)
-        refused += len(lease.refused)
+    for lease in view.once(_leases):
         for grant in lease.grants:
             given, later = following[grant.row]
             over = grant.released if lease.session else INFINITY  # a session goes on without what was released
@@ -82,16 +77,14 @@ def honest_renewal(view: View) -> Verdict:
                 rows = (*holders, *(() if proof is None else (proof,)), row)
                 findings.append(Finding("refused-though-held", ret[row], rows, holders))
         findings += _granted_though_over(lease, view)
-    counted = {**counters(view), RENEWED: renewed, REFUSED: refused}
-    violations = Narrator(view).tell(findings, _BROKEN)
-    unexercised = None if renewed or refused else "no renewal was answered"
-    return Verdict(
-        HONEST_RENEWAL,
-        not violations,
-        violations,
-        counted,
-        unexercised=unexercised or fault_missed(view, counted),
-    )
+    return Examined(findings)
+
+
+def _exercise(view: View) -> Exercise:
+    leases = view.once(_leases)
+    renewed, refused = sum(len(lease.renewed) for lease in leases), sum(len(lease.refused) for lease in leases)
+    missing = fault_missed(view) if renewed or refused else "no renewal was answered"
+    return Exercise(missing, {RENEWED: renewed, REFUSED: refused})
 
 
 def _granted_though_over(lease: Lease, view: View) -> Iterator[Finding]:
@@ -132,7 +125,7 @@ def _worth(lease: Lease, known: list[int], grain: int) -> int:
     return max(map(min, signs, (sign + grain for sign in before)))
 
 
-def _leases(view: View) -> Iterator[Lease]:
+def _leases(view: View) -> list[Lease]:
     """All leases that somebody tried to renew. One without a TTL is never refused too early."""
     owner, session = view.column("owner"), view.column("session")
     in_sessions = view.facts.lease in ("touch", "session")
@@ -143,15 +136,15 @@ def _leases(view: View) -> Iterator[Lease]:
             by_session.setdefault(session[row], []).append(row)
         else:
             by_grant.setdefault(owner[row], []).append(row)
+    leases = []
     for who, rows in by_grant.items():
         grant = view.by_owner.get(who)
         if grant is not None:
             window = view.windows[grant.row]
             ttl = 0 if view.facts.lease == "none" else window.length
             renewed, refused = _answered(view, rows)
-            yield Lease(grant.start, ttl, (grant,), renewed, refused, window.released)
-    if by_session:
-        yield from _sessions(view, by_session)
+            leases.append(Lease(grant.start, ttl, (grant,), renewed, refused, window.released))
+    return [*leases, *_sessions(view, by_session)]
 
 
 def _sessions(view: View, by_session: dict[int, list[int]]) -> Iterator[Lease]:
@@ -194,3 +187,15 @@ def _answered(view: View, rows: list[int]) -> tuple[tuple[int, ...], tuple[int, 
     renewed = tuple(row for row in rows if outcome[row] == Outcome.OK)
     refused = tuple(row for row in rows if outcome[row] == Outcome.FAIL and reason[row] == Reason.NOT_OWNER)
     return renewed, refused
+
+
+HONEST_RENEWAL: Final = Property(
+    "honest-renewal",
+    _examine,
+    _exercise,
+    _BROKEN,
+    needs=frozenset({Need.RENEWED}),
+    optional=True,
+    under=(*HANGS, "stall-renewal", "stall-waiter", "freeze-in-renewal", "freeze-holder"),
+)
+"""Under these somebody certainly renews, and some of them when it is too late."""

@@ -11,16 +11,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from checkers.exercise import counters, fault_missed, undisturbed
+from checkers.exercise import Exercise, fault_missed, undisturbed
 from checkers.finding import Finding
 from checkers.leases import INFINITY, Grant
-from checkers.narrate import Narrator
 from checkers.permits import most_inside
-from checkers.verdict import Verdict
+from checkers.property import Examined, Need, Property
 from checkers.view import View
 from checkers.wire import NESTED, SHARED, F, Outcome, Reason
 
-SHARING: Final = "sharing"
 READERS: Final = "most readers inside at once"
 REFUSED: Final = "readers that were refused"
 MIN_READERS: Final = 2
@@ -28,27 +26,34 @@ MIN_READERS: Final = 2
 _BROKEN: Final = {"reader-refused": "So a reader was kept out though nobody wrote or asked to write."}
 
 
-def sharing(view: View) -> Verdict:
+def _examine(view: View) -> Examined:
     """Sound. A reader whose time passed counts as refused, unless a fault or a stall can have made it late."""
     inv, ret, key = view.column("inv"), view.column("ret"), view.column("key")
-    flags, reason = view.column("flags"), view.column("reason")
-    spans = _writers(view)
-    refused = [
-        row
-        for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.FAIL,))
-        if flags[row] & SHARED and not flags[row] & NESTED and reason[row] in (Reason.HELD, Reason.TIMEOUT)
-    ]
+    reason = view.column("reason")
+    spans, refused = _writers(view), view.once(_refused)
     findings = [
         Finding("reader-refused", ret[row], (*_readers(view, row), row))
         for row in refused
         if not _met(spans.get(key[row], ([], [])), inv[row], ret[row])
         and (reason[row] == Reason.HELD or undisturbed(row, view))
     ]
+    return Examined(findings)
+
+
+def _exercise(view: View) -> Exercise:
     readers = most_inside(view, shared=True)
-    counted = {**counters(view), READERS: readers, REFUSED: len(refused)}
-    violations = Narrator(view).tell(findings, _BROKEN)
     few = None if readers >= MIN_READERS else f"no more than {readers} readers inside at once, {MIN_READERS} needed"
-    return Verdict(SHARING, not violations, violations, counted, unexercised=few or fault_missed(view, counted))
+    return Exercise(few or fault_missed(view), {READERS: readers, REFUSED: len(view.once(_refused))})
+
+
+def _refused(view: View) -> list[int]:
+    """Rows of the readers to which somebody else's hold was given as the reason, or whose time passed."""
+    flags, reason = view.column("flags"), view.column("reason")
+    return [
+        row
+        for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.FAIL,))
+        if flags[row] & SHARED and not flags[row] & NESTED and reason[row] in (Reason.HELD, Reason.TIMEOUT)
+    ]
 
 
 def _writers(view: View) -> dict[int, tuple[list[int], list[int]]]:
@@ -89,3 +94,6 @@ def _readers(view: View, row: int) -> tuple[int, ...]:
     """Acquire rows of the readers that were inside when this one was refused."""
     moment = view.column("ret")[row]
     return tuple(g.row for g in view.by_key.get(view.column("key")[row], ()) if g.shared and g.ret <= moment < g.left)
+
+
+SHARING: Final = Property("sharing", _examine, _exercise, _BROKEN, needs=frozenset({Need.EXCLUDES, Need.SHARED}))

@@ -11,15 +11,12 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from checkers.exercise import counters, lock_unexercised
+from checkers.exercise import Exercise, lock_unexercised
 from checkers.finding import Finding
 from checkers.leases import Grant, exclude
-from checkers.narrate import Narrator
-from checkers.verdict import Verdict
+from checkers.property import Examined, Need, Property
 from checkers.view import View
 from checkers.wire import NONE
-
-TOKEN_ORDER: Final = "token-order"
 
 _BROKEN: Final = {
     "token-not-larger": "So a later grant got a token that is not larger than an earlier one's.",
@@ -27,22 +24,22 @@ _BROKEN: Final = {
 }
 
 
-def token_order(view: View) -> Verdict:
+def _examine(view: View) -> Examined:
     """Exact. A grant comes before another if its acquire returned before the other's request was sent."""
-    findings = []
-    seen = 0
-    for grants in view.by_key.values():
-        with_token = [grant for grant in grants if grant.token != NONE]
-        seen += len(with_token)
-        findings += [
+    return Examined(
+        [
             Finding("token-repeated" if one.token == other.token else "token-not-larger", other.ret, rows, rows)
-            for one, other in disordered(with_token)
+            for grants in view.by_key.values()
+            for one, other in disordered([grant for grant in grants if grant.token != NONE])
             for rows in [(one.row, other.row)]
         ]
-    counted = {**counters(view), "tokens": seen}
-    violations = Narrator(view).tell(findings, _BROKEN)
-    unexercised = "the grants carry no tokens" if view.grants and not seen else lock_unexercised(view, counted)
-    return Verdict(TOKEN_ORDER, not violations, violations, counted, unexercised=unexercised)
+    )
+
+
+def _exercise(view: View) -> Exercise:
+    tokens = sum(grant.token != NONE for grant in view.grants)
+    missing = "the grants carry no tokens" if view.grants and not tokens else lock_unexercised(view)
+    return Exercise(missing, {"tokens": tokens})
 
 
 def tokens_of(grants: Sequence[Grant]) -> bool:
@@ -81,3 +78,8 @@ def _repeated(grants: Sequence[Grant]) -> Iterator[tuple[Grant, Grant]]:
 def _rank(grant: Grant) -> tuple[int, bool]:
     """Of those with the largest token a writer, whom readers exclude as well."""
     return grant.token, not grant.shared
+
+
+TOKEN_ORDER: Final = Property(
+    "token-order", _examine, _exercise, _BROKEN, needs=frozenset({Need.EXCLUDES, Need.TOKENS})
+)

@@ -11,14 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from checkers.claims import matches
-from checkers.exercise import MIN_UPDATES, counters, lock_unexercised, short_of, write_missed
+from checkers.exercise import MIN_UPDATES, Exercise, lock_unexercised, short_of, write_missed
 from checkers.finding import Finding
-from checkers.narrate import Narrator
-from checkers.verdict import Verdict
+from checkers.property import Examined, Property
 from checkers.view import View
 from checkers.wire import FINAL, NONE, F, Outcome
 
-NO_LOST_UPDATE: Final = "no-lost-update"
 LISTS: Final = ("set", "inventory", "once", "transfer*")
 """Patterns of the workloads whose cells are lists that are written back with one more element."""
 ACKNOWLEDGED: Final = "acknowledged updates"
@@ -34,14 +32,14 @@ _BROKEN: Final = {
 }
 
 
-def no_lost_update(view: View) -> Verdict:
+def _examine(view: View) -> Examined:
     """Exact, given a final read of each key; a key without one is not judged.
 
     One violation for each list from which a surviving write and lost writes branch off, and each such branch:
     its witness is both writes, the reads before them and the final read.
     """
     if not matches(view.facts.workload, LISTS):
-        return Verdict(NO_LOST_UPDATE, True, (), counters(view), unexercised=_not_a_list(view))
+        return Examined(())
     findings: list[Finding] = []
     final = _final_reads(view)
     writes = _writes(view)
@@ -65,25 +63,16 @@ def no_lost_update(view: View) -> Verdict:
         findings += (_fork(view, reads, by_base.get(base[root]), root, final[key]) for root in sorted(branches))
         forks += len({base[root] for root in branches})
     unread = [view.facts.keys[key] for key in writes if key not in final]
-    counted = {**counters(view), ACKNOWLEDGED: _acknowledged(view), LOST: lost, FORKS: forks}
-    violations = Narrator(view).tell(findings, _BROKEN)
-    unexercised = _stimulus_missing(view, counted) or (f"no final read of {', '.join(unread)}" if unread else None)
-    return Verdict(NO_LOST_UPDATE, not violations, violations, counted, unexercised=unexercised)
+    unjudged = f"no final read of {', '.join(unread)}" if unread else None
+    return Examined(findings, {LOST: lost, FORKS: forks}, unjudged=unjudged)
 
 
-def updates_unexercised(view: View) -> str | None:
-    """Why a final read now would say nothing yet, or None: for a trial that is still running."""
+def _exercise(view: View) -> Exercise:
     if not matches(view.facts.workload, LISTS):
-        return _not_a_list(view)
-    return _stimulus_missing(view, {**counters(view), ACKNOWLEDGED: _acknowledged(view)})
-
-
-def _not_a_list(view: View) -> str:
-    return f"the workload {view.facts.workload} keeps no list of updates"
-
-
-def _stimulus_missing(view: View, counted: Mapping[str, int]) -> str | None:
-    return short_of(counted, [(ACKNOWLEDGED, MIN_UPDATES)]) or lock_unexercised(view, counted) or write_missed(view)
+        return Exercise(f"the workload {view.facts.workload} keeps no list of updates")
+    counted = {ACKNOWLEDGED: len(view.rows(F.WRITE, outcomes=(Outcome.OK,)))}
+    few = short_of(counted, [(ACKNOWLEDGED, MIN_UPDATES)])
+    return Exercise(few or lock_unexercised(view) or write_missed(view), counted)
 
 
 def lost_updates(view: View) -> list[int]:
@@ -95,10 +84,6 @@ def lost_updates(view: View) -> list[int]:
             kept = set(_path(view, by_value, final[key])[0])
             lost += [row for row in by_value.values() if outcome[row] == Outcome.OK and row not in kept]
     return lost
-
-
-def _acknowledged(view: View) -> int:
-    return len(view.rows(F.WRITE, outcomes=(Outcome.OK,)))
 
 
 def _final_reads(view: View) -> dict[int, int]:
@@ -173,3 +158,6 @@ def _reads_by_owner(view: View) -> Mapping[int, list[int]]:
     for row in view.rows(F.READ, outcomes=(Outcome.OK,)):
         result.setdefault(owner[row], []).append(row)
     return result
+
+
+NO_LOST_UPDATE: Final = Property("no-lost-update", _examine, _exercise, _BROKEN, by_workload=True, final=True)

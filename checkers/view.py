@@ -7,9 +7,9 @@ history and handed to every checker.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ import numpy.typing as npt
 from checkers.history import History
 from checkers.leases import INFINITY, Grant, Window, windows
 from checkers.wire import NESTED, SHARED, F, Outcome
+
+T = TypeVar("T")
 
 
 class View:
@@ -26,6 +28,13 @@ class View:
         self.history = history
         self.facts = history.facts
         self._lists: dict[str, list[int]] = {}
+        self._once: dict[Callable[[View], object], object] = {}
+
+    def once(self, function: Callable[[View], T]) -> T:
+        """What the function makes of this view; it is called once, however often it is asked for."""
+        if function not in self._once:
+            self._once[function] = function(self)
+        return cast(T, self._once[function])
 
     def array(self, name: str) -> npt.NDArray[Any]:
         """One column as it was recorded."""

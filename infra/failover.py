@@ -62,7 +62,7 @@ class Failover:
         self._by: str | None = None
 
     def follows(self) -> bool:
-        """Whether the replica is connected to the primary, which is one."""
+        """Whether the replica is connected to the primary, which is one, and keeps on its disk what it copied."""
         return probes.follows(self.replica.health(), self.primary.health())
 
     def lag(self) -> int:
@@ -139,7 +139,7 @@ class Failover:
         _ask(self.primary, "REPLICAOF", slots.address(self._slot, star.HOSTS[REPLICA]), star.client_port(REPLICA))
 
         def same() -> bool:
-            return _replication(self.primary).get("master_link_status") == "up" and self.lag() == 0
+            return probes.follows(self.primary.health(), self.replica.health()) and self.lag() == 0
 
         if not _wait(COPIED_WITHIN, same):
             raise Failed(f"{PRIMARY} is no copy of {REPLICA} within {COPIED_WITHIN:.0f} s")

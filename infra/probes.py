@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 PATIENCE: Final = 1.0
 """Seconds for an answer; a node that serves answers within milliseconds."""
 
+_ASK_REDIS: Final = b"PING\r\nINFO server\r\nINFO replication\r\nINFO persistence\r\nQUIT\r\n"
+
 
 @dataclass(frozen=True, slots=True)
 class Health:
@@ -38,7 +40,7 @@ class Health:
     me       its identity among its peers, "" where it has none. Redis: "master" or "slave".
     leader   the identity of whom it follows, maybe its own; "follower" or "leader" for ZooKeeper, which tells its role
              and not whom it follows; for Redis the id of the history of writes that it makes or follows, "" while it is
-             cut off from its primary. "" where there are no roles.
+             cut off from its primary, and until a copy that it took is kept on its disk. "" where there are no roles.
     ahead    seconds by which its clock is ahead of this machine's wall clock, where backends tell the time: Redis and
              PostgreSQL. Else None.
     unsure   seconds that `ahead` may be wrong either way: half of what the answer took.
@@ -59,7 +61,7 @@ Probe = Callable[[str, int], Health | None]
 def redis(host: str, port: int, access: Access = OPEN) -> Health | None:
     """Redis; loading its file counts as not serving."""
     asked = time.time()
-    question = redis_login(access) + b"PING\r\nINFO server\r\nINFO replication\r\nQUIT\r\n"
+    question = redis_login(access) + _ASK_REDIS
     told = _converse(host, port, question, access).decode(errors="replace")
     told = told.removeprefix("+OK\r\n" if access.password else "")
     answered = time.time()
@@ -67,7 +69,9 @@ def redis(host: str, port: int, access: Access = OPEN) -> Health | None:
     if not (told.startswith("+PONG") and "redis_version" in said and "role" in said):
         return None
     follows = said["role"] == "master" or said.get("master_link_status") == "up"
-    leader = said["master_replid"] if follows else ""
+    # Killed while it writes the file of a copy anew, it would start with what it had before.
+    kept = not any(said.get(f"aof_rewrite_{state}", "0") != "0" for state in ("in_progress", "scheduled"))
+    leader = said["master_replid"] if follows and kept else ""
     health = Health(_redis_version(said), me=said["role"], leader=leader)
     now = said.get("server_time_usec")  # since 6.2
     return _with_clock(health, int(now) / 1e6, asked, answered) if now else health
@@ -193,10 +197,10 @@ def whole(backend: str, healths: Sequence[Health | None], auxiliaries: Sequence[
 
 
 def follows(replica: Health | None, primary: Health | None) -> bool:
-    """Whether a Redis is connected to another and has the history of its writes."""
+    """Whether a Redis is connected to another and has the history of its writes, on its disk as well."""
     if not (replica and primary):
         return False
-    return (primary.me, replica.me) == ("master", "slave") and replica.leader == primary.leader
+    return (primary.me, replica.me) == ("master", "slave") and replica.leader == primary.leader != ""
 
 
 def _with_clock(health: Health, now: float, asked: float, answered: float) -> Health:

@@ -23,6 +23,7 @@ from results.grid import Square, counts, grid
 from results.markdown import code, text
 from results.reading import Contents
 from results.record import Cell, settled
+from results.story import count
 
 MOST_BYTES: Final = 1 << 20
 """What GitHub takes as a job's summary."""
@@ -65,26 +66,22 @@ def digest(this: Side, before: Side | None = None, notes: Sequence[str] = (), ol
 def headline(told: News, cells: Iterable[Cell]) -> str:
     """One sentence of our own words, without any that was recorded."""
     judged = sum(cell.word is not Word.NOT_APPLICABLE for cell in settled(cells))
-    many = f"{judged} judgement{'s' * (judged != 1)}"
-    known = f" {_many(len(told.known), 'failing verdict')} known before." if told.known else ""
-    known += f" {_many(told.left_out, 'trial')} came to no verdict." if told.left_out else ""
-    known += f" {_many(len(told.missing), 'verdict')} of before missing." if told.missing else ""
+    many = count(judged, "judgement")
+    known = f" {count(len(told.known), 'failing verdict')} known before." if told.known else ""
+    known += f" {count(told.left_out, 'trial')} came to no verdict." if told.left_out else ""
+    known += f" {count(len(told.missing), 'verdict')} of before missing." if told.missing else ""
     if not judged:
         return f"Nothing was judged.{known}"
     if told.first:
         failing = len(told.red)
-        return f"{_many(failing, 'failing verdict') if failing else 'No failing verdict'} in {many}.{known}"
+        return f"{count(failing, 'failing verdict') if failing else 'No failing verdict'} in {many}.{known}"
     if told.red:
-        return f"Worse than before: {_many(len(told.red), 'verdict')} of {many}.{known}"
+        return f"Worse than before: {count(len(told.red), 'verdict')} of {many}.{known}"
     if told.status == 1:
         return f"Worse than before: no verdict, but a time or rate.{known}"
     if told.lost:
-        return f"Nothing worse in {many}, but {_many(len(told.lost), 'verdict')} could not be judged.{known}"
+        return f"Nothing worse in {many}, but {count(len(told.lost), 'verdict')} could not be judged.{known}"
     return f"Nothing worse in {many}.{known}"
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _fitted(sections: Sequence[str]) -> str:
@@ -140,7 +137,7 @@ def _missing(changes: Iterable[Change]) -> list[str]:
     """A line for each lock and fault."""
     places = Counter((change.backend, change.lock, change.fault) for change in changes)
     return [
-        f"{_many(number, 'verdict')} of {code(lock)} {_under(fault)} on {text(backend)}"
+        f"{count(number, 'verdict')} of {code(lock)} {_under(fault)} on {text(backend)}"
         for (backend, lock, fault), number in sorted(places.items())
     ]
 

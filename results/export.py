@@ -10,7 +10,8 @@ from typing import Final
 
 from results import files, find, listing, reading
 from results.pages import index, page
-from results.run import Run, load_trial
+from results.reading import load_trial
+from results.run import Run
 from results.terminal.plain import plain
 
 _LINK: Final = re.compile(r'<a [^<>]*href="(?!#)[^"<>]*"[^<>]*>')

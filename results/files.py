@@ -106,7 +106,7 @@ def read_bytes(path: Path) -> bytes:
 def read_json(path: Path, formats: Collection[int] | None = READABLE) -> dict[str, Any]:
     """Of one of these formats; None: of whatever it says. Raises BadFile."""
     try:
-        data = json.loads(read_bytes(path), parse_constant=_no_number, parse_float=_finite)
+        data = json.loads(read_bytes(path), parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
     except (ValueError, RecursionError) as error:
         raise BadFile(f"{path}: not JSON ({_first_line(error)})") from error
     if not isinstance(data, dict) or "format" not in data:
@@ -159,6 +159,12 @@ def _no_number(name: str) -> NoReturn:
 def _finite(text: str) -> float:
     value = float(text)
     return value if isfinite(value) else _no_number(text)
+
+
+def _whole(text: str) -> int:
+    """Of 64 bits, as times in ns are."""
+    value = int(text)
+    return value if -(2**63) <= value < 2**63 else _no_number(text)
 
 
 def _first_line(error: BaseException) -> str:

@@ -20,22 +20,10 @@ QUANTILES: Final = (("p10", 100), ("p50", 500), ("p90", 900), ("p99", 990))
 
 
 def measured(history: History) -> dict[str, Any]:
-    """The measures of one lane; a number that cannot be said is None, never NaN.
+    """The measures of one lane (see `record.Measures`); a number that cannot be said is None, never NaN.
 
-    seconds        from the first attempt at a lock to the end of the last.
-    operations     of all kinds; grants; unknown: without an answer; refused: certainly without an effect, timeouts too.
-    cycles         the time before the first fault, during each (faults that overlap are one) and after it: `cycle`
-                   counts the faults from 1 (0: no fault yet), `begin_s` counts from the first attempt. An operation
-                   belongs to the fault during which it was under way, else to where it lies; of rates a grant counts
-                   where it returned (`grants`) and an attempt where it was begun (`attempts`).
-    acquire_ms     {count, given_up, p10, p50, p90, p99, longest}, release_ms likewise: as `checkers.measures.latency`
-                   counts them, so `given_up` are censored (Kaplan-Meier). A quantile is None where too many were given
-                   up for it to be reached: it is longer than `longest`, how long anybody waited, in vain or not.
-    recovery_s     for each fault in the order in which they began, from its heal to the return of the next grant; None
-                   where none came, or no heal.
-    longest_gap_s  the longest time in which the lock was wanted and nobody's.
-    store_ms       likewise of the reads and writes of the protected resource: its version is pinned and it is never
-                   faulted, so this tells how slow the machine was.
+    Times are as `checkers.measures.latency` counts them. An operation belongs to the fault during which it was under
+    way, else to where it lies; recovery_s is of each fault, in the order in which they began.
     """
     subject = Subject(history, Settings())
     told = _counts(history)

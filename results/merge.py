@@ -16,16 +16,17 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from checkers.claims import Word
 from checkers.history import BadHistory
-from results import files, find, listing, reading, running, shape
+from results import files, find, listing, reading, running
 from results.files import BadFile
 from results.find import NAMING
 from results.pages import trend
 from results.record import Cell, NotRun
 from results.run import Run, move_into_place
+from results.stored import decoded
 from results.terminal.plain import plain
 
 _SELECTING: Final = frozenset(
@@ -91,7 +92,7 @@ def merge(out: Path, runs: Sequence[Run], *, force: bool = False) -> tuple[Path,
     return page, problems + [f"shard {shard} is missing" for shard in about.get("missing shards", ())]
 
 
-def _merged(out: Path) -> list[dict[str, Any]]:
+def _merged(out: Path) -> list[_Part]:
     """The parts of an earlier merge. Raises BadFile where the folder is anything else."""
     if not out.exists() and not out.is_symlink():
         return []
@@ -105,21 +106,22 @@ def _merged(out: Path) -> list[dict[str, Any]]:
     return _known(out, parts)
 
 
-def _known(out: Path, parts: object) -> list[dict[str, Any]]:
-    try:
-        return [
-            {
-                **{name: shape.field(part, name, shape.text) for name in ("id", "run", "started")},
-                **{name: dict(shape.field(part, name, shape.table)) for name in ("asked", "about")},
-            }
-            for part in shape.listed(parts)
-        ]
-    except shape.Damaged as error:
-        raise BadFile(f"{out / 'run.json'}: damaged (merged: {error})") from error
+class _Part(TypedDict):
+    """A run as it is told in what was merged of it. id: of what was asked for, and of its name."""
+
+    id: str
+    run: str
+    started: str
+    asked: dict[str, Any]
+    about: dict[str, Any]
 
 
-def _parts(run: Run) -> list[dict[str, Any]]:
-    """A run as it is told in what is merged of it; one that was merged itself is told as its parts. Raises BadFile."""
+def _known(out: Path, parts: object) -> list[_Part]:
+    return decoded(parts, list[_Part], out / "run.json")
+
+
+def _parts(run: Run) -> list[_Part]:
+    """A run as a part of what is merged; one that was merged itself as its parts. Raises BadFile."""
     asked = run.about()
     if asked.get("merged"):
         return _known(run.path, asked["merged"])

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from checkers import history as histories
 from checkers.claims import Word
 from checkers.history import BadHistory, History
-from checkers.judgement import Judgement
-from results import files, shape, stored
+from results import files
 from results.certificate.stages import CALIBRATIONS
 from results.files import BadFile
-from results.record import Cell, LaneRecord, LaneSummary, NotRun, TrialRecord, version_of
-from results.shape import Damaged, field, named, optional, text, whole
+from results.record import Cell, Count, LaneRecord, LaneSummary, Measures, NotRun, TrialRecord, version_of
+from results.stored import About, StoredJudgement, decoded
 
 VERDICTS: Final = "verdicts.json"
 """Of a trial: see `results.verdicts`."""
@@ -55,7 +54,8 @@ def read(root: Path) -> Contents:
             lanes += trial.summaries
         if error_ := trial.about.get("error"):
             problems.append(f"{folder}: aborted: {error_}")
-    cells += (Cell(word=Word.NOT_APPLICABLE, **asdict(item)) for item in not_run(root, problems))
+    blank: dict[str, Any] = {"counters": {}, "story": (), "page": None, "trial": "", "seed": 0, "attempt": 0}
+    cells += (Cell(word=Word.NOT_APPLICABLE, **asdict(item), **blank) for item in not_run(root, problems))
     here = f"{root}/"
     short = tuple(problem.removeprefix(here) for problem in problems)
     return Contents(tuple(cells), tuple(lanes), short, tuple(planted))
@@ -79,7 +79,10 @@ def load_trial(folder: Path) -> TrialRecord:
         return TrialRecord(
             trial.name,
             trial.about,
-            tuple(LaneRecord(_history(folder, lane), lane.judgements) for lane in trial.lanes),
+            tuple(
+                LaneRecord(_history(folder, lane), tuple(judgement.judgement() for judgement in lane.judgements))
+                for lane in trial.lanes
+            ),
             {name: files.read_bytes(files.inside(folder / "logs", file)) for name, file in trial.logs.items()},
         )
     except OSError as error:
@@ -98,7 +101,7 @@ def histories_of(folder: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
-    """A lane of verdicts.json. told: its judgements, each with the story that its word rests on."""
+    """A lane of verdicts.json; format 1 has no measures."""
 
     lane: str
     lock: str
@@ -108,13 +111,23 @@ class _Lane:
     fault: str
     seed: int
     file: str
-    operations: int
-    told: tuple[tuple[Judgement, tuple[str, ...]], ...]
-    measures: Mapping[str, Any] | None
+    operations: Count
+    judgements: tuple[StoredJudgement, ...]
+    measures: Measures | None = None
 
-    @property
-    def judgements(self) -> tuple[Judgement, ...]:
-        return tuple(judgement for judgement, _ in self.told)
+
+class _Verdicts(TypedDict):
+    lanes: tuple[_Lane, ...]
+
+
+class _NotRunFile(TypedDict):
+    not_run: list[dict[str, str]]
+
+
+class _TrialFile(TypedDict):
+    name: str
+    about: About
+    logs: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,23 +145,16 @@ class _Trial:
         """Raises BadFile."""
         if folder.is_symlink():
             raise BadFile(f"{folder}: a link, which is not followed")
-        trial = files.read_json(folder / "trial.json")
-        verdicts = files.read_json(folder / VERDICTS)
-        try:
-            return cls(
-                folder,
-                field(trial, "name", text),
-                field(trial, "about", stored.trial_about),
-                field(trial, "logs", named(text)),
-                field(verdicts, "lanes", shape.many(_lane)),
-            )
-        except Damaged as error:
-            raise BadFile(f"{folder}: damaged ({error})") from error
+        trial, verdicts = folder / "trial.json", folder / VERDICTS
+        data = files.read_json(trial)
+        told = decoded(data, _TrialFile, trial)
+        lanes = decoded(files.read_json(verdicts), _Verdicts, verdicts)["lanes"]
+        return cls(folder, told["name"], data["about"], told["logs"], lanes)
 
     @property
     def cells(self) -> list[Cell]:
         """Of every lane and property."""
-        return [self._cell(lane, judgement, story) for lane in self.lanes for judgement, story in lane.told]
+        return [self._cell(lane, judgement) for lane in self.lanes for judgement in lane.judgements]
 
     @property
     def planted(self) -> list[Cell]:
@@ -161,7 +167,7 @@ class _Trial:
         """Of every lane."""
         return [self._summary(lane) for lane in self.lanes]
 
-    def _cell(self, lane: _Lane, judgement: Judgement, story: tuple[str, ...]) -> Cell:
+    def _cell(self, lane: _Lane, judgement: StoredJudgement) -> Cell:
         return Cell(
             lock=lane.lock,
             backend=lane.backend,
@@ -173,7 +179,7 @@ class _Trial:
             word=judgement.word,
             because=judgement.because,
             counters=judgement.verdict.counters if judgement.verdict is not None else {},
-            story=story,
+            story=judgement.story(),
             page=self.folder / "index.html",
             trial=self.name,
             seed=lane.seed,
@@ -202,23 +208,6 @@ class _Trial:
         )
 
 
-def _lane(data: object) -> _Lane:
-    """Raises Damaged. Format 1 has no measures."""
-    return _Lane(
-        lane=field(data, "lane", text),
-        lock=field(data, "lock", text),
-        backend=field(data, "backend", text),
-        workload=field(data, "workload", text),
-        store=field(data, "store", text),
-        fault=field(data, "fault", text),
-        seed=field(data, "seed", whole),
-        file=field(data, "file", text),
-        operations=field(data, "operations", whole),
-        told=field(data, "judgements", shape.many(stored.told_from_json)),
-        measures=field(data, "measures", optional(stored.measures)) if "measures" in shape.table(data) else None,
-    )
-
-
 def _history(folder: Path, lane: _Lane) -> History:
     """Raises BadFile, BadHistory or OSError."""
     history = histories.load(files.plain(files.inside(folder, lane.file)))
@@ -235,7 +224,7 @@ def _history(folder: Path, lane: _Lane) -> History:
 
 def _not_run(file: Path) -> tuple[NotRun, ...]:
     """Raises BadFile."""
-    try:
-        return field(files.read_json(file), "not_run", shape.many(stored.not_run_from_json))
-    except Damaged as error:
-        raise BadFile(f"{file}: damaged ({error})") from error
+    items = decoded(files.read_json(file), _NotRunFile, file)["not_run"]
+    if any(item.keys() != set(NotRun.__slots__) for item in items):
+        raise BadFile(f"{file}: damaged (Expected of each {', '.join(NotRun.__slots__)})")
+    return tuple(NotRun(**item) for item in items)

@@ -1,5 +1,8 @@
 """What the room is given and gives back: a trial to store, a cell of the matrix, a lane with its measures, and what was
 never run.
+
+What summary.json holds is read into the types of this module, and its JSON Schema is made of them: the lines of their
+docstrings that begin with a field's name describe that field to whoever reads the file elsewhere.
 """
 
 from __future__ import annotations
@@ -7,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict
+
+from msgspec import Meta
 
 from checkers.claims import Word
 from checkers.history import Facts, History
@@ -56,15 +61,23 @@ class NotRun:
     property: str = ""
 
 
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One judgement of one lane of one trial, as the matrix sees it.
+    """One judgement of one lane of one trial; with the word `not applicable` and without a page: what was not run.
 
-    version   of the servers, see `version_of`.
-    stage     of the upgrade that the trial was part of; empty where there was none.
-    attempt   counts the trials of one positive control; their seeds are s, s+1, s+2.
-    story     of the violation that the word rests on; empty where there is none.
-    page      the trial's page; None where nothing was run.
+    lock      The lock under test. Empty, as backend, fault and the names below: all of them.
+    store     How the protected resource fences: unfenced, fence-writes, ...
+    lane      lock/workload/store, as the run calls it.
+    fault     The row of the matrix: a fault, several that overlap (a+b), a plan of the user's own, or none.
+    counters  What exercised the property.
+    story     Sentences that tell the violation which the word rests on.
+    page      The trial's page, relative to the run's folder. Null where nothing was run.
+    attempt   Counts the trials of one positive control, whose seeds are s, s+1, s+2.
+    version   Of the backend's servers: what was asked for, or what all of them said. Empty where nobody knows.
+    stage     Of the upgrade that the trial was part of: baseline or candidate. Empty where there was none.
     """
 
     lock: str
@@ -76,22 +89,83 @@ class Cell:
     property: str
     word: Word
     because: str
-    counters: Mapping[str, int] = field(default_factory=dict)
-    story: tuple[str, ...] = ()
-    page: Path | None = None
-    trial: str = ""
-    seed: int = 0
-    attempt: int = 0
+    counters: Mapping[str, int]
+    story: tuple[str, ...]
+    page: Path | None
+    trial: str
+    seed: int
+    attempt: Count
     version: str = ""
     stage: str = ""
 
 
+class Times(TypedDict):
+    """Quantiles in ms of the Kaplan-Meier estimate: what was given up is censored. Null: so many were given up that the
+    quantile was not reached; it is longer than `longest`.
+
+    p10      Missing in trials that were stored before it was counted.
+    longest  How long anybody waited, in vain or not.
+    """
+
+    count: Count
+    given_up: Count
+    p10: NotRequired[float | None]
+    p50: float | None
+    p90: float | None
+    p99: float | None
+    longest: float | None
+
+
+class Cycle(TypedDict):
+    """The time before the first fault, during one (faults that overlap are one) or after it.
+
+    cycle     Which fault, from 1; 0 before the first.
+    begin_s   Since the first attempt.
+    grants    Where they returned.
+    attempts  Where they were begun.
+    """
+
+    cycle: Count
+    phase: Literal["before", "during", "after"]
+    begin_s: float
+    seconds: float
+    grants: Count
+    attempts: Count
+    acquire_ms: Times
+    release_ms: Times
+
+
+class Measures(TypedDict):
+    """What a history says of times and rates. Null: what cannot be said.
+
+    seconds        From the first attempt at a lock to the end of the last.
+    unknown        Operations without an answer.
+    refused        Operations that certainly had no effect.
+    cycles         Before the first fault, during each and after it, in the order of time.
+    store_ms       Reads and writes of the protected resource, which no fault touches: how slow the machine was.
+    recovery_s     From each heal to the next grant; null where none came.
+    longest_gap_s  The longest time in which the lock was wanted and nobody's.
+    """
+
+    seconds: float
+    operations: Count
+    grants: Count
+    unknown: Count
+    refused: Count
+    cycles: list[Cycle]
+    acquire_ms: Times
+    release_ms: Times
+    store_ms: Times
+    recovery_s: list[float | None]
+    longest_gap_s: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class LaneSummary:
-    """One lane of one trial, as trends and comparisons see it.
+    """One lane of one trial. What it shares with a cell means the same.
 
-    started   of the trial, ISO 8601; empty where nobody knows.
-    measures  what `results.measured.measured` made of the history; None: stored by an older format.
+    started   Of the trial; ISO 8601, empty where nobody knows.
+    measures  Null: stored by an older format.
     """
 
     lock: str
@@ -102,12 +176,12 @@ class LaneSummary:
     lane: str
     fault: str
     seed: int
-    attempt: int
+    attempt: Count
     trial: str
     page: Path | None
-    operations: int
+    operations: Count
     started: str
-    measures: Mapping[str, Any] | None
+    measures: Measures | None
     stage: str = ""
 
 

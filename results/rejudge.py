@@ -9,7 +9,7 @@ from checkers.history import BadHistory
 from results import files, find, verdicts
 from results.files import BadFile
 from results.find import NAMING
-from results.run import load_trial
+from results.reading import load_trial
 from results.terminal.plain import plain
 
 

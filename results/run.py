@@ -35,16 +35,14 @@ from typing import Any, BinaryIO, Self
 
 from checkers import history as histories
 from checkers.history import BadHistory
-from results import files, reading, running, shape, summary, verdicts
+from results import files, reading, running, summary, verdicts
 from results.files import BadFile
 from results.pages import index, page, trend, web
 from results.reading import Contents, load_trial
-from results.record import Cell, LaneRecord, NotRun, TrialRecord
-from results.shape import Damaged, field, table
+from results.record import NotRun, TrialRecord
+from results.stored import RunFile, decoded
 from results.summary import Summary
 from results.terminal.plain import plain
-
-__all__ = ["BadFile", "Cell", "Contents", "LaneRecord", "NotRun", "Run", "TrialRecord", "load_trial"]
 
 
 def _warn(line: str) -> None:
@@ -94,11 +92,8 @@ class Run:
     def about(self) -> dict[str, Any]:
         """What was asked for, and when it started (`started`, ISO 8601). Raises BadFile."""
         file = self.path / "run.json"
-        data = files.read_json(file)
-        try:
-            return {**field(data, "about", table), "started": field(data, "started", shape.text)}
-        except Damaged as error:
-            raise BadFile(f"{file}: damaged ({error})") from error
+        data = decoded(files.read_json(file), RunFile, file)
+        return {**data["about"], "started": data["started"]}
 
     def save_trial(self, record: TrialRecord) -> Path:
         """Store a trial and draw its page. Returns the page's path.
@@ -146,10 +141,6 @@ class Run:
     def read(self) -> Contents:
         """All judgements of the run, oldest trial first, and every folder that could not be read."""
         return reading.read(self.path)
-
-    def cells(self) -> list[Cell]:
-        """`read`, for those who do not mind what is damaged."""
-        return list(self.read().cells)
 
     def close(self, about: Mapping[str, Any], say: Callable[[str], None] = _warn) -> Path:
         """Write the run's page and its summary, and the page of all runs beside it. Returns the run's page's path.

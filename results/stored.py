@@ -6,20 +6,54 @@ history's own file, and `python -m checkers FILE` makes it again from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict, TypeVar
+
+import msgspec
 
 from checkers.claims import Word
 from checkers.judgement import Judgement
 from checkers.verdict import Verdict, Violation
-from results import shape
-from results.record import Cell, LaneSummary, NotRun, decisive
-from results.shape import Damaged, field, many, named, optional, text, whole
+from results.files import BadFile
+from results.record import decisive
 
 MOST_VIOLATIONS: Final = 100
 """Stored per judgement; their number is stored whole. The history tells the rest."""
+
+T = TypeVar("T")
+
+
+def decoded(data: object, of: type[T], file: Path) -> T:
+    """What was read from a file, as a value of this type; keys that the type does not have are passed over.
+
+    Pages are those of the run in whose folder the file stands. Raises BadFile with the place in the file and what was
+    expected there.
+    """
+
+    def page(_: type, value: object) -> Path:
+        # Only what `encoded` writes: a link that leads anywhere else is none of ours.
+        parts = value.split("/") if isinstance(value, str) else []
+        if len(parts) != 3 or parts[0] != "trials" or parts[2] != "index.html":
+            raise ValueError("Expected the page of a trial of this run")
+        if parts[1] in ("", ".", "..") or "\\" in parts[1] or "\0" in parts[1]:
+            raise ValueError("Expected the page of a trial of this run")
+        return file.parent.joinpath(*parts)
+
+    try:
+        return msgspec.convert(data, of, dec_hook=page)
+    except msgspec.ValidationError as error:
+        raise BadFile(f"{file}: damaged ({' '.join(str(error).split())})") from error
+    except UnicodeEncodeError:
+        # Half a character, in a key or where no text is expected, for which msgspec has no answer.
+        return decoded(json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")), of, file)
+
+
+def encoded(value: object, root: Path) -> Any:
+    """Plain JSON of a cell, a lane, ...; pages relative to the run folder `root`."""
+    return msgspec.to_builtins(value, enc_hook=lambda page: page.relative_to(root).as_posix())
 
 
 def judgement_to_json(judgement: Judgement, told: Sequence[str] = ()) -> dict[str, Any]:
@@ -44,208 +78,74 @@ def judgement_to_json(judgement: Judgement, told: Sequence[str] = ()) -> dict[st
     }
 
 
-def judgement_from_json(data: object) -> Judgement:
-    """Raises Damaged."""
-    name = field(data, "property", text)
+@dataclass(frozen=True, slots=True)
+class StoredVerdict:
+    """A verdict, without the name of its property."""
 
-    def verdict(told: object) -> Verdict:
-        return Verdict(
-            property=name,
-            valid=field(told, "valid", optional(shape.boolean)),
-            violations=field(told, "violations", many(_violation)),
-            counters=field(told, "counters", named(whole)),
-            unexercised=field(told, "unexercised", optional(text)),
-            reason=field(told, "reason", optional(text)),
-        )
-
-    return Judgement(
-        name,
-        field(data, "word", _word),
-        field(data, "because", text),
-        field(data, "verdict", optional(verdict)),
-        field(data, "violation", optional(_violation)),
-    )
+    valid: bool | None
+    violations: tuple[Violation, ...]
+    counters: Mapping[str, int]
+    unexercised: str | None
+    reason: str | None
 
 
-def told_from_json(data: object) -> tuple[Judgement, tuple[str, ...]]:
-    """And the story that its word rests on: where none was stored, all that the checkers said. Raises Damaged."""
-    judgement = judgement_from_json(data)
-    told = field(data, "told", many(text)) if "told" in shape.table(data) else ()
-    violation = decisive(judgement)
-    return judgement, told or (violation.story if violation is not None else ())
+@dataclass(frozen=True, slots=True)
+class StoredJudgement:
+    """What `judgement_to_json` gives. told: empty where it was not stored."""
+
+    property: str
+    word: Word
+    because: str
+    verdict: StoredVerdict | None
+    violation: Violation | None
+    told: tuple[str, ...] = ()
+
+    def judgement(self) -> Judgement:
+        """Without the story."""
+        verdict = None
+        if (v := self.verdict) is not None:
+            verdict = Verdict(self.property, v.valid, v.violations, v.counters, v.unexercised, v.reason)
+        return Judgement(self.property, self.word, self.because, verdict, self.violation)
+
+    def story(self) -> tuple[str, ...]:
+        """What the word rests on: where no story was stored, all that the checkers said."""
+        violation = decisive(self.judgement())
+        return self.told or (violation.story if violation is not None else ())
 
 
-def _violation(data: object) -> Violation:
-    return Violation(
-        kind=field(data, "kind", text),
-        at=field(data, "at", whole),
-        rows=field(data, "rows", many(whole)),
-        holders=field(data, "holders", many(whole)),
-        story=field(data, "story", many(text)),
-    )
+class RunFile(TypedDict):
+    """run.json: what was asked for, and when it started (ISO 8601)."""
+
+    started: str
+    about: dict[str, Any]
 
 
-def _word(value: object) -> Word:
-    try:
-        return Word(text(value))
-    except ValueError as error:
-        raise Damaged(str(error)) from None
+class Rolled(TypedDict):
+    """A server that was replaced by one of another version, or would not be."""
+
+    at: float
+    what: str
+    refused: bool
 
 
-def _rolled(data: object) -> Mapping[str, Any]:
-    """A server that was replaced by one of another version, or would not be. Raises Damaged."""
-    for name, of in (("at", shape.number), ("what", text), ("refused", shape.boolean)):
-        field(data, name, of)
-    return shape.table(data)
+class About(TypedDict, total=False):
+    """What is known of a trial (see `TrialRecord`), with the types that its readers count on."""
 
-
-_ABOUT: Final = {
-    "backend": optional(text),
-    "column": optional(text),
-    "plan": optional(shape.table),
-    "plan_lines": optional(many(text)),
-    "own_plan": optional(shape.boolean),
-    "seed": optional(whole),
-    "attempt": optional(whole),
-    "version": optional(text),
-    "stage": optional(text),
-    "versions": optional(named(text)),
-    "locks": optional(named(text)),
-    "started": optional(text),
-    "seconds": optional(shape.number),
-    "rolled": optional(many(_rolled)),
-    "stalled": optional(shape.number),
-    "planted": optional(named(text)),
-    "no_way_there": optional(text),
-    "error": optional(text),
-}
-
-
-def trial_about(data: object) -> Mapping[str, Any]:
-    """A trial's `about` (see `TrialRecord`): what is known of it has the types that its readers count on.
-
-    Raises Damaged.
-    """
-    about = shape.table(data)
-    for name, of in _ABOUT.items():
-        if name in about:
-            field(about, name, of)
-    return about
-
-
-def not_run_from_json(data: object) -> NotRun:
-    """Raises Damaged."""
-    strange = shape.table(data).keys() - NotRun.__slots__
-    if strange:
-        raise Damaged(f"{min(strange)} is not known")
-    return NotRun(
-        *(field(data, name, text) for name in ("lock", "backend", "fault", "because")),
-        *(field(data, name, text) for name in ("workload", "store", "lane", "property")),
-    )
-
-
-def cell_to_json(cell: Cell, root: Path) -> dict[str, Any]:
-    """root: of the run, which pages are told relative to."""
-    return {**asdict(cell), "word": str(cell.word), "page": _page_to_json(cell.page, root)}
-
-
-def lane_to_json(lane: LaneSummary, root: Path) -> dict[str, Any]:
-    """root: of the run, which pages are told relative to."""
-    return {**asdict(lane), "page": _page_to_json(lane.page, root)}
-
-
-def _page_to_json(page: Path | None, root: Path) -> str | None:
-    return None if page is None else page.relative_to(root).as_posix()
-
-
-def cell_from_json(data: object, root: Path) -> Cell:
-    """Of any format. Raises Damaged."""
-    return Cell(
-        **{name: field(data, name, text) for name in ("lock", "backend", "workload", "store", "lane", "fault")},
-        property=field(data, "property", text),
-        word=field(data, "word", _word),
-        because=field(data, "because", text),
-        counters=field(data, "counters", named(whole)),
-        story=field(data, "story", many(text)),
-        page=_page_from_json(data, root),
-        trial=field(data, "trial", text),
-        seed=field(data, "seed", whole),
-        attempt=field(data, "attempt", whole),
-        version=field(data, "version", text) if "version" in shape.table(data) else "",
-        stage=field(data, "stage", text) if "stage" in shape.table(data) else "",
-    )
-
-
-def lane_from_json(data: object, root: Path) -> LaneSummary:
-    """Raises Damaged."""
-    return LaneSummary(
-        **{name: field(data, name, text) for name in ("lock", "backend", "version", "workload", "store", "lane")},
-        fault=field(data, "fault", text),
-        seed=field(data, "seed", whole),
-        attempt=field(data, "attempt", whole),
-        trial=field(data, "trial", text),
-        page=_page_from_json(data, root),
-        operations=field(data, "operations", whole),
-        started=field(data, "started", text),
-        measures=field(data, "measures", optional(measures)),
-        stage=field(data, "stage", text) if "stage" in shape.table(data) else "",
-    )
-
-
-def _page_from_json(data: object, root: Path) -> Path | None:
-    """Only what `_page_to_json` writes: a link that leads anywhere else is none of ours."""
-    told = field(data, "page", optional(text))
-    if told is None:
-        return None
-    parts = told.split("/")
-    if not (len(parts) == 3 and parts[0] == "trials" and parts[2] == "index.html"):
-        raise Damaged("page: not the page of a trial of this run")
-    if parts[1] in ("", ".", "..") or "\\" in parts[1] or "\0" in parts[1]:
-        raise Damaged("page: not the page of a trial of this run")
-    return root.joinpath(*parts)
-
-
-def measures(data: object) -> Mapping[str, Any]:
-    """What `results.measured.measured` gave: its readers count on these types; more may stand in it.
-
-    Raises Damaged.
-    """
-    _each(data, _MEASURES)
-    return shape.table(data)
-
-
-def _each(data: object, fields: Mapping[str, Callable[[object], object]]) -> None:
-    for name, of in fields.items():
-        field(data, name, of)
-
-
-def _quantiles(data: object) -> None:
-    _each(data, {"count": whole, "given_up": whole, **dict.fromkeys(("p50", "p90", "p99", "longest"), _NUMBER)})
-    if "p10" in shape.table(data):  # it was added to the format
-        field(data, "p10", _NUMBER)
-
-
-def _cycle(data: object) -> None:
-    _each(data, _CYCLE)
-
-
-def _phase(data: object) -> None:
-    if text(data) not in ("before", "during", "after"):
-        raise Damaged("none of before, during, after")
-
-
-_NUMBER: Final = optional(shape.number)
-_CYCLE: Final[Mapping[str, Callable[[object], object]]] = {
-    "phase": _phase,
-    **dict.fromkeys(("cycle", "grants", "attempts"), whole),
-    **dict.fromkeys(("begin_s", "seconds"), shape.number),
-    **dict.fromkeys(("acquire_ms", "release_ms"), _quantiles),
-}
-_MEASURES: Final[Mapping[str, Callable[[object], object]]] = {
-    **dict.fromkeys(("operations", "grants", "unknown", "refused"), whole),
-    "seconds": shape.number,
-    "cycles": many(_cycle),
-    **dict.fromkeys(("acquire_ms", "release_ms", "store_ms"), _quantiles),
-    "recovery_s": many(_NUMBER),
-    "longest_gap_s": _NUMBER,
-}
+    backend: str | None
+    column: str | None
+    plan: Mapping[str, Any] | None
+    plan_lines: tuple[str, ...] | None
+    own_plan: bool | None
+    seed: int | None
+    attempt: int | None
+    version: str | None
+    stage: str | None
+    versions: Mapping[str, str] | None
+    locks: Mapping[str, str] | None
+    started: str | None
+    seconds: float | None
+    rolled: tuple[Rolled, ...] | None
+    stalled: float | None
+    planted: Mapping[str, str] | None
+    no_way_there: str | None
+    error: str | None

@@ -140,6 +140,11 @@ def leading(lane: LaneRecord) -> Judgement | None:
     return min(lane.judgements, key=rank, default=None)
 
 
+def count(number: int, what: str, several: str = "") -> str:
+    """`1 trial`, `2 trials`; several: what more than one are called, where an `s` does not do."""
+    return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
+
+
 def listing(names: Sequence[str]) -> str:
     """a, b and c."""
     *most, last = names

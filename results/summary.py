@@ -1,21 +1,21 @@
 """summary.json: a run in one file, written when it is closed, for lists, trends and whoever reads it elsewhere.
 
-Its shape is published as `schema/summary-2.json` (JSON Schema 2020-12).
+`python -m results schema` prints its JSON Schema, made of the types that it is read into.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from checkers.claims import Word
-from results import files, shape, stored
+from results import files
 from results.files import BadFile
 from results.reading import Contents
-from results.record import settled
-from results.shape import Damaged, field, many, text
+from results.record import Cell, Count, LaneSummary, settled
+from results.stored import decoded, encoded
 
 NAME: Final = "summary.json"
 CERTIFICATE: Final = "certificate"
@@ -26,14 +26,7 @@ CERTIFICATE_PAGE: Final = "certificate.html"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a list needs of summary.json.
-
-    started, closed  ISO 8601, empty where nobody knows.
-    asked, about     what was asked for, and what came of it: plain JSON.
-    failed           whether a word is one of the failing four.
-    words            how often each was said, zeros included.
-    problems         what was left out, one line each.
-    """
+    """What a list needs of summary.json, see `File`."""
 
     run: str
     started: str
@@ -41,8 +34,29 @@ class Head:
     asked: Mapping[str, Any]
     about: Mapping[str, Any]
     failed: bool
-    words: Mapping[Word, int]
+    words: Mapping[Word, Count]
     problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class File(Head):
+    """One run of the suite: what was asked for, every judgement, and measures of every lane. Within a format keys are
+    only added: ignore those that you do not know.
+
+    run       The folder's name.
+    started   ISO 8601, UTC.
+    closed    ISO 8601, UTC: when the summary was written.
+    asked     What was asked for: the command, seed, profile, versions; of a merged run its parts, in `merged`.
+    about     What came of it: `finished`, `exit status`, `interrupted`, the sentence of its `certificate`; of a merged
+              run `missing shards`.
+    failed    Whether one of the failing words was said. An attempt of a positive control that another attempt made good
+              does not count.
+    words     How often each word was said, with the same exception.
+    problems  Trials that are damaged, and so left out, and trials that were aborted: one line each.
+    """
+
+    cells: tuple[Cell, ...]
+    lanes: tuple[LaneSummary, ...] = ()  # format 1 has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,59 +93,30 @@ def make(
 
 def to_json(summary: Summary, root: Path) -> dict[str, Any]:
     """Plain JSON; pages as posix paths relative to the run folder."""
-    head, contents = summary.head, summary.contents
-    return {
-        "run": head.run,
-        "started": head.started,
-        "closed": head.closed,
-        "asked": dict(head.asked),
-        "about": dict(head.about),
-        "failed": head.failed,
-        "words": {str(word): count for word, count in head.words.items()},
-        "cells": [stored.cell_to_json(cell, root) for cell in contents.cells],
-        "lanes": [stored.lane_to_json(lane, root) for lane in contents.lanes],
-        "problems": list(head.problems),
-    }
+    head = {name: getattr(summary.head, name) for name in Head.__slots__}
+    made: dict[str, Any] = encoded(File(**head, cells=summary.contents.cells, lanes=summary.contents.lanes), root)
+    return made
 
 
 def load_head(root: Path) -> Head:
     """Of a run that was closed, in a fraction of the time that `load` takes. Raises BadFile."""
-    return _read(root, _head)
+    return _head(decoded(_read(root), Head, root / NAME))
 
 
 def load(root: Path) -> Summary:
     """Of a run that was closed. Raises BadFile, also where there is none."""
-    return _read(root, lambda data: _summary(data, root))
+    file = decoded(_read(root), File, root / NAME)
+    return Summary(_head(file), Contents(file.cells, file.lanes, file.problems))
 
 
-T = TypeVar("T")
-
-
-def _read(root: Path, of: Callable[[dict[str, Any]], T]) -> T:
+def _read(root: Path) -> dict[str, Any]:
     data = files.read_json(root / NAME)
-    try:
-        return of(data)
-    except Damaged as error:
-        raise BadFile(f"{root / NAME}: damaged ({error})") from error
+    if data["format"] == 1 and isinstance(data.get("asked"), dict):
+        data["started"] = data["asked"].get("started")
+    return data
 
 
-def _head(data: dict[str, Any]) -> Head:
-    asked = field(data, "asked", shape.table)
-    words = field(data, "words", shape.named(shape.whole))
-    return Head(
-        run=field(data, "run", text),
-        started=field(data if "started" in data else asked, "started", text),
-        closed=field(data, "closed", text),
-        asked=asked,
-        about=field(data, "about", shape.table),
-        failed=field(data, "failed", shape.boolean),
-        words={word: words.get(word, 0) for word in Word},
-        problems=field(data, "problems", many(text)),
-    )
-
-
-def _summary(data: dict[str, Any], root: Path) -> Summary:
-    head = _head(data)
-    cells = field(data, "cells", many(lambda item: stored.cell_from_json(item, root)))
-    lanes = field(data, "lanes", many(lambda item: stored.lane_from_json(item, root))) if "lanes" in data else ()
-    return Summary(head, Contents(cells, lanes, head.problems))
+def _head(told: Head) -> Head:
+    """Of what a file says, with every word counted."""
+    head = {name: getattr(told, name) for name in Head.__slots__}
+    return Head(**{**head, "words": {**dict.fromkeys(Word, 0), **told.words}})

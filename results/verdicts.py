@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from checkers.check import PROPERTIES, check
+from checkers.check import check
 from checkers.judgement import Judgement, judge_all
+from checkers.register import PROPERTIES
 from results import files, reading
 from results.measured import measured
 from results.pages import telling

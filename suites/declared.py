@@ -10,15 +10,17 @@ import difflib
 import inspect
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache
 from typing import Any, Final
 
-from checkers.check import PROPERTIES
-from checkers.claims import BOUNDED, NO_FAULT, Claim, Hazard, matches
+from checkers.claims import NO_FAULT, Claim, Hazard, matches
 from checkers.mechanisms import MECHANISMS
+from checkers.property import Need, Property
+from checkers.register import BOUNDED, PROPERTIES
 from infra.faults.register import FAULTS
 from infra.spelling import instead
 from infra.star import AUXILIARIES, BACKENDS
-from suites.lane import STORES, lanes_of
+from suites.lane import STORES, features, lanes_of
 from suites.lock import Declarations, LockClient, admitted
 
 LEASES: Final = ("grant", "touch", "session", "quorum", "none")
@@ -62,17 +64,6 @@ _VALUES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
 }
 """Declaration → what it may be, and the answer where it is not."""
 
-_NEEDS: Final[Mapping[str, tuple[Callable[[type[LockClient]], bool], str]]] = {
-    "server-exclusion": (lambda lock: lock.permits == 1, "permits = 1; of a semaphore it is called permits"),
-    "permits": (lambda lock: lock.permits > 1, "permits above 1"),
-    "token-order": (lambda lock: lock.tokens, "tokens = True"),
-    "fifo": (lambda lock: lock.fair, "fair = True"),
-    "herd-free": (lambda lock: hasattr(lock, "wakes"), "a property `wakes` that counts how often a client was woken"),
-    "sharing": (lambda lock: hasattr(lock, "acquire_shared"), "a method acquire_shared(name, timeout)"),
-    "reentrancy": (lambda lock: lock.reentrant, "reentrant = True"),
-}
-"""Property → what a lock must have so that it is asked, in code and in words; `BOUNDED` ones need their bound."""
-
 _CALLS: Final[Mapping[str, tuple[str, ...]]] = {
     "open": ("endpoints", "ttl"),
     "acquire": ("name", "timeout"),
@@ -85,8 +76,9 @@ _CALLS: Final[Mapping[str, tuple[str, ...]]] = {
 """Method → the arguments that the suite passes, by position."""
 
 
+@cache
 def wrong(lock: type[LockClient]) -> str | None:
-    """What is wrong with the declarations of a lock, in one line: the first mistake, or None."""
+    """What is wrong with the declarations of a lock, in one line: the first mistake, or None. Classes do not change."""
     questions = (_misspelled, _values, _calls, _bounds, _promises, _lanes)
     return next((mistake for question in questions for mistake in question(lock)), None)
 
@@ -174,18 +166,16 @@ def _promise(lock: type[LockClient], said: Claim | Hazard) -> Iterator[str]:
             yield f"no mechanism {said.mechanism!r}; {instead(said.mechanism, MECHANISMS)}"
         if not said.under:
             yield "under is empty, so it excuses nothing; name the faults, or 'none' for what needs no fault"
-    elif needed := _needed(lock, said.property):
+    elif said.property in PROPERTIES and (needed := _needed(lock, PROPERTIES[said.property])):
         yield f"it would never be judged: it needs {needed}"
 
 
-def _needed(lock: type[LockClient], property: str) -> str:
+def _needed(lock: type[LockClient], property: Property) -> str:
     """What the lock lacks so that a claim of the property is judged, "" for nothing."""
-    has, what = _NEEDS.get(property, (lambda _: True, ""))
-    if property in BOUNDED and property not in lock.bounds:
-        return f"a bound, for example bounds = {{{property!r}: 2.0}} (seconds)"
-    if not lock.excludes and (property in _NEEDS or property in BOUNDED or property == "holder-exclusion"):
-        return "excludes = True"
-    return "" if has(lock) else what
+    if property.bounded and property.id not in lock.bounds:
+        return f"a bound, for example bounds = {{{property.id!r}: 2.0}} (seconds)"
+    there = features(lock)
+    return next((need.value for need in Need if need in property.needs and need not in there), "")
 
 
 def _patterns(field: str, patterns: object, what: str, known: Collection[str]) -> Iterator[str]:

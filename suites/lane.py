@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from checkers.check import PROPERTIES
-from checkers.claims import ANY, NO_FAULT, matches
+from checkers.claims import NO_FAULT, matches
 from checkers.judgement import Standing, standing
+from checkers.property import Need
+from checkers.register import PROPERTIES
 from infra.faults.register import FAULTS
 from suites import registry
 from suites.lock import LockClient
@@ -61,22 +62,6 @@ STORES: Final[Mapping[str, tuple[str, ...]]] = {
 LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
 """Kinds of faults under which somebody may hold, for all it knows, what has been given to another."""
 
-CRASHES: Final = ("kill-holder", "kill-before-release", "freeze-successor")
-HANGS: Final = ("stall-holder", "long-call")
-RENEWALS: Final = (*HANGS, "stall-renewal", "stall-waiter", "freeze-in-renewal", "freeze-holder")
-"""Faults under which somebody certainly renews, and some of them when it is too late."""
-
-OF_ONE_PERMIT: Final = ("owner-release", "crash-release", "honest-belief")
-"""Properties that need somebody who got what another had: of several permits nobody can tell which was given on."""
-
-UNDER: Final[Mapping[str, tuple[str, ...]]] = {
-    "crash-release": (*CRASHES, *HANGS),  # of the hung only where something is said of them
-    "honest-renewal": RENEWALS,
-    "owner-release": ("freeze-*", "late-write"),
-    "recovery": (ANY,),
-}
-"""Property → patterns of the faults without which nothing can stress it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -103,21 +88,22 @@ class Lane:
     def asks(self, property: str, faults: Sequence[str]) -> bool:
         """Whether the property can be stressed under these faults.
 
-        Without a fence nobody writes late on purpose: only a holder that does not know that its lock is gone makes a
-        stale write (`LOCK_GONE`). What the lock service itself guards does not go to the store, and the one writer of
+        Without a fence nobody writes late on purpose: only a holder that does not know that its lock is gone does
+        (`LOCK_GONE`). What the lock service itself guards does not go to the store, and the one writer of
         what nobody locks may not be among those who are cut off from it.
         """
-        if property not in self.properties or (self.lock.permits > 1 and property in OF_ONE_PERMIT):
+        if property not in self.properties:
             return False
+        declaration = PROPERTIES[property]
         done = [fault for fault in faults if fault != NO_FAULT]
-        if property == "fenced-store" and self.store == "unfenced":
+        if self.store in declaration.not_expected_in:
             return any(fault in FAULTS and FAULTS[fault].kind in LOCK_GONE for fault in done)
         elsewhere = self.store == GUARDED or not self.lock.excludes
         if elsewhere and property in self.workload.properties and any(map(_hits_the_store, done)):
             return False
-        if property == "crash-release" and any(matches(fault, HANGS) for fault in done):
+        if any(matches(fault, declaration.when_said) for fault in done):
             return self._standing(property, faults).said
-        return property not in UNDER or any(matches(fault, UNDER[property]) for fault in done)
+        return not declaration.under or any(matches(fault, declaration.under) for fault in done)
 
     def must_show(self, faults: Sequence[str]) -> bool:
         """Whether it is a positive control under these faults: a hazard that is certain, of a property that it asks."""
@@ -139,30 +125,38 @@ class Lane:
         return standing(property, self.lock.claims, self.lock.hazards, faults, self.store, self.workload.name)
 
 
+def features(lock: type[LockClient]) -> frozenset[Need]:
+    """What a lock has of that which properties need."""
+    there = {
+        Need.EXCLUDES: lock.excludes,
+        Need.ONE_PERMIT: lock.permits == 1,
+        Need.PERMITS: lock.permits > 1,
+        Need.TOKENS: lock.tokens,
+        Need.FAIR: lock.fair,
+        Need.WAKES: hasattr(lock, "wakes"),
+        Need.SHARED: hasattr(lock, "acquire_shared"),
+        Need.REENTRANT: lock.reentrant,
+        Need.RENEWED: lock.renewed,
+    }
+    return frozenset(need for need, has in there.items() if has)
+
+
 @cache
 def _properties(lane: Lane) -> tuple[str, ...]:
     """Asked for once for every property, fault and lane."""
     lock, workload = lane.lock, lane.workload
+    has = features(lock) - ({Need.SHARED} if not workload.readers else set())
+    has -= {Need.REENTRANT} if not workload.nests else set()
     promised = {claim.property for claim in lock.claims} | {hazard.property for hazard in lock.hazards}
-
-    def said(name: str) -> bool:
-        """Whether the lock says anything about it, or nothing about anything."""
-        return name in promised or not promised
-
-    exclusion = ("permits" if lock.permits > 1 else "server-exclusion", "holder-exclusion")
-    possible = {
-        **dict.fromkeys(exclusion, lock.excludes),
-        "token-order": lock.excludes and lock.tokens,
-        "fifo": lock.fair,
-        "herd-free": hasattr(lock, "wakes") and said("herd-free"),
-        "sharing": hasattr(lock, "acquire_shared") and workload.readers > 0,
-        "reentrancy": lock.reentrant and workload.nests,
-        "owner-release": said("owner-release"),
-        "honest-renewal": said("honest-renewal") and lock.renewed,
-        **dict.fromkeys(lock.bounds, lock.excludes),
-    }
-    names = (*(name for name, can in possible.items() if can), *workload.properties)
-    return tuple(name for name in names if name in PROPERTIES and name not in workload.unasked)
+    return tuple(
+        each.id
+        for each in PROPERTIES.values()
+        if each.needs <= has
+        and (not each.bounded or each.id in lock.bounds)
+        and (not each.by_workload or each.id in workload.properties)
+        and (not each.optional or not promised or each.id in promised)
+        and each.id not in workload.unasked
+    )
 
 
 def _hits_the_store(fault: str) -> bool:

@@ -22,8 +22,9 @@ from infra.faults.register import FAULTS
 from infra.machine import Trouble
 from results import files, find, reading, resuming
 from results.files import BadFile
+from results.reading import load_trial
 from results.record import Cell, TrialRecord, settled
-from results.run import Run, load_trial
+from results.run import Run
 from results.terminal.events import Event
 from suites.about import about
 from suites.asked import Asked

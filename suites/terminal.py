@@ -23,8 +23,9 @@ from results import grid, resuming, summary
 from results.certificate import issue
 from results.certificate.certificate import STATUS, sentence
 from results.files import BadFile, typed
+from results.reading import Contents
 from results.record import Cell
-from results.run import Contents, Run
+from results.run import Run
 from results.terminal import matrix
 from results.terminal.events import Event
 from results.terminal.plain import plain

@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from checkers.check import check, unexercised
+from checkers.check import check
+from checkers.check import missing as not_exercised
 from checkers.history import History
 from checkers.judgement import judge_all
 from checkers.wire import Run, State
@@ -235,8 +236,8 @@ def _missing(
     """What was not exercised yet of these lanes. Of a lock with a bug only what names the bug is waited for."""
     missing = {}
     for lane in lanes:
-        told, bug = unexercised(so_far(trial, lane, versions, runner.records)), trial.planted.get(lane.lane.name)
-        if reasons := {name: reason for name, reason in told.items() if bug in (None, name)}:
+        every, bug = not_exercised(so_far(trial, lane, versions, runner.records)), trial.planted.get(lane.lane.name)
+        if reasons := {name: reason for name, reason in every.items() if bug in (None, name)}:
             missing[lane.lane.name] = reasons
     return missing
 

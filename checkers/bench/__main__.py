@@ -56,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             if not chosen.alone:
                 baseline.build()
+            print(measure.form(), end="\n\n", flush=True)
             for name in options.part or PARTS:
                 for line in PARTS[name](chosen):
                     print(line, flush=True)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from checkers.engines.kernel import always
+from checkers.engines.kernel import always, compiler
 from checkers.history import History, load
 from checkers.linearizability import decide
 from checkers.models.model import Settings
@@ -44,8 +44,17 @@ def judge(model: str, histories: Sequence[History]) -> tuple[bool | None, ...]:
 
 def compile_for(model: str, history: History) -> None:
     """Has the kernels compiled that this takes, or loaded if they were compiled before. history: a small one."""
-    with always(compiled=True):
-        judge(model, [history])
+    if compiler() is not None:
+        with always(compiled=True):
+            judge(model, [history])
+
+
+def form() -> str:
+    """In which form the kernels are measured."""
+    numba = compiler()
+    if numba is None:
+        return "Checks in plain Python: numba, the extra [fast], is not there."
+    return f"Checks compiled by numba {numba.__version__}."
 
 
 def median(run: Callable[[], object]) -> float:

@@ -126,7 +126,7 @@ def _judged(arguments: tuple[Any, ...]) -> tuple[Column, Column, Column]:
     columns, rest = arguments[:COLUMNS], arguments[COLUMNS + 1 :]
     rows = np.flatnonzero(doubt[columns[KEY]])
     taken = [column[rows] for column in columns]
-    taken[KEY] = np.cumsum(doubt)[taken[KEY]] - 1
+    taken[KEY] = (np.cumsum(doubt)[taken[KEY]] - 1).astype(columns[KEY].dtype)
     size = len(columns[KEY]) if judged.fast or len(rows) >= SMALL else len(rows)
     found, *unclear = judged.sized(size, 0, *(*taken, np.count_nonzero(doubt), *rest))
     places = found.reshape(-1, WORDS)

@@ -1,9 +1,9 @@
 """One source for each check: plain Python on small histories, the same text compiled by numba on large ones.
 
-Compiling takes seconds and is remembered on disk (`checkers.engines.kernel_cache`). A history that plain Python is
-done with sooner is never made to wait for it: below `SMALL` rows a kernel is always plain, from `LARGE` on it is
-compiled whatever that takes. Between the two it is compiled once it is loaded, and loaded from disk once `WORTH` rows
-would have gone through it in plain Python; it is never compiled for so few.
+numba is an extra of the package, `fast`: without it every kernel is plain, and answers the same. To compile takes
+seconds, and what was compiled is kept on disk (`checkers.engines.kernel_cache`). A history that plain Python is done
+with sooner is never made to wait for it: below `SMALL` rows a kernel is always plain, and below `LARGE` rows until its
+compiled form is in memory; from `LARGE` on it is compiled.
 
 A kernel is a function over one-dimensional arrays of integers and over numbers, written in what numba compiles:
 
@@ -11,35 +11,64 @@ A kernel is a function over one-dimensional arrays of integers and over numbers,
 - It writes only to arrays that it, or the kernel that called it, made with ``np.empty``, ``np.zeros`` or ``np.full``
   and a type (int64, bool_, or a smaller integer to save memory); what is passed in from outside is read only.
 - It returns arrays, slices of them, numbers, or a tuple of those.
-- It calls other kernels by their global names, and never itself. Globals that are numbers become constants.
+- It calls other kernels by their global names, and never itself. All other globals are numbers, which become constants,
+  and ``np``.
 - Its integers fit into 64 bits: compiled ones wrap around. Unsigned 32-bit numbers subtract to unsigned ones: wrap
   them into ``np.int64(...)`` first.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib
+import marshal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from types import FunctionType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from checkers.engines import kernel_cache
+from checkers.garbage import uncollected
+
 SMALL: Final = 5_000
 LARGE: Final = 200_000
-WORTH: Final = 100_000
-"""Rows. Importing numba and loading a kernel cost what plain Python needs for a few times as many."""
+"""Rows. Importing numba and loading a kernel cost what plain Python needs for about as many."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _forced: bool | None = None
+_slowed = False
+
+
+@cache
+def compiler() -> Any:
+    """numba; None where it is not installed, or is set to compile nothing (NUMBA_DISABLE_JIT)."""
+    try:
+        with uncollected():
+            numba = importlib.import_module("numba")
+    except ImportError:
+        return None
+    return None if numba.config.DISABLE_JIT else numba
+
+
+def slowed() -> bool:
+    """Whether some kernel ran in plain Python on so many rows that numba would have been used, were it there."""
+    return _slowed
 
 
 @contextmanager
 def always(*, compiled: bool) -> Iterator[None]:
-    """Within it, and in all threads, every kernel is compiled, or none is, whatever the size: for tests and benches."""
+    """Within it, and in all threads, every kernel is compiled, or none is, whatever the size: for tests and benches.
+
+    Raises RuntimeError where there is no compiler.
+    """
     global _forced
+    if compiled and compiler() is None:
+        raise RuntimeError("kernels are compiled by numba, which is missing: pip install 'fencepost[fast]'")
     before, _forced = _forced, compiled
     try:
         yield
@@ -62,8 +91,6 @@ class Kernel(Generic[P, R]):
         self._plain: FunctionType | None = None
         self._callee: Any = None
         self._compiled: dict[str, Callable[..., Any]] = {}
-        self._absent: set[str] = set()
-        self._spent = 0
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """See the module."""
@@ -101,11 +128,9 @@ class Kernel(Generic[P, R]):
         return self._with_globals({}, lambda kernel: kernel.callee())
 
     def callee(self) -> Any:
-        """What a compiled kernel calls in this one's place: compiled with it, and remembered with it."""
+        """What a compiled kernel calls in this one's place: compiled with it, and kept with it."""
         if self._callee is None:
-            import numba
-
-            self._callee = numba.njit(nogil=True)(self.nopython_form())
+            self._callee = compiler().njit(nogil=True)(self.nopython_form())
         return self._callee
 
     def uses(self) -> dict[str, Any]:
@@ -113,46 +138,34 @@ class Kernel(Generic[P, R]):
         scope = self._function.__globals__
         return {name: scope[name] for name in self._function.__code__.co_names if name in scope}
 
+    def digest(self) -> str:
+        """Of all that the compiled form is made from: the code of the function as it was imported, and its globals."""
+        # Later formats of marshal tell equal objects apart by how often something refers to them.
+        hasher = hashlib.blake2b(marshal.dumps(self._function.__code__, 2), digest_size=8)
+        for name, value in sorted(self.uses().items()):
+            hasher.update(f"{name} {value.digest() if isinstance(value, Kernel) else value!r} ".encode())
+        return hasher.hexdigest()
+
     def _run(self, rows: int, args: tuple[Any, ...]) -> R:
-        if self._choose(rows, args):
+        if rows >= SMALL if _forced is None else _forced:
             frozen = [_frozen(a) for a in args]
-            return cast(R, self._entry(frozen)(*frozen))
+            form = self._compiled_form(rows, frozen)
+            if form is not None:
+                return cast(R, form(*frozen))
         lists = [a.tolist() if isinstance(a, np.ndarray) else a for a in args]
         return cast(R, _arrays(self.plain_form()(*lists)))
 
-    def _choose(self, rows: int, args: tuple[Any, ...]) -> bool:
-        """Whether a call of this size is worth the compiled form."""
-        if _forced is not None:
-            return _forced
-        if rows < SMALL:
-            return False
-        if rows >= LARGE:
-            return True
-        signature = _signature([_frozen(a) for a in args])
-        if signature in self._compiled:
-            return True
-        self._spent += rows
-        return self._spent >= WORTH and self._load(signature)
-
-    def _entry(self, args: list[Any]) -> Callable[..., Any]:
-        signature = _signature(args)
-        if signature not in self._compiled:
-            from checkers.engines import kernel_cache
-
-            self._compiled[signature] = kernel_cache.compiled(self, signature)
-        return self._compiled[signature]
-
-    def _load(self, signature: str) -> bool:
-        if signature in self._absent:
-            return False
-        from checkers.engines import kernel_cache
-
-        entry = kernel_cache.loaded(self, signature)
-        if entry is None:
-            self._absent.add(signature)
-            return False
-        self._compiled[signature] = entry
-        return True
+    def _compiled_form(self, rows: int, frozen: list[Any]) -> Callable[..., Any] | None:
+        """None where it is not in memory, and would cost more time than plain Python or cannot be had."""
+        global _slowed
+        signature = _signature(frozen)
+        if signature not in self._compiled and (_forced or rows >= LARGE):
+            numba = compiler()
+            if numba is None:
+                _slowed = True
+                return None
+            self._compiled[signature] = kernel_cache.compiled(numba, self.nopython_form(), self.digest(), frozen)
+        return self._compiled.get(signature)
 
     def _with_globals(self, other: dict[str, Any], form: Callable[[Kernel[..., Any]], Any]) -> FunctionType:
         scope = {name: form(value) if isinstance(value, Kernel) else value for name, value in self.uses().items()}

@@ -58,7 +58,7 @@ def availability_gap(subject: Subject) -> Finding:
     )
 
 
-@measure("recovery-after-heal", judged_by=RECOVERY)
+@measure("recovery-after-heal", judged_by=RECOVERY.id)
 def recovery_after_heal(subject: Subject) -> Finding:
     """For each fault, how long after its heal the first acquire of any key returned that had succeeded, and the longest
     gap (see availability-gap) from its beginning to that moment.
@@ -97,7 +97,7 @@ def recovery_after_heal(subject: Subject) -> Finding:
     return Finding(tuple(values), None if asked else "nobody asked for a lock after a heal")
 
 
-@measure("deadlock", judged_by=DEADLOCK_FREE)
+@measure("deadlock", judged_by=DEADLOCK_FREE.id)
 def deadlock(subject: Subject) -> Finding:
     """For how long, at the end of the history, a key was asked for that nobody held any more and nobody got.
 
@@ -127,7 +127,7 @@ def deadlock(subject: Subject) -> Finding:
     longest = int(lasted[worst])
     bounds = subject.facts.bounds
     ttl = subject.facts.ttl if subject.leased else 0
-    allowed = ttl + max(bounds.get(RECOVERY, 0), bounds.get(CRASH_RELEASE, 0))
+    allowed = ttl + max(bounds.get(RECOVERY.id, 0), bounds.get(CRASH_RELEASE.id, 0))
     stuck = longest > allowed > 0
     return Finding(
         (

@@ -25,7 +25,7 @@ class Bypasses(NamedTuple):
     delta: int | None
 
 
-@measure("bypass", judged_by=FIFO)
+@measure("bypass", judged_by=FIFO.id)
 def bypass(subject: Subject) -> Finding:
     """Grants of a key that certainly went before another one that had certainly been asked for earlier.
 

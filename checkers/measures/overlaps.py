@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.counting import Ints, apart, crossing, meeting
-from checkers.exclusion import SERVER
+from checkers.exclusion import SERVER_EXCLUSION
 from checkers.measures.accesses import largest_until
 from checkers.measures.record import WITNESSES, Finding, count, measure, ns, silent, witnesses
 from checkers.measures.subject import Subject
@@ -29,7 +29,7 @@ class Worst(NamedTuple):
     lasted: Ints
 
 
-@measure("definite-overlap", judged_by=SERVER)
+@measure("definite-overlap", judged_by=SERVER_EXCLUSION.id)
 def definite_overlap(subject: Subject) -> Finding:
     """Pairs of grants of one key that were certainly in force together, and for how long the longest.
 
@@ -73,7 +73,7 @@ def possible_overlap(subject: Subject) -> Finding:
     )
 
 
-@measure("clock-jump-double-grant", judged_by=SERVER)
+@measure("clock-jump-double-grant", judged_by=SERVER_EXCLUSION.id)
 def clock_jump(subject: Subject) -> Finding:
     """Violations of `server-exclusion` that a fault on a clock explains, and the others.
 
@@ -86,7 +86,7 @@ def clock_jump(subject: Subject) -> Finding:
         return silent("no clock was set")
     if subject.no_lock:
         return silent(subject.no_lock)
-    verdict = subject.verdict(SERVER)
+    verdict = subject.verdict(SERVER_EXCLUSION)
     inside = [
         violation
         for violation in verdict.violations

@@ -13,7 +13,7 @@ from checkers.succession import superseded
 from checkers.wire import NESTED, F, Outcome
 
 
-@measure("release-by-non-owner", judged_by=OWNER_RELEASE)
+@measure("release-by-non-owner", judged_by=OWNER_RELEASE.id)
 def release_by_non_owner(subject: Subject) -> Finding:
     """Releases that were acknowledged although whoever sent them certainly did not hold the lock.
 
@@ -40,7 +40,7 @@ def release_by_non_owner(subject: Subject) -> Finding:
     )
 
 
-@measure("belief-versus-truth", judged_by=BELIEF)
+@measure("belief-versus-truth", judged_by=BELIEF.id)
 def belief_versus_truth(subject: Subject) -> Finding:
     """How often, and for how long, a client thought that it held what another had certainly been given.
 
@@ -74,7 +74,7 @@ def belief_versus_truth(subject: Subject) -> Finding:
             count("probed", probed),
             ns("longest", max(lasted, default=0) if known else None),
             ns("total", sum(lasted) if known else None),
-            ns("bound", subject.facts.bounds.get(BELIEF)),
+            ns("bound", subject.facts.bounds.get(BELIEF.id)),
         ),
         subject.idle,
         tuple((row, later) for _, row, later in spans[:WITNESSES]),

@@ -22,14 +22,14 @@ from checkers.measures.accesses import (
 from checkers.measures.record import WITNESSES, Finding, count, measure, silent, witnesses
 from checkers.measures.subject import Subject, of_kind
 from checkers.models.model import UNSET
-from checkers.updates import LISTS, NO_LOST_UPDATE, lost_updates, updates_unexercised
+from checkers.updates import LISTS, NO_LOST_UPDATE, lost_updates
 from checkers.wire import NONE, F, Outcome
 
 FENCED: Final = "fence-*"
 """Pattern of the store modes that look at tokens."""
 
 
-@measure("stale-write", judged_by=FENCED_STORE)
+@measure("stale-write", judged_by=FENCED_STORE.id)
 def stale_write(subject: Subject) -> Finding:
     """Writes that a fenced store accepted although they were sent after it had accepted a larger token.
 
@@ -59,7 +59,7 @@ def stale_write(subject: Subject) -> Finding:
     )
 
 
-@measure("unfenced-stale-write", judged_by=FENCED_STORE)
+@measure("unfenced-stale-write", judged_by=FENCED_STORE.id)
 def unfenced_stale_write(subject: Subject) -> Finding:
     """Writes of a holder that a store without a fence accepted after a later holder had been given the lock.
 
@@ -97,7 +97,7 @@ def unfenced_stale_write(subject: Subject) -> Finding:
     )
 
 
-@measure("needless-rejection", judged_by=FENCED_STORE)
+@measure("needless-rejection", judged_by=FENCED_STORE.id)
 def needless_rejection(subject: Subject) -> Finding:
     """Accesses that a fenced store refused although nothing can have raised its bar above their token by then.
 
@@ -127,7 +127,7 @@ def needless_rejection(subject: Subject) -> Finding:
     )
 
 
-@measure("lost-update", judged_by=NO_LOST_UPDATE)
+@measure("lost-update", judged_by=NO_LOST_UPDATE.id)
 def lost_update(subject: Subject) -> Finding:
     """Acknowledged updates of a list that its final state does not hold.
 
@@ -144,7 +144,7 @@ def lost_update(subject: Subject) -> Finding:
             count("lost", len(lost)),
             count("acknowledged", len(view.rows(F.WRITE, outcomes=(Outcome.OK,)))),
         ),
-        updates_unexercised(view),
+        NO_LOST_UPDATE.missing(view),
         witnesses(lost),
         "an acknowledged update is lost" if lost else None,
     )

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.accesses import next_granted
-from checkers.check import PROPERTIES
 from checkers.counting import Flags, Ints, apart, until
-from checkers.exercise import counters, lock_unexercised
+from checkers.exercise import lock_unexercised
 from checkers.history import Columns, History
 from checkers.leases import INFINITY
 from checkers.models.model import Settings
+from checkers.property import Property
 from checkers.succession import superseded
 from checkers.verdict import Verdict
 from checkers.view import View
@@ -47,11 +47,11 @@ class Subject:
         """One column; `ret` as recorded, also of unknown operations."""
         return self.view.array(name)
 
-    def verdict(self, name: str) -> Verdict:
+    def verdict(self, property: Property) -> Verdict:
         """What a property says of the history."""
-        if name not in self._verdicts:
-            self._verdicts[name] = PROPERTIES[name](self.view)
-        return self._verdicts[name]
+        if property.id not in self._verdicts:
+            self._verdicts[property.id] = property.verdict(self.view)
+        return self._verdicts[property.id]
 
     @cached_property
     def leased(self) -> bool:
@@ -81,7 +81,7 @@ class Subject:
     @cached_property
     def idle(self) -> str | None:
         """Why nobody can have got into another's way, or None."""
-        return self.no_lock or lock_unexercised(self.view, counters(self.view))
+        return self.no_lock or lock_unexercised(self.view)
 
     @cached_property
     def crowded(self) -> str | None:

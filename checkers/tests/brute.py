@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from checkers.leases import Window
 from checkers.tests.orders import explained
-from checkers.wire import Outcome
 
 FOREVER = 10**6
 
@@ -186,38 +185,3 @@ def _core(lease: Lease) -> tuple[int, int] | None:
     end = earliest_end(lease, lease.start, "grant", FOREVER // 1000)
     latest = min([lease.ret, *(ret for _, ret in lease.renewals)])
     return (latest, end) if end is not None and end > latest else None
-
-
-def sessions_fit(
-    sessions: Sequence[tuple[int, Sequence[int]]],
-    grants: Sequence[tuple[int, int, int, tuple[int, Outcome] | None]],
-    ttl: int,
-    *,
-    touch: bool,
-) -> bool:
-    """Whether grants of shared sessions fit, over all starts and orders.
-
-    sessions: creation and keep-alives; grants: session, start, return, release. One end of each session ends all its
-    holds; asking again in the same session gives up what was held.
-    """
-    for starts in product(*(range(start, ret + 1) for _, start, ret, _ in grants)):
-        alive = []
-        for number, (opened, keep_alives) in enumerate(sessions):
-            end = max([opened, *keep_alives]) + ttl
-            for a, (session, _, _, release) in zip(starts, grants, strict=True):
-                if session == number:
-                    end = max(end, a + ttl if touch else a)
-                    if touch and release is not None and release[1] == Outcome.OK:
-                        end = max(end, release[0] + ttl)
-            alive.append(end)
-        holds = []
-        for n, (session, _, _, release) in enumerate(grants):
-            ends = [alive[session]]
-            if release is not None and release[1] != Outcome.FAIL:
-                ends.append(release[0])
-            ends += [start for other, start, _, _ in grants[n + 1 :] if other == session]
-            holds.append((starts[n], max(starts[n], min(ends))))
-        for order in permutations(holds):
-            if all(before[1] <= after[0] for before, after in pairwise(order)):
-                return True
-    return False

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from checkers.history import DTYPE, Facts, FaultInterval, History, from_rows
 from checkers.wire import FINAL, NONE, F, Outcome, Reason
@@ -26,6 +27,11 @@ FACTS = Facts(
     ttl=10,
     workers=4,
 )
+
+
+def cases(names: str, *rows: tuple[Any, ...]) -> pytest.MarkDecorator:
+    """A test for each row, which begins with the name of the case."""
+    return pytest.mark.parametrize(names.split(", "), [row[1:] for row in rows], ids=[row[0] for row in rows])
 
 
 class Book:

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
+
+from checkers.check import check
+from checkers.history import History
+from checkers.models.model import Illegal, Model
+from checkers.operations import Operations, Source
+from checkers.property import Property
 from checkers.tests.build import Book
 from checkers.verdict import Verdict
 from checkers.view import View
@@ -27,11 +35,52 @@ def sound(valid: bool | None, truth: bool, what: object) -> str:
     return f"{'valid' if truth else 'invalid'}, {'seen' if valid is truth else 'missed'}"
 
 
-def verdict_on(book: Book, checker: Callable[[View], Verdict]) -> Verdict:
+def counted(verdict: Verdict, truth: int, what: object) -> str:
+    """As `compare`, where so many violations must be reported, and nothing else."""
+    if len(verdict.violations) != truth:
+        raise Disagreement(f"{len(verdict.violations)} violations reported, {truth} exist:\n{what}")
+    return compare(verdict.valid, not truth, what)
+
+
+def asking(about: str) -> Callable[..., Verdict]:
+    """(history, property) -> the verdict; about: the property if none is named."""
+
+    def verdict(book: Book, name: str = about) -> Verdict:
+        return check(book.history(), [name])[0]
+
+    return verdict
+
+
+def verdict_on(book: Book, property: Property) -> Verdict:
     """The verdict, whose violations must be fit to be told."""
     history = book.history()
-    verdict = checker(View(history))
+    verdict = property.verdict(View(history))
     for violation in verdict.violations:
         assert violation.story
         assert all(0 <= row < len(history) for row in (*violation.rows, *violation.holders))
     return verdict
+
+
+def replayed(history: History, rows: list[int], model: Model, keys: set[int]) -> None:
+    """That an order is one: all that must be in it, real time, and the specification. Raises Disagreement."""
+    operations = list(Operations(Source(history), np.arange(len(history))))
+    key = history.columns["key"].tolist()
+    expected = {
+        operation.row
+        for operation in operations
+        if key[operation.row] in keys and (operation.ok or (operation.failed and model.evidence(operation)))
+    }
+    given = {row for row in rows if not operations[row].unknown}
+    if given != expected or len(set(rows)) != len(rows):
+        raise Disagreement(f"in the order {rows} are {given}, not {expected}")
+    states: dict[int, Any] = {}
+    latest: dict[int, int] = {}
+    for row in rows:
+        operation, at = operations[row], key[row]
+        if operation.ret < latest.get(at, 0):
+            raise Disagreement(f"row {row} of the order {rows} had returned before")
+        latest[at] = max(latest.get(at, 0), operation.inv)
+        state = model.step(states.get(at, model.initial), operation)
+        if isinstance(state, Illegal):
+            raise Disagreement(f"row {row} of the order {rows} is not possible there")
+        states[at] = state

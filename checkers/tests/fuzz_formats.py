@@ -13,7 +13,12 @@ from checkers.history import BadHistory, malformed
 from checkers.tests import files
 from checkers.tests.compare import Disagreement
 from checkers.tests.files import Event, event
+from checkers.wire import F, Outcome
 
+KINDS: Final = {
+    "read": F.READ, "write": F.WRITE, "cas": F.CAS, "acquire": F.ACQUIRE, "try-acquire": F.TRY_ACQUIRE,
+    "release": F.RELEASE, "txn": F.TRANSACT,
+}  # fmt: skip
 WRITERS: Final[Mapping[str, Callable[[Iterable[Event]], str]]] = {
     "jsonl": files.jsonl,
     "edn": files.edn,
@@ -22,6 +27,15 @@ WRITERS: Final[Mapping[str, Callable[[Iterable[Event]], str]]] = {
 }
 _PATH: Final = Path("history")
 _VALUES: Final[tuple[Any, ...]] = (None, 0, 7, -3, "a", "", [1, 2], [], [None, ["b"]], 10**20)
+
+
+LETTERS: Final = "ab0 \"'\\:;#{}[],\t\n\r\x00\x1b\x85\u00e9\u2028\U0001f600"
+
+
+def _value(rng: Random) -> Any:
+    """One that begins as keywords and tags of EDN do is spelled out when it is read, so none does."""
+    text = rng.choice("a0 {[;,\u00e9") + "".join(rng.choice(LETTERS) for _ in range(rng.randint(0, 2)))
+    return rng.choice((*_VALUES, text, [text]))
 
 
 def some_events(rng: Random, *, timed: bool) -> list[dict[str, Any]]:
@@ -33,10 +47,10 @@ def some_events(rng: Random, *, timed: bool) -> list[dict[str, Any]]:
         if process in pending:
             one = {**pending.pop(process), "type": rng.choice(("ok", "fail", "info"))}
             if one["f"] == "read" and one["type"] == "ok":
-                one["value"] = rng.choice(_VALUES)
+                one["value"] = _value(rng)
         else:
-            f = rng.choice(("read", "write", "cas", "acquire", "try-acquire", "release", "txn"))
-            given = {"write": rng.choice(_VALUES), "cas": [rng.choice(_VALUES), 2], "txn": [["w", "x", 1]]}
+            f = rng.choice(list(KINDS))
+            given = {"write": _value(rng), "cas": [_value(rng), 2], "txn": [["w", "x", 1]]}
             one = event(process, "invoke", f, given.get(f))
             if f == "acquire" and rng.random() < 0.5:
                 one["token"] = time
@@ -59,28 +73,26 @@ def written(rng: Random, name: str) -> str:
             pending[one["process"]] = one
         else:
             ends[id(pending[one["process"]])] = one
-    rows = zip(
-        *(history.columns[column].tolist() for column in ("inv", "ret", "process", "value", "base")), strict=True
-    )
-    for one, (inv, ret, process, value, base) in zip(
-        (one for one in told if one["type"] == "invoke"), rows, strict=True
-    ):
+    columns = ("f", "inv", "ret", "process", "outcome", "value", "base")
+    rows = zip(*(history.columns[column].tolist() for column in columns), strict=True)
+    invoked = [one for one in told if one["type"] == "invoke"]
+    for one, (f, inv, ret, process, outcome, value, base) in zip(invoked, rows, strict=True):
         end = ends.get(id(one), {})
-        f: str = one["f"]
         expected: tuple[Any, Any] = ("-", "-")
-        if f == "write":
+        if one["f"] == "write":
             expected = (one["value"], "-")
-        elif f == "cas":
+        elif one["f"] == "cas":
             expected = (one["value"][1], one["value"][0])
-        elif f == "read" and end.get("type") == "ok":
+        elif one["f"] == "read" and end.get("type") == "ok":
             expected = (end["value"], "-")
-        elif f == "txn":
+        elif one["f"] == "txn":
             expected = ([["w", "x", 1]], "-")
         found = tuple("-" if place < 0 else history.values[place] for place in (value, base))
-        if (inv, ret, process) != (places[id(one)], places.get(id(end), 0), one["process"]) or found != tuple(
-            map(_hashable, expected)
-        ):
-            raise Disagreement(f"{one} became {(inv, ret, process, found)}:\n{lines}")
+        said = (F(f), Outcome(outcome).name.lower(), inv, ret, process)
+        if found != tuple(map(_hashable, expected)) or said != (
+            KINDS[one["f"]], end.get("type", "info"), places[id(one)], places.get(id(end), 0), one["process"],
+        ):  # fmt: skip
+            raise Disagreement(f"{one} became {(*said, found)}:\n{lines}")
     return name
 
 

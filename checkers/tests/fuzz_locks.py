@@ -8,18 +8,16 @@ from functools import partial
 from random import Random
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from checkers.engines import locks
 from checkers.engines.engine import Conflict, Engine, Rows
 from checkers.history import History
 from checkers.models.locks import Mutex, ReentrantMutex, RWLock, Semaphore
-from checkers.models.model import Illegal, Model, Settings
-from checkers.operations import Operations, Source
+from checkers.models.model import Model, Settings
 from checkers.tests.batches import Batched, names, sorted_history
 from checkers.tests.brute import FOREVER
 from checkers.tests.build import FACTS, Book
-from checkers.tests.compare import Disagreement
+from checkers.tests.compare import Disagreement, replayed
+from checkers.tests.generate import nudged
 from checkers.tests.orders import explained
 from checkers.wire import NONE, SHARED, F, Outcome, Reason
 
@@ -125,16 +123,11 @@ def story(rng: Random, name: str, permits: int) -> list[Op]:
         busy[owner] = max(busy.get(owner, 0), ret)
         ops.append(Op(what, outcome, owner, inv, ret, shared, reason))
     if rng.random() < 0.3:
-        ops = [_nudged(op, rng) for op in ops]
+        ops = [nudged(op, rng) for op in ops]
     if rng.random() < 0.1:
         ops = [op._replace(owner=rng.choice(names)) if rng.random() < 0.3 else op for op in ops]
     rng.shuffle(ops)
     return ops
-
-
-def _nudged(op: Op, rng: Random) -> Op:
-    inv = max(1, op.inv + rng.randint(-2, 2))
-    return op._replace(inv=inv, ret=max(inv, op.ret + rng.randint(-2, 2)))
 
 
 def book(ops: list[Op], key: int = 0, into: Book | None = None) -> Book:
@@ -162,31 +155,6 @@ def truth(name: str, ops: list[Op], settings: Settings) -> bool:
     ]
     spans = [(op.inv, op.end) for op in kept]
     return explained(kept, spans, [op.outcome == "info" for op in kept], (), step(name, settings.permits))
-
-
-def replayed(history: History, rows: list[int], model: Model, keys: set[int]) -> None:
-    """That an order is one: all that must be in it, real time, and the specification. Raises Disagreement."""
-    operations = list(Operations(Source(history), np.arange(len(history))))
-    key = history.columns["key"].tolist()
-    expected = {
-        operation.row
-        for operation in operations
-        if key[operation.row] in keys and (operation.ok or (operation.failed and model.evidence(operation)))
-    }
-    given = {row for row in rows if not operations[row].unknown}
-    if given != expected or len(set(rows)) != len(rows):
-        raise Disagreement(f"in the order {rows} are {given}, not {expected}")
-    states: dict[int, Any] = {}
-    latest: dict[int, int] = {}
-    for row in rows:
-        operation, at = operations[row], key[row]
-        if operation.ret < latest.get(at, 0):
-            raise Disagreement(f"row {row} of the order {rows} had returned before")
-        latest[at] = max(latest.get(at, 0), operation.inv)
-        state = model.step(states.get(at, model.initial), operation)
-        if isinstance(state, Illegal):
-            raise Disagreement(f"row {row} of the order {rows} is not possible there")
-        states[at] = state
 
 
 MODELS: Final[Mapping[str, tuple[Engine, Callable[[Settings], Model]]]] = {

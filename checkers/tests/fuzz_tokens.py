@@ -7,15 +7,12 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
-import numpy as np
-
 from checkers.engines.tokens import fencing_tokens
-from checkers.models.model import Operation, Settings
+from checkers.models.model import Settings
 from checkers.models.tokens import FencingTokens
-from checkers.operations import Operations, Source
 from checkers.tests.batches import Batched, names, sorted_history
 from checkers.tests.build import FACTS, FAIL, INFO, OK
-from checkers.tests.compare import Disagreement, compare
+from checkers.tests.compare import Disagreement, compare, replayed
 from checkers.wire import NESTED, NONE, SHARED, F, Outcome
 
 BELOW: Final = -9
@@ -63,22 +60,14 @@ def judged(some: Sequence[Lanes]) -> list[str]:
         pair = [listed[row] for row in conflict.rows]
         if _increasing([(inv, ret, token, flags & SHARED) for inv, ret, token, _, flags in pair]):
             raise Disagreement(f"no contradiction: {conflict}\n{by_key[conflict.key]}")
-    orders: list[list[int]] = [[] for _ in by_key]
-    rows_of: list[set[int]] = [set() for _ in by_key]
-    at = history.columns["key"].tolist()
-    for row in answer.order().tolist():
-        orders[at[row]].append(row)
-    for row, grant in listed.items():
-        if grant[3] == OK:
-            rows_of[at[row]].add(row)
-    operations = list(Operations(Source(history), np.arange(len(history))))
     truths = []
     for key, lane in enumerate(by_key):
         counted = [(inv, ret, token, flags) for inv, ret, token, outcome, flags in lane if outcome == OK]
         truths.append(_increasing([(*g[:3], g[3] & SHARED) for g in counted if g[2] != NONE and not g[3] & NESTED]))
         compare(key not in bad, truths[key], (key, lane, answer.conflicts))
-        if truths[key]:
-            _replayed(orders[key], rows_of[key], listed, operations)
+    at = history.columns["key"].tolist()
+    order = [row for row in answer.order().tolist() if at[row] not in bad]
+    replayed(history, order, FencingTokens(), set(range(len(by_key))) - bad)
     return ["valid" if all(truths[key : key + 2]) else "invalid" for key in range(0, len(truths), 2)]
 
 
@@ -97,23 +86,6 @@ def _increasing(grants: Sequence[tuple[int, int, int, int]]) -> bool:
         )
 
     return possible(frozenset(range(len(grants))), BELOW, 0)
-
-
-def _replayed(
-    order: Sequence[int], expected: set[int], listed: dict[int, Grant], operations: Sequence[Operation]
-) -> None:
-    """expected: the rows of all grants of the key."""
-    model = FencingTokens()
-    state = model.initial
-    latest = 0
-    for row in order:
-        inv, ret = listed[row][:2]
-        state = model.step(state, operations[row])
-        if ret < latest or not isinstance(state, tuple):
-            raise Disagreement(f"not an order of linearization points: {order}\n{listed}")
-        latest = max(latest, inv)
-    if expected != set(order):
-        raise Disagreement(f"not all grants: {order}\n{listed}")
 
 
 CHECKS: Final = {"fencing-tokens": Batched(lanes, lambda _: None, judged)}

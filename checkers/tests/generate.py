@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from checkers.tests.brute import FOREVER, Lease, Op
 from checkers.tests.build import FAIL, INFO, OK, Book
@@ -73,12 +74,13 @@ def accesses(rng: Random, *, mode: str, sequential: bool) -> list[Op]:
         ops.append(Op(write, outcome, token, token + 1, shown, inv, ret))
         busy[token] = FOREVER if outcome == "info" else ret
     if rng.random() < 0.3:
-        ops = [_nudged(op, rng) for op in ops] if not sequential else ops
+        ops = [nudged(op, rng) for op in ops] if not sequential else ops
     rng.shuffle(ops)
     return ops
 
 
-def _nudged(op: Op, rng: Random) -> Op:
+def nudged(op: Any, rng: Random) -> Any:
+    """Earlier or later by a little, and longer or shorter."""
     inv = max(1, op.inv + rng.randint(-2, 2))
     return op._replace(inv=inv, ret=max(inv, op.ret + rng.randint(-2, 2)))
 

@@ -12,17 +12,17 @@ from functools import partial
 from itertools import permutations, product
 from random import Random
 
-from checkers.deadlock import deadlock_free
-from checkers.duplicates import no_duplicate
-from checkers.exclusion import holder_exclusion, server_exclusion
-from checkers.permits import permits
-from checkers.queueing import fifo, herd_free
-from checkers.reentrancy import reentrancy
-from checkers.sharing import sharing
+from checkers.deadlock import DEADLOCK_FREE
+from checkers.duplicates import NO_DUPLICATE
+from checkers.exclusion import HOLDER_EXCLUSION, SERVER_EXCLUSION
+from checkers.permits import PERMITS
+from checkers.queueing import FIFO, HERD_FREE
+from checkers.reentrancy import REENTRANCY
+from checkers.sharing import SHARING
 from checkers.tests import generate
 from checkers.tests.brute import FOREVER, Lease, earliest_end, tokens_ordered
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.compare import Disagreement, compare, sound, verdict_on
+from checkers.tests.compare import Disagreement, compare, counted, sound, verdict_on
 from checkers.wire import NESTED, NONE, SHARED, F, Reason
 
 
@@ -38,7 +38,7 @@ def readers(rng: Random) -> str:
         book.rows = [(*row[:-1], SHARED) if reads and row[5] == n else row for row in book.rows]
     known = all(lease.token >= 0 for lease in leases) and tokens_ordered(leases)
     truth = _room(leases, shared, ordered=known)
-    valid = verdict_on(book, server_exclusion).valid
+    valid = verdict_on(book, SERVER_EXCLUSION).valid
     floats = any(_end(lease, lease.start) <= min([lease.ret, *(r for _, r in lease.renewals)]) for lease in leases)
     if known or not floats:
         return compare(valid, truth, (leases, shared))
@@ -82,10 +82,7 @@ def reading_holders(rng: Random) -> str:
         for n, one in enumerate(holds)
         for other in holds[n + 1 :]
     )
-    verdict = verdict_on(book, holder_exclusion)
-    if len(verdict.violations) != pairs:
-        raise Disagreement(f"{len(verdict.violations)} overlaps reported, {pairs} exist:\n{holds}")
-    return compare(verdict.valid, not pairs, holds)
+    return counted(verdict_on(book, HOLDER_EXCLUSION), pairs, holds)
 
 
 def capacity(rng: Random) -> str:
@@ -97,7 +94,7 @@ def capacity(rng: Random) -> str:
     book = generate.lease_book([replace(lease, token=NONE) for lease in leases], "grant", rng)
     book.facts = replace(book.facts, permits=room)
     truth = any(all(sum(a <= t < end for a, end in holds) <= room for t in range(60)) for holds in _choices(leases))
-    valid = verdict_on(book, permits).valid
+    valid = verdict_on(book, PERMITS).valid
     points = all(lease.start == lease.ret for lease in leases)
     return compare(valid, truth, (room, leases)) if points else sound(valid, truth, (room, leases))
 
@@ -121,10 +118,7 @@ def crowd(rng: Random) -> str:
         book.acquire(max(ret - 2, 1), ret, owner).release(left, left + 1, owner)
         holds.append((ret, left))
     late = sum(left > ret and sum(one <= ret < other for one, other in holds) > room for ret, left in holds)
-    verdict = verdict_on(book, holder_exclusion)
-    if len(verdict.violations) != late:
-        raise Disagreement(f"{len(verdict.violations)} reported, {late} exist:\n{room}, {holds}")
-    return compare(verdict.valid, not late, (room, holds))
+    return counted(verdict_on(book, HOLDER_EXCLUSION), late, (room, holds))
 
 
 def queue(rng: Random) -> str:
@@ -150,10 +144,7 @@ def queue(rng: Random) -> str:
         book.acquire(inv, ret, owner, sent=start, base=queued if told else NONE).release(release, release, owner)
         free = release if rng.random() < 0.9 else a + ttl
     passed = sum(_overtaken(early, late, ttl) for early, late in permutations(grants, 2))
-    verdict = verdict_on(book, fifo)
-    if len(verdict.violations) != passed:
-        raise Disagreement(f"{len(verdict.violations)} reported, {passed} exist:\n{grants}, ttl {ttl}")
-    return compare(verdict.valid, not passed, grants)
+    return counted(verdict_on(book, FIFO), passed, grants)
 
 
 def _overtaken(early: tuple[int, int, int, int, int, int], late: tuple[int, int, int, int, int, int], ttl: int) -> bool:
@@ -204,7 +195,7 @@ def herd(rng: Random) -> str:
     truth = sum(wakes.values()) <= count + sum(word != "ok" for word in outcome.values())
     if not all_at_once and not truth:
         raise Disagreement(f"a queue that wakes one at a time looks like a herd: {wakes}, {outcome}")
-    return compare(verdict_on(book, herd_free).valid, truth, (wakes, outcome))
+    return compare(verdict_on(book, HERD_FREE).valid, truth, (wakes, outcome))
 
 
 def circles(rng: Random) -> str:
@@ -244,7 +235,7 @@ def circles(rng: Random) -> str:
                 for wait, after in zip(circle, (*circle[1:], circle[0]), strict=True)
             ):
                 expected.append(min(wait[1] for wait in circle) - max(wait[0] for wait in circle))
-    verdict = verdict_on(book, deadlock_free)
+    verdict = verdict_on(book, DEADLOCK_FREE)
     found = (len(verdict.violations), verdict.counters["circles of waiting holders"])
     truth = (sum(time > ttl for time in expected), sum(time > 0 for time in expected))
     if found != truth:
@@ -289,10 +280,7 @@ def refused_readers(rng: Random) -> str:
         and not any(first <= t <= last for first, last in writers for t in range(inv, ret + 1))
         for inv, ret, reason in reads
     )
-    verdict = verdict_on(book, sharing)
-    if len(verdict.violations) != refused:
-        raise Disagreement(f"{len(verdict.violations)} reported, {refused} exist:\n{writers}, {reads}")
-    return compare(verdict.valid, not refused, (writers, reads))
+    return counted(verdict_on(book, SHARING), refused, (writers, reads))
 
 
 def nested(rng: Random) -> str:
@@ -325,10 +313,7 @@ def nested(rng: Random) -> str:
         book.acquire(start, granted, other, token=5 + other)
         if any(sent < granted for sent in releases) and granted < until:
             wrong.add(("freed", start, granted, other))
-    verdict = verdict_on(book, reentrancy)
-    if len(verdict.violations) != len(wrong):
-        raise Disagreement(f"{len(verdict.violations)} reported, {len(wrong)} exist:\n{wrong}\n{book.rows}")
-    return compare(verdict.valid, not wrong, book.rows)
+    return counted(verdict_on(book, REENTRANCY), len(wrong), book.rows)
 
 
 def jobs(rng: Random, *, sales: bool) -> str:
@@ -343,10 +328,7 @@ def jobs(rng: Random, *, sales: bool) -> str:
             book.add(F.EFFECT, clock, clock, outcome, owner=clock, process=clock, value=job, key=key)
         done[key, job] += outcome == OK
     twice = sum(times - 1 for times in done.values() if times)
-    verdict = verdict_on(book, no_duplicate)
-    if len(verdict.violations) != twice:
-        raise Disagreement(f"{len(verdict.violations)} reported, {twice} exist:\n{book.rows}")
-    return compare(verdict.valid, not twice, book.rows)
+    return counted(verdict_on(book, NO_DUPLICATE), twice, book.rows)
 
 
 CHECKS: dict[str, Callable[[Random], str]] = {

@@ -11,12 +11,10 @@ from checkers.check import check
 from checkers.claims import Claim, Hazard, Word
 from checkers.judgement import judge
 from checkers.tests.build import FAIL, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 from checkers.wire import SHARED, F
 
-
-def verdict(book: Book) -> Verdict:
-    return check(book.history(), ["honest-belief"])[0]
+verdict = asking("honest-belief")
 
 
 def two(bound: int = 5, **facts: Any) -> Book:
@@ -117,7 +115,7 @@ class TestExcuses:
         assert self.word(12) is Word.BROKEN_AS_DOCUMENTED
         assert self.word(12, "state-lost", "wipe") is Word.BROKEN_AS_DOCUMENTED
 
-    def test_nothing_else(self) -> None:
+    def test_other_faults_do_not_cut_a_lease_short(self) -> None:
         assert self.word(17) is Word.VIOLATED
         assert self.word(12, "state-lost", "clock") is Word.VIOLATED
 

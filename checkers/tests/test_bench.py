@@ -107,7 +107,9 @@ def test_tables_without_porcupine(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     monkeypatch.setattr(cases, "large", lambda *, quick: [cases.Case("mutex", Shape(2_000, 2, 10, bad=quick))])
     monkeypatch.setattr(measure, "compile_for", lambda *_: None)
     assert bench.main(["--quick", "--alone", "--part", "large"]) == 0
-    head, rule, row, end = capsys.readouterr().out.split("\n", 3)
+    form, blank, head, rule, row, end = capsys.readouterr().out.split("\n", 5)
+    assert form == measure.form()
+    assert not blank
     assert head.count("|") == rule.count("|") == row.count("|")
     assert row.startswith("| mutex | 2,002 | 2 | 10 | bad | 0.0")
     assert not end.strip()

@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 
 from checkers.calls import ANSWERED, SLOWEST
-from checkers.check import check
 from checkers.tests.build import FAIL, INFO, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 from checkers.wire import F, Outcome
 
-
-def verdict(book: Book) -> Verdict:
-    return check(book.history(), ["fail-fast"])[0]
+verdict = asking("fail-fast")
 
 
 def a_book(**facts: Any) -> Book:
@@ -45,7 +42,7 @@ def test_a_call_without_an_answer_ends_as_well() -> None:
     assert verdict(book).valid is False
 
 
-def test_one_that_never_ended_is_not_judged() -> None:
+def test_a_call_that_never_ended_is_not_judged() -> None:
     found = verdict(a_book().renew(10, 0, 1, INFO).read(500, 501, 1, -1))
     assert found.valid
     assert found.unexercised == "no call ended"
@@ -71,7 +68,7 @@ def test_overlapping_lapses_count_once() -> None:
 
 
 @pytest.mark.parametrize("kind", ["freeze", "stall", "call"])
-def test_nor_does_a_fault_on_the_worker(kind: str) -> None:
+def test_a_fault_on_the_worker_excuses_its_calls(kind: str) -> None:
     def struck(owner: int, kind: str) -> Book:
         book = a_book(fault_names=("freeze-holder",)).renew(10, 60, 1)
         return book.fault("freeze-holder", 11, 65, applied=15, kind=kind, owner=owner, process=owner)

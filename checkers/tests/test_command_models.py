@@ -292,35 +292,20 @@ def test_store_rules_are_those_that_models_know() -> None:
     assert tuple(RULES) == command.STORES
 
 
-def test_as_a_process(tmp_path: Path) -> None:
-    (tmp_path / "history.edn").write_text(STALE)
-    done = subprocess.run(
-        [sys.executable, "-m", "checkers", tmp_path / "history.edn", "--model", "register"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (1, "")
-    assert "invalid (register, 3 operations)" in done.stdout
+def as_a_process(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:
     odd = os.fsdecode(bytes(tmp_path / "a") + b"\xff\nb")
-    Path(odd).write_text(FRESH)
-    for options, status in ((["--model", "register"], 0), ([], 2)):
-        done = subprocess.run(
-            [sys.executable, "-m", "checkers", odd, *options],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == status, done.stderr
-        assert "Traceback" not in done.stderr
-        assert len(done.stderr.splitlines()) == (status == 2)
+    Path(odd).write_text(STALE)
+    done = as_a_process("-m", "checkers", odd, "--model", "register")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "invalid (register, 3 operations)" in done.stdout
+    done = as_a_process("-m", "checkers", odd)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "Traceback" not in done.stderr
 
 
 def test_a_judgement_under_a_model_does_not_import_what_it_does_not_need(tmp_path: Path) -> None:
@@ -332,8 +317,6 @@ def test_a_judgement_under_a_model_does_not_import_what_it_does_not_need(tmp_pat
         "print(*(name for name in ('numba', 'rich', 'jinja2', 'checkers.check', 'checkers.judgement', "
         "'checkers.proof', 'checkers.measures.measure') if name in sys.modules)); sys.exit(status)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = as_a_process("-c", program)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == ""

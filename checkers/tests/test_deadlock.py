@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from checkers.check import check
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 from checkers.wire import SHARED, F
 
-
-def verdict(book: Book) -> Verdict:
-    return check(book.history(), ["deadlock-free"])[0]
+verdict = asking("deadlock-free")
 
 
 def crossed(until: int, *, second: int = 0, outcome: Any = FAIL, flags: int = 0, **facts: Any) -> Book:
@@ -55,7 +52,7 @@ def test_milliseconds_of_the_longest_circle() -> None:
     assert verdict(book).counters["longest circle (ms)"] == 7
 
 
-def test_one_that_lets_go_of_the_first_waits_for_nobody() -> None:
+def test_who_lets_go_of_the_first_waits_for_nobody() -> None:
     """The worker noticed that it had lost its first lock: it holds nothing that another could wait for."""
     assert verdict(crossed(30).lost(9, 1)).valid
 

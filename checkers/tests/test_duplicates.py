@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from checkers.check import applicable, check
+from checkers.check import applicable
 from checkers.tests.build import FAIL, INFO, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 from checkers.view import View
 from checkers.wire import NONE, F
 
-
-def verdict(book: Book, name: str = "no-duplicate") -> Verdict:
-    return check(book.history(), [name])[0]
+verdict = asking("no-duplicate")
 
 
 def jobs(*done: int) -> Book:

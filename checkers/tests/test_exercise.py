@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.check import check, unexercised
+from checkers.check import check, missing
 from checkers.exercise import MIXED, counters
 from checkers.history import History
 from checkers.tests.build import FAIL, INFO, OK, Book
@@ -55,12 +55,12 @@ def test_a_service_that_always_errs() -> None:
     assert why(book, "one", "two", "three") == 'no grants, 2 needed: 3 acquires got no answer, most often "one"'
 
 
-def test_one_that_hangs() -> None:
+def test_a_service_that_hangs() -> None:
     assert why(asked(12)) == "no grants, 2 needed: 12 acquires never returned"
     assert why(asked(1)) == "no grants, 2 needed: 1 acquire never returned"
 
 
-def test_one_that_never_frees() -> None:
+def test_a_service_that_never_frees() -> None:
     book = Book(keys=("a",)).acquire(1, 2, 1).release(3, 100_000_001, 1)
     for at in range(14):
         book.add(F.ACQUIRE, 10 + at, 200_000_000 + at, FAIL, process=2, reason=Reason.TIMEOUT)
@@ -114,7 +114,7 @@ def test_an_error_text_is_one_short_line() -> None:
 
 def test_while_a_trial_runs_nobody_has_collected_the_texts() -> None:
     history = with_errors(gave_up(Book(keys=("a",)), 3), ("late",))
-    assert unexercised(replace(history, errors=("",)), ["server-exclusion"]) == {
+    assert missing(replace(history, errors=("",)), ["server-exclusion"]) == {
         "server-exclusion": "no grants, 2 needed: 1 acquire got no answer"
     }
 
@@ -134,7 +134,7 @@ BACK = (("b", 30, 32), ("a", 40, 42))
         ("", THERE, [15, 25, 35, 45]),
     ],
 )
-def test_the_mixed_state_is_while_some_servers_have_changed_and_not_all(
+def test_the_mixed_state_of_a_rolling_upgrade(
     servers: str, turns: tuple[tuple[str, int, int], ...], met: list[int]
 ) -> None:
     book = Book(versions=dict.fromkeys(servers, "2"))

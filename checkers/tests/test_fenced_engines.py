@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from checkers.engines.engine import Answer
 from checkers.engines.fenced import LOOSE, REPEATED, fenced_store
-from checkers.engines.kernel import always
 from checkers.engines.tokens import fencing_tokens
 from checkers.history import History
-from checkers.models.model import ILLEGAL, Settings
-from checkers.models.stores import FencedStore
-from checkers.operations import ByKey
+from checkers.models.model import Settings
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.wire import FINAL, NESTED, NONE, SHARED, F, Outcome, Reason
+from checkers.wire import FINAL, NESTED, NONE, SHARED, Outcome, Reason
 
 MODES = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes", "fence-reads-and-writes-strict")
 
@@ -200,76 +195,6 @@ def test_two_keys_may_write_the_same_far_values() -> None:
     assert (conflict.kind, conflict.key) == ("stale-read", 1)
 
 
-def large(rng: Random, mode: str, rows: int, *, wrong: float, spread: int) -> History:
-    """Accesses at instants that a correct store would answer so, some answers wrong or lost."""
-    reads, strict = mode.startswith("fence-reads"), mode.endswith("strict")
-    keys = 5
-    book = Book(store=mode, keys=tuple("abcde"))
-    highest, value = [-9] * keys, [NONE] * keys
-    for n in range(rows):
-        key, at = rng.randrange(keys), 10 * n + 100
-        token = max(0, n // 12 + rng.choice((-2, -1, 0, 0, 0, 0, 1)))
-        write = rng.random() < 0.5
-        fits = token > highest[key] or (token == highest[key] and not (write and strict))
-        ok = (not write and not reads) or fits
-        if rng.random() < wrong:
-            ok = not ok
-        outcome = INFO if rng.random() < 0.03 else OK if ok else FAIL
-        if ok and (outcome == OK or rng.random() < 0.5):
-            if write or reads:
-                highest[key] = max(highest[key], token)
-            value[key] = n if write else value[key]
-        inv, ret = max(1, at - rng.randint(0, spread)), at + rng.randint(0, spread)
-        shown = n if write else value[key] if rng.random() >= wrong else rng.randint(-1, n)
-        if write:
-            book.write(inv, ret, 1, shown, outcome, token=token, key=key)
-        elif reads or outcome != FAIL:
-            book.read(inv, ret, 1, shown, outcome, token=token, key=key)
-    return book.history()
-
-
-def replayed(history: History, answer: Answer, key: int) -> None:
-    model = FencedStore.of(history, Settings())
-    operations = {operation.row: operation for operation in ByKey(history, (F.READ, F.WRITE))[key]}
-    order = [row for row in answer.order().tolist() if row in operations]
-    state, latest = model.initial, 0
-    for row in order:
-        operation = operations[row]
-        assert operation.ret >= latest
-        latest = max(latest, operation.inv)
-        state = model.step(state, operation)
-        assert state is not ILLEGAL
-    must = {row for row, o in operations.items() if o.ok or (o.failed and model.evidence(o))}
-    assert must <= set(order)
-    assert len(set(order)) == len(order)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_compiled_and_plain_say_the_same(mode: str) -> None:
-    for seed in range(12):
-        rng = Random(seed)
-        history = large(
-            rng, mode, rng.choice((50, 400, 1500)), wrong=rng.choice((0.0, 0.0, 0.003)), spread=rng.choice((4, 30, 200))
-        )
-        with always(compiled=False):
-            plain = fenced_store(history, Settings())
-            plain_order = plain.order()
-        with always(compiled=True):
-            compiled = fenced_store(history, Settings())
-            assert (compiled.conflicts, compiled.undecided) == (plain.conflicts, plain.undecided)
-            assert np.array_equal(compiled.order(), plain_order)
-        for key in range(5):
-            if all(conflict.key != key for conflict in plain.conflicts) and key not in plain.undecided:
-                replayed(history, plain, key)
-
-
-def test_what_a_correct_store_answers_is_valid() -> None:
-    for mode in MODES:
-        for seed in range(4):
-            answer = fenced_store(large(Random(seed), mode, 2000, wrong=0.0, spread=50), Settings())
-            assert (answer.conflicts, answer.undecided) == ((), {})
-
-
 def grants(*rows: tuple[int, int, int, int, Outcome]) -> Answer:
     book = Book(keys=("a",))
     for owner, (inv, ret, token, flags, outcome) in enumerate(rows, 1):
@@ -292,21 +217,6 @@ def test_readers_and_inner_acquires_may_share_a_token_and_unknown_ones_have_none
     assert answer.order().tolist() == [0, 1, 2]
     assert grants((1, 2, 1, SHARED, OK), (3, 4, 1, SHARED, OK), (5, 6, 1, 0, OK)).conflicts
     assert not grants((1, 2, 5, 0, FAIL), (3, 4, 1, 0, OK), (5, 6, NONE, 0, OK)).conflicts
-
-
-def test_compiled_and_plain_tokens() -> None:
-    rng = Random(3)
-    book = Book(keys=("a", "b"))
-    for n in range(2000):
-        inv = 4 * n + rng.randint(1, 30)
-        book.acquire(inv, inv + rng.randint(0, 9), n + 1, token=n + rng.choice((0, 0, 0, 3)), key=n % 2)
-    with always(compiled=False):
-        plain = fencing_tokens(book.history(), Settings())
-    with always(compiled=True):
-        compiled = fencing_tokens(book.history(), Settings())
-        assert compiled.conflicts == plain.conflicts
-        assert {conflict.key for conflict in plain.conflicts} == {0, 1}
-        assert np.array_equal(compiled.order(), plain.order())
 
 
 def test_failures_without_a_refusal_are_no_evidence() -> None:

@@ -7,15 +7,12 @@ from typing import Any
 import pytest
 
 from checkers import fencing
-from checkers.check import check
 from checkers.engines import search
 from checkers.tests.build import FAIL, INFO, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 from checkers.wire import LATE, Reason
 
-
-def verdict(book: Book) -> Verdict:
-    return check(book.history(), ["fenced-store"])[0]
+verdict = asking("fenced-store")
 
 
 def kinds(book: Book) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checkers.check import check, unexercised
+from checkers.check import check, missing
 from checkers.claims import Claim, Hazard, Word, heaviest
 from checkers.judgement import Judgement, judge, judge_all
 from checkers.tests.build import FAIL, Book
@@ -205,11 +205,11 @@ def test_heaviest(words: Sequence[Word], expected: Word) -> None:
 def test_a_store_without_a_fence_needs_no_stale_write_unless_somebody_counts_on_it() -> None:
     quiet = overlap(hazards=(), fault_names=("none",), store="unfenced")
     assert word(quiet, "fenced-store") is Word.NOT_APPLICABLE
-    assert unexercised(quiet.history(), ["fenced-store"]) == {}
+    assert missing(quiet.history(), ["fenced-store"]) == {}
     hazard = Hazard("fenced-store", FROZEN, "frozen-past-ttl")
     control = freeze(overlap(hazards=(hazard,), store="unfenced"), 5, 40)
     assert word(control, "fenced-store") is Word.HAZARD_NOT_SHOWN
-    assert "fenced-store" in unexercised(control.history(), ["fenced-store"])
+    assert "fenced-store" in missing(control.history(), ["fenced-store"])
     broken = overlap(hazards=(), fault_names=("none",), store="unfenced").write(40, 41, 1, 10)
     assert word(broken, "fenced-store") is Word.NOT_CLAIMED_BROKEN
 
@@ -307,17 +307,17 @@ def test_an_uncertain_hazard_of_a_store_without_a_fence_needs_no_stale_write() -
     hazard = Hazard("fenced-store", FROZEN, "frozen-past-ttl", certain=False)
     quiet = freeze(overlap(hazards=(hazard,), store="unfenced"), 5, 40)
     assert word(quiet, "fenced-store") is Word.NOT_APPLICABLE
-    assert "fenced-store" not in unexercised(quiet.history(), ["fenced-store"])
+    assert "fenced-store" not in missing(quiet.history(), ["fenced-store"])
 
 
 def test_a_trial_goes_on_until_a_certain_hazard_has_shown() -> None:
     silent, shown = freeze(overlap().lost(15, 1), 5, 40), freeze(overlap(), 5, 40)
-    assert unexercised(silent.history(), ["holder-exclusion"]) == {
+    assert missing(silent.history(), ["holder-exclusion"]) == {
         "holder-exclusion": "no violation by frozen-past-ttl yet"
     }
-    assert unexercised(shown.history(), ["holder-exclusion"]) == {}
+    assert missing(shown.history(), ["holder-exclusion"]) == {}
     maybe = Hazard("holder-exclusion", FROZEN, "frozen-past-ttl", certain=False)
-    assert unexercised(freeze(overlap(hazards=(maybe,)).lost(15, 1), 5, 40).history(), ["holder-exclusion"]) == {}
+    assert missing(freeze(overlap(hazards=(maybe,)).lost(15, 1), 5, 40).history(), ["holder-exclusion"]) == {}
 
 
 @pytest.mark.parametrize("kind", ["clock", "wipe", "failover"])

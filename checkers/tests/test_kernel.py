@@ -1,20 +1,25 @@
-"""Kernels: one source, two forms, and a cache that never hands out what belongs to another source."""
+"""Kernels: one source, two forms, and a cache that gives out only what belongs to it, from folders that are trusted."""
 
 from __future__ import annotations
 
 import os
+import pickle
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from checkers.engines import kernel_cache
-from checkers.engines.kernel import LARGE, SMALL, WORTH, always, kernel
+from checkers.engines.kernel import LARGE, SMALL, always, kernel
+from checkers.engines.kernel_cache import exposed
+
+pytest.importorskip("numba", reason="kernels are compiled by numba, the extra [fast], which is not installed")
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 1 << 62
@@ -108,6 +113,8 @@ BELOW = """
         return innermost(x)
 """
 
+NO_COMPILING = "import numba.core.compiler as c; c.compile_extra = None"
+
 
 class Package:
     """A module with a kernel that calls one of another module, and processes that use it."""
@@ -120,26 +127,34 @@ class Package:
     def write(self, *, added: int, factor: int = 1) -> None:
         (self.folder / "below.py").write_text(dedent(BELOW.format(added=added, factor=factor)))
 
-    def start(self, *calls: int, cache: Path | None = None, body: str = "") -> subprocess.Popen[str]:
-        lines = ["import sys, numpy as np", "from above import outer", body]
+    def start(
+        self, *calls: int, kind: str = "int64", base: Path | str | None = None, cwd: Path | None = None, body: str = ""
+    ) -> subprocess.Popen[str]:
+        """base: NUMBA_CACHE_DIR. body: code that runs first."""
+        lines = [body, "import sys, numpy as np", "from above import outer"]
         for count in calls:
-            lines.append(f"first = outer(np.arange({count}))[0]")
+            lines.append(f"first = outer(np.arange({count}, dtype=np.{kind}))[0]")
             lines.append("print(first, 'numba' in sys.modules, outer.loaded)")
         environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
         environment |= {"PYTHONPATH": f"{self.folder}:{ROOT}", "XDG_CACHE_HOME": str(self.folder / "home")}
-        if cache is not None:
-            environment["NUMBA_CACHE_DIR"] = str(cache)
+        if base is not None:
+            environment["NUMBA_CACHE_DIR"] = str(base)
         command = [sys.executable, "-B", "-c", "\n".join(lines)]
-        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, env=environment, cwd=cwd, stdout=pipe, stderr=pipe, text=True)
 
-    def run(self, *calls: int, cache: Path | None = None, body: str = "") -> list[str]:
-        process = self.start(*calls, cache=cache, body=body)
-        output, _ = process.communicate(timeout=120)
-        assert process.returncode == 0
+    def run(self, *calls: int, complaint: str = "", **more: Any) -> list[str]:
+        """What is printed. complaint: a part of the only line on stderr."""
+        process = self.start(*calls, **more)
+        output, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+        assert complaint in errors
+        assert len(errors.splitlines()) == bool(complaint), errors
         return output.splitlines()
 
     def files(self, place: str = ".") -> list[Path]:
-        return sorted((self.folder / place).rglob("*.kernel"))
+        """The indexes of functions; each has a file with code beside it."""
+        return sorted((self.folder / place).rglob("*.nbi"))
 
 
 @pytest.fixture
@@ -152,19 +167,17 @@ def test_small_inputs_import_no_numba_and_compiling_waits_for_a_large_one(packag
     assert cold == ["1 False False"] * 4
     assert not package.files()
     assert package.run(LARGE, SMALL, 10) == ["1 True True"] * 3
-    (file,) = package.files()
-    assert file.parent == package.folder / "__pycache__"
+    assert len(package.files("home/fencepost/kernels")) == 1
 
 
-def test_what_is_on_disk_is_loaded_once_it_is_worth_it(package: Package) -> None:
+def test_what_is_on_disk_is_not_compiled_again(package: Package) -> None:
     package.run(LARGE)
-    assert package.run(SMALL - 1, SMALL, WORTH - SMALL - 1, SMALL) == ["1 False False"] * 3 + ["1 True True"]
+    assert package.run(LARGE, body=NO_COMPILING) == ["1 True True"]
 
 
 def test_a_change_in_a_called_kernel_or_a_constant_is_noticed(package: Package) -> None:
     assert package.run(LARGE) == ["1 True True"]
     package.write(added=2)
-    assert package.run(WORTH) == ["2 False False"]  # no stale code, and no compiling for so few
     assert package.run(LARGE) == ["2 True True"]
     package.write(added=2, factor=3)
     assert package.run(LARGE) == ["6 True True"]
@@ -173,55 +186,131 @@ def test_a_change_in_a_called_kernel_or_a_constant_is_noticed(package: Package) 
     assert package.run(LARGE) == ["2 True True"]
 
 
-def test_damaged_files_mean_compiling_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    @kernel
-    def first(a: npt.NDArray[np.int64]) -> int:
-        return int(a[0])
-
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    signature, ones = "<i8", np.ones(3, np.int64)
-    with always(compiled=True):
-        assert first(ones) == 1
-    (file,) = tmp_path.rglob("*.kernel")
-    whole = file.read_bytes()
-    assert kernel_cache.loaded(first, signature) is not None
-    _, about, data = whole.split(b"\n", 2)
-    unreadable = b"\n".join((kernel_cache._checksum(about, b"no pickle"), about, b"no pickle"))
-    older = about.replace(b"0.", b"1.", 1)
-    other_numba = b"\n".join((kernel_cache._checksum(older, data), older, data))
-    for damaged in (b"", b"\n\n", whole[:100], whole[:-1] + b"?", unreadable, other_numba):
-        file.write_bytes(damaged)
-        assert kernel_cache.loaded(first, signature) is None
-    ones.flags.writeable = False
-    assert kernel_cache.compiled(first, signature)(ones) == 1
-    assert file.read_bytes() != other_numba
-    assert kernel_cache.loaded(first, signature) is not None
-
-
-def test_where_nothing_can_be_written_it_works_all_the_same(package: Package, tmp_path: Path) -> None:
-    for name in ("__pycache__", "home"):  # files where directories should be: nobody may write there, root included
-        (package.folder / name).write_text("")
+@pytest.mark.parametrize(("pattern", "kept"), [("*.nbi", 0), ("*.nbi", 100), ("*.nbc", -1)])
+def test_a_damaged_file_means_compiling_again(package: Package, pattern: str, kept: int) -> None:
+    package.run(LARGE)
+    (file,) = package.folder.rglob(pattern)
+    file.write_bytes(file.read_bytes()[:kept])
     assert package.run(LARGE) == ["1 True True"]
+    package.run(LARGE)  # writes it anew
+    assert package.run(LARGE, body=NO_COMPILING) == ["1 True True"]
+
+
+def test_where_nothing_can_be_written_it_works_all_the_same(package: Package) -> None:
+    (package.folder / "home").write_text("")  # a file where a folder should be: nobody may write there, root included
+    assert package.run(LARGE, complaint="not kept for the next time: ") == ["1 True True"]
     assert not package.files()
 
 
-def test_an_unwritable_module_directory_leaves_the_users_cache(package: Package) -> None:
-    (package.folder / "__pycache__").write_text("")
-    assert package.run(LARGE) == ["1 True True"]
-    assert len(package.files("home")) == 1
-    assert package.run(WORTH) == ["1 True True"]
-
-
-def test_numbas_own_setting_is_honoured(package: Package, tmp_path: Path) -> None:
-    package.run(LARGE, cache=tmp_path / "elsewhere")
+def test_numbas_own_setting_is_honoured(package: Package) -> None:
+    package.run(LARGE, base=package.folder / "elsewhere")
     assert len(package.files("elsewhere")) == len(package.files()) == 1
 
 
-def test_processes_may_compile_the_same_at_once(package: Package) -> None:
-    processes = [package.start(LARGE) for _ in range(3)]
-    assert [process.communicate(timeout=120)[0] for process in processes] == ["1 True True\n"] * 3
-    assert len(package.files()) == 1
-    assert not list(package.folder.rglob("*.kernel.*"))
+def test_processes_may_compile_the_same_at_once_and_for_other_types(package: Package) -> None:
+    kinds = ["int64", "int32", "uint8"] * 2
+    processes = [package.start(LARGE, kind=kind) for kind in kinds]
+    assert [process.communicate(timeout=300)[0] for process in processes] == ["1 True True\n"] * len(kinds)
+    assert len(package.files()) == 3  # an index never names code for two types
+    for kind in kinds[:3]:
+        assert package.run(LARGE, kind=kind, body=NO_COMPILING) == ["1 True True"]
+
+
+# Whose code is loaded
+
+
+class Planted:
+    """A pickle that leaves a mark when it is read."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return Path.touch, (self.mark,)
+
+
+@pytest.fixture
+def mark(package: Package) -> Path:
+    """Exists once one of the planted files, which are named as those of the cache are, was read."""
+    package.run(LARGE)
+    mark = package.folder / "mark"
+    for file in (package.folder / "home").rglob("*.nb?"):
+        file.write_bytes(pickle.dumps(Planted(mark)))
+    assert not mark.exists()
+    return mark
+
+
+def test_what_is_planted_is_read_where_only_its_owner_can_have_put_it(package: Package, mark: Path) -> None:
+    package.run(LARGE)
+    assert mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "mode", "why"),
+    [
+        ("home", 0o777, "can be written to by other users"),
+        ("home/fencepost", 0o707, "can be written to by other users"),
+        ("home/fencepost/kernels", 0o770, "is open to other users"),
+        ("home/fencepost/kernels", 0o755, "is open to other users"),
+    ],
+)
+def test_nothing_is_loaded_from_a_folder_that_others_can_write_to(
+    package: Package, mark: Path, place: str, mode: int, why: str
+) -> None:
+    (package.folder / place).chmod(mode)
+    assert package.run(LARGE, complaint=f"{place} {why}") == ["1 True True"]
+    assert not mark.exists()
+
+
+def test_nothing_is_loaded_from_another_folder_where_ours_takes_no_files(package: Package, mark: Path) -> None:
+    (planted,) = (package.folder / "home/fencepost/kernels").iterdir()
+    planted.rename(package.folder / "__pycache__")  # which numba would take
+    planted.write_text("")
+    assert package.run(LARGE, complaint="takes no files") == ["1 True True"]
+    assert not mark.exists()
+
+
+def test_what_is_written_under_a_generous_umask_is_trusted(package: Package) -> None:
+    package.run(LARGE, body="import os; os.umask(0o002)")
+    assert package.run(LARGE, body=NO_COMPILING) == ["1 True True"]
+
+
+def test_nothing_is_loaded_from_a_run_folder(package: Package, mark: Path) -> None:
+    """Wherever in it the files stand, and from wherever it is judged."""
+    run = package.folder / "run"
+    shutil.copytree(ROOT / "results/tests/formats/2", run)
+    (planted,) = (package.folder / "home/fencepost/kernels").iterdir()
+    for place in (
+        "",
+        "__pycache__",
+        "fencepost/kernels",
+        f"fencepost/kernels/{planted.name}",
+        f".cache/{planted.name}",
+    ):
+        shutil.copytree(planted, run / place, dirs_exist_ok=True)
+    shutil.rmtree(package.folder / "home")
+    judged = f"from checkers.__main__ import main; assert main([{str(run)!r}]) == 1"
+    for more in ({}, {"base": ".", "complaint": "not an absolute path"}):
+        assert package.run(LARGE, body=judged, cwd=run, **more)[-1] == "1 True True"
+        assert not mark.exists()
+
+
+def test_who_can_enter_or_replace_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outer, inner = tmp_path / "outer", tmp_path / "outer" / "inner"
+    outer.mkdir()
+    inner.mkdir(mode=0o700)
+    for mode in (0o700, 0o755, 0o1777):  # the last as /tmp has it: nobody else can remove or rename what is in it
+        outer.chmod(mode)
+        assert exposed(inner) == ""
+    assert exposed(outer) == f"{outer} is open to other users (its mode has to be 0700)"
+    outer.chmod(0o775)
+    assert exposed(inner) == f"{outer} can be written to by other users"
+    outer.chmod(0o755)
+    if os.geteuid() == 0:
+        os.chown(outer, 4321, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 4321)
+    assert "belongs to another user" in exposed(inner)
 
 
 def test_threads_may_use_one_kernel_at_once() -> None:

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from checkers import lease_least
-from checkers.engines import lease_kernels, lease_sessions
-from checkers.engines.kernel import always
+from checkers.engines import lease_sessions
 from checkers.engines.leases import in_mode, lease
 from checkers.lease_least import certify
 from checkers.lease_proof import certify as proven
@@ -21,7 +20,7 @@ from checkers.linearizability import decide
 from checkers.models.model import Settings, Unusable
 from checkers.tests import fuzz_leases
 from checkers.tests.brute_leases import Act, Case, possible
-from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.tests.build import FAIL, INFO, Book
 from checkers.wire import NESTED, SHARED, F, Reason
 
 
@@ -325,20 +324,3 @@ def test_a_wrong_truth_is_noticed() -> None:
     case = Case((Act("acquire", "ok", 1, 1, 1), Act("acquire", "ok", 3, 3, 2)), "grant", 3)
     assert not possible(case, "blind")
     assert possible(replace(case, length=2), "blind")
-
-
-def test_the_same_compiled() -> None:
-    """The kernels in both forms."""
-    book = Book(ttl=10)
-    for number in range(1, 30):
-        at, key = number * 10, number % 2
-        book.acquire(at, at + 1, number, key=key).renew(at + 2, at + 3, number, key=key)
-        book.release(at + 5, at + 6, number, OK if number % 3 else INFO, key=key)
-    history = book.history()
-    with always(compiled=False):
-        plain = lease(history, Settings())
-    with always(compiled=True):
-        compiled = lease(history, Settings())
-    assert plain.conflicts == compiled.conflicts
-    assert plain.order().tolist() == compiled.order().tolist()
-    assert lease_kernels.settle.loaded

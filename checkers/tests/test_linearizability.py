@@ -240,7 +240,7 @@ WRONG: Mapping[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_is_wrong_with_a_users_own_is_told_in_a_line(
+def test_mistakes_of_a_users_model_are_told_in_a_line(
     wrong: str, own: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text, name = WRONG[wrong]

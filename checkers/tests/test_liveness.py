@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from checkers.check import check
 from checkers.tests.build import FAIL, INFO, Book
-from checkers.verdict import Verdict
-from checkers.wire import F, Reason
+from checkers.tests.compare import asking
+from checkers.wire import SHARED, F, Reason
 
 NOBODY = "nobody asked for the lock, or could have got it, after the last heal"
 
@@ -22,8 +22,7 @@ def healed(**facts: object) -> Book:
     return book.fault("pause-server", 10, 20).read(99, 100, 1, -1)
 
 
-def verdict(book: Book) -> Verdict:
-    return check(book.history(), ["recovery"])[0]
+verdict = asking("recovery")
 
 
 def test_in_time() -> None:
@@ -91,6 +90,20 @@ def test_a_live_holder_is_no_failure_to_recover() -> None:
     assert verdict(silent).valid is False
 
 
+def test_a_grant_beside_who_held_since_before_the_heal_shows_recovery() -> None:
+    """A reader that holds throughout is joined by another, or keeps a writer waiting; of two permits one was free."""
+    reading = healed().acquire(11, 12, 2, flags=SHARED).read(98, 99, 2, -1)
+    joined = verdict(reading.acquire(30, 40, 3, flags=SHARED).release(50, 51, 3))
+    assert (joined.valid, joined.unexercised) == (True, None)
+    assert joined.counters["keys asked for after the heal"] == 1
+    late = healed().acquire(11, 12, 2, flags=SHARED).read(98, 99, 2, -1).acquire(30, 70, 3, flags=SHARED)
+    assert verdict(late).unexercised == NOBODY, "who holds and lives may have kept it waiting"
+    writer = healed().acquire(11, 12, 2, flags=SHARED).read(98, 99, 2, -1).add(F.ACQUIRE, 30, 95, FAIL)
+    assert verdict(writer).unexercised == NOBODY
+    second = healed(permits=2).acquire(11, 12, 2).read(98, 99, 2, -1).acquire(30, 40, 3).release(50, 51, 3)
+    assert verdict(second).unexercised is None
+
+
 class TestStory:
     """A fault from 10 to 20 s; the bound is 30 s."""
 
@@ -120,7 +133,7 @@ class TestStory:
         book = healed().add(F.ACQUIRE, 15, 25, FAIL, process=2).add(F.ACQUIRE, 30, 95, FAIL, process=3)
         assert self.told(book, ("", "no\nroom")).endswith('worker 2\'s, failed at 24.000 s: "no\\nroom".')
 
-    def test_from_when_on_it_counts(self) -> None:
+    def test_the_moment_from_which_the_bound_counts(self) -> None:
         assert (
             "30 s from 49.000 s on, when somebody asked for it, after pause-server was healed at 19.000 s"
             in self.told(healed().add(F.ACQUIRE, 50, 0, INFO))

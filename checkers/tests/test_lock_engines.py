@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from random import Random
-
-import numpy as np
 import pytest
 
-from checkers.engines import locks, locks_slots
+from checkers.engines import locks
 from checkers.engines.engine import Engine
-from checkers.engines.kernel import always
-from checkers.history import History
-from checkers.models.model import Model, Settings
-from checkers.operations import Operations, Source
+from checkers.models.model import Settings
 from checkers.tests import fuzz_locks
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.wire import SHARED, F, Reason
@@ -46,7 +40,7 @@ def test_two_holds_at_once_are_told_with_their_four_events() -> None:
     assert judged(locks.semaphore, book, Settings(permits=2))[0] == "valid"
 
 
-def test_one_that_never_released_holds_for_ever() -> None:
+def test_who_never_released_holds_for_ever() -> None:
     book = Book().acquire(1, 2, 7).acquire(5, 6, 8)
     assert judged(locks.mutex, book) == ("overlap", (0, 1))
     book.release(3, 4, 7, INFO)
@@ -171,106 +165,3 @@ def test_nothing_at_all_is_valid(name: str) -> None:
         assert answer.conflicts == ()
         assert not answer.undecided
         assert not len(answer.order())
-
-
-@pytest.mark.parametrize("name", list(fuzz_locks.CHECKS))
-def test_against_exhaustive_search(name: str) -> None:
-    words = {fuzz_locks.CHECKS[name](Random(f"{name}/{n}")).split(",")[0] for n in range(1000)}
-    assert words == {"valid", "invalid", "undecided"}
-
-
-@pytest.mark.parametrize("name", list(fuzz_locks.CHECKS))
-def test_both_forms_of_the_kernels_agree_on_many_keys(name: str) -> None:
-    history, settings = many(Random(name), name, 300)
-    engine, model = fuzz_locks.MODELS[name.removesuffix("-strict")]
-    with always(compiled=False):
-        plain = engine(history, settings)
-        order = plain.order().tolist()
-    with always(compiled=True):
-        compiled = engine(history, settings)
-        assert compiled.order().tolist() == order
-    assert plain[:2] == compiled[:2]
-    settled = set(range(300)) - {c.key for c in plain.conflicts} - set(plain.undecided)
-    fuzz_locks.replayed(history, order, model(settings), settled)
-
-
-def many(rng: Random, name: str, keys: int) -> tuple[History, Settings]:
-    """Many tiny histories as the keys of one."""
-    book = Book(keys=tuple(str(key) for key in range(keys)))
-    base, permits = name.removesuffix("-strict"), 2 if name.startswith("semaphore") else 1
-    for key in range(keys):
-        fuzz_locks.book(fuzz_locks.story(rng, base, permits), key, book)
-    return book.history(), Settings(permits=permits, strict_try=name.endswith("-strict"))
-
-
-def test_each_key_is_judged_as_if_it_were_alone() -> None:
-    rng = Random(5)
-    book = Book(keys=tuple("abcdefgh"))
-    stories = [fuzz_locks.story(rng, "mutex", 1) for _ in range(8)]
-    for key, ops in enumerate(stories):
-        fuzz_locks.book(ops, key, book)
-    whole = locks.mutex(book.history(), STRICT)
-    for key, ops in enumerate(stories):
-        alone = locks.mutex(fuzz_locks.book(ops).history(), STRICT)
-        assert bool(alone.conflicts) == any(conflict.key == key for conflict in whole.conflicts)
-        assert bool(alone.undecided) == (key in whole.undecided)
-
-
-@pytest.mark.parametrize("probes", [locks_slots.PROBES, -10_000])
-def test_owners_may_be_any_numbers(probes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(1)
-    names = rng.integers(-(1 << 62), 1 << 62, 40).tolist() + [(n + 1) << 40 for n in range(40)]
-    small, large = Book(keys=tuple("abc")), Book(keys=tuple("abc"))
-    for n in range(400):
-        owner, key, at = int(rng.integers(80)), int(rng.integers(3)), 3 * n + 1
-        for book, who in ((small, owner + 1), (large, names[owner])):
-            book.acquire(at, at + 1, who, key=key, process=1).release(at + 1, at + 2, who, key=key, process=1)
-    monkeypatch.setattr(locks_slots, "PROBES", probes)
-    for form in (False, True):
-        with always(compiled=form):
-            found = locks_slots.slots(large.history())
-            expected = locks_slots.slots(small.history())
-        pairs = set(zip(found.of.tolist(), expected.of.tolist(), strict=True))
-        assert len(pairs) == len(set(found.of.tolist())) == len(set(expected.of.tolist()))
-
-
-@pytest.mark.parametrize("strays", [0, 1, 5])
-def test_owners_of_one_key_each_have_a_slot_each_and_others_one_for_each_key(strays: int) -> None:
-    rng = np.random.default_rng(strays)
-    book, pairs = Book(keys=tuple(map(str, range(20)))), []
-    for n in range(200):
-        owner, at = int(rng.integers(1, 100)), 3 * n + 1
-        pairs.append((owner, int(rng.integers(20)) if n >= 200 - strays else owner % 20))
-        book.acquire(at, at + 1, owner, key=pairs[-1][1], process=1)
-    for form in (False, True):
-        with always(compiled=form):
-            found = locks_slots.slots(book.history())
-        of = found.of.tolist()
-        assert len(set(zip(of, pairs, strict=True))) == len(set(of)) == len(set(pairs))
-        assert set(of) <= set(range(found.total))
-
-
-def test_closed_parts_of_a_valid_history_are_valid() -> None:
-    for n in range(400):
-        rng = Random(f"closed/{n}")
-        name, (_, make) = rng.choice(list(fuzz_locks.MODELS.items()))
-        settings = Settings(permits=2 if name == "semaphore" else 1, strict_try=rng.random() < 0.5)
-        ops = sorted(fuzz_locks.story(rng, name, settings.permits), key=lambda op: op.inv)
-        if not fuzz_locks.truth(name, ops, settings):
-            continue
-        history = fuzz_locks.book(ops).history()
-        kept = closed(rng, history, make(settings))
-        assert fuzz_locks.truth(name, [ops[row] for row in sorted(kept)], settings), (ops, kept)
-
-
-def closed(rng: Random, history: History, model: Model) -> set[int]:
-    """Some rows, and all that they need."""
-    peers = Operations(Source(history), np.arange(len(history)))
-    kept: set[int] = set()
-    wanted = [row for row in range(len(history)) if rng.random() < 0.3]
-    while wanted:
-        row = wanted.pop()
-        if row not in kept:
-            kept.add(row)
-            wanted += model.needs(peers[row], peers) or ()
-    return kept

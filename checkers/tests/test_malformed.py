@@ -173,8 +173,8 @@ def test_marks_and_ends_of_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CHECKS)
-@pytest.mark.parametrize("few", [0, 64])
-def test_random_files(name: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("checkers.formats.lines.FEW", few)
-    words = {CHECKS[name](Random(f"{few}/{number}")) for number in range(150)}
+def test_random_files_that_are_read_as_many_lines(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As few lines the fuzz reads them."""
+    monkeypatch.setattr("checkers.formats.lines.FEW", 0)
+    words = {CHECKS[name](Random(f"0/{number}")) for number in range(100)}
     assert words == ({"refused", "a history"} if name == "format-damaged" else {name.removeprefix("format-")})

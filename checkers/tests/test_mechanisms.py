@@ -54,12 +54,10 @@ class TestClocks:
             (0, 0, Word.VIOLATED),  # it never came
         ],
     )
-    def test_a_jump_explains_the_loss_of_a_lease_in_force(
-        self, name: str, begun: int, applied: int, expected: Word
-    ) -> None:
+    def test_a_jump_explains_a_lost_lease(self, name: str, begun: int, applied: int, expected: Word) -> None:
         assert word(clock(given_away("expired-by-jump", name), begun, applied), name) is expected
 
-    def test_not_what_its_heal_came_upon(self) -> None:
+    def test_a_jump_does_not_explain_what_its_heal_met(self) -> None:
         assert word(clock(given_away("expired-by-jump"), 5, 6, 20, 21)) is Word.VIOLATED
 
     def test_the_earlier_holder_may_be_the_one_whose_answer_came_later(self) -> None:
@@ -77,9 +75,7 @@ class TestClocks:
             (37, 29, Word.VIOLATED),  # both had been granted by then
         ],
     )
-    def test_without_a_token_it_may_be_so_of_two_who_asked_at_the_same_time(
-        self, begun: int, sent: int, expected: Word
-    ) -> None:
+    def test_a_jump_between_two_concurrent_acquires_without_token(self, begun: int, sent: int, expected: Word) -> None:
         book = Book(**facts("expired-by-jump")).acquire(9, 35, 1, sent=9, ttl=51)
         book.acquire(11, 30, 2, sent=sent, ttl=50).release(60, 61, 2)
         assert word(clock(book, begun, begun + 1)) is expected
@@ -123,7 +119,7 @@ class TestClocks:
             clock(book, 20, 21, 20, 21, kind="pause")
             assert word(book) is Word.VIOLATED
 
-    def test_not_another_key(self) -> None:
+    def test_a_jump_explains_nothing_of_another_key(self) -> None:
         """The jump met a lease of key b; key a was given away twice, both times after it."""
         book = Book(**facts("expired-by-jump", keys=("a", "b")))
         book.acquire(9, 10, 5, sent=9, ttl=60, key=1).release(75, 76, 5, key=1)
@@ -292,16 +288,16 @@ class TestLateDelivery:
         assert word(self.overtaken().fault("f", 11, 80), UPDATES) is Word.BROKEN_AS_DOCUMENTED
 
     @pytest.mark.parametrize(("begun", "healed"), [(13, 80), (5, 11)])
-    def test_not_when_it_was_sent_while_nothing_was_held(self, begun: int, healed: int) -> None:
+    def test_a_write_sent_outside_of_the_fault_is_not_late(self, begun: int, healed: int) -> None:
         assert word(self.overtaken().fault("f", begun, healed), UPDATES) is Word.VIOLATED
 
     def test_only_the_link_and_not_what_was_done_to_a_worker_meanwhile(self) -> None:
         assert word(self.overtaken().fault("f", 11, 80, kind="stall"), UPDATES) is Word.VIOLATED
 
-    def test_not_a_write_that_was_answered(self) -> None:
+    def test_an_answered_write_is_not_late(self) -> None:
         assert word(self.overtaken(outcome=OK).fault("f", 11, 80), UPDATES) is Word.VIOLATED
 
-    def test_not_a_write_that_was_sent_after_its_successors(self) -> None:
+    def test_a_write_sent_after_its_successors_is_not_late(self) -> None:
         """Two were inside at once, and the second to write is the one without an answer."""
         assert word(self.overtaken(sent=24).fault("f", 11, 80), UPDATES) is Word.VIOLATED
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from checkers.check import applicable, check
+from checkers.check import applicable
 from checkers.tests.build import Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 from checkers.view import View
 
-
-def verdict(book: Book, name: str = "permits") -> Verdict:
-    return check(book.history(), [name])[0]
+verdict = asking("permits")
 
 
 def three(third: int, **facts: object) -> Book:

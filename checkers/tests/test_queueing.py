@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from checkers.check import check
 from checkers.tests.build import FAIL, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 from checkers.wire import NESTED, SHARED
 
-
-def verdict(book: Book, name: str = "fifo") -> Verdict:
-    return check(book.history(), [name])[0]
+verdict = asking("fifo")
 
 
 def queue(early: tuple[int, int, int], late: tuple[int, int, int], **more: Any) -> Book:

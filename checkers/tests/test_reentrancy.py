@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from checkers.check import check
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 from checkers.wire import NESTED, Reason
 
-
-def verdict(book: Book, name: str = "reentrancy") -> Verdict:
-    return check(book.history(), [name])[0]
+verdict = asking("reentrancy")
 
 
 def kinds(book: Book) -> list[str]:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkers.engines import kernel
 from checkers.engines.engine import Answer
 from checkers.engines.registers import cas_register, kv, register
 from checkers.history import BadHistory, History
@@ -17,9 +16,8 @@ from checkers.linearizability import decide
 from checkers.models.model import UNSET, Operation, Settings
 from checkers.models.registers import CasRegister, Kv, MultiRegister
 from checkers.operations import Operations, Source
-from checkers.tests.acts import Act, history_of, replays, together
+from checkers.tests.acts import Act, history_of, replays
 from checkers.tests.build import FACTS, FAIL, INFO, Book
-from checkers.tests.fuzz_data import CHECKS, KINDS
 from checkers.wire import F
 
 PLAIN = Settings()
@@ -39,20 +37,6 @@ def cas(base: Any, value: Any, inv: int, ret: int, outcome: str = "ok", **more: 
 
 def asked(acts: Sequence[Act], settings: Settings = PLAIN) -> Answer:
     return cas_register(history_of(acts), settings)
-
-
-@pytest.mark.parametrize("name", sorted(CHECKS))
-def test_some_histories_of_each_kind_agree_with_exhaustive_search(name: str) -> None:
-    for n in range(40):
-        CHECKS[name](Random(f"tests/{n}"))
-
-
-@pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("name", sorted(KINDS))
-def test_keys_do_not_disturb_each_other(name: str, compiled: bool) -> None:
-    with kernel.always(compiled=compiled):
-        for n in range(3):
-            assert len(together(Random(f"tests/{n}"), kind=KINDS[name], keys=100)) == 100
 
 
 @pytest.mark.parametrize(
@@ -173,43 +157,6 @@ def made(seed: int, keys: int, size: int, *, spread: int, bad: bool = False, wid
         else:
             book.add(F.CAS, inv, ret, FAIL, base=max(gone[key], 0), value=fresh * wide, **span)
     return book.history()
-
-
-@pytest.mark.parametrize("bad", [False, True])
-@pytest.mark.parametrize("wide", [1, 1 << 40])
-def test_plain_and_compiled_kernels_say_the_same(bad: bool, wide: int) -> None:
-    history = made(7, 20, 3000, spread=30, bad=bad, wide=wide)
-    with kernel.always(compiled=False):
-        plain = cas_register(history, PLAIN)
-        order = plain.order()
-    with kernel.always(compiled=True):
-        compiled = cas_register(history, PLAIN)
-        assert compiled.order().tolist() == order.tolist()
-    assert compiled[:2] == plain[:2]
-    assert bool(plain.conflicts) is bad
-
-
-@pytest.mark.parametrize(("keys", "wide"), [(1, 1), (1, 1 << 40), (20, 1), (20, 1 << 40)])
-def test_the_order_of_a_longer_history_replays_key_by_key(keys: int, wide: int) -> None:
-    history = made(3, keys, 1000, spread=20, wide=wide)
-    answer = cas_register(history, PLAIN)
-    assert not answer.conflicts
-    order = answer.order()
-    for key in set(range(keys)) - set(answer.undecided):
-        rows = [row for row in order.tolist() if history.columns["key"][row] == key]
-        assert _illegal(history, rows) is None
-
-
-def _illegal(history: History, rows: list[int]) -> int | None:
-    model = CasRegister.of(history, PLAIN)
-    state = model.initial
-    latest = 0
-    for operation in (Operations(Source(history), np.array(rows, np.int64))[n] for n in range(len(rows))):
-        state = model.step(state, operation)
-        latest = max(latest, operation.inv)
-        if not isinstance(state, int) or operation.ret < latest:
-            return operation.row
-    return None
 
 
 def test_late_times_and_the_same_values_under_all_keys_change_nothing() -> None:

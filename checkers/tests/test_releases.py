@@ -6,19 +6,13 @@ from typing import Any
 
 import pytest
 
-from checkers.check import check
 from checkers.releases import CRASHED, SLOWEST, STALE_RELEASES, WAITED_FOR
 from checkers.tests.build import FAIL, INFO, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 from checkers.wire import NESTED, SHARED, F, Outcome, Reason
 
-
-def owner_release(book: Book) -> Verdict:
-    return check(book.history(), ["owner-release"])[0]
-
-
-def crash_release(book: Book) -> Verdict:
-    return check(book.history(), ["crash-release"])[0]
+owner_release = asking("owner-release")
+crash_release = asking("crash-release")
 
 
 class TestOwnerRelease:
@@ -39,7 +33,7 @@ class TestOwnerRelease:
         assert found.unexercised is None
         assert found.counters[STALE_RELEASES] == 1
 
-    def test_one_that_was_sent_before_the_grant_returned_is_in_doubt(self) -> None:
+    def test_a_release_sent_before_the_grant_returned_is_in_doubt(self) -> None:
         found = owner_release(self.book().release(30, 32, 1))
         assert found.valid
         assert found.unexercised == "nobody released what another held by then"
@@ -200,7 +194,7 @@ class TestCrashRelease:
         assert (violation.kind, violation.at) == ("kept-by-a-hung-holder", 27)
         assert crash_release(self.book(kind, healed=27).acquire(13, 70, 2)).valid
 
-    def test_one_that_hung_for_less_but_had_prolonged_it_beyond_that(self) -> None:
+    def test_a_short_hang_after_a_renewal_beyond_it(self) -> None:
         def kept(renewed: int, asked: int = 13) -> Book:
             return self.book("stall", healed=25).renew(renewed, renewed + 1, 1).acquire(asked, 26, 2)
 

@@ -11,14 +11,12 @@ from checkers.claims import Claim, Hazard, Word
 from checkers.judgement import judge
 from checkers.renewals import REFUSED, RENEWED
 from checkers.tests.build import FAIL, INFO, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 from checkers.wire import F, Outcome, Reason
 
 LOST: Any = {"outcome": FAIL, "reason": Reason.NOT_OWNER}
 
-
-def verdict(book: Book) -> Verdict:
-    return check(book.history(), ["honest-renewal"])[0]
+verdict = asking("honest-renewal")
 
 
 def one(**facts: Any) -> Book:
@@ -32,7 +30,7 @@ class TestAcknowledged:
         assert (violation.kind, violation.at, violation.rows) == ("renewed-though-lost", 31, (0, 1, 2))
         assert violation.story[-1].startswith("So a renewal was acknowledged")
 
-    def test_one_in_flight_when_the_other_was_granted_is_in_doubt(self) -> None:
+    def test_a_renewal_in_flight_at_the_grant_is_in_doubt(self) -> None:
         assert verdict(one().acquire(20, 30, 2).renew(30, 32, 1)).valid
 
     def test_after_the_lease_but_before_anybody_else(self) -> None:
@@ -70,7 +68,7 @@ class TestRefused:
         assert verdict(one().renew(15, 16, 1).renew(22, 24, 1, **LOST)).valid is False
         assert verdict(one().renew(15, 16, 1).renew(22, 25, 1, **LOST)).valid
 
-    def test_one_in_flight_at_the_time_does_not(self) -> None:
+    def test_a_renewal_in_flight_prolongs_nothing(self) -> None:
         assert verdict(one().renew(15, 23, 1).renew(22, 24, 1, **LOST)).valid
 
     def test_after_the_release_was_sent(self) -> None:
@@ -136,7 +134,7 @@ class TestSession:
         ],
         ids=["asked-later", "asked-first", "may-have-been-first", "released-as-told", "told-after"],
     )
-    def test_granted_after_it_was_said_to_be_over(
+    def test_a_grant_on_a_lease_that_was_called_over(
         self, asked: int, held: int, told: int, released: int, *, valid: bool
     ) -> None:
         """Session 7 of worker 2 is created at 3, for 10; worker 1 holds from `held` on, and keeps its own alive."""

@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from checkers.check import check
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 from checkers.wire import SHARED, F, Reason
 
-
-def verdict(book: Book, name: str = "sharing") -> Verdict:
-    return check(book.history(), [name])[0]
+verdict = asking("sharing")
 
 
 def kinds(book: Book, name: str) -> list[str]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from checkers.check import check, unexercised
+from checkers.check import missing
 from checkers.tests.build import INFO, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import asking
 
-
-def verdict(book: Book) -> Verdict:
-    return check(book.history(), ["no-lost-update"])[0]
+verdict = asking("no-lost-update")
 
 
 def overwritten() -> Book:
@@ -86,8 +84,8 @@ def test_without_a_final_read_nothing_is_known() -> None:
     assert found.valid
     assert found.unexercised == "no final read of a"
     # While the trial runs, only what is missing besides counts.
-    assert unexercised(overwritten().history(), ["no-lost-update"]) == {}
-    assert "no-lost-update" in unexercised(Book(workload="set").acquire(1, 2, 1).history(), ["no-lost-update"])
+    assert missing(overwritten().history(), ["no-lost-update"]) == {}
+    assert "no-lost-update" in missing(Book(workload="set").acquire(1, 2, 1).history(), ["no-lost-update"])
 
 
 def test_other_workloads_keep_no_list() -> None:

@@ -1,5 +1,6 @@
 """Stand-ins for this machine: commands that answer from a table, executables that are a line of shell."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -56,3 +57,12 @@ class Said:
 
     def __call__(self, line: str) -> None:
         self.lines.append(line)
+
+
+def running(word: str) -> bool:
+    """Whether some process of this machine has this word in its command line."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if word.encode() in file.read_bytes().split(b"\0"):
+                return True
+    return False

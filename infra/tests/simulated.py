@@ -180,15 +180,17 @@ class World:
         self.events.append((self.time, what))
 
     def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = 0.005) -> bool:
-        deadline = self.time + int(seconds * 1e9)
+        deadline, look = self.time + int(seconds * 1e9), self.time
         while True:
-            if until is not None and until():
-                return True
+            if until is not None and (self.time >= look or self.time >= deadline):
+                if until():
+                    return True
+                look = self.time + int(every * 1e9)
             if self.time >= deadline:
                 return False
             if self.time >= self.stop_at:
                 raise Stopped
-            self.time += TICK  # whatever was asked for: more often does no harm
+            self.time += TICK
             for lane in self.all_lanes:
                 lane.tick(self.time)
 

@@ -52,9 +52,7 @@ def test_a_text_is_told_as_it_is_where_there_is_no_password() -> None:
         ({"FENCEPOST_REDIS_CA": __file__}, True, "FENCEPOST_REDIS_CA: no usable PEM files"),
     ],
 )
-def test_what_does_not_go_together_is_said_with_the_name_of_the_variable(
-    given: dict[str, str], tls: bool, says: str
-) -> None:
+def test_contradicting_variables_are_named(given: dict[str, str], tls: bool, says: str) -> None:
     with pytest.raises(BadAccess, match=says):
         Access.of("redis", given, tls=tls)
 

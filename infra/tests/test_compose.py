@@ -24,7 +24,7 @@ SETTINGS = Settings("fp-1-abcd", 3, "kept", "", {})
         ("write /var/lib/docker: no space left on device", False),
     ],
 )
-def test_another_subnet_is_tried_only_where_it_may_do(
+def test_another_subnet_is_tried_where_it_may_help(
     said: str, another_may_do: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(_: object) -> NoReturn:

@@ -80,7 +80,7 @@ def test_our_own_lock_is_read_whole_and_names_no_registry() -> None:
         ("pywin32==312 ; sys_platform == 'win32' \\\npytest==PYTEST \\\n", "ok", "1 as locked"),
     ],
 )
-def test_dependencies_against_the_lock(
+def test_dependencies_and_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: str, state: str, why: str
 ) -> None:
     path = tmp_path / "lock"
@@ -117,9 +117,7 @@ def test_repairs_in_the_order_of_need(well: list[str], monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("well")
-def test_an_image_that_can_wait_does_not_hurt(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_optional_image_may_be_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(images, "is_current", lambda image: image.recipe != "etcd")
     monkeypatch.setattr(base, "image_id", lambda name: None if "etcd" in name else "sha256:1")
     assert doctor.main([]) == 0
@@ -129,7 +127,7 @@ def test_an_image_that_can_wait_does_not_hurt(
     assert "broken   image redis" in capsys.readouterr().out
 
 
-def test_the_browser_is_seen_to_only_where_the_tests_are_to_run(
+def test_a_browser_is_needed_for_tests_only(
     well: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(doctor, "check_browser", lambda: Check("browser", "missing", "no chromium", needed=False))
@@ -160,7 +158,7 @@ def test_a_browser_on_the_path_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["may", "unknown", "not-root", "no-apt"],
 )
-def test_a_browser_is_installed_where_that_is_ours_to_do(
+def test_a_browser_is_installed_where_we_may(
     monkeypatch: pytest.MonkeyPatch, apt: bool, root: bool, version: str | None, why: str | None
 ) -> None:
     ran: list[Sequence[str]] = []
@@ -204,7 +202,7 @@ def test_little_room_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("well")
 @pytest.mark.parametrize(("trouble", "status"), [(NotPossible("no rights"), 3), (Failed("apt fell over"), 1)])
-def test_what_cannot_be_repaired_is_said_and_told_by_the_status(
+def test_the_status_tells_what_cannot_be_repaired(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], trouble: machine.Trouble, status: int
 ) -> None:
     def refuses(say: machine.Say) -> None:

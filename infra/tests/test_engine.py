@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -253,26 +252,3 @@ def test_pid_files_of_a_killed_daemon_are_removed(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(engine, "PID_FILES", {taken: "dockerd", gone: "dockerd", alive: name})
     engine._forget_the_dead()
     assert [path.name for path in tmp_path.iterdir()] == ["alive.pid"]
-
-
-@pytest.mark.docker
-def test_the_daemon_of_this_machine_is_recognised() -> None:
-    """What keeps a second one from being started, against the real thing."""
-    if not Path("/var/run/docker.pid").exists():
-        pytest.skip("the engine is not on this machine")
-    daemon = int(Path("/var/run/docker.pid").read_text())
-    deadline = time.monotonic() + 30
-    while engine._daemon() != daemon and time.monotonic() < deadline:
-        time.sleep(0.05)  # the stand-in of another test may have a moment to live
-    assert engine._daemon() == daemon
-    assert engine.find().state == "running"
-
-
-@pytest.mark.docker
-def test_compose_out_of_another_suites_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not machine.debian_mirror():
-        pytest.skip("this machine does not get packages from Debian")
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
-    engine._unpack_compose(Said())
-    version = machine.run([str(tmp_path / "cli-plugins/docker-compose"), "version", "--short"])
-    assert version.startswith("2.")

@@ -37,7 +37,7 @@ def test_all_messages_of_the_generated_code_are_there() -> None:
     assert [name for name in made if not hasattr(etcdrpc, name)] == []
 
 
-def test_they_are_no_plain_python() -> None:
+def test_messages_are_not_in_plain_python() -> None:
     assert api_implementation.Type() != "python"
 
 

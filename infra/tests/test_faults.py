@@ -1,60 +1,286 @@
-"""Faults on real clusters, as plans run them: seen from outside to do what they say and to leave nothing behind."""
+"""Every fault as it is asked for and described, and what it does in a world without servers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from contextlib import suppress
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast, get_args
 
 import pytest
 
-from infra.faults.plan import Plan, Step, compile_plan
+from infra import images, star
+from infra.faults import fault, versions
+from infra.faults.fault import Injury
+from infra.faults.links import ALL_GROUPS
+from infra.faults.plan import BadPlan, Plan, Step, compile_plan
 from infra.faults.probe import Answer
-from infra.faults.runner import Runner
-from infra.tests.hurting import BACKENDS, ask, done, on
-
-if TYPE_CHECKING:
-    from infra.environment import Environment
-    from infra.faults.target import Target
-
-pytestmark = pytest.mark.docker
+from infra.faults.register import FAULTS
+from infra.faults.target import Kind, MonotonicClock
+from infra.tests.imagined import Star, imagined
 
 
-@on(*BACKENDS)
-@pytest.mark.parametrize(("kind", "state", "answered"), [("pause", "paused", Answer.SILENT), ("kill", "stopped", None)])
-def test_a_server_goes_down_and_comes_back(target: Target, kind: str, state: str, answered: Answer | None) -> None:
-    old = target.cluster.leader()
-    options = {} if old else {"nodes": ["redis1"]}
-    with done(target, f"{kind}-server", **options) as hit:
-        victim = old or target.node("redis1")
-        assert hit.target == (f"{victim.name} (leader)" if old else victim.name)
-        assert victim.state() == state
-        assert {node.state() for node in target.cluster.nodes if node is not victim} == {"running"}
-        assert ask(target, "c1", victim.name) is (answered or Answer.CLOSED)
-        if old:
-            assert target.cluster.leader() not in (old, None)
-    assert victim.state() == "running"
-    assert target.cluster.ready()
+@pytest.mark.parametrize(
+    ("backend", "name", "options", "said"),
+    [
+        ("redis", "lose-replies", {"group": "c9"}, "group: must be one of c1, c2, c3"),
+        ("redis", "cut-majority-drop", {"nodes": ["redis1"]}, "nodes: must be at least 3 different nodes"),
+        ("redis", "cut-majority-drop", {"nodes": [f"redis{i}" for i in range(1, 6)]}, "nodes: must be at most 4"),
+        ("etcd", "cut-client-minority", {"group": "c1", "nodes": ["etcd1", "etcd2"]}, "nodes: must be at most 1"),
+        ("etcd", "cut-client-minority", {"nodes": ["etcd1"]}, "group: is missing"),
+        ("etcd", "cut-clients-apart", {"nodes": ["etcd1"]}, "nodes: must be lists of nodes for c1, c2, c3"),
+        (
+            "etcd",
+            "cut-clients-apart",
+            {"nodes": {"c1": ["etcd1"], "c2": ["etcd2"], "c3": ["etcd1"]}},
+            "nodes: must be other nodes for each group",
+        ),
+        ("redis", "split-ring", {"order": ["redis1"]}, "order: must be redis1, .* in some order"),
+        ("redis", "split-ring", {"order": 5}, "order: must be"),
+        ("redis", "split-halves", {"nodes": ["redis1"], "groups": ["c1", "c2", "c3"]}, "groups: .* not all of them"),
+        ("redis", "split-halves", {"nodes": ["redis1"], "groups": "c1"}, "groups: must be a list"),
+        ("redis", "split-bridge", {"bridge": "redis9", "nodes": [], "groups": []}, "bridge: must be one of"),
+        (
+            "redis",
+            "split-bridge",
+            {"bridge": "redis1", "nodes": ["redis1", "redis2"], "groups": ["c1"]},
+            "nodes: must be a list of redis2",
+        ),
+        ("etcd", "split-bridge", {"bridge": "etcd1", "nodes": ["etcd2"]}, "nodes: there is no such option"),
+        ("etcd", "throttle-links", {"rate_kb": 0}, "rate_kb: must be a whole number from 1"),
+        ("etcd", "slow-links", {"latency_ms": 5, "jitter_ms": 6}, "jitter_ms: must not be more"),
+        ("etcd", "slice-links", {"bytes": 0, "pause_us": 1}, "bytes: must be a whole number from 1"),
+        ("etcd", "reset-connections", {"times": 11}, "times: must be a whole number from 1 to 10"),
+        ("etcd", "flap-links", {"node": "etcd1", "how": "refuse", "times": 2}, "how: must be drop or hold"),
+        ("etcd", "delayed-write", {"group": ["c1"]}, "group: must be one of"),
+    ],
+)
+def test_bad_options_are_told(backend: str, name: str, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{said}"):
+        FAULTS[name].make(backend, options)
 
 
-@on("redis")
-def test_a_plan_runs_in_cycles_and_records(environment: Environment, target: Target) -> None:
-    names = ["cut-client-refuse", "pause-server"]
-    steps = tuple(Step(step.fault, 0.0, 0.2, step.options) for step in compile_plan(names, 3, "redis", 1.0).steps)
-    runner = Runner(Plan("both", "redis", 3, steps), target)
-    runner.cycle()
-    runner.cycle()
-    assert len(runner.records) >= 4
-    assert {record.kind for record in runner.records} == {"cut", "pause"}
-    for earlier, later in zip(runner.records, runner.records[1:], strict=False):
-        assert earlier.begun < earlier.applied < earlier.healing <= earlier.healed
-        assert earlier.name == later.name or earlier.healed <= later.begun  # never two faults at once
-    assert all(record.healing - record.applied >= 0.2e9 for record in runner.records)
+def test_who_is_unfit_is_told_why() -> None:
+    failovers = [fault for fault in FAULTS.values() if fault.kind == "failover"]
+    assert {fault.name: [name for name in star.BACKENDS if not fault.applies(name)] for fault in failovers} == {
+        "promote-replica": ["redis"],
+        "change-leader": ["zookeeper", "etcd"],
+        "terminate-backends": ["postgres"],
+    }
 
 
-@on("redis")
-def test_the_final_heal_undoes_everything_at_once(environment: Environment, target: Target) -> None:
-    for name in ("cut-client-drop", "pause-server", "kill-server"):
-        step = compile_plan([name], 1, "redis", 1.0).steps[0]
-        options = {"nodes": ["redis2"]} if name == "kill-server" else step.options
-        Step(name, 0.0, 0.0, options).injury("redis").apply(target)
-    assert len(environment.unclean()) > 2
-    Runner(Plan("none", "redis", 1, ()), target).final_heal()
+def test_it_needs_a_plan_that_names_a_version() -> None:
+    assert FAULTS["replace-version"].choose is None
+    with pytest.raises(BadPlan, match="needs a version: name it in a plan"):
+        compile_plan(["replace-version"], 1, "etcd", ttl=1.0)
+    step = {"fault": "replace-version", "after": 0.0, "for": 1.0}
+    plan = {"name": "p", "backend": "etcd", "seed": 1}
+
+    def read(**options: object) -> Plan:
+        return Plan.from_json({**plan, "steps": [{**step, "options": options, "beside": False}]})
+
+    assert read(node="leader", version="3.5").describe() == [
+        "after 0.0 s: replace leader by version 3.5, and for 1.0 s"
+    ]
+    with pytest.raises(BadPlan, match=r"steps\[0\].options.node: must be one of leader, etcd1"):
+        read(node="zk1", version="3.5")
+    with pytest.raises(BadPlan, match=r"steps\[0\].options.version: must be a text"):
+        read(node="etcd1", version=3.5)
+
+
+class Server:
+    """A node of whose images each has the same version in it."""
+
+    name, runs = "postgres", "mine:17"
+
+    def image(self) -> str:
+        return self.runs
+
+    def version(self) -> str:
+        return "17.11"
+
+    def wanted(self) -> str:
+        return "running"
+
+    def remake(self, image: str) -> str:
+        self.runs = image
+        return ""
+
+
+def test_of_one_version_there_and_back_the_images_tell_which_is_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "resolve", lambda backend, version: images.Image(backend, f"mine:{version}"))
+    monkeypatch.setattr(images, "ensure", lambda _: None)
+    monkeypatch.setattr(versions, "remake", lambda node, image, *_: node.remake(image))
+    target = SimpleNamespace(
+        backend="postgres",
+        environment=SimpleNamespace(booted=lambda _: "mine:17", keep_version=lambda _: None),
+        cluster=SimpleNamespace(nodes=[Server()], ready=lambda: True),
+        links=None,
+        clock=MonotonicClock(),
+        alone=True,
+    )
+    hits = [
+        hit.target
+        for version in ("17.11", "17")
+        for hit in Step("roll-version", 0.0, 0.0, {"version": version, "first": "follower", "members": 1})
+        .injury("postgres")
+        .apply(cast("Any", target))
+    ]
+    assert hits == [
+        "postgres from 17.11 (mine:17) to 17.11 (mine:17.11)",
+        "postgres from 17.11 (mine:17.11) to 17.11 (mine:17)",
+    ]
+
+
+def test_what_it_must_be_told() -> None:
+    def plan(**options: object) -> Plan:
+        step = {"fault": "roll-version", "after": 0.0, "for": 1.0, "options": options}
+        return Plan.from_json({"name": "p", "backend": "etcd", "seed": 1, "steps": [step]})
+
+    made = plan(version="3.5", first="leader", members=2)
+    assert made.lasting
+    assert made.describe() == [
+        "after 0.0 s: replace 2 members, one after another, by version 3.5, the leader first, then wait 1.0 s"
+    ]
+    for wrong, why in (
+        ({"version": "", "first": "leader", "members": 1}, "version: must be a text"),
+        ({"version": "3.5", "first": "etcd1", "members": 1}, "first: must be leader or follower"),
+        ({"version": "3.5", "first": "leader", "members": 4}, "members: must be a number from 1 to 3"),
+        ({"version": "3.5", "first": "leader", "members": True}, "members: must be a number from 1 to 3"),
+    ):
+        with pytest.raises(BadPlan, match=why):
+            plan(**wrong)
+    assert [name for name, fault in FAULTS.items() if fault.lasting] == ["roll-version"]
+
+
+# Each in a star of the imagination.
+
+ELSEWHERE = {
+    "promote-replica": "a pair of real servers has to disagree",
+    "terminate-backends": "a real server has to have sessions",
+}
+"""Faults that only tests on real servers can do -> why. Those on workers alone have tests of their own, those on
+versions as well."""
+CONTRACT = [
+    (name, backend)
+    for name, fault in FAULTS.items()
+    for backend in star.BACKENDS
+    if not (fault.applies(backend) or fault.planned or fault.needs == {"workers"} or name in ELSEWHERE)
+]
+SECONDS = ("cut-client-hold", "slow-links", "kill-server", "pause-server", "slow-disk", "stall-holder")
+"""What another may be on meanwhile: something done to links, to servers, to disks, to workers."""
+
+
+def injury_of(name: str, backend: str, seed: int = 1) -> Injury:
+    return compile_plan([name], seed, backend, 1.0).steps[0].injury(backend)
+
+
+@pytest.mark.parametrize(("name", "backend"), CONTRACT)
+def test_a_fault_says_what_it_does_does_it_and_leaves_nothing(name: str, backend: str) -> None:
+    with imagined(backend) as star:
+        for seed in range(3):
+            injury, target = injury_of(name, backend, seed), star.target("a", alone=True)
+            assert injury.describe()
+            begun = star.world.now()
+            hits = injury.apply(target)
+            assert hits
+            for hit in hits:
+                assert hit.kind in get_args(Kind)
+                assert not re.search(r"; .* (within|after) \d+ s", hit.target), "nobody noticed"
+                assert begun <= hit.begun <= hit.applied <= star.world.now()
+                assert (hit.healing, hit.healed) == (0, 0) or hit.applied <= hit.healing <= hit.healed
+            assert FAULTS[name].kind in {hit.kind for hit in hits}
+            assert bool(star.unclean()) or FAULTS[name].passes or FAULTS[name].kind == "kill"
+            injury.heal(target)
+            assert star.unclean() == []
+            injury.heal(target)
+            fault.await_whole(target)
+            assert star.unclean() == []
+
+
+@pytest.mark.parametrize("second", SECONDS)
+@pytest.mark.parametrize(("name", "backend"), CONTRACT)
+def test_of_two_faults_each_heals_what_it_did_and_nothing_else(name: str, backend: str, second: str) -> None:
+    with imagined(backend) as star:
+        for names in ((name, second), (second, name)):
+            first, later = (injury_of(each, backend) for each in names)
+            one, other = star.target("a", alone=True), star.target("b", alone=False)
+            assert first.apply(one)
+            before = star.unclean()
+            with suppress(fault.Nobody):
+                later.apply(other)
+            later.heal(other)
+            assert star.unclean() == before
+            with suppress(fault.Nobody):
+                later.apply(other)
+            first.heal(replace(one, alone=False))
+            later.heal(replace(other, alone=True))
+            fault.await_whole(replace(other, alone=True))
+            assert star.unclean() == []
+
+
+def _all(lost: set[int]) -> dict[str, set[int]]:
+    return {group: set(lost) for group in ALL_GROUPS}
+
+
+PARTS: list[tuple[str, str, dict[str, Any], dict[str, set[int]]]] = [
+    ("redis", "cut-minority-drop", {"nodes": ["redis1", "redis4"]}, _all({1, 4})),
+    ("redis", "cut-majority-drop", {"nodes": ["redis1", "redis3", "redis4"]}, _all({1, 3, 4})),
+    ("redis", "cut-client-minority", {"group": "c3", "nodes": ["redis2"]}, {"c3": {2}}),
+    ("redis", "cut-client-majority", {"group": "c1", "nodes": [f"redis{i}" for i in (1, 2, 3, 5)]},
+     {"c1": {1, 2, 3, 5}}),
+    ("redis", "cut-clients-apart", {"nodes": {"c1": ["redis1"], "c2": ["redis2", "redis3"], "c3": ["redis5"]}},
+     {"c1": {1}, "c2": {2, 3}, "c3": {5}}),
+    ("redis", "split-halves", {"nodes": ["redis2", "redis5"], "groups": ["c2"]},
+     {"c1": {2, 5}, "c2": {1, 3, 4}, "c3": {2, 5}}),
+    ("redis", "split-ring", {"order": ["redis2", "redis1", "redis3", "redis4", "redis5"]},
+     {"c1": {4, 5}, "c2": {1, 2}, "c3": {3, 4}}),
+    ("redis", "split-bridge", {"bridge": "redis1", "nodes": ["redis2", "redis3"], "groups": ["c1", "c3"]},
+     {"c1": {4, 5}, "c2": {2, 3}, "c3": {4, 5}}),
+    ("etcd", "cut-minority-drop", {"nodes": ["etcd2"]}, _all({2})),
+    ("etcd", "cut-majority-drop", {"nodes": ["etcd1", "etcd2"]}, _all({1, 2})),
+    ("etcd", "cut-clients-apart", {"nodes": {"c1": ["etcd1"], "c2": ["etcd2"], "c3": ["etcd1", "etcd3"]}},
+     {"c1": {1}, "c2": {2}, "c3": {1, 3}}),
+    ("zookeeper", "cut-client-minority", {"group": "c2", "nodes": ["zk3"]}, {"c2": {3}}),
+    ("zookeeper", "cut-client-majority", {"group": "c2", "nodes": ["zk1", "zk3"]}, {"c2": {1, 3}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("backend", "name", "options", "lost"), PARTS)
+def test_these_groups_lose_these_nodes(
+    backend: str, name: str, options: dict[str, Any], lost: dict[str, set[int]]
+) -> None:
+    with imagined(backend) as star:
+        target, injury = star.target("a", alone=True), FAULTS[name].make(backend, options)
+        injury.apply(target)
+        everybody = set(range(1, len(star.engines) + 1))
+        for group in target.groups:
+            assert {int(node[-1]) for node in seen(star, group)} == everybody - lost.get(group, set())
+        assert target.cluster.ready()  # nobody among the nodes felt it
+        injury.heal(target)
+        assert all(len(seen(star, group)) == len(everybody) for group in target.groups)
+
+
+def test_of_five_servers_rings_are_majorities_and_bridges_have_one_server_in_common() -> None:
+    def views(name: str) -> list[set[str]]:
+        """What each group sees, where it is another than what groups before it see."""
+        with imagined("redis") as star:
+            target = star.target("a", alone=True)
+            injury_of(name, "redis").apply(target)
+            found: list[set[str]] = []
+            for group in target.groups:
+                if (view := seen(star, group)) not in found:
+                    found.append(view)
+            return found
+
+    assert [len(view) for view in views("split-ring")] == [3, 3, 3]
+    one, other = views("split-bridge")
+    assert (len(one), len(other), len(one & other)) == (3, 3, 1)
+    few, many = sorted(views("split-halves"), key=len)
+    assert (len(few), len(many), len(few & many)) == (2, 3, 0)
+
+
+def seen(star: Star, group: str) -> set[str]:
+    """The nodes that answer these clients."""
+    return {node for node in star.engines if star.ask(f"{group}:{node}")[0] is Answer.ANSWERED}

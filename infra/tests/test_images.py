@@ -3,19 +3,15 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from infra import base, engine, images, machine, sources
+from infra import base, images, machine, sources
 from infra.images import Image, UnknownVersion, resolve
 from infra.machine import Failed, NotPossible
-from infra.star import BACKENDS
 from infra.tests.fakes import Said, commands, executable
 
 FAKE_DOCKER = r"""
@@ -205,62 +201,3 @@ def test_a_base_that_cannot_be_had_says_what_would_help(monkeypatch: pytest.Monk
 
 
 # --- with the engine ---
-
-
-@pytest.mark.docker
-def test_a_silent_registry_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "REGISTRY_ANSWERS_WITHIN", 1.0)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        before = time.monotonic()
-        assert not base.pull(f"127.0.0.1:{silent.getsockname()[1]}/nothing:1", Said())
-    assert time.monotonic() - before < 5
-
-
-@pytest.mark.docker
-def test_a_refusing_registry_is_no_pull() -> None:
-    assert not base.pull("127.0.0.1:9/nothing:1", Said())
-
-
-@pytest.mark.docker
-def test_what_is_there_costs_nothing() -> None:
-    wanted = [resolve(backend) for backend in (*BACKENDS, "pgbouncer", "toxiproxy")]
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(images.ensure, wanted))
-    before = time.monotonic()
-    for image in wanted:
-        images.ensure(image)
-    assert (time.monotonic() - before) / len(wanted) < 0.5
-
-
-@pytest.mark.docker
-@pytest.mark.parametrize(
-    ("backend", "command", "expected"),
-    [
-        ("redis", ["redis-server", "--version"], "v=8."),
-        ("etcd", ["--version"], "etcd Version: 3.5."),
-        ("postgres", ["--version"], None),
-        ("toxiproxy", ["-version"], images.TOXIPROXY),
-        ("zookeeper", ["--version"], None),
-    ],
-)
-def test_the_images_hold_what_they_promise(backend: str, command: list[str], expected: str | None) -> None:
-    image = resolve(backend)
-    images.ensure(image)
-    if backend == "postgres":
-        said = engine.docker("run", "--rm", "--entrypoint", "postgres", image.name, *command)
-        expected = "(PostgreSQL) 17."
-    elif backend == "zookeeper":
-        said = engine.docker("run", "--rm", "--entrypoint", "ls", image.name, "/usr/share/java")
-        expected = "zookeeper-3.9."
-    else:
-        said = engine.docker("run", "--rm", image.name, *command)
-    assert expected
-    assert expected in said
-
-
-@pytest.mark.docker
-def test_postgres_will_not_start_without_a_password() -> None:
-    image = resolve("postgres")
-    images.ensure(image)
-    with pytest.raises(Failed, match="POSTGRES_PASSWORD is needed"):
-        engine.docker("run", "--rm", image.name)

@@ -37,7 +37,7 @@ class Engine:
     ("age", "trouble", "tried"),
     [(3600, "network n has active endpoints", False), (1, "network n has active endpoints", True), (3600, "no", True)],
 )
-def test_what_cannot_be_removed_is_passed_over(
+def test_the_irremovable_is_passed_over(
     monkeypatch: pytest.MonkeyPatch, age: float, trouble: str, *, tried: bool
 ) -> None:
     monkeypatch.setattr(owner, "is_dead", lambda _: True)

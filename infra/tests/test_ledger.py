@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -14,53 +13,9 @@ from infra import links as links_module
 from infra import star, toxics
 from infra.links import Cut, Links
 from infra.star import Proxy
-from infra.toxics import STREAMS, Bandwidth, Delay, LateEnd, Limit, Reset, Slices, Stream, Toxic
-from infra.toxiproxy import Api, Change, ProxyState
-
-
-class Imagined(Api):
-    """Toxiproxy, as far as its traps go: a connection is always up, and bytes always wait in what keeps them."""
-
-    def __init__(self) -> None:
-        self.proxies: dict[str, ProxyState] = {}
-        self.populate(star.proxies())
-
-    def populate(self, proxies: Iterable[Proxy]) -> None:
-        for proxy in proxies:
-            new = ProxyState(proxy.name, proxy.listen, proxy.upstream, enabled=True)
-            self.proxies.setdefault(proxy.name, new)
-
-    def state(self) -> dict[str, ProxyState]:
-        return dict(self.proxies)
-
-    def apply(self, changes: Iterable[Change]) -> None:
-        for change in changes:
-            self._do(change)
-
-    def _do(self, change: Change) -> None:
-        now = self.proxies[change.proxy]
-        if change.anew:
-            now = ProxyState(now.name, now.listen, now.upstream, enabled=False)
-        chains = dict(now.toxics)
-        for name in change.remove:
-            toxic = chains[name]
-            assert now.enabled, "dead connections block its removal"
-            assert toxic == self._last(chains, toxic.stream), f"{name} goes from under another"
-            assert not toxics.keeps(toxic) or toxic == toxics.opened(toxic), f"{name} keeps bytes"
-            del chains[name]
-        for toxic in change.add:
-            last = self._last(chains, toxic.stream)
-            if toxic.name in chains:
-                assert toxics.keeps(toxic), f"{toxic.type} is changed in place"
-            elif now.enabled and last:
-                assert not toxics.is_cut(last), f"{toxic.name} comes behind a cut"
-            chains[toxic.name] = toxic
-        enabled = now.enabled if change.enabled is None else change.enabled
-        self.proxies[change.proxy] = replace(now, enabled=enabled, toxics=chains)
-
-    @staticmethod
-    def _last(chains: dict[str, Toxic], stream: str) -> Toxic | None:
-        return next((toxic for toxic in reversed(chains.values()) if toxic.stream == stream), None)
+from infra.tests.imagined import Toxiproxy
+from infra.toxics import STREAMS, Bandwidth, Delay, LateEnd, Limit, Reset, Slices, Stream
+from infra.toxiproxy import ProxyState
 
 
 @pytest.fixture(autouse=True)
@@ -69,12 +24,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def api() -> Imagined:
-    return Imagined()
+def api() -> Toxiproxy:
+    return Toxiproxy()
 
 
 @pytest.fixture
-def links(api: Imagined) -> Links:
+def links(api: Toxiproxy) -> Links:
     return Links(api)
 
 
@@ -154,7 +109,7 @@ class Wishes:
 @given(st.lists(st.tuples(st.sampled_from(KEYS), steps), max_size=25))
 def test_at_every_moment_it_is_what_all_together_want(taken: list[tuple[str, tuple[Any, ...]]]) -> None:
     links_module._DRAIN = 0.0  # type: ignore[misc]
-    api = Imagined()
+    api = Toxiproxy()
     links, wishes = Links(api), Wishes()
     seen = [proxy for proxy in star.proxies() if proxy.source != "c0"]
 
@@ -179,20 +134,20 @@ def test_at_every_moment_it_is_what_all_together_want(taken: list[tuple[str, tup
         links.lift(key)
         check()
     assert links.active() == []
-    assert api.proxies == Imagined().proxies
+    assert api.proxies == Toxiproxy().proxies
 
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(KEYS), steps), max_size=12))
 def test_another_process_heals_all_of_it(taken: list[tuple[str, tuple[Any, ...]]]) -> None:
     links_module._DRAIN = 0.0  # type: ignore[misc]
-    api = Imagined()
+    api = Toxiproxy()
     links = Links(api)
     for key, (verb, *args) in taken:
         if verb in ("cut", "block", "impair"):
             getattr(links, verb)(*args[0], args[1], key)
     Links(api).heal_all()
-    assert api.proxies == Imagined().proxies
+    assert api.proxies == Toxiproxy().proxies
 
 
 def test_what_two_want_goes_when_neither_wants_it(links: Links) -> None:
@@ -242,7 +197,7 @@ def test_a_refusal_comes_through_all_the_same(links: Links) -> None:
     assert links.active() == ["c1 <-> redis1: bytes held"]
 
 
-def test_what_another_process_did_stays_unless_it_is_asked_for(api: Imagined, links: Links) -> None:
+def test_what_another_process_did_stays_unless_it_is_asked_for(api: Toxiproxy, links: Links) -> None:
     by_hand = Links(api)
     by_hand.slow("c1", "redis1", 30)
     by_hand.cut("c1", "redis2", Cut.REFUSE)
@@ -261,7 +216,7 @@ def test_what_another_process_did_stays_unless_it_is_asked_for(api: Imagined, li
     assert links.active() == []
 
 
-def test_after_a_failover_a_link_lives_with_the_node_that_it_leads_to(api: Imagined, links: Links) -> None:
+def test_after_a_failover_a_link_lives_with_the_node_that_it_leads_to(api: Toxiproxy, links: Links) -> None:
     led = replace(api.proxies["c1-redis1"], upstream="redis1-replica-node:6379")
     api.proxies["c1-redis1"] = led
     links.bury("redis1")
@@ -275,7 +230,7 @@ def test_after_a_failover_a_link_lives_with_the_node_that_it_leads_to(api: Imagi
     assert api.proxies["c1-redis1"] == led
 
 
-def test_what_is_done_together_is_done_at_once(api: Imagined, links: Links) -> None:
+def test_what_is_done_together_is_done_at_once(api: Toxiproxy, links: Links) -> None:
     with links.together():
         links.cut("c1", "redis1", Cut.DROP)
         links.cut("c1", "redis2", Cut.DROP)
@@ -283,7 +238,9 @@ def test_what_is_done_together_is_done_at_once(api: Imagined, links: Links) -> N
     assert len(links.active()) == 2
 
 
-def test_a_failed_change_is_made_good_by_the_next(api: Imagined, links: Links, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_change_is_made_good_by_the_next(
+    api: Toxiproxy, links: Links, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(changes: object) -> None:
         raise ConnectionError
 

@@ -10,14 +10,15 @@ from docker.errors import APIError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra import clocks, compose
+from infra import compose
 from infra.clocks import Skew
 from infra.environment import Environment
 from infra.machine import Failed
 from infra.nodes import Node, made_from
+from infra.tests.imagined import Engine, engines_have_clocks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    pass
 
 Verb = Literal["pause", "kill", "stop", "let_go"]
 FIVE, SEVEN = Skew(offset=5.0), Skew(offset=7.0)
@@ -25,52 +26,9 @@ KEYS = ("step1", "step2", "step3")
 CHANGES = st.lists(st.tuples(st.sampled_from(["pause", "kill", "stop", "let_go"]), st.sampled_from(KEYS)), max_size=12)
 
 
-class Engine:
-    """One container, with the rules of Docker's."""
-
-    def __init__(self) -> None:
-        self.status = "running"
-        self.log: list[str] = []
-        self.skews: list[Skew] = []
-
-    def inspect_container(self, _: str) -> dict[str, Any]:
-        return {"State": {"Status": self.status}}
-
-    def _become(self, status: str, legal_from: str, name: str) -> None:
-        assert self.status == legal_from, f"{name} while {self.status}"
-        self.status = status
-        self.log.append(name)
-
-    def pause(self, _: str) -> None:
-        self._become("paused", "running", "pause")
-
-    def unpause(self, _: str) -> None:
-        self._become("running", "paused", "unpause")
-
-    def kill(self, _: str, signal: str) -> None:
-        assert signal == "SIGKILL"
-        self._become("exited", "running", "kill")
-
-    def stop(self, _: str, timeout: int) -> None:
-        assert timeout
-        self._become("exited", "running", "stop")
-
-    def wait(self, _: str, timeout: int) -> None:
-        assert timeout
-        assert self.status == "exited"
-
-    def start(self, _: str) -> None:
-        self._become("running", "exited", "start")
-
-
 @pytest.fixture(autouse=True)
 def _clocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    def write(client: Any, container: str, skews: Sequence[Skew]) -> None:
-        assert client.api.status != "paused", f"{container} cannot be told anything"
-        client.api.skews = list(skews)
-
-    monkeypatch.setattr(clocks, "write", write)
-    monkeypatch.setattr(clocks, "movable", lambda client, container: True)
+    engines_have_clocks(monkeypatch)
 
 
 def made() -> tuple[Node, Engine, set[str]]:

@@ -61,7 +61,7 @@ def test_the_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
     assert sum("the default" in line for line in lines) == 3
 
 
-def test_who_does_not_answer_is_told_and_the_rest_listed(
+def test_a_silent_source_is_told_and_the_rest_listed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answering(monkeypatch, "trixie", "modules")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse, random_plan
@@ -24,70 +24,18 @@ CELLS = [
     if fault.applies(backend) is None and not fault.planned
 ]
 EXPECTED = [
-    "cut-client-refuse",
-    "cut-client-drop",
-    "cut-client-hold",
-    "cut-nodes-refuse",
-    "cut-nodes-drop",
-    "cut-nodes-hold",
-    "isolate-leader-refuse",
-    "isolate-leader-drop",
-    "isolate-leader-hold",
-    "mute-leader",
-    "deafen-leader",
-    "cut-client-minority",
-    "cut-client-majority",
-    "cut-clients-apart",
-    "cut-minority-drop",
-    "cut-majority-drop",
-    "lose-requests",
-    "lose-replies",
-    "split-halves",
-    "split-ring",
-    "split-bridge",
-    "slow-links",
-    "throttle-links",
-    "slice-links",
-    "slow-close",
-    "reset-connections",
-    "flap-links",
-    "delayed-write",
-    "store-reply-lost",
-    "pause-server",
-    "kill-server",
-    "wipe-server",
-    "restart-leader",
-    "restart-rolling",
-    "restart-all",
-    "slow-disk",
-    "stall-disk",
-    "fill-disk",
-    "clock-jump-forward",
-    "clock-jump-back",
-    "clock-drift",
-    "clock-strobe",
-    "freeze-holder",
-    "freeze-after-acquire",
-    "freeze-before-release",
-    "freeze-in-renewal",
-    "late-write",
-    "late-release",
-    "stall-holder",
-    "long-call",
-    "kill-holder",
-    "kill-before-release",
-    "freeze-successor",
-    "stall-renewal",
-    "kill-renewal",
-    "stall-waiter",
-    "cut-holder",
-    "crash-after-acquire",
-    "promote-replica",
-    "change-leader",
-    "terminate-backends",
-    "replace-version",
-    "roll-version",
-]
+    "cut-client-refuse", "cut-client-drop", "cut-client-hold", "cut-nodes-refuse", "cut-nodes-drop", "cut-nodes-hold",
+    "isolate-leader-refuse", "isolate-leader-drop", "isolate-leader-hold", "mute-leader", "deafen-leader",
+    "cut-client-minority", "cut-client-majority", "cut-clients-apart", "cut-minority-drop", "cut-majority-drop",
+    "lose-requests", "lose-replies", "split-halves", "split-ring", "split-bridge", "slow-links", "throttle-links",
+    "slice-links", "slow-close", "reset-connections", "flap-links", "delayed-write", "store-reply-lost",
+    "pause-server", "kill-server", "wipe-server", "restart-leader", "restart-rolling", "restart-all", "slow-disk",
+    "stall-disk", "fill-disk", "clock-jump-forward", "clock-jump-back", "clock-drift", "clock-strobe",
+    "freeze-holder", "freeze-after-acquire", "freeze-before-release", "freeze-in-renewal", "late-write",
+    "late-release", "stall-holder", "long-call", "kill-holder", "kill-before-release", "freeze-successor",
+    "stall-renewal", "kill-renewal", "stall-waiter", "cut-holder", "crash-after-acquire", "promote-replica",
+    "change-leader", "terminate-backends", "replace-version", "roll-version",
+]  # fmt: skip
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -102,6 +50,7 @@ def test_the_register_has_the_faults_of_the_list() -> None:
 
 
 @pytest.mark.parametrize(("name", "backend"), CELLS)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**63))
 def test_a_plan_read_back_does_the_same(name: str, backend: str, seed: int) -> None:
     plan = compile_plan([name], seed, backend, ttl=2.0)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from infra import probes
+from infra.probes import Health
 
 Saying = Callable[[str], int]
 
@@ -48,3 +49,59 @@ def test_another_server_for_redis_is_told_by_its_own_name(saying: Saying, server
     health = probes.redis("127.0.0.1", saying(f"+PONG\r\n$9\r\n{server}\r\n$9\r\n{REPLICATION}\r\n+OK\r\n"))
     assert health
     assert (health.version, health.me, health.leader) == (version, "master", "abc")
+
+
+@pytest.mark.parametrize(
+    ("says", "leader"),
+    [
+        ("role:master\r\nmaster_replid:abc\r\n", "abc"),
+        ("role:slave\r\nmaster_replid:abc\r\nmaster_link_status:up\r\naof_rewrite_in_progress:0\r\n", "abc"),
+        ("role:slave\r\nmaster_replid:abc\r\nmaster_link_status:down\r\n", ""),
+        ("role:slave\r\nmaster_replid:abc\r\nmaster_link_status:up\r\naof_rewrite_in_progress:1\r\n", ""),
+        ("role:slave\r\nmaster_replid:abc\r\nmaster_link_status:up\r\naof_rewrite_scheduled:1\r\n", ""),
+        ("role:master\r\nmaster_replid:abc\r\naof_rewrite_in_progress:1\r\n", ""),
+    ],
+)
+def test_a_redis_has_a_history_when_it_is_connected_and_its_copy_is_on_disk(
+    saying: Saying, says: str, leader: str
+) -> None:
+    health = probes.redis("127.0.0.1", saying(f"+PONG\r\nredis_version:8.0.2\r\n{says}+OK\r\n"))
+    assert health
+    assert health.leader == leader
+
+
+def test_two_whose_copies_are_not_on_disk_do_not_follow_each_other() -> None:
+    def health(role: str, leader: str) -> probes.Health:
+        return probes.Health("8.0.2", me=role, leader=leader)
+
+    assert probes.follows(health("slave", "abc"), health("master", "abc"))
+    assert not probes.follows(health("slave", ""), health("master", ""))
+    assert not probes.follows(health("slave", "abc"), health("slave", "abc"))
+    assert not probes.follows(None, health("master", "abc"))
+
+
+class TestLeader:
+    """Whom to believe, from what members say."""
+
+    def test_zookeeper_the_later_epoch_counts(self) -> None:
+        old, new = Health("3.9.3", term=4, leader="leader"), Health("3.9.3", term=5, leader="leader")
+        follower = Health("3.9.3", term=5, leader="follower")
+        assert probes.leader("zookeeper", [old, new, follower]) == 1
+        assert probes.leader("zookeeper", [new, old, follower]) == 0
+        assert probes.leader("zookeeper", [None, None, follower]) is None
+
+    def test_etcd_a_majority_counts(self) -> None:
+        def member(me: str, leader: str, term: int) -> Health:
+            return Health("3.5.16", term=term, me=me, leader=leader)
+
+        assert probes.leader("etcd", [member("a", "a", 2), member("b", "a", 2), member("c", "a", 2)]) == 0
+        assert probes.leader("etcd", [member("a", "a", 2), member("b", "b", 3), member("c", "b", 3)]) == 1
+        assert probes.leader("etcd", [member("a", "a", 2), None, None]) is None
+        assert probes.leader("etcd", [member("a", "a", 2), member("b", "b", 3), None]) is None
+
+    def test_whole_is_all_behind_one(self) -> None:
+        leader, follower = Health("3.9.3", leader="leader"), Health("3.9.3", leader="follower")
+        assert probes.whole("zookeeper", [follower, leader, follower])
+        assert not probes.whole("zookeeper", [leader, leader, follower])
+        assert not probes.whole("zookeeper", [follower, leader, None])
+        assert probes.whole("redis", [Health("8.0.2")] * 5)

@@ -57,7 +57,7 @@ def lives(pid: int) -> bool:
 
 class TestWhoMayBeHit:
     @pytest.mark.parametrize("text", ["-1", "0", "1", "-4711", "+7", "4711.0", "all", ""])
-    def test_nothing_but_the_number_of_one_process(
+    def test_only_a_process_number_is_accepted(
         self, text: str, sent: list[tuple[int, int]], capsys: pytest.CaptureFixture[str]
     ) -> None:
         with pytest.raises(SystemExit) as caught:
@@ -66,7 +66,7 @@ class TestWhoMayBeHit:
         assert f"must be the number of your client's process, not {text!r}" in capsys.readouterr().err
         assert sent == []
 
-    def test_not_this_command_nor_what_runs_it(self, sent: list[tuple[int, int]]) -> None:
+    def test_this_command_and_its_parent_may_not_be_hit(self, sent: list[tuple[int, int]]) -> None:
         for pid in {os.getpid(), os.getppid(), os.getpgrp()} - {0, 1}:
             if not lives(pid):
                 continue  # whoever began our process group may have ended since
@@ -74,7 +74,7 @@ class TestWhoMayBeHit:
                 process.pid(str(pid))
         assert {number for _, number in sent} <= {0}
 
-    def test_nor_its_grandparent(self) -> None:
+    def test_the_grandparent_of_the_command_may_not_be_hit(self) -> None:
         code = "import os; from infra.faults import process; process.pid(os.environ['GRAND'])"
         run = "import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', sys.argv[1]]).returncode)"
         done = subprocess.run(
@@ -86,7 +86,7 @@ class TestWhoMayBeHit:
         )
         assert f"process {os.getpid()} is this command, or runs it" in done.stderr
 
-    def test_one_that_lives(self, sleeper: subprocess.Popen[bytes]) -> None:
+    def test_a_living_process_may_be_hit(self, sleeper: subprocess.Popen[bytes]) -> None:
         assert process.pid(str(sleeper.pid)) == sleeper.pid
         sleeper.kill()
         sleeper.wait()
@@ -113,7 +113,7 @@ class TestOneProcess:
         assert sent == [(sleeper.pid, signal.SIGSTOP), (sleeper.pid, signal.SIGCONT)]
         assert frozen._noted("env") == []
 
-    def test_one_that_has_its_number_later_is_left_alone(
+    def test_a_later_process_of_its_number_is_left_alone(
         self, sleeper: subprocess.Popen[bytes], sent: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         actors = OneProcess(sleeper.pid, 1.0, "env")
@@ -157,7 +157,7 @@ class TestFrozen:
         frozen.note("env", sleeper.pid)
         assert frozen.active("env") == []
 
-    def test_a_number_that_is_another_s_by_now(
+    def test_a_reused_process_number(
         self, sleeper: subprocess.Popen[bytes], sent: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         frozen.note("env", sleeper.pid)

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
-from infra import commands, images, members, recovery, star
-from infra.environment import Environment
-from infra.failover import connect
-from infra.faults.target import MonotonicClock
-from infra.machine import Failed
-from infra.members import replace_member
+from infra import members, recovery, star
 from infra.recovery import Refused
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from infra.nodes import Node
 
 BOOTED, OTHER = "mine:1", "mine:2"
 
@@ -118,77 +107,3 @@ class TestMend:
         recovery.mend(cast("Any", servers[2]), cast("Any", cluster), cast("Any", links), cast("Any", clock))
         assert servers[2].running
         assert servers[2].done == (["wiped"] if wiped else [])
-
-
-@pytest.fixture(scope="module")
-def environment() -> Iterator[Environment]:
-    """One whose Redis is old."""
-    environment = Environment.start()
-    environment.boot({"etcd": None, "redis": "7.0"})
-    yield environment
-    environment.close()
-
-
-@pytest.mark.docker
-class TestHeal:
-    def test_a_member_that_was_replaced_but_not_wiped(self, environment: Environment) -> None:
-        node = environment.node("etcd2")
-        node.kill()
-        others = [environment.node(name).address for name in ("etcd1", "etcd3")]
-        assert not members.lost_place(others, star.peer_url("etcd2"))
-        replace_member(others, star.peer_url("etcd2"))
-        assert members.lost_place(others, star.peer_url("etcd2"))
-        environment.heal()
-        assert environment.unclean() == []
-        assert not members.lost_place(others, star.peer_url("etcd2"))
-
-    def test_a_member_of_an_older_version_that_died(self, environment: Environment) -> None:
-        node, older = environment.node("etcd2"), images.resolve("etcd", "3.4")
-        images.ensure(older)
-        _await(lambda: members.agreed(node.address).startswith("3.5"))  # below, an older one is welcome
-        node.replace(older.name)
-        _await_end(node)
-        assert commands.heal(["--env", environment.name]) == 0
-        assert environment.unclean() == []
-
-    def test_another_version_goes_where_the_data_allow_it(self, environment: Environment) -> None:
-        node = environment.node("redis2")
-        recovery.remake(node, "fencepost/redis:trixie", environment.links, MonotonicClock())
-        _write(node, "kept", "yes")
-        assert commands.heal(["--env", environment.name]) == 0
-        assert environment.unclean() == []
-        assert node.version().startswith("7.0")
-        with connect(node.address) as redis:
-            assert redis.get("kept") == "yes"
-
-    def test_where_they_do_not_it_says_why_and_what_to_do(self, environment: Environment) -> None:
-        node = environment.node("redis3")
-        recovery.remake(node, "fencepost/redis:trixie", environment.links, MonotonicClock())
-        _write(node, "kept", "yes")
-        with connect(node.address) as redis:
-            redis.bgrewriteaof()
-            deadline = time.monotonic() + 30
-            while (told := redis.info("persistence"))["aof_rewrite_in_progress"] or not told["aof_rewrites"]:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-        with pytest.raises(Failed, match=r"Can't handle RDB format .*python -m infra down --env fp-"):
-            commands.heal(["--env", environment.name])
-        assert environment.unclean() == ["redis3 runs fencepost/redis:trixie, not fencepost/redis:bookworm"]
-        with connect(node.address) as redis:
-            assert redis.get("kept") == "yes"
-
-
-def _write(node: Node, key: str, value: str) -> None:
-    with connect(node.address) as redis:
-        redis.set(key, value)
-
-
-def _await_end(node: Node) -> None:
-    _await(lambda: node.state() == "stopped", lambda: node.logs().decode()[-3000:])
-
-
-def _await(condition: Callable[[], bool], why: Callable[[], str] = str) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, why()
-        time.sleep(0.05)

@@ -85,9 +85,7 @@ def test_an_exact_version_is_that_one(
         ("etcd", "3.7", "fencepost/etcd:3.7.3", "trixie"),
     ],
 )
-def test_of_a_series_that_no_stable_suite_has_the_newest_is_taken(
-    backend: str, series: str, name: str, suite: str
-) -> None:
+def test_the_newest_of_a_series_outside_stable_suites(backend: str, series: str, name: str, suite: str) -> None:
     image = resolve(backend, series)
     assert (image.name, image.suite) == (name, suite)
 
@@ -152,9 +150,7 @@ def test_what_cannot_be_a_version_asks_nobody(asked: list[str]) -> None:
     assert not asked
 
 
-def test_who_could_not_be_asked_is_told_and_the_others_are_asked(
-    asked: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_source_is_told_and_the_others_are_asked(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(source: str, say: machine.Say) -> sources.Had:
         asked.append(source)
         if source == "sid":

@@ -114,16 +114,14 @@ class TestSuites:
         sources.ask("sid", Said())
         assert len(engine.called) == 3 * asked
 
-    def test_a_run_has_one_answer_however_long_it_takes(
-        self, engine: Commands, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_run_keeps_the_answer_it_got(self, engine: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
         had = sources.ask("sid", Said())
         now = time.time()
         monkeypatch.setattr(time, "time", lambda: now + 200000)
         engine.answers["docker run"] = POLICY.replace("17.11", "17.12")
         assert sources.ask("sid", Said()) == had
 
-    def test_the_last_answer_is_taken_where_nobody_answers(
+    def test_where_nobody_answers_the_last_answer_counts(
         self, engine: Commands, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         had = sources.ask("sid", Said())
@@ -176,7 +174,7 @@ class TestModules:
         with pytest.raises(Failed, match="GOPROXY, which names the module proxy, names none"):
             sources.ask_or_recall("modules", Said())
 
-    def test_what_is_said_of_one_that_does_not_answer_has_no_password(
+    def test_the_message_about_a_silent_source_has_no_password(
         self, proxy: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("GOPROXY", proxy.replace("//", "//user:secret@"))

@@ -262,9 +262,7 @@ class Cut:
 
 
 @pytest.mark.parametrize("how", ["drop", "hold"])
-def test_the_group_of_a_holder_is_cut_while_it_stands_after_its_acquire(
-    how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_holder_is_cut_off_right_after_its_acquire(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moments, "CutClients", Cut)
     world = World([a_lane(name, 0, 1, 0, 1) for name in "abc"])
     runner = Runner(Plan("p", "etcd", 1, (Step("cut-holder", 0.5, 2.0, {"how": how}),)), world.target())

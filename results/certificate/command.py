@@ -9,13 +9,12 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from results import files, shape
+from results import files
 from results.certificate import written
 from results.certificate.certificate import STATUS, sentence
 from results.certificate.issue import issue
 from results.files import BadFile
 from results.find import NAMING, find, parser
-from results.shape import Damaged, field
 from results.terminal.plain import plain
 
 
@@ -51,6 +50,6 @@ def _bytes(file: Path) -> bytes:
 
 def _sentence(told: bytes) -> str:
     try:
-        return field(json.loads(told), "sentence", shape.text)
-    except (ValueError, RecursionError, Damaged):
+        return str(json.loads(told)["sentence"])
+    except (ValueError, TypeError, KeyError, RecursionError):
         return "(damaged)"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from checkers.claims import BOUNDED, Word
+from checkers.claims import Word
+from checkers.register import BOUNDED
 from results.certificate.bites import Bite
 from results.certificate.calibration import Planted
 from results.certificate.promises import Loss, Promise
@@ -13,6 +14,7 @@ from results.certificate.trials import BUSY, TrialTold
 from results.comparison.comparison import Change, Comparison
 from results.reading import Contents
 from results.record import Cell
+from results.story import count
 
 
 def doubts(
@@ -102,11 +104,6 @@ def missing(
         for stage in TOGETHER
         if stage in parts and (backend, stage) not in tried and (backend, stage) not in reasons
     ]
-
-
-def count(number: int, what: str) -> str:
-    """`1 trial`, `2 trials`."""
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _first(changes: Sequence[Loss] | Sequence[Change]) -> str:

@@ -5,22 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
-from results import files, resuming, shape, summary
+from results import files, resuming, summary
 from results.certificate import attestation, junit, trials, written
 from results.certificate.certificate import Certificate, certify, sentence
 from results.certificate.stages import ALONE, BASELINE, CANDIDATE, STAGES
 from results.files import BadFile
 from results.pages import certificate_page
 from results.run import Run
-from results.shape import Damaged, field
+from results.stored import decoded
 
 DERIVED: Final[Mapping[str, Callable[[Mapping[str, Any]], bytes]]] = {
     junit.NAME: junit.render,
     attestation.NAME: attestation.render,
 }
 """Files beside certificate.json that follow from it."""
+
+
+class _Asked(TypedDict, total=False):
+    """Of what was asked for. Runs from before rolling upgrades say nothing of parts."""
+
+    stages: Mapping[str, Mapping[str, str]]
+    parts: tuple[str, ...]
+    interruptions: tuple[Mapping[str, Any], ...]
 
 
 def issue(run: Run) -> tuple[Certificate, Path]:
@@ -51,19 +59,12 @@ def made(run: Run, came: Mapping[str, Any] | None = None) -> tuple[Certificate, 
     came: what came of it, where it is about to be closed; elsewhere its summary tells.
     """
     about = run.about()
+    asked = decoded(about, _Asked, run.path / "run.json")
     try:
-        stages = field(about, "stages", shape.named(shape.named(shape.text)))
-        old, new = stages[BASELINE], stages[CANDIDATE]
+        old, new = asked["stages"][BASELINE], asked["stages"][CANDIDATE]
         upgrades = {backend: (version, new[backend]) for backend, version in old.items()}
-    except (Damaged, KeyError) as error:
+    except KeyError as error:
         raise BadFile(f"{run.path}: no upgrade was tried (pytest suites/ --from ... --to ...)") from error
-    try:
-        # Runs from before rolling upgrades say nothing of parts.
-        parts = field(about, "parts", shape.many(shape.text)) if "parts" in about else ALONE
-        if "interruptions" in about:
-            field(about, "interruptions", shape.many(shape.table))
-    except Damaged as error:
-        raise BadFile(f"{run.path / 'run.json'}: damaged ({error})") from error
     problems: list[str] = []
     contents, told = run.read(), trials.told(run.path, problems)
     # Judgements can be read where their history cannot: then they rest on nothing.
@@ -72,7 +73,7 @@ def made(run: Run, came: Mapping[str, Any] | None = None) -> tuple[Certificate, 
         contents,
         upgrades,
         _cut_short(_came(run) if came is None else came),
-        parts=[stage for stage in STAGES if stage in parts],
+        parts=[stage for stage in STAGES if stage in asked.get("parts", ALONE)],
         trials=told,
     )
     return certificate, written.to_json(certificate, contents, told, run.path, about)

@@ -9,17 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from checkers.history import BadHistory
-from results import files, shape, verdicts
+from results import files, verdicts
 from results.certificate import written
 from results.certificate.certificate import STATUS, sentence
 from results.certificate.issue import DERIVED, made
 from results.files import BadFile
 from results.find import parser
 from results.run import Run
-from results.shape import Damaged, field
+from results.stored import decoded
 from results.summary import CERTIFICATE_PAGE
 from results.terminal.plain import plain
 
@@ -65,16 +65,20 @@ def _by_whom(stored: Mapping[str, Any]) -> str:
     return f"; it was made by fencepost {suite}, and can be verified by that version only" if suite else ""
 
 
+class _Certificate(TypedDict):
+    """What is read of it here, whatever its format."""
+
+    format: int
+    run: str
+    sentence: str
+    digest: str
+    evidence: Mapping[str, str]
+
+
 def _read(file: Path) -> dict[str, Any]:
     """Raises BadFile."""
     told = files.read_json(file, formats=None)
-    try:
-        number = field(told, "format", shape.whole)
-        for name in ("run", "sentence", "digest"):
-            field(told, name, shape.text)
-        field(told, "evidence", shape.named(shape.text))
-    except Damaged as error:
-        raise BadFile(f"{file}: no certificate, or a damaged one ({error})") from error
+    number = decoded(told, _Certificate, file)["format"]
     if number != written.FORMAT:
         again = "make it again: python -m results certificate RUN"
         raise BadFile(f"{file}: format {number}, this version verifies {written.FORMAT}; {again}")

@@ -24,6 +24,7 @@ from results.files import typed
 from results.markdown import code, text
 from results.reading import Contents
 from results.run import Run
+from results.story import count
 from results.terminal.plain import plain
 
 FORMAT: Final = 1
@@ -74,10 +75,10 @@ def headline(comparison: Comparison) -> str:
     if comparison.status == NOT_COMPARABLE:
         judged = sum(change.before is not None for change in comparison.changes)
         return (
-            f"B is not worse than A as far as can be told, but {lost} of A's {_count(judged, 'verdict')} "
+            f"B is not worse than A as far as can be told, but {lost} of A's {count(judged, 'verdict')} "
             "could not be compared: B's evidence is missing."
         )
-    looked = _count(comparison.common, "common verdict") + " and in times and rates" * comparison.timed
+    looked = count(comparison.common, "common verdict") + " and in times and rates" * comparison.timed
     better = _both(cleared, sum(speed.better for speed in comparison.speeds))
     return f"B is better than A: {better}, of {looked}." if better else f"B is no worse than A in {looked}."
 
@@ -93,8 +94,8 @@ def _how_it_is_worse(comparison: Comparison) -> str:
 
 def _both(verdicts: int, speeds: int) -> str:
     """How many of each, or empty."""
-    told = [_count(verdicts, "verdict")] if verdicts else []
-    return " and ".join([*told, *([_count(speeds, "time or rate", "times or rates")] if speeds else [])])
+    told = [count(verdicts, "verdict")] if verdicts else []
+    return " and ".join([*told, *([count(speeds, "time or rate", "times or rates")] if speeds else [])])
 
 
 def overall(comparison: Comparison) -> list[Speed]:
@@ -116,11 +117,11 @@ def remarks(comparison: Comparison, before: Side, after: Side) -> list[str]:
         if side.state != "closed":
             told.append(f"{letter} is {side.state}: what both have is compared.")
         if side.contents.problems:
-            left = _count(len(side.contents.problems), "trial")
+            left = count(len(side.contents.problems), "trial")
             told.append(f"{letter} lacks {left} (aborted or damaged); what both have is compared.")
     for kind, letter in ((Kind.ONLY_IN_A, "A"), (Kind.ONLY_IN_B, "B")):
         if number := sum(change.kind is kind for change in comparison.changes):
-            told.append(f"{_count(number, 'verdict')} {'is' if number == 1 else 'are'} in {letter} only.")
+            told.append(f"{count(number, 'verdict')} {'is' if number == 1 else 'are'} in {letter} only.")
     return told
 
 
@@ -217,15 +218,15 @@ def markdown(comparison: Comparison, before: Side, after: Side) -> str:
             lines.append(f"| {' | '.join(map(text, row))} |")
         lines += _more(len(changed))
     if turned := turns(comparison):
-        lines += ["", *(f"- {_count(number, 'verdict')}: {old} in A, {new} in B" for old, new, number in turned)]
+        lines += ["", *(f"- {count(number, 'verdict')}: {old} in A, {new} in B" for old, new, number in turned)]
     told = [speed for speed in comparison.speeds if speed.worse or speed.better]
     if told:
         lines += ["", f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
         lines += [f"| {' | '.join(map(text, cells(speed)))} |" for speed in told[:_MOST]]
         lines += _more(len(told))
     same = sum(change.kind is Kind.SAME for change in comparison.changes)
-    looked = _count(len(comparison.speeds), "time or rate", "times and rates")
-    lines += ["", f"{_count(same, 'verdict')} the same, {looked} looked at."]
+    looked = count(len(comparison.speeds), "time or rate", "times and rates")
+    lines += ["", f"{count(same, 'verdict')} the same, {looked} looked at."]
     return "\n".join(lines)
 
 
@@ -248,7 +249,7 @@ def render(comparison: Comparison, before: Side, after: Side, console: Console, 
         if turned := turns(comparison):
             printer.gap()
         for old, new, number in turned:
-            printer.line(f"changed: {_count(number, 'verdict')}, {old} -> {new}")
+            printer.line(f"changed: {count(number, 'verdict')}, {old} -> {new}")
     shown = overall(comparison)
     speeds = [speed for speed in comparison.speeds if everything or speed.worse or speed.better or speed in shown]
     if speeds:
@@ -318,10 +319,6 @@ def _slow(speed: Speed) -> str:
 def _number(value: float) -> str:
     """Three digits, or all before the point."""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _count(number: int, what: str, several: str = "") -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
 
 
 def _more(number: int) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +80,7 @@ def render(record: TrialRecord, files: Sequence[str], folder: Path, *, inline: b
         properties=_properties(lanes),
         glossary=_glossary(shown),
         meaning_of=counters.MEANINGS,
-        pack=_pack,
+        packed=lambda text: web.packed(web.spelled(text)),
         unpacked=_UNPACKED,
         plan_lines=list(about.get("plan_lines") or ()),
         faults=faults,
@@ -134,10 +132,3 @@ def _glossary(lanes: Sequence[_Lane]) -> list[tuple[str, str]]:
     pairs += [pair for lane in lanes for pair in lane.counted.by_property.values()]
     names = sorted({name for pair in pairs for name, _ in pair})
     return [(name, counters.MEANINGS[name]) for name in names if name in counters.MEANINGS]
-
-
-def _pack(text: str) -> str:
-    """Deflated, in base64; `page.js` unpacks it."""
-    packer = zlib.compressobj(9, wbits=-zlib.MAX_WBITS)
-    packed = packer.compress(web.spelled(text).encode()) + packer.flush()
-    return base64.b64encode(packed).decode()

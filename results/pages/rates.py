@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from checkers.measures.latency import BEFORE, DURING
 from results.record import LaneSummary
@@ -48,11 +48,6 @@ class Rates:
     slowest: float | None
     missing: int
     heals: int
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Of what `dataclasses.asdict` made."""
-        return cls(**{**data, "quiet": Phase(**data["quiet"]), "faulted": Phase(**data["faulted"])})
 
 
 def per_lock(lanes: Iterable[LaneSummary]) -> dict[tuple[str, str], Rates]:

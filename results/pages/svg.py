@@ -50,14 +50,6 @@ def join(parts: Iterable[Markup]) -> Markup:
     return Markup("").join(parts)
 
 
-def spans(pairs: Iterable[tuple[float, float]], y: float, height: float) -> str:
-    """Path data of filled boxes of one height, far shorter than as many rectangles."""
-    return "".join(
-        f"M{number(left)} {number(y)}h{number(right - left)}v{number(height)}h{number(left - right)}z"
-        for left, right in pairs
-    )
-
-
 def hatching(x: float, y: float, width: float, height: float, step: float, *, falling: bool = False) -> str:
     """Path data of slanted lines across a box; as a pattern they would be a picture of many megabytes on paper."""
     step = max(step, (width + height) / MOST_LINES)

@@ -16,8 +16,9 @@ from markupsafe import Markup
 
 from checkers.history import FaultInterval, History
 from checkers.wire import FINAL, LATE, NESTED, SHARED, F, Outcome, Reason
-from results.pages import packing, web
+from results.pages import web
 from results.pages.axis import duration, seconds
+from results.pages.columns import columns
 from results.pages.focus import Focus
 from results.pages.glyphs import CROSS, GLYPHS
 from results.pages.holds import Holds, worker_of
@@ -98,9 +99,10 @@ def draw(
     moments = sorted(moments)[:MOST_VIOLATIONS]
     lines = _lines(faults, end)
     places = _Layout(min(max(lines, default=-1) + 1, _MOST_LINES), max(history.facts.workers, 1)).places()
-    packed = packing.pack(history, holds, origin)
-    about = packed.about() | {
-        "codes": [_code(*code) for code in packed.codes],
+    data = columns(history, holds, origin)
+    about = _spelled({
+        "codes": [_code(*code) for code in data["codes"]],
+        "errors": data["errors"],
         "lane": history.facts.lane,
         "workers": max(history.facts.workers, 1),
         "keys": list(history.facts.keys) if len(history.facts.keys) > 1 else [],
@@ -112,7 +114,7 @@ def draw(
         ],
         "violations": [[moment - origin, words] for moment, words in moments],
         "places": places,
-    }
+    })  # fmt: skip
     told = (
         f"{history.facts.lane}: {len(history)} operations of {history.facts.workers} workers "
         f"in {duration(end - begin)}, {len(moments)} violations"
@@ -134,21 +136,9 @@ def draw(
         _legend(),
         tag("p", keys, class_="timeline-keys", id=f"{name}-keys"),
         _text(history, moments, origin),
-        _inert("application/json", _json(about)),
-        _inert("application/octet-stream", packed.data),
+        tag("script", web.packed(json.dumps(data | about, separators=(",", ":"))), type="application/octet-stream"),
         class_="timeline", id=f"{name}-timeline",
     )  # fmt: skip
-
-
-def _inert(kind: str, text: str) -> Markup:
-    """Data that no browser runs."""
-    return Markup('<script type="{}">{}</script>').format(kind, Markup(text))
-
-
-def _json(data: Any) -> str:
-    """JSON in ASCII that ends no element, whatever stands in it."""
-    text = json.dumps(_spelled(data), separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _spelled(data: Any) -> Any:
@@ -159,16 +149,23 @@ def _spelled(data: Any) -> Any:
     return [_spelled(item) for item in data] if isinstance(data, (list, tuple)) else data
 
 
-def _code(f: int, outcome: int, reason: int, flags: int, bits: int) -> tuple[str, int, int, str, str, str]:
-    """Shape, 0 for ok, 1 for refused or 2 for unknown, which columns have a value, and the words for all that."""
-    kind = KINDS.get(f) or F(f).name.lower().replace("_", " ")
+def _code(f: int, outcome: int, reason: int, flags: int) -> tuple[str, int, str, str, str, str]:
+    """Shape, 0 for ok, 1 for refused or 2 for unknown, and words: the kind, what is said where a value is missing, the
+    result, what else is known.
+    """
     valued = f in (F.WRITE, F.EFFECT) or (f == F.READ and outcome == Outcome.OK)
-    if valued and not bits & packing.VALUE:
-        kind += " nothing"
     tail = "".join(words for flag, words in _TAILS if flags & flag and (flag != SHARED or _SHAPES.get(f) == "acquire"))
-    return _SHAPES.get(f, "other"), {Outcome.OK: 0, Outcome.FAIL: 1}.get(Outcome(outcome), 2), bits, kind, _result(
-        outcome, reason
-    ), tail  # fmt: skip
+    nothing = " nothing" if valued else ""
+    return _SHAPES.get(f, "other"), _place(outcome), _kind(f), nothing, _result(outcome, reason), tail
+
+
+def _kind(f: int) -> str:
+    return KINDS.get(f) or F(f).name.lower().replace("_", " ")
+
+
+def _place(outcome: int) -> int:
+    """In `_OUTCOMES`."""
+    return {Outcome.OK: 0, Outcome.FAIL: 1}.get(Outcome(outcome), 2)
 
 
 def _result(outcome: int, reason: int) -> str:
@@ -252,9 +249,8 @@ def _text(history: History, moments: Sequence[tuple[int, str]], origin: int) -> 
     joined, counts = np.unique(c["f"].astype(np.int64) << 8 | c["outcome"], return_counts=True)
     table: dict[str, dict[str, int]] = {}
     for key, count in zip(joined, counts, strict=True):
-        _, outcome, _, kind, _, _ = _code(int(key) >> 8, int(key) & 255, 0, 0, packing.VALUE)
-        row = table.setdefault(kind, dict.fromkeys(_OUTCOMES, 0))
-        row[_OUTCOMES[outcome]] += int(count)
+        row = table.setdefault(_kind(key >> 8), dict.fromkeys(_OUTCOMES, 0))
+        row[_OUTCOMES[_place(key & 255)]] += int(count)
     rows = [
         tag(
             "tr",

@@ -11,7 +11,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypedDict
+
+import msgspec
 
 from checkers.claims import Word
 from results import files, reading, running, summary
@@ -21,6 +23,7 @@ from results.pages.links import to_lane, to_page
 from results.pages.rates import Rates
 from results.pages.runs_page import CLOSED, GOING_ON, INTERRUPTED, NO_LONGER, Change, Listed
 from results.record import Cell, settled
+from results.stored import RunFile, decoded
 
 CACHE: Final = ".trend.json"
 _FORMAT: Final = 1
@@ -107,13 +110,11 @@ def _read(path: Path, key: list[int]) -> _Known:
     if (path / summary.NAME).exists():
         whole, state = summary.load(path), CLOSED
     else:
-        data = files.read_json(path / "run.json")
-        asked, started = data.get("about"), data.get("started")
-        if not isinstance(asked, dict) or not isinstance(started, str):
-            raise BadFile(f"{path / 'run.json'}: damaged")
+        file = path / "run.json"
+        data = decoded(files.read_json(file), RunFile, file)
         state = GOING_ON if running.is_running(path) else INTERRUPTED
         contents = reading.Contents((), (), ()) if state == GOING_ON else reading.read(path)
-        whole = summary.make(path, started, "", asked, {}, contents)
+        whole = summary.make(path, data["started"], "", data["about"], {}, contents)
     head, contents = whole.head, whole.contents
     listed = Listed(
         name=path.name,
@@ -276,23 +277,26 @@ def _load(root: Path) -> dict[str, _Known]:
     try:
         digest, _, rest = files.read_bytes(root / CACHE).decode().partition("\n")
         body = rest.removesuffix("\n")
-        return {name: _known(one) for name, one in json.loads(body).items()} if digest == _digest(body) else {}
+        if digest != _digest(body):
+            return {}
+        return {name: _known(kept) for name, kept in msgspec.json.decode(body, type=dict[str, _Kept]).items()}
     except (BadFile, ValueError):
         return {}
 
 
-def _known(data: Mapping[str, Any]) -> _Known:
-    listed = data["listed"]
-    made = Listed(
-        **{
-            **listed,
-            "rates": {backend: Rates.from_json(told) for backend, told in listed["rates"].items()},
-            "changes": tuple(Change(**change) for change in listed["changes"]),
-        }
-    )
-    rows = data["verdicts"]
-    verdicts = None if rows is None else {tuple(row[:5]): (Word(row[5]), row[6]) for row in rows}
-    return _Known(data["key"], made, data["since"], verdicts)
+class _Kept(TypedDict):
+    """`_Known` as JSON, with a row for each verdict."""
+
+    key: list[int]
+    listed: Listed
+    since: list[Any]
+    verdicts: list[tuple[str, str, str, str, str, Word, str]] | None
+
+
+def _known(kept: _Kept) -> _Known:
+    rows = kept["verdicts"]
+    verdicts = None if rows is None else {row[:5]: row[5:] for row in rows}
+    return _Known(kept["key"], kept["listed"], kept["since"], verdicts)
 
 
 def _digest(body: str) -> str:

@@ -14,6 +14,7 @@ import hashlib
 import os
 import re
 import secrets
+import zlib
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -94,6 +95,12 @@ def render(
 def spelled(text: str) -> str:
     """A text in which what nobody sees, or what turns others around, is spelled out as Python does."""
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def packed(text: str) -> str:
+    """Deflated, in base64, in which no text can end an element; `fencepost.unpacked` of `page.js` is the inverse."""
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return base64.b64encode(packer.compress(text.encode()) + packer.flush()).decode()
 
 
 def write_assets(folder: Path) -> None:

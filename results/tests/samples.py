@@ -12,6 +12,7 @@ import numpy.typing as npt
 from checkers.claims import ANY, Claim, Hazard
 from checkers.history import DTYPE, Facts, FaultInterval, History, from_rows
 from checkers.judgement import Judgement, judge
+from checkers.tests.build import FACTS
 from checkers.verdict import Verdict, Violation
 from checkers.wire import LATE, NONE, F, Outcome, Reason
 from results.record import LaneRecord, TrialRecord
@@ -19,6 +20,10 @@ from results.record import LaneRecord, TrialRecord
 MS = 1_000_000
 START = 5_000_000 * MS  # CLOCK_MONOTONIC of a machine that has been up for a while
 OWNER = 0x1234_5678_9ABC_0000
+
+
+BLANK: dict[str, Any] = {"counters": {}, "story": (), "page": None, "trial": "", "seed": 0, "attempt": 0}
+"""What a cell of something that was not run says."""
 
 
 def row(f: F, inv: float, ret: float, process: int, **given: Any) -> dict[str, Any]:
@@ -40,32 +45,25 @@ def rows_of(operations: Iterable[dict[str, Any]]) -> npt.NDArray[Any]:
 
 
 def facts(**given: Any) -> Facts:
-    return replace(
-        Facts(
-            trial="redis-freeze-holder-7",
-            lane="redis/register/unfenced",
-            lock="redis",
-            backend="redis",
-            workload="register",
-            store="unfenced",
-            fault_names=("freeze-holder",),
-            seed=7,
-            keys=("k0",),
-            lease="grant",
-            ttl=1000 * MS,
-            workers=5,
-            drift=0.01,
-            grain=MS,
-            versions={"redis-server": "8.0.2", "redis-py": "8.1.0"},
-            properties=("server-exclusion", "holder-exclusion", "token-order", "fenced-store"),
-            claims=(Claim("server-exclusion"), Claim("token-order"), Claim("fenced-store", stores=("fence-*",))),
-            hazards=(
-                Hazard("holder-exclusion", ("freeze-holder",), "frozen-past-ttl"),
-                Hazard("fenced-store", ("freeze-holder",), "frozen-past-ttl", stores=("unfenced",)),
-            ),
+    made = replace(
+        FACTS,
+        trial="redis-freeze-holder-7",
+        fault_names=("freeze-holder",),
+        seed=7,
+        keys=("k0",),
+        ttl=1000 * MS,
+        workers=5,
+        drift=0.01,
+        grain=MS,
+        versions={"redis-server": "8.0.2", "redis-py": "8.1.0"},
+        properties=("server-exclusion", "holder-exclusion", "token-order", "fenced-store"),
+        claims=(Claim("server-exclusion"), Claim("token-order"), Claim("fenced-store", stores=("fence-*",))),
+        hazards=(
+            Hazard("holder-exclusion", ("freeze-holder",), "frozen-past-ttl"),
+            Hazard("fenced-store", ("freeze-holder",), "frozen-past-ttl", stores=("unfenced",)),
         ),
-        **given,
     )
+    return replace(made, **given)
 
 
 def hold(

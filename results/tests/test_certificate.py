@@ -224,9 +224,7 @@ def test_a_server_that_would_not_go_back_is_told_and_is_no_regression() -> None:
         (Word.UPHELD, "t", True),
     ],
 )
-def test_what_did_not_come_up_on_the_new_version_is_a_doubt_only_where_it_was_promised(
-    before: Word, trial: str, doubtful: bool
-) -> None:
+def test_what_the_new_version_lacks_is_a_doubt_where_promised(before: Word, trial: str, doubtful: bool) -> None:
     old = cell(BASELINE, before, property="fenced-store")
     new = cell(CANDIDATE, Word.NOT_APPLICABLE, property="fenced-store", trial=trial)
     made = of(*(cell(stage, Word.UPHELD) for stage in ALONE), old, new)

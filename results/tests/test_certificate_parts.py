@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,8 @@ def test_what_a_backend_cannot_have_is_not_applicable(lanes: list[tuple[str, str
 
 
 def test_without_a_fault_no_fault_bit() -> None:
-    calm = tuple(replace(summary(stage), measures={"cycles": [{"phase": "before", "seconds": 9.0}]}) for stage in ALONE)
+    quiet: Any = {"cycles": [{"phase": "before", "seconds": 9.0}]}
+    calm = tuple(replace(summary(stage), measures=quiet) for stage in ALONE)
     made = certify(Contents(KEPT, calm, ()), UPGRADES, trials=[told(stage) for stage in ALONE])
     assert made.doubts == ("redis: no fault seconds on the old version", "redis: no fault seconds on the new version")
     assert [bite.number for bite in of(*KEPT).bites if bite.what == FAULTY] == [1000.0, 1000.0]

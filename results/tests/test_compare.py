@@ -88,7 +88,7 @@ def test_runs_that_cannot_be_read_are_bad_usage(upheld: str, capsys: pytest.Capt
         main(["compare", upheld])
 
 
-def test_worse_comes_first_with_both_sides_and_their_pages(
+def test_what_is_worse_comes_first_with_both_pages(
     upheld: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
@@ -127,7 +127,7 @@ def test_what_was_aborted_is_said(upheld: str, tmp_path: Path, capsys: pytest.Ca
     assert "B lacks 1 trial" in out
 
 
-def test_a_run_that_was_interrupted_is_compared_as_far_as_it_came(
+def test_an_interrupted_run_is_compared_as_far_as_it_came(
     upheld: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = Run.create(tmp_path, {})

@@ -7,6 +7,7 @@ import random
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ VALUES = dict.fromkeys((measure.name for measure in MEASURES), 100.0)
 def cell(word: Word, **given: object) -> Cell:
     made = Cell(
         "redis", "redis", "register", "unfenced", "redis/register/unfenced", "freeze-holder", "token-order", word, "so",
-        trial="redis-freeze-holder-1", seed=1, attempt=1,
+        {}, (), None, "redis-freeze-holder-1", 1, 1,
     )  # fmt: skip
     return replace(made, **given)  # type: ignore[arg-type]
 
@@ -238,7 +239,7 @@ def test_further_attempts_of_a_positive_control_are_not_timed() -> None:
 
 def test_a_quantile_that_was_not_reached_is_at_least_as_long_as_anybody_waited() -> None:
     def given_up(content: Contents) -> Contents:
-        told = [dict(lane.measures or {}) for lane in content.lanes]
+        told: list[Any] = [dict(lane.measures or {}) for lane in content.lanes]
         for each in told:
             each["acquire_ms"] = {"count": 9, "p99": None, "longest": each["acquire_ms"]["p99"]}
         pairs = zip(content.lanes, told, strict=True)

@@ -15,7 +15,8 @@ from rich.console import Console
 from checkers.history import BadHistory
 from results import files, find, listing, prune, redraw, running, summary
 from results.files import BadFile
-from results.run import Run, load_trial
+from results.reading import load_trial
+from results.run import Run
 from results.terminal import matrix
 from results.tests import damage, samples, test_formats
 
@@ -230,9 +231,7 @@ def test_the_folder_of_all_runs_may_be_a_link(run: Run, tmp_path: Path, capsys: 
     assert run.path.name in (tmp_path / "linked" / "index.html").read_text("utf-8")
 
 
-def test_a_run_is_closed_also_where_the_page_of_all_runs_cannot_be_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_is_closed_without_the_page_of_all_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = Run.create(tmp_path / "runs", {})
     run.save_trial(samples.trial())
     page = run.path.parent / "index.html"
@@ -257,9 +256,7 @@ def test_a_run_is_closed_also_where_the_page_of_all_runs_cannot_be_written(
     assert not run.path.exists()
 
 
-def test_a_page_that_cannot_be_written_keeps_no_other_from_being_drawn(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unwritable_page_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = Run.create(tmp_path / "runs", {})
     first, second = (run.save_trial(samples.trial(name)) for name in ("first", "second"))
     run.close({})

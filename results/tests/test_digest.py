@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from html import unescape
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,8 @@ from results.digest import MOST_BYTES, digest
 from results.markdown import text
 from results.reading import Contents
 from results.record import Cell
+from results.tests import samples
+from results.tests.golden import golden
 
 ROOT = Path("/runs/one")
 STORY = ("worker 1 was granted the lock at 1.0 s", "So two were inside.")
@@ -24,7 +28,8 @@ STORY = ("worker 1 was granted the lock at 1.0 s", "So two were inside.")
 
 def cell(word: Word, **given: object) -> Cell:
     page = ROOT / "trials" / "redis-none-1" / "index.html"
-    plain = Cell("redis", "redis", "set", "unfenced", "redis/set/unfenced", "none", "no-lost-update", word, "because")
+    plain = Cell("redis", "redis", "set", "unfenced", "redis/set/unfenced", "none", "no-lost-update", word, "because",
+                 **samples.BLANK)  # fmt: skip
     plain = replace(plain, page=page, trial="redis-none-1", seed=1, attempt=1, version="8.0")
     return replace(plain, **given)  # type: ignore[arg-type]
 
@@ -43,71 +48,39 @@ def told(*cells: Cell, before: Side | None = None, problems: tuple[str, ...] = (
 
 FAILING = [word for word in Word if word.fails]
 FINE = [word for word in Word if not word.fails]
+BAD = cell(Word.VIOLATED, story=STORY)
+BLANK = (Word.UNKNOWN, Word.UNEXERCISED, None)
+"""What a night may come to that says nothing of a lock; None: it was not judged."""
+OTHER = cell(Word.UPHELD, property="fenced-store")
 
 
 class TestNews:
-    @pytest.mark.parametrize("word", FAILING)
-    def test_on_the_first_night_every_failing_verdict_is_red(self, word: Word) -> None:
-        assert news(None, contents(cell(word))).status == RED
-
-    @pytest.mark.parametrize("word", FINE)
-    def test_on_the_first_night_nothing_else_is(self, word: Word) -> None:
-        assert news(None, contents(cell(word))).status == 0
-
-    @pytest.mark.parametrize("word", FAILING)
-    def test_what_failed_the_night_before_is_known(self, word: Word) -> None:
-        found = news(contents(cell(word)), contents(cell(word)))
-        assert (found.status, len(found.known), found.red) == (0, 1, ())
-
-    @pytest.mark.parametrize("before", [word for word in Word if word is not Word.VIOLATED])
-    def test_a_new_violation_is_red_whatever_was_there(self, before: Word) -> None:
-        assert news(contents(cell(before)), contents(cell(Word.VIOLATED))).status == RED
-
-    def test_a_violation_of_what_nobody_had_tried_is_red(self) -> None:
-        other = cell(Word.UPHELD, property="fenced-store")
-        assert news(contents(other), contents(other, cell(Word.VIOLATED))).status == RED
-
-    @pytest.mark.parametrize("before", [Word.BROKEN_AS_DOCUMENTED, Word.UNKNOWN, Word.UNEXERCISED, None])
-    def test_a_control_that_fell_silent_is_red(self, before: Word | None) -> None:
-        other = cell(Word.UPHELD, property="fenced-store")
-        earlier = contents(other) if before is None else contents(other, cell(before))
-        assert news(earlier, contents(other, cell(Word.HAZARD_NOT_SHOWN))).status == RED
-
-    @pytest.mark.parametrize("word", [Word.UNKNOWN, Word.UNEXERCISED])
-    @pytest.mark.parametrize("before", [Word.UPHELD, Word.BROKEN_AS_DOCUMENTED, None])
-    def test_evidence_that_is_lost_is_not_red_and_not_well_either(self, word: Word, before: Word | None) -> None:
-        other = cell(Word.UPHELD, property="fenced-store")
-        earlier = contents(other) if before is None else contents(other, cell(before))
-        found = news(earlier, contents(other, cell(word)))
-        assert (found.status, len(found.lost), found.red) == (INCONCLUSIVE, 1, ())
+    @pytest.mark.parametrize(
+        ("nights", "status", "what"),
+        [
+            *(([word], RED, "red") for word in FAILING),
+            *(([word], 0, "") for word in FINE),
+            *(([word, word], 0, "known") for word in FAILING),
+            *(([word, Word.VIOLATED], RED, "red") for word in (*Word, None) if word is not Word.VIOLATED),
+            *(([word, Word.HAZARD_NOT_SHOWN], RED, "red") for word in (Word.BROKEN_AS_DOCUMENTED, *BLANK)),
+            *product(product((Word.UPHELD, Word.BROKEN_AS_DOCUMENTED, None), BLANK[:2]), [INCONCLUSIVE], ["lost"]),
+            ([Word.UPHELD, None], INCONCLUSIVE, "missing"),
+            ([Word.VIOLATED, Word.UPHELD], 0, "cleared"),
+            *(([word, blank, word], 0, "known") for word in (Word.VIOLATED, Word.HAZARD_NOT_SHOWN) for blank in BLANK),
+            ([Word.VIOLATED, Word.UPHELD, Word.VIOLATED], RED, "red"),
+            ([Word.VIOLATED, Word.UPHELD, None, Word.VIOLATED], RED, "red"),
+        ],
+    )
+    def test_of_the_last_of_some_nights(self, nights: Sequence[Word | None], status: int, what: str) -> None:
+        *before, now = [contents(OTHER, *([cell(word)] if word else [])) for word in nights]
+        found = news(before[-1] if before else None, now, before[::-1])
+        assert found.status == status
+        kinds = ("red", "known", "lost", "missing", "cleared")
+        assert [kind for kind in kinds if getattr(found, kind)] == [kind for kind in kinds if kind == what]
 
     def test_a_trial_that_came_to_nothing_is_not_well(self) -> None:
         fine = contents(cell(Word.UPHELD))
         assert news(fine, replace(fine, problems=("x: aborted",))).status == INCONCLUSIVE
-
-    def test_a_verdict_that_is_missing_is_not_well(self) -> None:
-        other = cell(Word.UPHELD, property="fenced-store")
-        found = news(contents(other, cell(Word.UPHELD)), contents(other))
-        assert (found.status, len(found.missing), found.red) == (INCONCLUSIVE, 1, ())
-
-    @pytest.mark.parametrize("word", [Word.VIOLATED, Word.HAZARD_NOT_SHOWN])
-    @pytest.mark.parametrize("between", [Word.UNKNOWN, Word.UNEXERCISED, None])
-    def test_what_nobody_could_judge_since_is_known_from_before(self, word: Word, between: Word | None) -> None:
-        other = cell(Word.UPHELD, property="fenced-store")
-        bad, blank = contents(other, cell(word)), contents(other, *([cell(between)] if between else []))
-        assert news(blank, bad).status == RED
-        found = news(blank, bad, [blank, bad])
-        assert (found.status, len(found.known), found.red) == (0, 1, ())
-
-    def test_what_was_well_the_last_time_that_it_was_judged_is_new(self) -> None:
-        other = cell(Word.UPHELD, property="fenced-store")
-        bad, blank, well = contents(other, cell(Word.VIOLATED)), contents(other), contents(other, cell(Word.UPHELD))
-        assert news(blank, bad, [well, bad]).status == RED
-        assert news(well, bad, [bad]).status == RED
-
-    def test_what_fails_no_longer_is_told(self) -> None:
-        found = news(contents(cell(Word.VIOLATED)), contents(cell(Word.UPHELD)))
-        assert (found.status, len(found.cleared)) == (0, 1)
 
     def test_one_version_does_not_hide_another(self) -> None:
         """In 7.0 it was known; in 8.0 it is new."""
@@ -133,33 +106,26 @@ class TestNews:
 
 
 class TestPage:
-    def test_what_is_red_stands_first_with_its_story_and_page(self) -> None:
-        page = told(cell(Word.VIOLATED, story=STORY), before=side(cell(Word.UPHELD)))
-        assert page.startswith("## Worse than before: 1 verdict of 1 judgement.\n")
-        assert "| violated | 1 | 0 |" in page
-        assert page.index("### New") < page.index(STORY[0]) < page.index("### Locks")
-        assert "trials/redis-none-1/index.html" in unescape(page)
-        assert page.count("<details>") == page.count("</details>") == 2
+    def test_of_one_that_is_worse(self) -> None:
+        """What is red first, with its story and page, then what was known, a table for each version, and notes."""
+        known = cell(Word.VIOLATED, version="7.0", property="fifo")
+        before = side(cell(Word.UPHELD), cell(Word.UPHELD, version="7.0"), known)
+        now = side(cell(Word.VIOLATED, story=STORY), cell(Word.UPHELD, version="7.0"), known)
+        page = digest(now, before, ["one [is] missing"])
+        assert page == golden("digest.md", page)
 
-    def test_what_was_known_is_called_so(self) -> None:
-        bad = cell(Word.VIOLATED, story=STORY)
-        page = told(bad, before=side(bad))
-        assert page.startswith("## Nothing worse in 1 judgement. 1 failing verdict known before.")
-        assert "### Known" in page
-        assert "### New" not in page
-
-    def test_a_first_night(self) -> None:
-        assert told(cell(Word.UPHELD)).startswith("## No failing verdict in 1 judgement.\n")
-        assert told(cell(Word.VIOLATED)).startswith("## 1 failing verdict in 1 judgement.\n")
-        assert told(problems=("x",)).startswith("## Nothing was judged. 1 trial came to no verdict.")
-
-    def test_a_table_for_each_version(self) -> None:
-        page = told(cell(Word.UPHELD), cell(Word.VIOLATED, version="7.0"))
-        assert "<summary>redis 7.0: 1 violated</summary>" in page
-        assert "<summary>redis 8.0: nothing fails</summary>" in page
-
-    def test_notes_are_told(self) -> None:
-        assert "- one [is] missing" in unescape(digest(side(cell(Word.UPHELD)), None, ["one [is] missing"]))
+    @pytest.mark.parametrize(
+        ("page", "heading"),
+        [
+            (told(BAD, before=side(BAD)), "Nothing worse in 1 judgement. 1 failing verdict known before."),
+            (told(cell(Word.UPHELD)), "No failing verdict in 1 judgement.\n"),
+            (told(BAD), "1 failing verdict in 1 judgement.\n"),
+            (told(problems=("x",)), "Nothing was judged. 1 trial came to no verdict."),
+        ],
+        ids=["known", "fine", "failing", "nothing"],
+    )
+    def test_headings(self, page: str, heading: str) -> None:
+        assert page.startswith(f"## {heading}")
 
 
 HOSTILE = {
@@ -242,7 +208,7 @@ class TestSize:
 
 
 class TestCommand:
-    def test_it_writes_utf_8_whatever_the_terminal_takes(
+    def test_output_is_utf_8_on_every_terminal(
         self, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
     ) -> None:
         sides = {"a": side(cell(Word.UPHELD)), "b": side(cell(Word.VIOLATED, because="é"))}

@@ -15,14 +15,17 @@ from rich.console import Console
 from checkers.claims import Word
 from results import files, listing, published, summary
 from results.files import BadFile
+from results.reading import load_trial
 from results.record import NotRun
-from results.run import Run, load_trial
+from results.run import Run
 from results.terminal import matrix
-from results.tests import samples
+from results.tests import damage, samples
 
 FORMATS = Path(__file__).parent / "formats"
 RUNS = {path.parent.name: path for path in sorted(FORMATS.glob("*/*")) if path.is_dir()}
-SCHEMA = json.loads(published.SCHEMA.read_text("utf-8"))
+SCHEMA = published.schema()
+PUBLISHED = json.loads((FORMATS / "summary-2.schema.json").read_text("utf-8"))
+"""The schema of the format as it was published first."""
 
 
 @pytest.fixture(params=sorted(RUNS))
@@ -134,6 +137,32 @@ def test_the_schema_and_the_reader_refuse_the_same_damage(run: Run, way: str) ->
     (run.path / summary.NAME).write_text(json.dumps(broken))
     with pytest.raises(BadFile, match=r"summary\.json: damaged"):
         summary.load(run.path)
+
+
+def test_the_schema_takes_and_refuses_what_was_published(tmp_path: Path) -> None:
+    whole = json.loads((RUNS["2"] / summary.NAME).read_text("utf-8"))
+    file = tmp_path / summary.NAME
+    file.write_text(json.dumps({**whole, "cells": whole["cells"][:1], "lanes": whole["lanes"][:1]}))
+    now, then = (jsonschema.Draft202012Validator(schema) for schema in (SCHEMA, PUBLISHED))
+    taken = 0
+    for kind, text in damage.variants(file):
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        assert now.is_valid(data) == then.is_valid(data), kind
+        taken += now.is_valid(data)
+    assert taken > 100
+
+
+def test_what_was_described_is_described() -> None:
+    def descriptions(schema: dict[str, Any]) -> set[str]:
+        types = [schema, *schema["$defs"].values()]
+        return {
+            of["description"] for made in types for of in made.get("properties", {}).values() if "description" in of
+        }
+
+    assert descriptions(PUBLISHED) <= descriptions(SCHEMA)
 
 
 def test_a_summary_comes_back_as_it_was_written(run: Run) -> None:

@@ -13,8 +13,9 @@ import pytest
 from checkers.claims import Word
 from results import files, listing, merge
 from results.files import BadFile
+from results.reading import load_trial
 from results.record import NotRun
-from results.run import Run, load_trial
+from results.run import Run
 from results.tests import samples, test_formats
 
 
@@ -65,7 +66,7 @@ def test_shards_become_one_run(shards: list[Run], out: Path) -> None:
     assert page == out / "index.html"
     merged = Run.open(out)
     assert trials(out) == ["a", "b", "b~2", "c"]
-    assert {cell.trial for cell in merged.cells()} == {"a", "b", "c"}
+    assert {cell.trial for cell in merged.read().cells} == {"a", "b", "c"}
     assert len(merged.read().lanes) == 8
     assert len(merged.read().cells) == sum(len(run.read().cells) for run in shards)
     head, state = listing.head_of(merged)
@@ -116,7 +117,7 @@ def test_what_one_shard_did_not_run_and_another_did(tmp_path: Path, out: Path) -
     runs[0].save_not_run([never])
     merge.merge(out, runs)
     merge.merge(out, runs[1:])
-    left = [cell for cell in Run.open(out).cells() if cell.word is Word.NOT_APPLICABLE]
+    left = [cell for cell in Run.open(out).read().cells if cell.word is Word.NOT_APPLICABLE]
     assert sorted((cell.fault, cell.lane) for cell in left) == [
         ("freeze-holder", "redis/register/guarded"), ("isolate-leader-drop", ""),
     ]  # fmt: skip
@@ -134,7 +135,7 @@ DIFFERENT: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("one", "other", "why"), DIFFERENT.values(), ids=DIFFERENT)
-def test_runs_that_do_not_belong_together_are_refused(
+def test_runs_of_different_questions_are_not_merged(
     tmp_path: Path, out: Path, one: dict[str, Any], other: dict[str, Any], why: str
 ) -> None:
     runs = [make(tmp_path, "one", "a", **one), make(tmp_path, "other", "b", started=2, **other)]
@@ -170,9 +171,7 @@ def test_a_shard_that_is_missing_is_told(tmp_path: Path, out: Path) -> None:
     assert listing.head_of(Run.open(out))[0].about["missing shards"] == ["2/3"]
 
 
-def test_damaged_trials_are_taken_along_and_named(
-    shards: list[Run], out: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_trials_are_merged_and_named(shards: list[Run], out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (shards[0].path / "trials" / "a" / "verdicts.json").write_text("{")
     (shards[0].path / "trials" / "link").symlink_to(shards[1].path / "trials" / "c")
     [history] = (shards[1].path / "trials" / "c").glob("*-unfenced.arrow")
@@ -181,7 +180,7 @@ def test_damaged_trials_are_taken_along_and_named(
     assert merge.main([str(out), *words]) == 0
     assert "left out: trials/a/verdicts.json: not JSON" in capsys.readouterr().err
     assert trials(out) == ["a", "b", "b~2", "c"]
-    assert {cell.trial for cell in Run.open(out).cells()} == {"b", "c"}
+    assert {cell.trial for cell in Run.open(out).read().cells} == {"b", "c"}
     before = snapshot(out)
     assert merge.main([str(out), *words]) == 0
     assert snapshot(out) == before
@@ -220,7 +219,7 @@ def test_runs_of_an_older_format_are_merged(out: Path, tmp_path: Path) -> None:
     old = Run(shutil.copytree(test_formats.RUNS["1"], tmp_path / "old"))
     merge.merge(out, [old])
     assert json.loads((out / "run.json").read_text())["format"] == files.FORMAT
-    assert len(Run.open(out).cells()) == len(old.cells())
+    assert len(Run.open(out).read().cells) == len(old.read().cells)
 
 
 def test_an_interrupted_shard_makes_the_whole_an_interrupted_one(tmp_path: Path, out: Path) -> None:

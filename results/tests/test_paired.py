@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from results.comparison.paired import EXACT_UP_TO, able, centre, holm, interval, least, signed_rank
@@ -27,6 +27,7 @@ def enumerated(differences: list[float]) -> float:
     return sum(total >= seen - 1e-9 for total in sums) / len(signs)
 
 
+@settings(deadline=None)  # how long an example takes says nothing
 @given(small)
 def test_a_p_value_is_the_share_of_all_signs_that_reach_as_far(differences: list[float]) -> None:
     assert signed_rank(differences) == pytest.approx(enumerated(differences))
@@ -49,6 +50,7 @@ def test_many_differences_are_as_good_as_normal() -> None:
         assert signed_rank([*values, 1e-9]) == pytest.approx(signed_rank(values), rel=0.05)
 
 
+@settings(deadline=None)  # how long an example takes says nothing
 @given(small, st.floats(-3, 3))
 def test_the_centre_moves_with_the_differences(differences: list[float], by: float) -> None:
     assert centre([value + by for value in differences]) == pytest.approx(centre(differences) + by)
@@ -84,6 +86,7 @@ def test_intervals_hold_the_centre_as_often_as_they_say(units: int, rounds: int)
     assert 0.91 <= hits / rounds <= 0.99
 
 
+@settings(deadline=None)  # how long an example takes says nothing
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_corrected_values_are_those_of_holms_procedure(values: list[float]) -> None:
     corrected = holm(values)
@@ -112,6 +115,7 @@ def test_only_tests_that_can_be_significant_are_corrected_for() -> None:
     assert able([], 0.01) == []
 
 
+@settings(deadline=None)  # how long an example takes says nothing
 @given(st.lists(st.integers(1, 30), max_size=40))
 def test_all_that_are_able_could_be_significant_at_once(units: list[int]) -> None:
     leasts = [least(n) for n in units]

@@ -166,7 +166,7 @@ def test_what_an_interrupted_removal_left_is_removed(root: Path) -> None:
     assert left(root) == [".mine", "run-2", "run-3"]
 
 
-def test_a_run_that_cannot_be_removed_is_named(
+def test_an_irremovable_run_is_named(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(path: Path) -> None:

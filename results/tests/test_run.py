@@ -20,10 +20,12 @@ from checkers.claims import Word
 from checkers.judgement import judge
 from checkers.verdict import Verdict
 from results import files, find, running
+from results.files import BadFile
 from results.measured import measured
 from results.pages import web
-from results.record import Cell, LaneRecord, settled, version_of
-from results.run import BadFile, NotRun, Run, load_trial
+from results.reading import load_trial
+from results.record import Cell, LaneRecord, NotRun, settled, version_of
+from results.run import Run
 from results.tests import samples
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +64,7 @@ def test_stored_histories_can_be_judged_again_without_suites(run: Run, store: st
 
 def test_cells_say_what_was_judged(run: Run) -> None:
     page = run.save_trial(samples.trial())
-    cells = run.cells()
+    cells = run.read().cells
     assert len(cells) == 8
     [cell] = [c for c in cells if c.property == "fenced-store" and c.store == "unfenced"]
     assert (cell.lock, cell.backend, cell.workload, cell.fault) == ("redis", "redis", "register", "freeze-holder")
@@ -81,7 +83,7 @@ def test_an_unexcused_violation_behind_an_excused_one_tells_its_own_story(run: R
     judgement = judge(Verdict("fenced-store", False, (excused, early)), history)
     record = samples.trial()
     run.save_trial(replace(record, lanes=(LaneRecord(history, (judgement,)),)))
-    [cell] = run.cells()
+    [cell] = run.read().cells
     assert cell.word is Word.VIOLATED
     assert cell.story == ("before any fault",)
 
@@ -91,7 +93,7 @@ def test_a_trial_never_overwrites_another_of_its_name(run: Run) -> None:
     assert {page.parent.name for page in pages} == {
         "redis-freeze-holder-7", "redis-freeze-holder-7~2", "redis-freeze-holder-7~3",
     }  # fmt: skip
-    assert len(run.cells()) == 24
+    assert len(run.read().cells) == 24
 
 
 def test_a_name_taken_by_another_process_in_the_same_moment(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +106,7 @@ def test_a_name_taken_by_another_process_in_the_same_moment(run: Run, monkeypatc
 
     monkeypatch.setattr(files, "safe_name", late)
     assert run.save_trial(samples.trial()).parent.name == "redis-freeze-holder-7~2"
-    assert len(run.cells()) == 16
+    assert len(run.read().cells) == 16
 
 
 def test_two_processes_save_into_one_run(run: Run) -> None:
@@ -175,7 +177,7 @@ def test_a_trial_is_stored_whatever_its_measures_come_to(run: Run, monkeypatch: 
     with pytest.raises(ZeroDivisionError):
         run.save_trial(samples.trial())
     assert [lane.measures for lane in run.read().lanes] == [None, None]
-    assert len(run.cells()) == 8
+    assert len(run.read().cells) == 8
 
 
 def test_a_run_is_going_on_until_it_is_closed(run: Run) -> None:
@@ -218,7 +220,7 @@ def test_what_was_not_run_is_told_once(run: Run) -> None:
     item = NotRun("redis", "redis", "isolate-leader-drop", "redis has no leader")
     run.save_not_run([item])
     run.save_not_run([item])
-    [cell] = run.cells()
+    [cell] = run.read().cells
     assert (cell.word, cell.because, cell.page) == (Word.NOT_APPLICABLE, "redis has no leader", None)
 
 
@@ -280,7 +282,7 @@ def test_safe_names_are_short_and_never_taken_twice() -> None:
 
 def _cell(word: Word, seed: int, attempt: int, lane: str = "redis/register/unfenced") -> Cell:
     return Cell("redis", "redis", "register", "unfenced", lane, "freeze-holder", "fenced-store", word, "",
-                seed=seed, attempt=attempt)  # fmt: skip
+                **{**samples.BLANK, "seed": seed, "attempt": attempt})  # fmt: skip
 
 
 def test_a_hazard_shown_at_the_second_attempt_settles_the_first() -> None:
@@ -309,5 +311,5 @@ def test_a_run_that_was_removed_while_it_went_on_is_closed_with_what_came_after(
     run.save_trial(samples.trial("after"))
     run.close({"exit status": 0})
     assert run.about() == asked
-    assert {cell.trial for cell in run.cells()} == {"after"}
+    assert {cell.trial for cell in run.read().cells} == {"after"}
     assert [stored.path for stored in find.runs(run.path.parent)] == [run.path]

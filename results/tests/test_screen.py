@@ -187,9 +187,7 @@ class TestWatch:
         watch.look()
         assert file.getvalue().count("still at it") == 1
 
-    def test_a_terminal_is_drawn_again_when_pytest_wrote_and_as_time_goes_by(
-        self, tmp_path: Path, columns: Callable[[int], None]
-    ) -> None:
+    def test_a_terminal_is_drawn_again_as_time_goes_by(self, tmp_path: Path, columns: Callable[[int], None]) -> None:
         columns(80)
         watch, file = self.watch(tmp_path, live=True)
         self.trial()

@@ -12,8 +12,9 @@ from checkers.verdict import Violation
 from checkers.view import View
 from checkers.wire import F
 from results.pages import telling
+from results.reading import load_trial
 from results.record import decisive
-from results.run import Run, load_trial
+from results.run import Run
 from results.tests import samples
 from results.tests.browser.made import RECORDED
 from results.tests.samples import MS
@@ -67,7 +68,7 @@ def test_whoever_tells_a_story_tells_it_as_the_page_does(tmp_path: Path) -> None
     run = Run.create(tmp_path, {})
     folder = run.save_trial(record).parent
     place = (lane.history.facts.lane, name)
-    told = {(cell.lane, cell.property): cell.story for cell in run.cells()}
+    told = {(cell.lane, cell.property): cell.story for cell in run.read().cells}
     assert told[place] == short
     assert all(len(lines) <= telling.MOST_LINES for lines in told.values())
     assert [one.judgements for one in load_trial(folder).lanes] == [one.judgements for one in record.lanes]
@@ -76,7 +77,7 @@ def test_whoever_tells_a_story_tells_it_as_the_page_does(tmp_path: Path) -> None
     for one in (judgement for each in stored["lanes"] for judgement in each["judgements"]):
         del one["told"]
     (folder / "verdicts.json").write_text(json.dumps(stored))
-    assert {(cell.lane, cell.property): cell.story for cell in run.cells()}[place] == violation.story
+    assert {(cell.lane, cell.property): cell.story for cell in run.read().cells}[place] == violation.story
 
 
 def test_what_held_has_no_story() -> None:

@@ -5,98 +5,72 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from markupsafe import Markup
 
 from checkers.history import History, from_rows
 from checkers.wire import NONE, F, Outcome, Reason
-from results.pages import packing, timeline
+from results.pages import timeline
+from results.pages.columns import LONGEST_ERROR, MOST_ERRORS, TICK, columns
 from results.pages.focus import Focus
 from results.pages.holds import holds
-from results.pages.packing import BASE, ERROR, HOLD, TICK, TOKEN, VALUE, Packed
 from results.tests import samples
 from results.tests.samples import MS, START, row
 
-MICROSECONDS = 2 * TICK  # one for rounding, one for what moved to keep the order
 
-
-@dataclass
+@dataclass(frozen=True)
 class Operation:
-    worker: int
     process: int
     inv: int
     ret: int | None
     code: tuple[int, ...]
-    key: int | None = None
-    token: int | None = None
-    value: int | None = None
-    base: int | None = None
-    error: str = ""
-    hold: tuple[int, int | None, bool] | None = None  # end, lease, open
+    key: int | None
+    token: int | None
+    value: int | None
+    base: int | None
+    error: str
+    hold: tuple[int, int | None, bool] | None  # end, lease, open
 
 
-def unpack(packed: Packed, workers: int) -> list[Operation]:
-    """As `timeline-data.js` does it, operation by operation. Times in ns since the origin."""
-    data = zlib.decompress(base64.b64decode(packed.data), -zlib.MAX_WBITS)
-    columns: dict[str, Iterator[int]] = {}
-    at = 0
-    for name, length, width in packed.columns:
-        planes = np.frombuffer(data, np.uint8, length * width, at).reshape(width, length).astype(np.uint64)
-        columns[name] = iter(
-            [int(sum(int(plane[i]) << 8 * n for n, plane in enumerate(planes))) for i in range(length)]
-        )
-        at += length * width
-    assert at == len(data)
-    found = []
-    for worker, _, size in packed.threads:
-        now = token = value = generation = 0
-        for _ in range(size):
-            code = packed.codes[next(columns["code"])]
-            bits = code[-1]
-            inv = now + signed(next(columns["gap"]))
-            lasted = next(columns["lasted"])
-            now = inv + max(lasted - 1, 0)
-            generation += signed(next(columns["generation"]))
-            ret = None if lasted == 0 else now * TICK
-            one = Operation(worker, generation * workers + worker, inv * TICK, ret, code[:-1])
-            if "key" in columns:
-                one.key = next(columns["key"])
-            if bits & TOKEN:
-                one.token = token = wrapped(token + signed(next(columns["token"])))
-            if bits & BASE:
-                one.base = wrapped(value + signed(next(columns["base"])))
-            if bits & VALUE:
-                one.value = value = wrapped(value + signed(next(columns["value"])))
-            if bits & ERROR:
-                one.error = packed.errors[next(columns["error"])]
-            if bits & HOLD:
-                end, lease = now + next(columns["held"]), next(columns["lease"])
-                left = signed(lease) - (signed(lease) > 0)
-                one.hold = end * TICK, (now + left) * TICK if lease else None, bool(next(columns["open"]))
-            found.append(one)
-    assert all(next(rest, None) is None for rest in columns.values())
-    return found
+def operations(history: History) -> list[Operation]:
+    """What the columns say, as `timeline-data.js` reads them. Times in ns since the origin."""
+    data = json.loads(json.dumps(columns(history, holds(history), START)))
+    column = data["columns"]
+    grants = {at: rest for at, *rest in zip(*(data["holds"][n] for n in ("row", "held", "lease", "open")), strict=True)}
+    inv, token, value, base = (summed(column[name]) for name in ("inv", "token", "value", "base"))
+    decoded = []
+    for at, code in enumerate(column["code"]):
+        lasted = column["lasted"][at]
+        end = inv[at] + max(lasted, 0)
+        hold = None
+        if at in grants:
+            held, lease, open_ = grants[at]
+            hold = ((end + held) * TICK, None if lease is None else (end + lease) * TICK, bool(open_))
+        decoded.append(
+            Operation(
+                column["process"][at], inv[at] * TICK, None if lasted < 0 else end * TICK, tuple(data["codes"][code]),
+                column["key"][at] if "key" in column else None, token[at], value[at], base[at],
+                data["errors"][column["error"][at]], hold,
+            )
+        )  # fmt: skip
+    return decoded
 
 
-def signed(number: int) -> int:
-    return -(number + 1) // 2 if number % 2 else number // 2
-
-
-def wrapped(number: int) -> int:
-    """As 64 bits with a sign."""
-    return (number + 2**63) % 2**64 - 2**63
-
-
-def by_row(packed: Packed, workers: int) -> list[Operation]:
-    """In the order of the history, told from the times and the order of the threads alone."""
-    return sorted(unpack(packed, workers), key=lambda one: one.inv)
+def summed(column: list[int | str | None]) -> list[Any]:
+    last = 0
+    numbers: list[int | None] = []
+    for entry in column:
+        if isinstance(entry, int):
+            last += entry
+            assert abs(entry) <= 2**53
+        numbers.append(last if isinstance(entry, int) else entry if entry is None else int(entry))
+    return numbers
 
 
 def crowded() -> History:
@@ -106,7 +80,7 @@ def crowded() -> History:
     rows = samples.rows_of([row(F.READ, 0, 1, 0)] * size)
     rows["inv"] = START + np.sort(generator.integers(0, 20_000_000, size))
     rows["ret"] = rows["inv"] + generator.integers(0, 40_000, size)
-    rows["process"] = generator.integers(0, 40, size)
+    rows["process"] = generator.integers(-1, 40, size)  # -1: a read at the end of the trial
     rows["value"], rows["base"] = generator.integers(-1, 9, (2, size))
     rows["f"] = generator.choice([F.READ, F.WRITE, F.KEEP_ALIVE, F.STALL, F.BELIEF], size)
     rows["outcome"] = generator.choice([Outcome.OK, Outcome.FAIL, Outcome.INFO], size)
@@ -168,65 +142,46 @@ class Figure(HTMLParser):
 
     @property
     def about(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.scripts["application/json"])
-        return found
+        text = zlib.decompress(base64.b64decode(self.scripts["application/octet-stream"]), -zlib.MAX_WBITS)
+        about: dict[str, Any] = json.loads(text)
+        return about
 
 
 @pytest.mark.parametrize("name", HISTORIES)
 def test_every_operation_comes_back_in_its_place(name: str) -> None:
     history = HISTORIES[name]()
-    c, workers = history.columns, history.facts.workers
-    found = by_row(packing.pack(history, holds(history), START), workers)
-    assert len(found) == len(history)
-    inv, ret = (np.asarray(c[name], np.int64) - START for name in ("inv", "ret"))
-    for at, one in enumerate(found):
-        assert one.process == c["process"][at]
-        assert one.worker == one.process % workers
-        assert one.code == tuple(int(c[name][at]) for name in ("f", "outcome", "reason", "flags"))
-        assert 0 <= one.inv - inv[at] // TICK * TICK <= MICROSECONDS
-        assert (one.ret is None) == (c["ret"][at] == 0)
-        if one.ret is not None:
-            assert abs(one.ret - ret[at]) <= MICROSECONDS
-        assert one.error == history.errors[c["error"][at]]
-        assert (NONE if one.token is None else one.token) == c["token"][at]
-        if len(history.facts.keys) > 1:
-            assert one.key == c["key"][at]
-        if one.code[0] == F.WRITE or (one.code[0] == F.READ and one.code[1] == Outcome.OK):
-            assert (NONE if one.value is None else one.value) == c["value"][at]
-        else:
-            assert one.value is None
-        if one.code[0] == F.WRITE:
-            assert (NONE if one.base is None else one.base) == c["base"][at]
+    c = history.columns
+    decoded = operations(history)
+    assert len(decoded) == len(history)
+    for at, operation in enumerate(decoded):
+        assert operation.process == c["process"][at]
+        assert operation.code == tuple(int(c[name][at]) for name in ("f", "outcome", "reason", "flags"))
+        assert operation.inv == (c["inv"][at] - START) // TICK * TICK
+        assert operation.ret == (None if c["ret"][at] == 0 else (c["ret"][at] - START) // TICK * TICK)
+        assert operation.error == history.errors[c["error"][at]]
+        assert operation.key == (c["key"][at] if len(history.facts.keys) > 1 else None)
+        assert (NONE if operation.token is None else operation.token) == c["token"][at]
+        f, outcome, *_ = operation.code
+        valued = f == F.WRITE or (f == F.READ and outcome == Outcome.OK)
+        assert operation.value == (c["value"][at] if valued and c["value"][at] != NONE else None)
+        assert operation.base == (c["base"][at] if f == F.WRITE and c["base"][at] != NONE else None)
 
 
 @pytest.mark.parametrize("name", HISTORIES)
 def test_every_hold_comes_back(name: str) -> None:
     history = HISTORIES[name]()
-    held = holds(history)
-    found = by_row(packing.pack(history, held, START), history.facts.workers)
-    assert [at for at, one in enumerate(found) if one.hold] == sorted(held.acquire)
+    held, decoded = holds(history), operations(history)
+    assert [at for at, operation in enumerate(decoded) if operation.hold] == sorted(held.acquire)
     for place, at in enumerate(held.acquire):
-        hold = found[at].hold
-        assert hold is not None
-        end, lease, open_ = hold
-        assert abs(end - (held.end[place] - START)) <= MICROSECONDS
-        assert (lease is None) == (held.lease[place] == 0)
-        assert lease is None or abs(lease - (held.lease[place] - START)) <= MICROSECONDS
-        assert open_ == held.open[place]
-
-
-def test_threads_have_the_order_of_the_script() -> None:
-    threads = packing.pack(crowded(), holds(crowded()), START).threads
-    assert [(worker, sort) for worker, sort, _ in threads] == [(w, s) for w in range(4) for s in range(3)]
-    assert sum(size for *_, size in threads) == 4000
+        end, lease = ((column[place] - START) // TICK * TICK for column in (held.end, held.lease))
+        assert decoded[at].hold == (end, lease if held.lease[place] else None, held.open[place])
 
 
 def test_a_large_lane_is_small() -> None:
     history = samples.long(20_000)
     jitter = np.random.default_rng(3).integers(0, 900_000, len(history))
     noisy = replace(history, columns={**history.columns, "ret": history.columns["ret"] + jitter})
-    packed = packing.pack(noisy, holds(noisy), START)
-    assert len(packed.data) / len(noisy) < 8
+    assert len(figure(noisy)) / len(noisy) < 8
 
 
 def test_error_texts_stand_once_and_the_rarest_are_told_as_one() -> None:
@@ -236,15 +191,15 @@ def test_error_texts_stand_once_and_the_rarest_are_told_as_one() -> None:
         + [row(F.READ, 300 + n, 300.5 + n, 0, outcome=Outcome.FAIL, error=3 + n) for n in range(602)]
     )
     history = from_rows(samples.facts(workers=1), rows, errors=errors)
-    packed = packing.pack(history, holds(history), START)
-    assert packed.errors[:2] == ["", "often"]
-    assert len(packed.errors) == packing.MOST_ERRORS + 2
-    assert max(map(len, packed.errors)) <= packing.LONGEST_ERROR
-    told = [one.error for one in by_row(packed, 1)]
-    assert told[:6] == ["", "often", "often"] * 2
-    assert told[-3] == packed.errors[-1]
-    assert told[-2] == told[-1] == packed.errors[2]
-    assert told[-1].startswith("longlong")
+    texts = Figure(figure(history)).about["errors"]
+    assert texts[:2] == ["", "often"]
+    assert len(texts) == MOST_ERRORS + 2
+    assert max(map(len, texts)) <= LONGEST_ERROR
+    errors_of_rows = [operation.error for operation in operations(history)]
+    assert errors_of_rows[:6] == ["", "often", "often"] * 2
+    assert errors_of_rows[-3] == texts[-1]
+    assert errors_of_rows[-2] == errors_of_rows[-1] == texts[2]
+    assert errors_of_rows[-1].startswith("longlong")
 
 
 def test_the_figure_holds_what_the_script_needs() -> None:
@@ -258,10 +213,9 @@ def test_the_figure_holds_what_the_script_needs() -> None:
     begin, end = about["whole"]
     assert begin < 60 * MS - 30 * MS
     assert end > 2301 * MS
-    words = [code[3] + code[4] for code in about["codes"]]
+    words = [code[2] + code[4] for code in about["codes"]]
     assert "writeok" in words
     assert "acquirerefused: timeout" in words
-    assert len(read.scripts["application/octet-stream"]) < 10 * len(history)
 
 
 def test_the_canvas_has_its_height_before_any_script_runs() -> None:
@@ -316,10 +270,7 @@ def test_hostile_strings_stay_inside_the_data() -> None:
     text = str(figure(history, ((START, samples.HOSTILE + "\u202e\0"),)))
     read = Figure(text)
     assert not any(tag == "img" for tag, _ in read.tags)
-    assert [attrs.get("type") for tag, attrs in read.tags if tag == "script"] == [
-        "application/json",
-        "application/octet-stream",
-    ]
+    assert [attrs.get("type") for tag, attrs in read.tags if tag == "script"] == ["application/octet-stream"]
     assert read.about["faults"][0]["name"].startswith("</script><script>")
     told = read.about["violations"][0][1]
     assert "\u202e" not in told
@@ -342,7 +293,7 @@ def test_kinds_and_reasons_from_elsewhere_have_words() -> None:
         ]
     )
     codes = Figure(figure(from_rows(samples.facts(), rows))).about["codes"]
-    assert {(code[0], code[3], code[4]) for code in codes} == {
+    assert {(code[0], code[2], code[4]) for code in codes} == {
         ("other", "cas", "refused: denied"),
         ("other", "generate", "ok"),
         ("read", "read", "refused: reason 200"),
@@ -351,9 +302,3 @@ def test_kinds_and_reasons_from_elsewhere_have_words() -> None:
 
 def test_the_same_history_gives_the_same_figure() -> None:
     assert figure(crowded()) == figure(crowded())
-
-
-def test_differences_are_folded_as_the_script_unfolds_them() -> None:
-    numbers: npt.NDArray[np.int64] = np.array([0, -1, 1, -2, 2**62, -(2**63)], np.int64)
-    folded = packing._zigzag(numbers).view(np.uint64)
-    assert [signed(int(number)) for number in folded] == numbers.tolist()

@@ -17,15 +17,17 @@ from results.reading import Contents
 from results.record import Cell, LaneSummary
 from results.run import Run
 from results.tests import samples
-from results.tests.test_index import Page, cycle
+from results.tests.golden import golden
+from results.tests.markup import Page
+from results.tests.test_index import cycle
 
 COMMAND = ("pytest", "suites/", "-n", "2")
 
 
 def cell(word: Word, about: str = "server-exclusion", **given: Any) -> Cell:
     made = Cell("redis", "redis", "register", "unfenced", "redis/register/unfenced", "none", about, word, "because so",
-                trial="redis-none-1", seed=1, version="8.0")  # fmt: skip
-    return replace(made, **given)
+                **samples.BLANK)  # fmt: skip
+    return replace(made, **{"trial": "redis-none-1", "seed": 1, "version": "8.0", **given})
 
 
 def stored(
@@ -56,29 +58,26 @@ def drawn(root: Path) -> Page:
 
 def rows(page: Page) -> list[list[str]]:
     """Of what changed: (change, lock, fault, property, before, now)."""
-    text = page.elements
-    inside = [at for at, (tag, given, _) in enumerate(text) if tag == "section" and given.get("id") == "changes"]
-    if not inside:
+    if not list(page.all("section", id="changes")):
         return []
-    cells = [
-        " ".join("".join(told).split())
-        for tag, given, told in text[inside[0] :]
-        if tag == "td" and "number" not in given.get("class", "")
-    ]
+    inside = page.within("section", id="changes")
+    cells = [one.text for one in inside if one.tag == "td" and "number" not in one.given.get("class", "")]
     return [cells[at : at + 6] for at in range(0, len(cells), 6)]
 
 
-def test_no_runs(tmp_path: Path) -> None:
-    assert drawn(tmp_path).one("h1", id="verdict") == "No runs yet."
+def links(page: Page) -> set[str]:
+    return {link.given.get("href", "") for link in page.all("a")}
 
 
-def test_a_run_says_what_was_asked_and_what_came_of_it(tmp_path: Path) -> None:
-    path = stored(tmp_path, 3, cell(Word.UPHELD), cell(Word.VIOLATED, "token-order"), cell(Word.UPHELD, "recovery"))
+def test_all_that_the_page_says_in_its_order(tmp_path: Path) -> None:
+    """What was asked and what came of it, what changed, and charts of the runs that are like the last one."""
+    for day in (1, 2, 3, 5):
+        word = Word.UPHELD if day < 3 else Word.VIOLATED
+        stored(tmp_path, day, cell(word), cell(Word.UPHELD, "token-order"), lanes=[lane()])
+    stored(tmp_path, 4, cell(Word.UPHELD), lanes=[lane()], profile="smoke")
     page = drawn(tmp_path)
-    row = page.one("tr", data_run=path.name)
-    assert row == "2026-01-03 00:00 pytest suites/ -n 2 seed 3 redis 8.0 ✖ 1 violated ✔ 2 upheld - 1 min 30 s"
-    assert f"{path.name}/index.html" in {found.get("href") for found, _ in page.all("a")}
-    assert page.one("h1", id="verdict") == "One run. The last one that was closed came to 1 failing verdict."
+    assert page.lines == golden("runs.txt", page.lines)
+    assert {f"2026010{day}T000000Z-000{day}/index.html" for day in range(1, 6)} <= links(page)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +130,7 @@ def test_lanes_that_changed_alike_are_one_row_and_others_are_not_hidden_by_it(tm
     [[kind, lane, *_]] = rows(page)
     assert (kind, lane) == ("▲ new", "redis/once/unfenced and 2 more")
     link = "20260102T000000Z-0002/trials/redis-none-1/index.html#lane=redis%2Fonce%2Funfenced"
-    assert link in {found.get("href") for found, _ in page.all("a")}
+    assert link in links(page)
     assert "1 new since the last one like it" in page.one("h1", id="verdict")
 
 
@@ -172,9 +171,8 @@ def test_a_damaged_run_is_named_and_passed_by(tmp_path: Path, file: str, data: b
     if file == "run.json":
         (bad / summary.NAME).unlink()
     page = drawn(tmp_path)
-    assert [found["data-run"] for found, _ in page.all("tr") if "data-run" in found] == [good.name]
-    [alert] = [text for found, text in page.all("p") if found.get("class") == "alert"]
-    assert alert.startswith(f"left out: {bad.name}/{file}: ")
+    assert [row.given["data-run"] for row in page.all("tr") if "data-run" in row.given] == [good.name]
+    assert page.one("p", class_="alert").startswith(f"left out: {bad.name}/{file}: ")
 
 
 def test_other_folders_are_no_runs(tmp_path: Path) -> None:
@@ -305,7 +303,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 # Charts
 
 
-def measures() -> dict[str, Any]:
+def measures() -> Any:
     """As they are stored, with numbers that are easy to find again."""
     made = measured(samples.stale_write())
     phase, times = made["cycles"][0], {"p90": None, "longest": None, "given_up": 0}
@@ -319,28 +317,12 @@ def lane(backend: str = "redis") -> LaneSummary:
     return LaneSummary("redis", backend, "", "register", "unfenced", "l", "none", 1, 0, "t", None, 0, "", measures())
 
 
-def test_charts_show_runs_like_the_last_one(tmp_path: Path) -> None:
-    for day in (1, 2, 3):
-        stored(tmp_path, day, cell(Word.UPHELD), lanes=[lane()])
-    stored(tmp_path, 4, cell(Word.UPHELD), lanes=[lane()], profile="smoke")
-    stored(tmp_path, 5, cell(Word.UPHELD), lanes=[lane()])
-    page = drawn(tmp_path)
-    titles = [text for _, text in page.all("title")]
-    assert titles.count("p50 100, 2026-01-05 00:00") == 1
-    assert [title for title in titles if title.startswith("p50 100")] == [
-        f"p50 100, 2026-01-0{day} 00:00" for day in (1, 2, 3, 5)
-    ]
-    assert {"p99 400, 2026-01-01 00:00", "longest 3.50, 2026-01-01 00:00"} <= set(titles)
-    assert not [title for title in titles if "None" in title]
-
-
 def test_a_line_has_a_gap_where_nobody_knows() -> None:
     runs = [(str(at), "") for at in range(5)]
     line = charts.line("t", runs, [charts.Series("p50", (1.0, 2.0, None, 4.0, 5.0))])
     assert line is not None
-    [reach] = [found for tag, found, _ in Page(str(line)).elements if found.get("class") == "reach"]
-    assert reach["d"].count("M") == 2
-    assert reach["d"].count("L") == 2
+    [reach] = Page(str(line)).all("path", class_="reach")
+    assert [reach.given["d"].count(letter) for letter in "ML"] == [2, 2]
     assert charts.line("t", runs, [charts.Series("p50", (None,) * 5)]) is None
 
 

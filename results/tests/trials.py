@@ -70,12 +70,12 @@ def _trial(data: Mapping[str, Any], run: int, fault: str, seed: int, lanes: Sequ
             if letter != "-":
                 word = _WORDS[int(letter)]
                 cells.append(
-                    Cell(lock, backend, workload, mode, lane, fault, name, word, "", trial=trial, seed=seed, attempt=1)
+                    Cell(lock, backend, workload, mode, lane, fault, name, word, "", {}, (), None, trial, seed, 1)
                 )
     return Trial(run, summaries[0].backend, fault, seed, tuple(cells), tuple(summaries))
 
 
-def measures(store: float | None, values: Mapping[str, float | None]) -> dict[str, Any]:
+def measures(store: float | None, values: Mapping[str, float | None]) -> Any:
     """Measures of a lane of which these numbers are read again, rates but for rounding."""
 
     def phase(name: str, acquire: float | None, rate: float | None) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def cell(stage: str, word: Word, **given: object) -> Cell:
     fault = COLUMNS[stage][0] if stage in COLUMNS else "freeze-holder"
     made = Cell(
         "redis", "redis", "register", "unfenced", "redis/register/unfenced", fault, "token-order", word, "so",
-        counters=OCCURRED, trial=f"redis-{fault}-1-{stage}", seed=1, attempt=1, stage=stage,
+        OCCURRED, (), None, f"redis-{fault}-1-{stage}", 1, 1, stage=stage,
     )  # fmt: skip
     return replace(made, **given)  # type: ignore[arg-type]
 

@@ -145,13 +145,19 @@ def without(properties: Sequence[str], bounds: Mapping[str, float]) -> Mapping[s
     return {name: bound for name, bound in bounds.items() if name not in properties}
 
 
+_OF_ONE_HOLDER: Final = (
+    *("token-order", "fenced-store", "no-lost-update", "fifo", "herd-free"),
+    *("owner-release", "crash-release", "honest-belief"),  # of several permits nobody can tell which was given on
+)
+
+
 def as_semaphore(said: Sequence[Said]) -> tuple[Said, ...]:
     """The same of a semaphore, which has no tokens, no store to protect, and more than one permit.
 
     Whom ``late-write`` takes for the successor of the one that it froze may have held beside it all the while.
     """
     kept: list[Claim | Hazard] = []
-    for one in besides(("token-order", "fenced-store", "no-lost-update", "fifo", "herd-free"), said):
+    for one in besides(_OF_ONE_HOLDER, said):
         mine: Claim | Hazard = replace(one, property="permits") if one.property == "server-exclusion" else one
         if isinstance(mine, Hazard) and "late-write" in mine.under:
             kept.append(replace(mine, under=("late-write",), certain=False))

@@ -14,14 +14,11 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from checkers.claims import Claim, Hazard
-from suites.locks.promises import as_semaphore, besides
+from suites.locks.promises import as_semaphore
 from suites.locks.redis_scripts import NOW, ScriptedLock
 from suites.locks.redis_single import RedisLock
 
 PERMITS: Final = 2
-
-_UNASKED: Final = ("honest-belief", "owner-release", "crash-release")
-"""What is asked of locks that one alone can hold."""
 
 _HOLDERS: Final = f"""{NOW}
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
@@ -35,8 +32,8 @@ class RedisSemaphore(ScriptedLock):
     permits: ClassVar[int] = PERMITS
     bounds: ClassVar[Mapping[str, float]] = {"recovery": 3.0, "fail-fast": 1.5}
     lanes: ClassVar[tuple[str, ...]] = ("work/unfenced",)
-    claims: ClassVar[tuple[Claim, ...]] = besides(_UNASKED, as_semaphore(RedisLock.claims))
-    hazards: ClassVar[tuple[Hazard, ...]] = besides(_UNASKED, as_semaphore(RedisLock.hazards))
+    claims: ClassVar[tuple[Claim, ...]] = as_semaphore(RedisLock.claims)
+    hazards: ClassVar[tuple[Hazard, ...]] = as_semaphore(RedisLock.hazards)
 
     ACQUIRE: ClassVar[str] = f"""{_HOLDERS}
 if redis.call('ZCARD', KEYS[1]) >= {PERMITS} then return 0 end

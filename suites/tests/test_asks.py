@@ -20,7 +20,7 @@ def lane(lock: type[RedisLock] | type[ZooKeeperLock]) -> Lane:
 
 
 @pytest.mark.parametrize(("lock", "hung"), [(RedisLock, True), (ZooKeeperLock, False)])
-def test_of_a_hung_holder_only_who_says_something_about_it(
+def test_hung_holders_are_asked_of_locks_that_speak_of_them(
     lock: type[RedisLock] | type[ZooKeeperLock], hung: bool
 ) -> None:
     assert lane(lock).asks("crash-release", ("kill-holder",))

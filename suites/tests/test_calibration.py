@@ -100,9 +100,7 @@ def test_what_is_caught_passes_and_what_is_not_fails(world: World, upgrade: Aske
     assert trial.planted == {case.lane.name: case.property_id for case in (caught, missed)}
 
 
-def test_locks_with_a_bug_share_the_environment_of_the_new_version_and_a_server_with_one_has_its_own(
-    world: World, upgrade: Asked
-) -> None:
+def test_a_server_with_a_bug_has_an_environment_of_its_own(world: World, upgrade: Asked) -> None:
     session = world.session(upgrade)
     new = next(case for case in upgrade.cases("server-exclusion") if case.stage == CANDIDATE)
     for case in (new, *upgrade.planted_cases()):

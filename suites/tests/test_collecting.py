@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
+
+import pytest
 
 from infra.environment import BACKENDS
 from suites import registry
@@ -15,16 +21,21 @@ from suites.workers import ROOT
 USAGE = 4
 
 
-def collected(*argv: str) -> subprocess.CompletedProcess[str]:
-    """`pytest suites/ --collect-only` with these arguments."""
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "suites/", "--collect-only", "-q", *argv],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+class Collected(NamedTuple):
+    """Status and output of `pytest suites/ --collect-only`."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def collected(*argv: str, plugins: Sequence[object] = ()) -> Collected:
+    """With these arguments, in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    words = ["suites/", "--collect-only", "-q", "-p", "no:cacheprovider", *argv]
+    with contextlib.chdir(ROOT), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = pytest.main(words, plugins)
+    return Collected(int(status), out.getvalue(), err.getvalue())
 
 
 class TestCollecting:
@@ -39,7 +50,7 @@ class TestCollecting:
             "sys.addaudithook(forbidden)\n"
             "sys.exit(pytest.main(sys.argv[1:]))"
         )
-        argv = ["suites/", "--collect-only", "-q", "-p", "no:cacheprovider", "--results", str(runs)]
+        argv = ["suites/", "--collect-only", "-q", "-p", "no:cacheprovider", "--results", str(runs), "--profile=smoke"]
         done = subprocess.run(
             [sys.executable, "-B", "-c", program, *argv],
             cwd=ROOT,
@@ -73,10 +84,7 @@ class TestCollecting:
 
 
 def test_the_help_of_an_option_names_what_there_is() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    text = " ".join(done.stdout.split())
+    text = " ".join(collected("--help").stdout.split())
     assert ", ".join(registry.LOCKS) in text
     assert ", ".join(BACKENDS) in text
     assert "results/runs" in text

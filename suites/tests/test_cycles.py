@@ -23,4 +23,4 @@ def test_lanes_are_drawn_from_the_seed_of_one_lock_each(backend: str) -> None:
     drawn = drawn_on(backend, 1)
     assert drawn == drawn_on(backend, 1)
     assert 0 < len({lane.lock_name for lane in drawn}) == len(drawn) <= DRAWN
-    assert len({drawn_on(backend, seed) for seed in range(20)}) > 1
+    assert len({drawn_on(backend, seed) for seed in range(5)}) > 1

@@ -69,7 +69,7 @@ def test_what_can_be_meant_is_taken(said: dict[str, object]) -> None:
         ({"claims": (Claim("recovery"),)}, "Claim('recovery'): it would never be judged: it needs a bound"),
         ({"claims": (Claim("token-order"),)}, "it needs tokens = True"),
         ({"claims": (Claim("permits"),)}, "it needs permits above 1"),
-        ({"claims": (Claim(EXCLUSION),), "permits": 2}, "it is called permits"),
+        ({"claims": (Claim(EXCLUSION),), "permits": 2}, "a semaphore is asked for `permits` instead"),
         ({"claims": (Claim("fifo"),)}, "it needs fair = True"),
         ({"claims": (Claim("sharing"),)}, "it needs a method acquire_shared"),
         ({"claims": (Claim(EXCLUSION),), "excludes": False}, "it needs excludes = True"),

@@ -44,7 +44,7 @@ def leases(etcd: Etcd) -> Leases:
     return made
 
 
-def test_one_that_is_gone_is_refused_and_given_up(etcd: Etcd, leases: Leases) -> None:
+def test_a_lease_that_is_gone_is_refused_and_given_up(etcd: Etcd, leases: Leases) -> None:
     etcd.left = 0
     with pytest.raises(Refused, match="lease 0x1 is gone") as refusal:
         leases.keep_alive(1)
@@ -52,13 +52,13 @@ def test_one_that_is_gone_is_refused_and_given_up(etcd: Etcd, leases: Leases) ->
     assert leases.present is None
 
 
-def test_that_one_is_gone_which_the_client_gave_up_meanwhile_tells_nothing(etcd: Etcd, leases: Leases) -> None:
+def test_a_lease_given_up_meanwhile_tells_nothing(etcd: Etcd, leases: Leases) -> None:
     etcd.left, etcd.meanwhile = 0, lambda: leases.give_up(1)
     with pytest.raises(Indeterminate, match="lease 0x1 was given up meanwhile"):
         leases.keep_alive(1)
 
 
-def test_one_that_was_given_up_long_before_is_refused(etcd: Etcd, leases: Leases) -> None:
+def test_a_lease_given_up_long_before_is_refused(etcd: Etcd, leases: Leases) -> None:
     assert leases.give_up(1)
     assert not leases.give_up(1)
     assert leases.open().id == 2
@@ -83,7 +83,7 @@ class Put(EtcdKey):
     [(Reason.UNAVAILABLE, Indeterminate), (Reason.NOT_OWNER, Refused)],
     ids=["never-sent", "lease-gone"],
 )
-def test_a_key_that_was_put_is_not_left_on_a_lease_that_lives(
+def test_no_key_is_left_on_a_lease_that_lives(
     etcd: Etcd, leases: Leases, refused: Reason, told: type[Exception]
 ) -> None:
     """The request for a sign of life was never sent: that says nothing of the one before it, which took the lock."""

@@ -191,7 +191,7 @@ class TestTwoThreads:
             gates.thaw(page, Gate.AFTER_ACQUIRE)
 
     @pytest.mark.parametrize("gate", MAIN)
-    def test_one_that_passes_by_does_not_hide_the_one_that_is_held(self, page: mmap.mmap, gate: Gate) -> None:
+    def test_a_passing_thread_does_not_hide_the_held_one(self, page: mmap.mmap, gate: Gate) -> None:
         gates.arm(page, gate, Action.STALL, alive)
         with reaching(page, gate):
             held(page, gate)
@@ -200,7 +200,7 @@ class TestTwoThreads:
             gates.arm(page, gate, Action.STALL, alive)  # waits until the held thread has gone on
         assert gates.caught(page, gate) is None
 
-    def test_one_that_is_held_does_not_keep_the_other_from_being_armed_and_disarmed(self, page: mmap.mmap) -> None:
+    def test_a_held_gate_does_not_block_the_other(self, page: mmap.mmap) -> None:
         gates.arm(page, Gate.IN_RENEWAL, Action.STALL, alive)
         with reaching(page, Gate.IN_RENEWAL):
             held(page, Gate.IN_RENEWAL)

@@ -89,7 +89,7 @@ class TestRenewal:
         again = bench.hold(ttl=1000 * TTL)
         assert bench.await_rows(F.RENEW, 2)[1]["owner"] == again.grant.owner
 
-    def test_one_that_was_due_before_the_loss_is_sent_all_the_same(self, bench: Bench) -> None:
+    def test_a_renewal_due_before_the_loss_is_sent_all_the_same(self, bench: Bench) -> None:
         """As by a client that was frozen: its timer fires when it is thawed, whatever has happened meanwhile."""
         thawed = threading.Event()
         bench.client.answer = lambda: (thawed.wait(SOON), None)[1]
@@ -120,7 +120,7 @@ class TestRenewal:
         assert owners == sorted(owners)
         assert owners[-1] == second.grant.owner
 
-    def test_a_lock_that_is_not_renewed_sends_none_and_its_belief_ends(
+    def test_without_renewal_the_belief_ends_with_the_lease(
         self, bench: Bench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(bench.client, "renewed", False)
@@ -129,7 +129,7 @@ class TestRenewal:
         assert lost["sent"] == holding.grant.expires
         assert bench.rows(F.RENEW).size == 0
 
-    def test_one_of_a_shared_hold_says_so(self, bench: Bench) -> None:
+    def test_a_renewal_of_a_shared_hold_says_so(self, bench: Bench) -> None:
         bench.hold(flags=SHARED)
         assert bench.await_rows(F.RENEW, 1)[0]["flags"] == SHARED
 
@@ -251,7 +251,7 @@ class TestSession:
         assert set(rows["owner"]) == {0}
         assert in_session.rows(F.RENEW).size == 0
 
-    def test_one_prolongs_what_is_held_in_it(self, in_session: Bench) -> None:
+    def test_a_keep_alive_prolongs_what_is_held_in_the_session(self, in_session: Bench) -> None:
         holding = in_session.hold()
         row = in_session.await_rows(F.KEEP_ALIVE, 1, Outcome.OK)[0]
         await_(lambda: holding.expires >= row["inv"] + holding.grant.ttl)
@@ -272,7 +272,7 @@ class TestSession:
         rows = in_session.await_rows(F.KEEP_ALIVE, before + 1)
         assert rows["session"].tolist() == [71] * before + [72] * (len(rows) - before)
 
-    def test_nobody_knows_which_was_kept_alive_where_another_is_opened_meanwhile(self, in_session: Bench) -> None:
+    def test_a_keep_alive_across_two_sessions_is_unknown(self, in_session: Bench) -> None:
         client, holding = in_session.client, in_session.hold(ttl=1000 * TTL)
         assert isinstance(client, FakeSession)
         until = holding.expires
@@ -391,7 +391,7 @@ class TestTheGate:
         assert caught.owner == holding.grant.owner
         gates.thaw(in_session.page, Gate.IN_RENEWAL)
 
-    def test_nor_who_has_lost_it_or_holds_it_in_another_session(self, in_session: Bench) -> None:
+    def test_nobody_is_caught_who_lost_it_or_holds_it_in_another_session(self, in_session: Bench) -> None:
         client = in_session.client
         assert isinstance(client, FakeSession)
         old = in_session.hold(ttl=1000 * TTL)

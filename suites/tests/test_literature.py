@@ -50,7 +50,7 @@ ONE, OTHER = Probe("a/register/unfenced", "none", "p"), Probe("b/register/unfenc
         ({"a": Word.UPHELD}, "open"),
     ],
 )
-def test_one_wrong_prediction_refutes_and_no_answer_leaves_it_open(
+def test_one_wrong_prediction_refutes_a_statement(
     words: Mapping[str, Word], outcome: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reproduce, "FOLDER", tmp_path)
@@ -60,7 +60,7 @@ def test_one_wrong_prediction_refutes_and_no_answer_leaves_it_open(
     assert reproduce._entry(statement, found)["outcome"] == outcome
 
 
-def test_a_text_that_no_statement_contains_starts_nothing(
+def test_an_unknown_statement_starts_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("suites.reproduce.Run.create", lambda *_: pytest.fail("a run was made"))

@@ -47,15 +47,13 @@ def test_each_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
         ((), "no Docker", False, "MISSED by token-order; no Docker"),
     ],
 )
-def test_only_the_property_that_names_the_bug_counts(
-    by: tuple[str, ...], trouble: str, caught: bool, told: str
-) -> None:
+def test_only_the_property_naming_the_bug_counts(by: tuple[str, ...], trouble: str, caught: bool, told: str) -> None:
     result = Result(Mutant("LeaseForToken", "token-order"), by, trouble)
     assert result.caught is caught
     assert str(result) == f"LeaseForToken: {told}"
 
 
-def test_one_missed_is_the_status(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missed_mutant_is_the_status(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for missed in (False, True):
         results = [Result(one, (one.found_by,)) for one in CATALOGUE[:2]]
         results += [Result(CATALOGUE[2], ())] if missed else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import unescape
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 
 from checkers.claims import Word
 from checkers.judgement import Judgement
+from checkers.tests.build import cases
 from results.record import LaneRecord, TrialRecord
 from results.run import Run
 from results.tests.samples import stale_verdict, stale_write, upheld
@@ -23,11 +24,22 @@ LITTLE = ("--lock", "redis", "--faults", "none,freeze-holder")
 ONE = (*LITTLE, "--version-of", "redis=8.0")
 
 
+Words = Mapping[str, Word]
+"""Property → what a night makes of it."""
+NOT_ASKED: Words = {"holder-exclusion": Word.BROKEN_AS_DOCUMENTED}
+UPHELD, VIOLATED, UNKNOWN, UNEXERCISED = (
+    {**NOT_ASKED, "token-order": word} for word in (Word.UPHELD, Word.VIOLATED, Word.UNKNOWN, Word.UNEXERCISED)
+)
+SILENT: Words = {**UPHELD, "holder-exclusion": Word.HAZARD_NOT_SHOWN}
+Night_ = Callable[..., int]
+"""Takes more options; gives the status."""
+
+
 class Suite:
     """Stands for `pytest suites/`: each shard comes to one trial, whose words are `words`."""
 
     def __init__(self) -> None:
-        self.words: dict[str, Word] = {"holder-exclusion": Word.BROKEN_AS_DOCUMENTED, "token-order": Word.UPHELD}
+        self.words: Words = UPHELD
         self.statuses: dict[str, int] = {}
         self.ran: list[str] = []
         self.where: list[Path] = []
@@ -62,7 +74,7 @@ def suite(monkeypatch: pytest.MonkeyPatch) -> Suite:
 
 
 @pytest.fixture
-def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Night_:
     """A night of some shards; each call is later than the one before."""
     stamps = iter(f"2026112{n}T010000Z" for n in range(1, 9))
     monkeypatch.setattr(nightly, "_stamp", lambda: next(stamps))
@@ -138,7 +150,7 @@ def test_a_job_asks_for_its_own_part_only() -> None:
 
 
 class TestNights:
-    def test_the_first_one(self, suite: Suite, night: Callable[..., int], tmp_path: Path) -> None:
+    def test_the_first_one(self, suite: Suite, night: Night_, tmp_path: Path) -> None:
         assert night(asked=LITTLE) == 0
         assert suite.ran == ["redis-8.0-1of1", "redis-7.0-1of1"]
         (run,) = tmp_path.glob("*-night")
@@ -147,92 +159,52 @@ class TestNights:
         assert "There is no night before" in told(tmp_path)
         assert not (last(tmp_path) / "shards").exists(), "they stand in the run"
 
-    def test_red_at_first_for_anything_that_fails_and_then_known(
-        self, suite: Suite, night: Callable[..., int], tmp_path: Path
+    @cases(
+        "words, statuses, says",
+        ("a failure is red once and then known", (VIOLATED, VIOLATED), (1, 0), "### Known"),
+        ("a new violation", (UPHELD, UPHELD, VIOLATED), (0, 0, 1), "### New"),
+        ("a control that fell silent", (UPHELD, SILENT), (0, 1), "a positive control fell silent"),
+        ("evidence that is lost is not red", (UPHELD, UNEXERCISED), (0, 3), ""),
+        ("a night without a verdict counts for nothing", (VIOLATED, {}, VIOLATED), (1, 3, 0), "### Known"),
+        (
+            "nor does one without evidence; a verdict that is gone is missing",
+            (VIOLATED, UNKNOWN, NOT_ASKED, VIOLATED), (1, 3, 3, 0), "### Known",
+        ),
+        ("what was well in between is new again", (VIOLATED, UPHELD, UNKNOWN, VIOLATED), (1, 0, 3, 1), "### New"),
+    )  # fmt: skip
+    def test_one_after_another(
+        self, suite: Suite, night: Night_, tmp_path: Path, words: Sequence[Words], statuses: tuple[int, ...], says: str
     ) -> None:
-        suite.words["token-order"] = Word.VIOLATED
-        assert night() == 1
-        assert night() == 0
-        assert "### Known" in told(tmp_path)
+        came_to = []
+        for suite.words in words:
+            came_to.append(night())
+        assert tuple(came_to) == statuses
+        assert says in told(tmp_path)
+        assert ("Worker 3 held token 41" in told(tmp_path)) == (words[-1] is VIOLATED)
 
-    def test_a_new_violation_is_red(self, suite: Suite, night: Callable[..., int], tmp_path: Path) -> None:
-        assert night() == 0
-        assert night() == 0
-        suite.words["token-order"] = Word.VIOLATED
-        assert night() == 1
-        assert "### New" in told(tmp_path)
-        assert "Worker 3 held token 41" in told(tmp_path)
-
-    def test_a_control_that_fell_silent_is_red(self, suite: Suite, night: Callable[..., int], tmp_path: Path) -> None:
-        assert night() == 0
-        suite.words["holder-exclusion"] = Word.HAZARD_NOT_SHOWN
-        assert night() == 1
-        assert "a positive control fell silent" in told(tmp_path)
-
-    def test_evidence_that_is_lost_is_not_red(self, suite: Suite, night: Callable[..., int]) -> None:
-        assert night() == 0
-        suite.words["token-order"] = Word.UNEXERCISED
-        assert night() == 3
-
-    def test_the_night_before_is_one_of_the_same_options(
-        self, suite: Suite, night: Callable[..., int], tmp_path: Path
-    ) -> None:
-        suite.words["token-order"] = Word.VIOLATED
+    def test_only_nights_of_the_same_options_are_compared(self, suite: Suite, night: Night_, tmp_path: Path) -> None:
+        suite.words = VIOLATED
         assert night() == 1
         assert night(asked=(*ONE, "--seed", "2")) == 1, "there was none of this seed"
         assert night(asked=(*ONE, "-q", "-n", "2")) == 0, "how it is told does not matter"
 
-    def test_the_night_before_can_be_named(self, suite: Suite, night: Callable[..., int], tmp_path: Path) -> None:
-        suite.words["token-order"] = Word.VIOLATED
+    def test_the_night_before_can_be_named(self, suite: Suite, night: Night_, tmp_path: Path) -> None:
+        suite.words = VIOLATED
         assert night() == 1
         (run,) = tmp_path.glob("*-night")
         assert night("--previous", str(run), asked=(*ONE, "--seed", "2")) == 0
         assert night("--previous", "nonsense") == 2
 
-    def test_a_night_without_a_verdict_is_nothing_to_compare_with(
-        self, suite: Suite, night: Callable[..., int]
-    ) -> None:
-        suite.words["token-order"] = Word.VIOLATED
-        assert night() == 1
-        words, suite.words = suite.words, {}
-        assert night() in (0, 3)
-        suite.words = words
-        assert night() == 0, "known from the one before"
-
-    def test_a_night_without_evidence_makes_no_old_violation_a_new_one(
-        self, suite: Suite, night: Callable[..., int], tmp_path: Path
-    ) -> None:
-        suite.words["token-order"] = Word.VIOLATED
-        assert night() == 1
-        suite.words["token-order"] = Word.UNKNOWN
-        assert night() == 3
-        del suite.words["token-order"]
-        assert night() == 3, "what was asked last night and is not answered now is missing"
-        suite.words["token-order"] = Word.VIOLATED
-        assert night() == 0
-        assert "### Known" in told(tmp_path)
-
-    def test_what_was_well_in_between_is_new_again(self, suite: Suite, night: Callable[..., int]) -> None:
-        statuses = []
-        for word in (Word.VIOLATED, Word.UPHELD, Word.UNKNOWN, Word.VIOLATED):
-            suite.words["token-order"] = word
-            statuses.append(night())
-        assert statuses == [1, 0, 3, 1]
-
-    def test_a_verdict_that_is_missing_is_not_well(
-        self, suite: Suite, night: Callable[..., int], tmp_path: Path
-    ) -> None:
+    def test_a_missing_verdict_is_inconclusive(self, suite: Suite, night: Night_, tmp_path: Path) -> None:
         """As where a bug of ours ends most tests: pytest's status is that of a failing verdict."""
         assert night() == 0
-        del suite.words["token-order"]
+        suite.words = NOT_ASKED
         suite.statuses["redis-8.0-1of1"] = 1
         assert night() == 3
         assert "1 verdict of before missing" in told(tmp_path)
         assert "- 1 verdict of <code>redis</code> under <code>freeze-holder</code> on redis" in told(tmp_path)
 
-    def test_the_summary_is_appended_where_it_is_wanted(
-        self, suite: Suite, night: Callable[..., int], tmp_path: Path
-    ) -> None:
+    def test_the_summary_is_appended(self, suite: Suite, night: Night_, tmp_path: Path) -> None:
         file = tmp_path / "summary"
         file.write_text("before\n")
         assert night("--summary", str(file)) == 0
@@ -240,8 +212,8 @@ class TestNights:
 
 
 class TestInterrupted:
-    def test_goes_on_with_the_shards_that_are_missing(
-        self, suite: Suite, night: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    def test_missing_shards_are_run(
+        self, suite: Suite, night: Night_, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         suite.statuses["redis-7.0-1of1"] = nightly.INTERRUPTED
         assert night(asked=LITTLE) == 2
@@ -252,9 +224,7 @@ class TestInterrupted:
         assert suite.ran == ["redis-8.0-1of1", "redis-7.0-1of1", "redis-7.0-1of1"]
         assert len(list((tmp_path / "nightly").iterdir())) == 1
 
-    def test_a_shard_without_an_environment_is_missing_and_can_be_made_good(
-        self, suite: Suite, night: Callable[..., int], tmp_path: Path
-    ) -> None:
+    def test_a_shard_without_environment_is_missing(self, suite: Suite, night: Night_, tmp_path: Path) -> None:
         suite.statuses["redis-8.0-1of1"] = 4
         assert night(asked=LITTLE) == 3
         assert "did not run to their end: redis-8.0-1of1" in unescape(told(tmp_path))
@@ -264,20 +234,20 @@ class TestInterrupted:
         (run,) = tmp_path.glob("*-night")
         assert len(list((run / "trials").iterdir())) == 2
 
-    def test_nothing_that_ran_is_bad_input(self, suite: Suite, night: Callable[..., int]) -> None:
+    def test_nothing_that_ran_is_bad_input(self, suite: Suite, night: Night_) -> None:
         suite.statuses["redis-8.0-1of1"] = 4
         assert night() == 2
 
-    def test_what_is_finished_is_not_resumed(
-        self, suite: Suite, night: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    def test_a_finished_run_is_not_resumed(
+        self, suite: Suite, night: Night_, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert night() == 0
         assert night("--resume") == 0
         assert "this is a new one" in capsys.readouterr().out
         assert len(list(tmp_path.glob("*-night"))) == 2
 
-    def test_what_is_missing_does_not_hide_what_is_red(self, suite: Suite, night: Callable[..., int]) -> None:
-        suite.words["token-order"] = Word.VIOLATED
+    def test_what_is_missing_does_not_hide_what_is_red(self, suite: Suite, night: Night_) -> None:
+        suite.words = VIOLATED
         suite.statuses["redis-7.0-1of1"] = 4
         assert night(asked=LITTLE) == 1
 
@@ -285,8 +255,8 @@ class TestInterrupted:
 class TestTrouble:
     """1 says that a lock became worse, and nothing else may say so."""
 
-    def test_a_folder_that_cannot_be_written(
-        self, suite: Suite, night: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    def test_an_unwritable_folder(
+        self, suite: Suite, night: Night_, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert night("--summary", str(tmp_path / "none" / "file")) == 2
         assert "none/file" in capsys.readouterr().err
@@ -294,7 +264,7 @@ class TestTrouble:
     def test_a_bug_of_ours(
         self,
         suite: Suite,
-        night: Callable[..., int],
+        night: Night_,
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
     ) -> None:
@@ -302,8 +272,8 @@ class TestTrouble:
         assert night() == 2
         assert "ZeroDivisionError" in capsys.readouterr().err
 
-    def test_ctrl_c_says_what_can_be_done(
-        self, night: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    def test_ctrl_c_says_how_to_go_on(
+        self, night: Night_, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def pressed(*_: object) -> int:
             raise KeyboardInterrupt
@@ -315,7 +285,7 @@ class TestTrouble:
 
 class TestOnSeveralMachines:
     def test_a_shard_ends_well_whatever_its_verdicts(self, suite: Suite, tmp_path: Path) -> None:
-        suite.words["token-order"] = Word.VIOLATED
+        suite.words = VIOLATED
         assert main(["shard", "redis-8.0-1of1", *LITTLE, "--results", str(tmp_path)]) == 0
         suite.statuses["redis-7.0-1of1"] = 4
         assert main(["shard", "redis-7.0-1of1", *LITTLE, "--results", str(tmp_path)]) == 4
@@ -329,7 +299,7 @@ class TestOnSeveralMachines:
             main(["shard", name, *LITTLE, "--results", str(tmp_path / "shards" / f"shard-{name}")])
         into = tmp_path / "nights" / "2"
         assert main(["conclude", str(tmp_path / "shards"), str(into), *LITTLE]) == 0
-        assert {cell.version for cell in Run.open(into).cells()} == {"8.0", "7.0"}
+        assert {cell.version for cell in Run.open(into).read().cells} == {"8.0", "7.0"}
         assert len(list((tmp_path / "shards").iterdir())) == 2, "what was not ours is left"
 
     def test_compared_with_the_night_before(self, suite: Suite, tmp_path: Path) -> None:
@@ -339,10 +309,10 @@ class TestOnSeveralMachines:
             main(["shard", "redis-8.0-1of1", *ONE, "--results", str(shards)])
             previous = ["--previous", str(tmp_path / "nights" / "1")] if number == "2" else []
             statuses.append(main(["conclude", str(shards), str(tmp_path / "nights" / number), *ONE, *previous]))
-            suite.words["token-order"] = Word.VIOLATED
+            suite.words = VIOLATED
         assert statuses == [0, 1]
 
-    def test_one_of_another_night_is_none_of_this_one(
+    def test_a_shard_of_another_night_does_not_count(
         self, suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         shards = tmp_path / "shards"
@@ -354,8 +324,7 @@ class TestOnSeveralMachines:
     def test_older_nights_can_be_named_too(self, suite: Suite, tmp_path: Path) -> None:
         nights: list[str] = []
         statuses = []
-        for number, word in enumerate((Word.VIOLATED, Word.UNEXERCISED, Word.VIOLATED)):
-            suite.words["token-order"] = word
+        for number, suite.words in enumerate((VIOLATED, UNEXERCISED, VIOLATED)):
             shards, made = tmp_path / f"shards{number}", str(tmp_path / "nights" / str(number))
             main(["shard", "redis-8.0-1of1", *ONE, "--results", str(shards)])
             previous = [option for name in reversed(nights) for option in ("--previous", name)]
@@ -363,14 +332,14 @@ class TestOnSeveralMachines:
             nights.append(made)
         assert statuses == [1, 3, 0]
 
-    def test_where_runs_are_stored_does_not_depend_on_where_pytest_is_called(
+    def test_runs_are_stored_at_one_place_wherever_pytest_is_called(
         self, suite: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
         main(["shard", "redis-8.0-1of1", *ONE, "--results", "shards"])
         assert suite.where == [tmp_path / "shards"]
 
-    def test_one_that_did_not_arrive_is_missed(
+    def test_a_shard_that_did_not_arrive_is_missed(
         self, suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         main(["shard", "redis-8.0-1of1", *LITTLE, "--results", str(tmp_path / "shards")])

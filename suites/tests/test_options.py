@@ -70,9 +70,7 @@ class TestBadInput:
             (["--lock", "redis", "--lock", "redlock", "--backend", "etcd"], ["redis on redis", "redlock on redis"]),
         ],
     )
-    def test_pytest_says_what_exists_in_one_line_and_exits_with_usage(
-        self, argv: list[str], listed: Iterable[str]
-    ) -> None:
+    def test_pytest_lists_what_exists_in_one_line(self, argv: list[str], listed: Iterable[str]) -> None:
         done = collected(*argv)
         assert (done.returncode, done.stdout) == (USAGE, "")
         (line,) = done.stderr.strip().splitlines()
@@ -403,9 +401,7 @@ class TestTargets:
             asked(**given)
         assert says in str(caught.value)
 
-    def test_a_lock_that_cannot_be_told_a_password_is_refused(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_lock_that_takes_no_password_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         mine = lock_file(tmp_path)
         assert asked(lock=[mine], target=["redis=a:1"]).lanes
         monkeypatch.setenv("FENCEPOST_REDIS_PASSWORD", "hidden")

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.check import PROPERTIES
 from checkers.claims import NO_FAULT, matches
 from checkers.judgement import Standing, declared
+from checkers.register import PROPERTIES
 from checkers.tests.build import FACTS
 from infra.faults.register import FAULTS
 from suites import registry

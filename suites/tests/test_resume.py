@@ -260,7 +260,7 @@ class TestTheFolder:
         assert [event.name for event in Tail(begun.run.path).read()] == ["says"]
 
 
-def test_its_certificate_is_that_of_a_run_that_was_not_interrupted(
+def test_interruptions_do_not_change_the_certificate(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(resume, "other_images", lambda *_: "")
@@ -304,7 +304,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         "about", [{"exit status": 2, "interrupted": True}, {"exit status": 4}, None], ids=["ctrl-c", "docker", "killed"]
     )
-    def test_but_none_that_did_not(self, begun: World, about: Mapping[str, Any] | None) -> None:
+    def test_a_run_without_an_end_is_resumed(self, begun: World, about: Mapping[str, Any] | None) -> None:
         die(begun) if about is None else begun.run.close(about)
         assert interrupted("last", begun.run.path.parent).path == begun.run.path
 
@@ -363,7 +363,8 @@ class TestOptions:
         assert taken == {**vars(self.BEGUN), "resume": "last", "results": "elsewhere"}
 
     def test_what_is_said_again_may_be_said(self, tmp_path: Path) -> None:
-        self.take(tmp_path, ["--seed", "3"], seed=3, lock=["redis"], from_=["etcd=3.4"], to=["etcd=3.5"])
+        said = {"seed": 3, "lock": ["redis"], "from_": ["etcd=3.4"], "to": ["etcd=3.5"]}
+        assert self.take(tmp_path, ["--seed", "3"], **said) == self.take(tmp_path / "unsaid")
 
     @pytest.mark.parametrize(
         ("words", "given", "why"),
@@ -377,7 +378,7 @@ class TestOptions:
             ((), {"keyword": "fifo"}, "-k fifo is asked for, the run was begun with fenced"),
         ],
     )
-    def test_what_differs_is_refused_in_a_line(
+    def test_other_options_than_the_runs_are_refused(
         self, tmp_path: Path, words: Iterable[str], given: Mapping[str, Any], why: str
     ) -> None:
         with pytest.raises(BadOption) as caught:
@@ -398,11 +399,11 @@ class TestServers:
         nodes = {"redis1": {"image": "fencepost/redis:trixie", "digest": "sha256:1"}}
         return {"backend": "redis", "stage": "", "faults": ["none"], "version": None, "nodes": nodes}
 
-    def test_that_are_the_same_say_nothing(self, told: dict[str, Any], fences: Asked) -> None:
+    def test_same_images_say_nothing(self, told: dict[str, Any], fences: Asked) -> None:
         assert resume.other_images(fences, [told, told]) == ""
 
     @pytest.mark.parametrize("now", [{"fencepost/redis:trixie": "sha256:2"}, {}])
-    def test_another_image_of_the_same_name(
+    def test_another_image_of_one_name(
         self, told: dict[str, Any], fences: Asked, now: dict[str, str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(base, "image_id", now.get)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Self
@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from checkers.claims import Word, heaviest
-from checkers.history import DTYPE, Facts, from_rows
+from checkers.history import DTYPE, from_rows
 from checkers.judgement import Judgement
+from checkers.tests.build import FACTS
 from checkers.verdict import Violation
 from infra.machine import Failed
 from results.record import Cell, LaneRecord, TrialRecord, settled
@@ -54,8 +55,8 @@ class World:
         self.trials.append(trial)
         words = self.script(trial)
         lanes = []
-        for number, lane in enumerate(trial.lanes):
-            facts = _facts(trial, lane.name, number)
+        for lane in trial.lanes:
+            facts = replace(FACTS, trial=trial.name, lane=lane.name, fault_names=trial.faults, seed=trial.seed)
             judgements = tuple(
                 Judgement(name, words.get((lane.name, name), Word.UPHELD), "because")
                 for name in lane.properties
@@ -82,29 +83,6 @@ class FakeEnvironment:
 
     def close(self) -> None:
         self.closed = True
-
-
-def _facts(trial: Trial, lane: str, number: int) -> Facts:
-    lock, workload, store = lane.rsplit("/", 2)
-    return Facts(
-        trial=trial.name,
-        lane=lane,
-        lock=lock,
-        backend=trial.backend,
-        workload=workload,
-        store=store,
-        fault_names=trial.faults,
-        seed=trial.seed,
-        keys=(f"key{number}",),
-        lease="grant",
-        ttl=1,
-        drift=0,
-        grain=0,
-        settled=0,
-        bounds={"recovery": 1},
-        fair=False,
-        workers=1,
-    )
 
 
 @pytest.fixture
@@ -210,9 +188,7 @@ class TestWhatIsTold:
         ]
 
     @pytest.mark.parametrize("fires", [1, 2, 3, None])
-    def test_a_silent_control_has_failed_only_when_all_its_trials_are_done(
-        self, world: World, fences: Asked, fires: int | None
-    ) -> None:
+    def test_a_silent_control_fails_after_its_last_trial(self, world: World, fences: Asked, fires: int | None) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
         world.script = shown_by(case, fires)
         world.session(fences).answer(case)
@@ -270,9 +246,7 @@ class TestATrialThatBroke:
     @pytest.mark.parametrize(
         "error", [WorkerBroke("worker 1 broke: KeyError\nTraceback"), Failed("no leader"), KeyError("a bug of ours")]
     )
-    def test_it_is_not_run_again_and_its_environment_is_discarded(
-        self, world: World, fences: Asked, error: Exception
-    ) -> None:
+    def test_a_broken_trial_is_not_run_again(self, world: World, fences: Asked, error: Exception) -> None:
         def broken(trial: Trial) -> Told:
             if trial.column == "none":
                 raise error
@@ -321,7 +295,7 @@ class TestATrialThatBroke:
 
 class TestPositiveControls:
     @pytest.mark.parametrize("fires", [1, 2, 3, None])
-    def test_only_the_silent_lanes_are_tried_again_with_the_next_seeds(
+    def test_only_silent_lanes_are_tried_with_the_next_seeds(
         self, world: World, fences: Asked, fires: int | None
     ) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
@@ -355,9 +329,7 @@ class TestPositiveControls:
         assert world.session(fences).answer(case).judgement.word is word
         assert len(world.trials) == 1
 
-    def test_a_violation_in_a_retry_counts_although_the_first_trial_was_clean(
-        self, world: World, fences: Asked
-    ) -> None:
+    def test_a_violation_in_a_retry_counts(self, world: World, fences: Asked) -> None:
         silent = case_of(fences, "holder-exclusion", "freeze-holder")
         other = case_of(fences, "server-exclusion", "freeze-holder")
         world.script = lambda trial: (
@@ -396,7 +368,7 @@ class TestDecisive:
     def test_the_report_reduces_the_same_trials_to_the_same_word(self) -> None:
         for words in product(POSSIBLE, repeat=CONTROLS):
             cells = [
-                Cell("l", "b", "w", "s", "l/w/s", "f", "p", word, "", seed=SEED + n, attempt=n + 1)
+                Cell("l", "b", "w", "s", "l/w/s", "f", "p", word, "", {}, (), None, "", SEED + n, n + 1)
                 for n, word in enumerate(words)
             ]
             assert heaviest(cell.word for cell in settled(cells)) is decisive(told(*words)).judgement.word, words
@@ -434,9 +406,7 @@ def test_a_story_reaches_neither_the_terminal_nor_xml_as_it_was_recorded() -> No
     assert "\\x1b[2Jwho\\ud800" in str(caught.value)
 
 
-def test_a_broken_environment_is_not_kept_for_the_next_column(
-    world: World, fences: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_environment_is_not_kept(world: World, fences: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: Any, *_: object) -> None:
         raise Failed("no image")
 

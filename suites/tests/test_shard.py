@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from checkers.check import PROPERTIES
+from checkers.register import PROPERTIES
 from infra.faults.plan import Plan, Step
 from suites import shards
 from suites.asked import Asked
@@ -52,8 +52,7 @@ def test_the_shards_together_are_the_whole_and_no_test_is_in_two(profile: str, n
     assert run.only(Shard(i, n)).elsewhere == {where for where, number in places.items() if number != i}
 
 
-@pytest.mark.parametrize("profile", ["smoke", "default"])
-@pytest.mark.parametrize("n", [1, 3, 5])
+@pytest.mark.parametrize(("profile", "n"), [("smoke", 1), ("smoke", 5), ("default", 3)])
 def test_what_a_shard_asks(profile: str, n: int) -> None:
     run = whole(profile)
     parts = [run.only(Shard(i, n)) for i in range(1, n + 1)]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -15,14 +13,14 @@ from checkers.claims import Word
 from infra.environment import BACKENDS
 from results.certificate.stages import BASELINE, CANDIDATE
 from results.terminal.progress import Key, Progress
-from suites.asked import Asked, Case
+from suites.asked import Asked
 from suites.options import BadOption
 from suites.stages import ONLY, Stage, in_turn, told
 from suites.telling import column_in
 from suites.terminal import plans
 from suites.tests.test_collecting import collected
 from suites.tests.test_options import asked
-from suites.tests.test_session import World, world
+from suites.tests.test_session import World, every_case, world
 
 __all__ = ["world"]
 
@@ -114,7 +112,11 @@ def _runs(names: Iterator[str]) -> Iterator[tuple[str, str]]:
 
 
 def test_progress_counts_the_trials_of_both_and_tells_the_time_left(upgrade: Asked) -> None:
-    items = [SimpleNamespace(callspec=SimpleNamespace(params={"answer": case})) for case in every_case(upgrade)]
+    items = [
+        SimpleNamespace(callspec=SimpleNamespace(params={"answer": case}))
+        for column in COLUMNS
+        for case in every_case(upgrade, column)
+    ]
     progress = Progress()
     for event in plans(upgrade, cast("list[pytest.Item]", items)):
         progress.take(event)
@@ -126,11 +128,6 @@ def test_progress_counts_the_trials_of_both_and_tells_the_time_left(upgrade: Ask
     }
     assert progress.left(0) == pytest.approx(2 * sum(trial.seconds for trial in trials))
     assert progress.standing(0).startswith("0 of 4 trials, about ")
-
-
-def every_case(run: Asked) -> Iterator[Case]:
-    names = dict.fromkeys(itertools.chain.from_iterable(lane.properties for lane in run.lanes))
-    return (case for name in names for case in run.cases(name))
 
 
 def test_each_stage_has_an_environment_of_its_own_and_the_same_trials(world: World, upgrade: Asked) -> None:
@@ -178,11 +175,11 @@ def test_what_one_stage_broke_the_other_may_keep(world: World, upgrade: Asked) -
     ],
     ids=["unsaid", "three", "none", "debugged", "nothing-to-share"],
 )
-def test_two_trials_go_on_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], processes: list[str]
-) -> None:
-    teller = "def pytest_collection_finish(session):\n    print('processes', session.config.option.tx)\n"
-    (tmp_path / "teller.py").write_text(teller)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    done = collected("-p", "teller", "--lock", "redis", "--from", "redis=7.0", "--to", "redis=8.0", *argv)
-    assert f"processes {processes}" in done.stdout, done.stdout + done.stderr
+def test_two_trials_go_on_at_a_time(argv: tuple[str, ...], processes: list[str]) -> None:
+    class Teller:
+        def pytest_collection_finish(self, session: pytest.Session) -> None:
+            asked_for.append(session.config.option.tx)
+
+    asked_for: list[list[str]] = []
+    collected("--lock", "redis", "--from", "redis=7.0", "--to", "redis=8.0", *argv, plugins=[Teller()])
+    assert asked_for == [processes]

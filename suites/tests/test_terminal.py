@@ -153,117 +153,108 @@ class Project:
         return process.returncode, got.decode().replace("\r\n", "\n")
 
 
-HOW: Final = pytest.mark.parametrize("argv", [(), ("-n", "2"), ("-n", "4")], ids=["n0", "n2", "n4"])
+ONE_OF_EACH: Final = (*GOOD, "violated")
 
 
-@HOW
-def test_a_log_tells_trials_and_not_tests(tmp_path: Path, argv: tuple[str, ...]) -> None:
-    status, text = Project(tmp_path, GOOD).log(*argv)
-    assert (status, "\x1b" in text) == (0, False)
-    lines = text.splitlines()
-    assert not [line for line in lines if re.fullmatch(r"[.sFE]+.*%\]|\s*\[100%\]", line)]
-    begun = [at for at, line in enumerate(lines) if line.endswith("seed 1: 3 lanes of redis")]
-    assert len(begun) == len(GOOD)
-    assert {lines[at + 1].strip() for at in begun} == {"no fault"}
-    assert sum("4.0 s, 1 " in line for line in lines) == len(GOOD)
-    assert "locks × faults" in text
-    assert re.fullmatch(r"=+ 3 passed, 1 skipped in .* =+", lines[-2])
-    assert re.fullmatch(r"report: .*/index\.html", lines[-1])
-
-
-@HOW
-def test_a_terminal_is_left_in_order(tmp_path: Path, argv: tuple[str, ...]) -> None:
-    status, text = Project(tmp_path, GOOD).terminal(*argv)
-    assert status == 0
-    assert text.endswith("index.html\n")
-    assert "\x1b[?25l" not in text, "the cursor is never hidden"
-    assert "\x1b[2J" not in text
-    assert re.search(r"1 passed|3 passed", text)
-
-
-@pytest.mark.parametrize(
-    ("argv", "environment"),
-    [(["--color=no"], {}), ([], {"NO_COLOR": "1"}), ([], {"TERM": "dumb"})],
-    ids=["option", "variable", "dumb"],
-)
-def test_without_colour_there_is_none(tmp_path: Path, argv: list[str], environment: dict[str, str]) -> None:
-    _, text = Project(tmp_path, (*GOOD, "violated")).terminal(*argv, **environment)
-    assert re.findall(r"\x1b\[[0-9;]*m", text) == []
-    if "TERM" in environment:
-        assert "\x1b" not in text
-
-
-def test_colour_is_there_by_default(tmp_path: Path) -> None:
-    _, text = Project(tmp_path, (*GOOD, "violated")).terminal()
-    assert "\x1b[1;31m" in text
-
-
-def test_a_terminal_without_unicode(tmp_path: Path) -> None:
-    status, text = Project(tmp_path, (*GOOD, "violated")).log(PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+@pytest.fixture(scope="module", params=[(), ("-n", "2")], ids=["n0", "n2"])
+def logged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What stands in a log of one verdict of each kind, and JUnit's XML."""
+    folder = tmp_path_factory.mktemp("logged")
+    status, text = Project(folder, ONE_OF_EACH).log(*request.param, "--junitxml", str(folder / "junit.xml"))
     assert status == 1
-    assert text.isascii()
+    return text, folder / "junit.xml"
 
 
-class TestFailures:
-    def test_a_failing_verdict_is_named_at_once_and_its_test_not_told_twice(self, tmp_path: Path) -> None:
-        status, text = Project(tmp_path, (*GOOD, "violated")).log()
-        assert status == 1
+class TestLog:
+    def test_tells_trials_and_not_tests(self, logged: tuple[str, Path]) -> None:
+        text, _ = logged
+        assert "\x1b" not in text
+        lines = text.splitlines()
+        assert not [line for line in lines if re.fullmatch(r"[.sFE]+.*%\]|\s*\[100%\]", line)]
+        begun = [at for at, line in enumerate(lines) if line.endswith("seed 1: 3 lanes of redis")]
+        assert len(begun) == len(ONE_OF_EACH)
+        assert {lines[at + 1].strip() for at in begun} == {"no fault"}
+        assert sum("4.0 s, 1 " in line for line in lines) == len(ONE_OF_EACH)
+        assert "locks × faults" in text
+        assert re.fullmatch(r"=+ 1 failed, 3 passed, 1 skipped in .* =+", lines[-2])
+        assert re.fullmatch(r"report: .*/index\.html", lines[-1])
+
+    def test_names_a_failing_verdict_at_once_and_its_test_not_twice(self, logged: tuple[str, Path]) -> None:
+        text, _ = logged
         (line,) = [line for line in text.splitlines() if "violated: recovery in redis/set/unfenced under none" in line]
         assert line.isprintable()
         assert "= FAILURES =" not in text
         assert "FAILED " not in text
-        assert "1 failed, 3 passed" in text
 
-    def test_a_bug_is_told_at_length(self, tmp_path: Path) -> None:
-        status, text = Project(tmp_path, ("upheld",), BUG).log()
+    def test_junit_xml_has_the_properties_and_the_story(self, logged: tuple[str, Path]) -> None:
+        cases = {case.attrib["name"]: case for case in ET.parse(logged[1]).getroot().iter("testcase")}
+        assert len(cases) == 5
+        for word in ONE_OF_EACH:
+            case = cases[f"test_it[{word}]"]
+            told = {each.attrib["name"]: each.attrib["value"] for each in case.iter("property")}
+            assert told["verdict"] == word
+            assert (told["seed"], told["version"], told["page"]) == ("7", "7.2", "trials/redis-none-1/index.html")
+            first, second = told["story"].split("\n")
+            assert first == r"first \x1b[2J \ud800 \x07 <script>&"
+            failure = case.find("failure")
+            assert (failure is None) == (word != "violated")
+            if failure is not None:
+                assert f"  {first}\n  {second}\n  see " in (failure.text or "")
+
+    def test_without_unicode(self, tmp_path: Path) -> None:
+        status, text = Project(tmp_path, ONE_OF_EACH).log(PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+        assert status == 1
+        assert text.isascii()
+
+    def test_tells_a_bug_at_length_and_once_why_a_trial_broke(self, tmp_path: Path) -> None:
+        status, text = Project(tmp_path, ("upheld", *["trial broke"] * 20), BUG).log()
         assert status == 1
         assert 'raise RuntimeError("a bug of ours")' in text
+        assert "told elsewhere" not in text
+        assert "1 passed, 1 skipped, 1 error, 20 not judged" in text
 
-    def test_why_a_trial_broke_is_told_once(self, tmp_path: Path) -> None:
-        status, text = Project(tmp_path, ("upheld", *["trial broke"] * 20)).log()
-        assert status == 1
-        assert text.count("told elsewhere") == 0
-        assert "1 passed, 1 skipped, 20 not judged" in text
-
-    def test_asked_for_every_test_is_named(self, tmp_path: Path) -> None:
-        _, text = Project(tmp_path, (*GOOD, "violated")).log("-v")
+    def test_asked_for_names_every_test(self, tmp_path: Path) -> None:
+        _, text = Project(tmp_path, ONE_OF_EACH).log("-v")
         assert "test_it[upheld] PASSED" in text
         assert "= FAILURES =" in text
         assert "a step" in text
 
-    def test_quietly_only_what_fails_and_what_came_of_it(self, tmp_path: Path) -> None:
-        _, text = Project(tmp_path, (*GOOD, "violated")).log("-q")
+    def test_quietly_tells_only_what_fails_and_what_came_of_it(self, tmp_path: Path) -> None:
+        _, text = Project(tmp_path, ONE_OF_EACH).log("-q")
         assert "lanes of redis" not in text
         assert "4.0 s, 1 upheld" not in text
         assert "violated: recovery" in text
         assert "locks × faults" in text
 
+    def test_says_in_a_line_that_a_page_cannot_be_written(self, tmp_path: Path) -> None:
+        """Whatever the reason, a full disk for instance: what was tried is stored, and what goes on with it is said."""
+        in_the_way = "\n\ndef test_in_the_way(request):\n    (request.config.run.path / 'index.html').mkdir()\n"
+        status, text = Project(tmp_path, GOOD, in_the_way).log()
+        assert status == NOT_CLOSED
+        assert re.search(r"^the run could not be closed, its trials are stored: .*index\.html", text, re.MULTILINE)
+        assert re.search(r"^to go on: .* --resume ", text, re.MULTILINE)
+        assert "Traceback" not in text
+        assert "INTERNALERROR" not in text
 
-def test_a_page_that_cannot_be_written_is_told_in_a_line(tmp_path: Path) -> None:
-    """Whatever the reason, a full disk for instance: what was tried is stored, and what goes on with it is said."""
-    in_the_way = "\n\ndef test_in_the_way(request):\n    (request.config.run.path / 'index.html').mkdir()\n"
-    status, text = Project(tmp_path, GOOD, in_the_way).log()
-    assert status == NOT_CLOSED
-    assert re.search(r"^the run could not be closed, its trials are stored: .*index\.html", text, re.MULTILINE)
-    assert re.search(r"^to go on: .* --resume ", text, re.MULTILINE)
-    assert "Traceback" not in text
-    assert "INTERNALERROR" not in text
 
+class TestTerminal:
+    @pytest.mark.parametrize("argv", [(), ("-n", "2")], ids=["n0", "n2"])
+    def test_is_coloured_and_left_in_order(self, tmp_path: Path, argv: tuple[str, ...]) -> None:
+        status, text = Project(tmp_path, ONE_OF_EACH).terminal(*argv)
+        assert status == 1
+        assert text.endswith("index.html\n")
+        assert "\x1b[?25l" not in text, "the cursor is never hidden"
+        assert "\x1b[2J" not in text
+        assert "\x1b[1;31m" in text
+        assert "3 passed" in text
 
-@pytest.mark.parametrize("argv", [(), ("-n", "2")], ids=["n0", "n2"])
-def test_junit_xml_has_the_properties_and_the_story(tmp_path: Path, argv: tuple[str, ...]) -> None:
-    file = tmp_path / "junit.xml"
-    Project(tmp_path, (*GOOD, "violated")).log(*argv, "--junitxml", str(file))
-    cases = {case.attrib["name"]: case for case in ET.parse(file).getroot().iter("testcase")}
-    assert len(cases) == 5
-    for word in (*GOOD, "violated"):
-        case = cases[f"test_it[{word}]"]
-        told = {each.attrib["name"]: each.attrib["value"] for each in case.iter("property")}
-        assert told["verdict"] == word
-        assert (told["seed"], told["version"], told["page"]) == ("7", "7.2", "trials/redis-none-1/index.html")
-        first, second = told["story"].split("\n")
-        assert first == r"first \x1b[2J \ud800 \x07 <script>&"
-        failure = case.find("failure")
-        assert (failure is None) == (word != "violated")
-        if failure is not None:
-            assert f"  {first}\n  {second}\n  see " in (failure.text or "")
+    @pytest.mark.parametrize(
+        ("argv", "environment"),
+        [(["--color=no"], {}), ([], {"NO_COLOR": "1"}), ([], {"TERM": "dumb"})],
+        ids=["option", "variable", "dumb"],
+    )
+    def test_without_colour_has_none(self, tmp_path: Path, argv: list[str], environment: dict[str, str]) -> None:
+        _, text = Project(tmp_path, ONE_OF_EACH).terminal(*argv, **environment)
+        assert re.findall(r"\x1b\[[0-9;]*m", text) == []
+        if "TERM" in environment:
+            assert "\x1b" not in text

@@ -85,7 +85,7 @@ class TestWriting:
         assert rows[-1]["flags"] == 2
 
     @pytest.mark.parametrize(("in_line", "number"), [(True, 0), (True, 1), (False, 0)])
-    def test_who_is_first_in_a_line_stays_until_the_others_have_come(
+    def test_the_first_in_line_waits_for_the_others(
         self, at_work: Worker, in_line: bool, number: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         worked: list[float] = []
@@ -104,7 +104,7 @@ class TestWriting:
         ("error", "outcome"),
         [(fenced.Unknown("lost"), Outcome.INFO), (fenced.Unavailable("refused"), Outcome.FAIL)],
     )
-    def test_nothing_under_that_grant_after_a_read_without_answer(
+    def test_no_write_after_an_unanswered_read(
         self, at_work: Worker, error: fenced.StoreError, outcome: Outcome
     ) -> None:
         store: Any = at_work.cells.store  # type: ignore[attr-defined]
@@ -153,7 +153,7 @@ class TestWriting:
             (None, Outcome.FAIL, Reason.TIMEOUT),
         ],
     )
-    def test_an_acquire_without_a_grant_is_followed_by_nothing(
+    def test_no_access_follows_an_acquire_without_grant(
         self, at_work: Worker, error: LockError | None, outcome: Outcome, reason: Reason
     ) -> None:
         def acquire(*_: object) -> None:

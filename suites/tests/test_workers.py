@@ -193,9 +193,7 @@ class TestTheirEnd:
 
 class TestABug:
     @pytest.mark.parametrize("lock", ["BreaksInOpen", "BreaksInRelease", "BreaksInRenew"])
-    def test_of_the_adapter_breaks_the_trial_with_its_traceback(
-        self, server: ForkServer, tmp_path: Path, lock: str
-    ) -> None:
+    def test_a_bug_of_the_adapter_breaks_the_trial(self, server: ForkServer, tmp_path: Path, lock: str) -> None:
         place = lock.removeprefix("BreaksIn").lower()
         with pytest.raises(WorkerBroke) as caught:
             run_on(server, tmp_path, lock)

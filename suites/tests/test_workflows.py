@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
@@ -21,6 +20,7 @@ import yaml
 from results.__main__ import COMMANDS as RESULTS
 from results.__main__ import main as results
 from suites.__main__ import main as suites
+from suites.tests.test_collecting import collected
 from suites.workers import ROOT
 
 FILES: Final = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -59,11 +59,8 @@ def commands(name: str) -> Iterator[list[str]]:
 
 @cache
 def help_of(*words: str) -> str:
-    """Ours from this process, which has loaded all of it; pytest's from one of its own, as it takes it from ours."""
     if words[:1] == ("pytest",):
-        return subprocess.run(
-            [sys.executable, "-m", *words, "--help"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
-        ).stdout
+        return collected("--help").stdout
     command: Callable[[Sequence[str]], int] = results if words[0] == "results" else suites
     out = io.StringIO()
     with pytest.raises(SystemExit, match=r"^0$"), contextlib.redirect_stdout(out):
@@ -197,6 +194,9 @@ class TestCertify:
 
 
 class TestNightly:
+    def test_checkers_are_compared_on_many_histories_that_make_test_does_not_have(self) -> None:
+        assert ["make", "fuzz", "ARGS=--count 20000 --seed $GITHUB_RUN_NUMBER"] in commands("nightly.yml")
+
     @pytest.mark.parametrize(("status", "ends"), [(0, 0), (1, 1), (2, 2), (3, 0)])
     def test_what_is_missing_is_a_warning_and_what_is_worse_is_red(self, place: Place, status: int, ends: int) -> None:
         done = place.run(script("nightly.yml", "conclude"), PROFILE="smoke", GITHUB_RUN_NUMBER="7", OTHER=str(status))

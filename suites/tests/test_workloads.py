@@ -205,9 +205,7 @@ class TestAcquiring:
         (row,) = rows(worker)
         assert (row["reason"], row["value"], row["base"]) == (Reason.TIMEOUT, 3, NONE)
 
-    def test_a_client_that_does_not_tell_leaves_both_open(
-        self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_silent_client_leaves_both_open(self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
         worker = a_worker(of("work"))
         monkeypatch.setattr(worker, "client", Fake())
         monkeypatch.setattr(worker, "_woken", None)
@@ -242,7 +240,7 @@ class TestNested:
         assert len({(row["owner"], row["token"]) for row in rows(worker)}) == 1
 
     @pytest.mark.parametrize("failure", [Refused(Reason.HELD), Indeterminate("lost"), None])
-    def test_one_that_fails_names_it_too_and_ends_the_section(
+    def test_a_failed_access_names_its_key_and_ends_the_section(
         self, a_worker: MakeWorker, failure: LockError | None
     ) -> None:
         worker = a_worker(of("nested"))
@@ -291,9 +289,7 @@ class TestOnce:
         assert "EFFECT" in kinds(worker)
 
     @pytest.mark.parametrize("error", [fenced.Unknown("lost"), fenced.Unavailable("refused")])
-    def test_nothing_is_done_without_an_answer_to_the_claim(
-        self, a_worker: MakeWorker, error: fenced.StoreError
-    ) -> None:
+    def test_an_unanswered_claim_is_not_acted_upon(self, a_worker: MakeWorker, error: fenced.StoreError) -> None:
         worker = a_worker(of("once"), store_mode="idempotency-key")
         store(worker).claim_error = error
         worker._round()
@@ -323,7 +319,7 @@ class TestTransfer:
         assert begun == first
 
     @pytest.mark.parametrize(("workload", "waits"), [(Opposite, None), (Backoff, SOON)])
-    def test_how_long_it_waits_for_the_second(
+    def test_patience_for_the_second_lock(
         self, a_worker: MakeWorker, workload: type[Workload], waits: float | None
     ) -> None:
         worker = a_worker(workload)
@@ -385,7 +381,7 @@ class TestGuarded:
             (Indeterminate("lost"), Outcome.INFO, Reason.NONE),
         ],
     )
-    def test_no_answer_is_told_from_a_refusal(
+    def test_no_answer_is_no_refusal(
         self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, error: LockError, outcome: Outcome, reason: Reason
     ) -> None:
         worker = a_worker(of("set"), store_mode="guarded")

@@ -1,5 +1,5 @@
 // Tips: hover or focus shows what stands in an element's <title> or data-tip; a click, Enter or Space pins it, Escape
-// lets go. `window.fencepost.tip` is for other scripts of the page.
+// lets go. `window.fencepost` is for other scripts of the page.
 (() => {
   "use strict";
   const tip = document.getElementById("tip");
@@ -87,7 +87,14 @@
     setTimeout(() => { button.textContent = "copy"; }, 1500);
   });
 
-  window.fencepost = { tip: { show, hide, pin, unpin, pinned: () => Boolean(pinned) }, adopt };
+  // A text that was deflated and written in base64.
+  const unpacked = (packed) => {
+    const signs = atob(packed), bytes = new Uint8Array(signs.length);
+    for (let at = 0; at < signs.length; at++) bytes[at] = signs.charCodeAt(at);
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).text();
+  };
+
+  window.fencepost = { tip: { show, hide, pin, unpin, pinned: () => Boolean(pinned) }, adopt, unpacked };
 })();
 
 // A trial's lanes, of which one is shown, and the violations of a lane, of which one is shown.
@@ -101,9 +108,7 @@
   const unpack = async (lane) => {
     const packed = lane.querySelector(":scope > .packed");
     if (!packed) return;
-    const bytes = Uint8Array.from(atob(packed.dataset.packed), (sign) => sign.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-    const html = await new Response(stream).text();
+    const html = await fencepost.unpacked(packed.dataset.packed);
     if (!packed.isConnected) return; // another got here first
     packed.remove();
     const windows = lane.querySelector(":scope > .windows");

@@ -1,54 +1,13 @@
-// What a timeline knows: a lane's operations, unpacked from what `results/packing.py` put into the page, and questions
-// about them whose cost does not grow with their number. Times are nanoseconds since the trial's origin.
+// What a timeline knows: a lane's operations, ordered from the columns that `results/pages/columns.py` wrote, and
+// questions about them whose cost does not grow with their number. Times are nanoseconds since the trial's origin.
 
-// base64 of deflated bytes; `size`: how many there are when they are inflated.
-async function inflate(text, size, pause) {
-  const stream = new DecompressionStream("deflate-raw");
-  const out = new Uint8Array(size);
-  const reading = (async () => {
-    const reader = stream.readable.getReader();
-    for (let at = 0; ;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      out.set(value, at);
-      at += value.length;
-    }
-  })();
-  const writer = stream.writable.getWriter();
-  for (let at = 0; at < text.length; at += 4 * BLOCK) {
-    const piece = atob(text.slice(at, at + 4 * BLOCK));
-    const bytes = new Uint8Array(piece.length);
-    for (let i = 0; i < piece.length; i++) bytes[i] = piece.charCodeAt(i);
-    await writer.write(bytes);
-    await pause();
-  }
-  await writer.close();
-  await reading;
-  return out;
+const TICK = 1000; // ns, of the columns' times
+
+// A column from its differences; null and texts stay as they are.
+function summed(column) {
+  let sum = 0;
+  return column.map((entry) => typeof entry === "number" ? sum += entry : entry);
 }
-
-// A column from its planes: all low bytes first, then all of the next. More than six bytes do not fit into a double.
-async function column(bytes, from, length, width, pause) {
-  const out = width <= 4 ? new Uint32Array(length) : width <= 6 ? new Float64Array(length) : new BigInt64Array(length);
-  for (let plane = 0; plane < width; plane++) {
-    const at = from + plane * length;
-    if (width <= 6) {
-      const factor = 256 ** plane;
-      await each(length, pause, (i) => { out[i] += bytes[at + i] * factor; });
-    } else {
-      const shift = BigInt(8 * plane);
-      await each(length, pause, (i) => { out[i] |= BigInt(bytes[at + i]) << shift; });
-    }
-  }
-  return out;
-}
-
-// 0, 1, 2, 3, ... as 0, -1, 1, -2, ...
-const signed = (n) => typeof n === "bigint" ? BigInt.asIntN(64, (BigInt.asUintN(64, n) >> 1n) ^ -(n & 1n))
-  : n % 2 ? -(n + 1) / 2 : n / 2;
-const plus = (a, b) => typeof a === typeof b ? a + b : BigInt.asIntN(64, BigInt(a) + BigInt(b));
-
-const TOKEN = 1, VALUE = 2, BASE = 4, ERROR = 8, HOLD = 16; // bits of a code: which columns have a value
 
 // Classes of operations, as bits, so that a stretch of them can be told in one byte.
 const DONE = 1, REFUSED_ACCESS = 2, REFUSED = 4, UNKNOWN = 8, LOST = 16, STALLED = 32;
@@ -63,75 +22,61 @@ function classOf([glyph, outcome]) {
 }
 
 class Lane {
-  // about: plain data of `packing.Packed`; text: its base64.
-  static async open(about, text) {
+  // about: what the page carries, see `columns.py`. Operations are told apart by their places thread by thread: a
+  // worker's own, that of its renewals, then the stalls of the machine.
+  static async open(about) {
     const lane = new Lane();
-    await lane.unpack(about, text, sliced());
+    await lane.order(about, sliced());
     await lane.arrange(sliced());
     return lane;
   }
 
-  async unpack(about, text, pause) {
-    Object.assign(this, { codes: about.codes, errors: about.errors, keys: about.keys, workers: about.workers });
-    const bytes = await inflate(text, about.columns.reduce((sum, [, length, width]) => sum + length * width, 0), pause);
-    const raw = {};
-    let at = 0;
-    for (const [name, length, width] of about.columns) {
-      raw[name] = await column(bytes, at, length, width, pause);
-      at += length * width;
-    }
-    const count = raw.code.length, tick = about.tick;
-    this.count = count;
-    this.code = about.codes.length < 256 ? new Uint8Array(raw.code) : raw.code;
-    this.key = raw.key;
-    this.error = raw.error;
+  async order({ columns, holds: grants, codes, errors, keys, workers }, pause) {
+    const count = columns.code.length, size = grants.row.length, invoked = summed(columns.inv);
+    Object.assign(this, { count, columns, codes, errors, keys, workers, threads: [] });
+    this.values = { token: summed(columns.token), value: summed(columns.value), base: summed(columns.base) };
+    const rows = Array.from({ length: 3 * workers }, () => []);
+    await each(count, pause, (row) => {
+      const process = columns.process[row], turn = Math.floor(process / workers); // -1 for who read in the end
+      const sort = codes[columns.code[row]][0] === "stall" ? 2 : turn & 1;
+      rows[(process - turn * workers) * 3 + sort].push(row);
+    });
+    this.row = new Uint32Array(count); // of the history
+    this.code = new Uint32Array(count);
     this.inv = new Float64Array(count);
     this.end = new Float64Array(count); // of one that never completed: its invocation
-    this.never = new Uint8Array(count);
     this.reach = new Float64Array(count); // by when it and all before it, of its thread, had ended
-    this.generation = new Int32Array(count);
-    this.ranks = new Map([TOKEN, VALUE, BASE, ERROR, HOLD].map((bit) => [bit, new Uint32Array((count >> 9) + 2)]));
-    for (const name of ["token", "value", "base"]) {
-      this[name] = raw[name] instanceof BigInt64Array ? raw[name] : new Float64Array(raw[name].length);
-    }
-    const holds = raw.held.length;
-    this.holds = {
-      op: new Uint32Array(holds), begin: new Float64Array(holds), end: new Float64Array(holds),
-      lease: new Float64Array(holds).fill(NaN), open: raw.open, reach: new Float64Array(holds), past: null,
+    const holds = this.holds = {
+      op: new Uint32Array(size), begin: new Float64Array(size), end: new Float64Array(size),
+      lease: new Float64Array(size).fill(NaN), open: new Uint8Array(size), reach: new Float64Array(size),
     };
-    this.threads = [];
-    const next = { [TOKEN]: 0, [VALUE]: 0, [BASE]: 0, [ERROR]: 0, [HOLD]: 0 };
-    const bits = about.codes.map((code) => code[2]);
-    let from = 0;
-    for (const [worker, sort, size] of about.threads) {
-      const thread = { worker, sort, from, to: from + size, holds: next[HOLD] };
-      let now = 0, reach = -Infinity, generation = 0, token = 0, value = 0, held = -Infinity;
-      await each(size, pause, (i) => {
-        const op = thread.from + i, has = bits[this.code[op]];
-        if ((op & 511) === 0) for (const [bit, ranks] of this.ranks) ranks[op >> 9] = next[bit];
-        const inv = now + signed(raw.gap[op]) * tick;
-        const end = inv + Math.max(raw.lasted[op] - 1, 0) * tick;
+    const granted = new Int32Array(count).fill(-1); // places in the columns of holds
+    grants.row.forEach((row, at) => { granted[row] = at; });
+    let op = 0, n = 0;
+    for (const [place, mine] of rows.entries()) {
+      const thread = { worker: Math.floor(place / 3), sort: place % 3, from: op, to: op + mine.length, holds: n };
+      let reach = -Infinity, until = -Infinity;
+      await each(mine.length, pause, (i) => {
+        const row = mine[i], at = granted[row], inv = invoked[row] * TICK;
+        const end = inv + Math.max(columns.lasted[row], 0) * TICK;
+        this.row[op] = row;
+        this.code[op] = columns.code[row];
         this.inv[op] = inv;
-        this.end[op] = now = end;
-        this.never[op] = raw.lasted[op] === 0 ? 1 : 0;
+        this.end[op] = end;
         this.reach[op] = reach = Math.max(reach, end);
-        this.generation[op] = generation += signed(raw.generation[op]);
-        if (has & TOKEN) this.token[next[TOKEN]] = token = plus(token, signed(raw.token[next[TOKEN]++]));
-        if (has & BASE) this.base[next[BASE]] = plus(value, signed(raw.base[next[BASE]++]));
-        if (has & VALUE) this.value[next[VALUE]] = value = plus(value, signed(raw.value[next[VALUE]++]));
-        if (has & ERROR) next[ERROR]++;
-        if (has & HOLD) {
-          const n = next[HOLD]++, lease = raw.lease[n];
-          this.holds.op[n] = op;
-          this.holds.begin[n] = end;
-          this.holds.end[n] = end + raw.held[n] * tick;
-          this.holds.reach[n] = held = Math.max(held, this.holds.end[n]);
-          if (lease) this.holds.lease[n] = end + (lease % 2 ? -(lease + 1) / 2 : lease / 2 - 1) * tick;
+        if (at >= 0) {
+          holds.op[n] = op;
+          holds.begin[n] = end;
+          holds.end[n] = end + grants.held[at] * TICK;
+          if (grants.lease[at] !== null) holds.lease[n] = end + grants.lease[at] * TICK;
+          holds.open[n] = grants.open[at];
+          holds.reach[n] = until = Math.max(until, holds.end[n]);
+          n++;
         }
+        op++;
       });
-      thread.held = next[HOLD];
-      this.threads.push(thread);
-      from += size;
+      thread.held = n;
+      if (mine.length) this.threads.push(thread);
     }
   }
 
@@ -257,43 +202,30 @@ class Lane {
     return found;
   }
 
-  rank(bit, op) {
-    let rank = this.ranks.get(bit)[op >> 9];
-    for (let i = op & ~511; i < op; i++) if (this.codes[this.code[i]][2] & bit) rank++;
-    return rank;
-  }
-
   threadOf(op) {
     return this.threads.find((thread) => op < thread.to);
   }
 
-  // The row of the history: how many were invoked before it, or with it by a thread of a lower number.
-  rowOf(op) {
-    const mine = this.threadOf(op), at = this.inv[op];
-    return this.threads.reduce((sum, thread) => sum + (thread === mine ? op - thread.from
-      : lower(this.inv, this.threads.indexOf(thread) < this.threads.indexOf(mine) ? at + 1 : at, thread.from, thread.to)
-        - thread.from), 0);
+  keyOf(op) {
+    return this.columns.key?.[this.row[op]] ?? 0;
   }
 
   tokenOf(op) {
-    return this.codes[this.code[op]][2] & TOKEN ? this.token[this.rank(TOKEN, op)] : null;
+    return this.values.token[this.row[op]];
   }
 
   // Everything that is known about one operation.
   operation(op) {
-    const [glyph, outcome, bits, kind, result, tail] = this.codes[this.code[op]];
-    const { worker } = this.threadOf(op);
-    const has = (bit, values) => bits & bit ? values[this.rank(bit, op)] : null;
-    const token = has(TOKEN, this.token), value = has(VALUE, this.value), base = has(BASE, this.base);
-    const error = has(ERROR, this.error);
-    const process = this.generation[op] * this.workers + worker;
-    const words = kind + (value === null ? "" : ` ${value}`) + (base === null ? "" : ` (on ${base})`)
+    const [glyph, outcome, kind, nothing, result, tail] = this.codes[this.code[op]];
+    const { columns, values, row: { [op]: row } } = this;
+    const token = values.token[row], value = values.value[row], base = values.base[row], error = columns.error[row];
+    const words = kind + (value === null ? nothing : ` ${value}`) + (base === null ? "" : ` (on ${base})`)
       + (token === null ? "" : ` with token ${token}`) + tail;
     return {
-      op, glyph, outcome, worker, process, token, value, words, kind,
-      result: error === null ? result : `${result} (${this.errors[error]})`,
-      inv: this.inv[op], end: this.never[op] ? null : this.end[op],
-      key: this.key && this.keys.length > 1 ? this.keys[this.key[op]] : null, row: this.rowOf(op),
+      op, row, glyph, outcome, worker: this.threadOf(op).worker, process: columns.process[row],
+      token, value, kind, words, result: error ? `${result} (${this.errors[error]})` : result,
+      inv: this.inv[op], end: columns.lasted[row] < 0 ? null : this.end[op],
+      key: this.keys.length > 1 ? this.keys[this.keyOf(op)] : null,
     };
   }
 }

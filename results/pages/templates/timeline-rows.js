@@ -68,7 +68,7 @@ function holds(sheet, row, bar) {
     const sure = late ? Math.min(Math.max(sheet.x(lease), from), to) : to;
     // Who holds several locks at once has a part of the bar for each.
     const parts = Math.min(lane.keys.length || 1, 2), height = bar.height / parts;
-    const y = bar.y + (parts > 1 ? lane.key[held.op[n]] % 2 * height : 0);
+    const y = bar.y + (parts > 1 ? lane.keyOf(held.op[n]) % 2 * height : 0);
     sheet.drawn++;
     sheet.box("hold", from, y, sure - from, height);
     if (late) {

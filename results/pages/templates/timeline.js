@@ -28,9 +28,8 @@ class Timeline {
   }
 
   async open() {
-    const about = JSON.parse(this.figure.querySelector('script[type="application/json"]').textContent);
-    const data = this.figure.querySelector('script[type="application/octet-stream"]');
-    this.lane = await Lane.open(about, data.textContent);
+    const about = JSON.parse(await fencepost.unpacked(this.figure.querySelector("script").textContent));
+    this.lane = await Lane.open(about);
     this.about = about;
     [this.begin, this.end] = about.whole;
     this.sheet = new Sheet(this.canvas, this.lane, about);
@@ -312,13 +311,11 @@ const whats = violations.filter(([its]) => its === at).map(([, what]) => what), 
       this.other(0);
       return;
     }
-    const before = (a, b) => lane.inv[a] - lane.inv[b] || a - b;
     let best = now;
     for (const { from, to } of lane.rows[lane.threadOf(now).worker].threads) {
-      let op = lower(lane.inv, lane.inv[now], from, to);
-      while (op < to && before(op, now) < 0) op++;
+      let op = lower(lane.row, lane.row[now], from, to);
       op = by < 0 ? op - 1 : op === now ? op + 1 : op;
-      if (op >= from && op < to && (best === now || before(op, best) * by < 0)) best = op;
+      if (op >= from && op < to && (best === now || (lane.row[op] - lane.row[best]) * by < 0)) best = op;
     }
     this.choose(best);
   }

@@ -16,8 +16,9 @@ from results import export, story
 from results.certificate.issue import issue
 from results.certificate.stages import BASELINE, CANDIDATE, MIXED, STAGES
 from results.comparison import compare
+from results.reading import load_trial
 from results.record import LaneRecord, NotRun, TrialRecord, decisive
-from results.run import Run, load_trial
+from results.run import Run
 from results.tests import samples
 from results.tests.browser import hostile
 

@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def violation(browser: Browser, run: Run) -> Path:
     """Raises BadFile where nothing broke in this run."""
-    cell = most_telling(run.cells())
+    cell = most_telling(run.read().cells)
     if cell is None or cell.page is None:
         raise BadFile(f"{run.path}: nothing broke in this run")
     address = f"lane={cell.lane.replace('/', '%2F')}&property={cell.property}"

@@ -11,8 +11,8 @@ from pypdf import PdfReader
 
 from results.pages.web import GLYPHS
 from results.tests.browser import seeing
-from results.tests.browser.made import PAGES, Made
-from results.tests.browser.visit import on_paper, unfold, visit
+from results.tests.browser.made import Made
+from results.tests.browser.visit import on_paper, settle, unfold, visit
 
 _BARE: Final = """
 () => [...document.querySelectorAll(".lane h3, .lane p")]
@@ -37,24 +37,18 @@ _TALL: Final = """
 
 
 @pytest.mark.parametrize("name", ["violated", "passing", "aborted", "run", "empty-run"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_stands_out(chromium: Browser, made: Made, name: str, scheme: Literal["light", "dark"]) -> None:
-    with visit(chromium, made.page(name), made.root, height=9000, scheme=scheme) as page:
+def test_every_text_stands_out(chromium: Browser, made: Made, name: str) -> None:
+    with visit(chromium, made.page(name), made.root, height=9000) as page:
         unfold(page)
-        found = seeing.texts(page)
-    assert len(found) > 10
-    assert seeing.faint(found) == []
-    ground = sorted(one["ground"] for one in found)[len(found) // 2]
-    assert ground > 0.8 if scheme == "light" else ground < 0.1
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_nothing_scrolls_sideways_on_a_phone(chromium: Browser, made: Made, name: str) -> None:
-    with visit(chromium, made.page(name), made.root, width=400, height=800) as page:
-        sides = [page.evaluate("document.documentElement.scrollWidth")]
-        unfold(page)
-        sides.append(page.evaluate("document.documentElement.scrollWidth"))
-    assert sides == [400, 400]
+        light = seeing.texts(page)
+        page.emulate_media(color_scheme="dark")
+        settle(page)
+        dark = seeing.texts(page)
+    assert seeing.faint(light) == seeing.faint(dark) == []
+    assert len(light) == len(dark) > 10
+    ground_of_light, ground_of_dark = (sorted(one["ground"] for one in each)[len(each) // 2] for each in (light, dark))
+    assert ground_of_light > 0.8
+    assert ground_of_dark < 0.1
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -96,8 +96,8 @@ def in_the_middle(canvas: Locator, of: float, y: float) -> tuple[float, float]:
 
 def places(canvas: Locator) -> dict[str, Any]:
     """Where on the canvas what stands."""
-    figure = "canvas.closest('.timeline').querySelector('script[type=\"application/json\"]')"
-    found: dict[str, Any] = canvas.evaluate(f"(canvas) => JSON.parse({figure}.textContent).places")
+    data = "canvas.closest('.timeline').querySelector('script').textContent"
+    found: dict[str, Any] = canvas.evaluate(f"async (canvas) => JSON.parse(await fencepost.unpacked({data})).places")
     return found
 
 
@@ -122,9 +122,9 @@ def test_every_operation_is_what_was_recorded(chromium: Browser, tmp_path: Path,
         assert process == c["process"][row]
         assert worker == process % history.facts.workers
         assert outcome == int(c["outcome"][row]) - 1
-        assert abs(inv - (int(c["inv"][row]) - origin)) <= 3000
+        assert abs(inv - (int(c["inv"][row]) - origin)) < 1000
         assert (end is None) == (c["ret"][row] == 0)
-        assert end is None or abs(end - (int(c["ret"][row]) - origin)) <= 3000
+        assert end is None or abs(end - (int(c["ret"][row]) - origin)) < 1000
         assert token == ("null" if c["token"][row] == NONE else str(c["token"][row]))
         if value != "null":
             assert value == str(c["value"][row])

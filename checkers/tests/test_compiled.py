@@ -1,0 +1,214 @@
+"""Every engine's kernels in both forms: compiled they say what they say as plain Python.
+
+All tests that compile stand here, so that one process compiles, and a machine without numba lacks this file alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from checkers import __main__ as command
+from checkers.bench import generate
+from checkers.bench.generate import Shape
+from checkers.engines import lease_kernels, locks_slots
+from checkers.engines.engine import Answer, Engine
+from checkers.engines.fenced import fenced_store
+from checkers.engines.kernel import LARGE, always, kernel
+from checkers.engines.leases import lease
+from checkers.engines.registers import cas_register
+from checkers.engines.sorting import by_number, sorted_within
+from checkers.engines.tokens import fencing_tokens
+from checkers.history import History, save
+from checkers.models.model import Model, Settings
+from checkers.models.registers import CasRegister
+from checkers.models.stores import RULES, FencedStore
+from checkers.tests import fuzz_locks, test_register_engines
+from checkers.tests.acts import together
+from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.tests.compare import replayed
+from checkers.tests.fuzz_data import KINDS
+from checkers.wire import NONE
+
+pytest.importorskip("numba", reason="kernels are compiled by numba, the extra [fast], which is not installed")
+
+PLAIN = Settings()
+
+
+def in_both_forms(engine: Engine, history: History, settings: Settings = PLAIN) -> Answer:
+    """The answer, which must be the same."""
+    with always(compiled=False):
+        plain = engine(history, settings)
+        order = plain.order().tolist()
+    with always(compiled=True):
+        compiled = engine(history, settings)
+        assert compiled.order().tolist() == order
+    assert compiled[:2] == plain[:2]
+    return plain
+
+
+def decided(history: History, answer: Answer, model: Model) -> None:
+    """Of every key that is valid the order is one."""
+    left = {conflict.key for conflict in answer.conflicts} | set(answer.undecided)
+    keys = history.columns["key"].tolist()
+    order = [row for row in answer.order().tolist() if keys[row] not in left]
+    replayed(history, order, model, {*keys} - left)
+
+
+def large(rng: Random, mode: str, rows: int, *, wrong: float, spread: int) -> History:
+    """Accesses at instants that a correct store would answer so, some answers wrong or lost."""
+    reads, strict = mode.startswith("fence-reads"), mode.endswith("strict")
+    keys = 5
+    book = Book(store=mode, keys=tuple("abcde"))
+    highest, value = [-9] * keys, [NONE] * keys
+    for n in range(rows):
+        key, at = rng.randrange(keys), 10 * n + 100
+        token = max(0, n // 12 + rng.choice((-2, -1, 0, 0, 0, 0, 1)))
+        write = rng.random() < 0.5
+        fits = token > highest[key] or (token == highest[key] and not (write and strict))
+        ok = (not write and not reads) or fits
+        if rng.random() < wrong:
+            ok = not ok
+        outcome = INFO if rng.random() < 0.03 else OK if ok else FAIL
+        if ok and (outcome == OK or rng.random() < 0.5):
+            if write or reads:
+                highest[key] = max(highest[key], token)
+            value[key] = n if write else value[key]
+        inv, ret = max(1, at - rng.randint(0, spread)), at + rng.randint(0, spread)
+        shown = n if write else value[key] if rng.random() >= wrong else rng.randint(-1, n)
+        if write:
+            book.write(inv, ret, 1, shown, outcome, token=token, key=key)
+        elif reads or outcome != FAIL:
+            book.read(inv, ret, 1, shown, outcome, token=token, key=key)
+    return book.history()
+
+
+@pytest.mark.parametrize("mode", RULES)
+def test_fenced_stores(mode: str) -> None:
+    for seed in range(12):
+        rng = Random(seed)
+        size, wrong, spread = rng.choice((50, 400, 1500)), rng.choice((0.0, 0.0, 0.003)), rng.choice((4, 30, 200))
+        history = large(rng, mode, size, wrong=wrong, spread=spread)
+        answer = in_both_forms(fenced_store, history)
+        assert wrong or not (answer.conflicts or answer.undecided), "what a correct store answers is valid"
+        decided(history, answer, FencedStore.of(history, PLAIN))
+
+
+def test_fencing_tokens() -> None:
+    rng = Random(3)
+    book = Book(keys=("a", "b"))
+    for n in range(2000):
+        inv = 4 * n + rng.randint(1, 30)
+        book.acquire(inv, inv + rng.randint(0, 9), n + 1, token=n + rng.choice((0, 0, 0, 3)), key=n % 2)
+    answer = in_both_forms(fencing_tokens, book.history())
+    assert {conflict.key for conflict in answer.conflicts} == {0, 1}
+
+
+def test_leases() -> None:
+    book = Book(ttl=10)
+    for number in range(1, 30):
+        at, key = number * 10, number % 2
+        book.acquire(at, at + 1, number, key=key).renew(at + 2, at + 3, number, key=key)
+        book.release(at + 5, at + 6, number, OK if number % 3 else INFO, key=key)
+    in_both_forms(lease, book.history())
+    assert lease_kernels.settle.loaded
+
+
+@pytest.mark.parametrize("name", list(fuzz_locks.CHECKS))
+def test_locks_with_many_keys(name: str) -> None:
+    rng, base = Random(name), name.removesuffix("-strict")
+    settings = Settings(permits=2 if base == "semaphore" else 1, strict_try=base != name)
+    book = Book(keys=tuple(map(str, range(300))))
+    for key in range(300):
+        fuzz_locks.book(fuzz_locks.story(rng, base, settings.permits), key, book)
+    history = book.history()
+    engine, model = fuzz_locks.MODELS[base]
+    answer = in_both_forms(engine, history, settings)
+    decided(history, answer, model(settings))
+
+
+@pytest.mark.parametrize("bad", [False, True])
+@pytest.mark.parametrize("wide", [1, 1 << 40])
+def test_registers(bad: bool, wide: int) -> None:
+    history = test_register_engines.made(7, 20, 3000, spread=30, bad=bad, wide=wide)
+    answer = in_both_forms(cas_register, history)
+    assert bool(answer.conflicts) is bad
+    decided(history, answer, CasRegister.of(history, PLAIN))
+
+
+both = pytest.mark.parametrize("compiled", [False, True])
+
+
+@both
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_keys_do_not_disturb_each_other(name: str, compiled: bool) -> None:
+    with always(compiled=compiled):
+        for n in range(3):
+            assert len(together(Random(f"tests/{n}"), kind=KINDS[name], keys=100)) == 100
+
+
+@both
+@pytest.mark.parametrize("wide", [1, 7, 1 << 40])
+@pytest.mark.parametrize("count", [0, 1, 2, 300])
+def test_rows_sorted_by_one_column_of_any_numbers(count: int, wide: int, compiled: bool) -> None:
+    numbers = np.random.default_rng(count).integers(-wide, wide, count)
+    with always(compiled=compiled):
+        np.testing.assert_array_equal(by_number(numbers), np.argsort(numbers, kind="stable"))
+
+
+@both
+@pytest.mark.parametrize("count", [0, 1, 300])
+def test_rows_sorted_by_two_columns_within_each_group(count: int, compiled: bool) -> None:
+    group, first, second = np.random.default_rng(count).integers(0, 9, (3, count))
+    with always(compiled=compiled):
+        rows = sorted_within(by_number(group), group, first, second)
+    np.testing.assert_array_equal(rows, np.lexsort((second, first, group)))
+
+
+@pytest.mark.parametrize("degenerate", [False, True])
+def test_owners_may_be_any_numbers(degenerate: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    names = rng.integers(-(1 << 62), 1 << 62, 40).tolist() + [(n + 1) << 40 for n in range(40)]
+    small, wide = Book(keys=tuple("abc")), Book(keys=tuple("abc"))
+    for n in range(400):
+        owner, key, at = int(rng.integers(80)), int(rng.integers(3)), 3 * n + 1
+        for book, who in ((small, owner + 1), (wide, names[owner])):
+            book.acquire(at, at + 1, who, key=key, process=1).release(at + 1, at + 2, who, key=key, process=1)
+    if degenerate:  # in plain Python alone: compiled forms are kept, and this is none to keep
+        monkeypatch.setattr(locks_slots, "PROBES", -10_000)
+        monkeypatch.setattr(locks_slots, "_looked_up", kernel(locks_slots._looked_up.function))
+    for compiled in (False, not degenerate):
+        with always(compiled=compiled):
+            slots, expected = (locks_slots.slots(book.history()).of.tolist() for book in (wide, small))
+        assert len(set(zip(slots, expected, strict=True))) == len(set(slots)) == len(set(expected))
+
+
+@both
+@pytest.mark.parametrize("strays", [0, 1, 5])
+def test_owners_of_one_key_each_have_a_slot_each_and_others_one_for_each_key(strays: int, compiled: bool) -> None:
+    rng = np.random.default_rng(strays)
+    book, pairs = Book(keys=tuple(map(str, range(20)))), []
+    for n in range(200):
+        owner, at = int(rng.integers(1, 100)), 3 * n + 1
+        pairs.append((owner, int(rng.integers(20)) if n >= 200 - strays else owner % 20))
+        book.acquire(at, at + 1, owner, key=pairs[-1][1], process=1)
+    with always(compiled=compiled):
+        slots = locks_slots.slots(book.history())
+    of = slots.of.tolist()
+    assert len(set(zip(of, pairs, strict=True))) == len(set(of)) == len(set(pairs))
+    assert set(of) <= set(range(slots.total))
+
+
+def test_a_large_file_takes_the_compiled_form_and_nothing_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for bad in (False, True):
+        save(generate.mutex(Shape(LARGE + 100, 10, 100, bad=bad)), tmp_path / f"{bad}.arrow")
+    assert command.main([str(tmp_path), "--model", "mutex"]) == 1
+    output, errors = capsys.readouterr()
+    assert output.startswith(f"{tmp_path}/False.arrow: valid")
+    assert f"{tmp_path}/True.arrow: invalid" in output
+    assert errors == ""

@@ -1,0 +1,79 @@
+"""The environments of a process that tests on real servers, and the fixtures that hand them out.
+
+Both folders `live` take over what stands here. A test says what it needs:
+
+    pytest.mark.needs("redis", "postgres")  # of the versions of every other test
+    pytest.mark.needs("etcd", etcd="3.4")
+
+All tests of a process that need the same versions share an environment, which is clean before each and after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from infra.environment import Environment
+from infra.faults.process import OneProcess
+from infra.faults.target import MonotonicClock, Target
+
+_POOL: dict[frozenset[tuple[str, str]], Environment] = {}
+"""Versions of backends -> the environment that has them."""
+
+
+def taken(*backends: str, versions: Mapping[str, str] | None = None) -> Environment:
+    """The environment of these versions; has these backends, and is clean if the last who had it left it so."""
+    versions = versions or {}
+    key = frozenset(versions.items())
+    if key not in _POOL:
+        _POOL[key] = Environment.start()
+    environment = _POOL[key]
+    if absent := {backend: versions.get(backend) for backend in backends if backend not in environment.clusters}:
+        environment.boot(absent)
+        assert environment.unclean() == []
+    return environment
+
+
+def dropped(environment: Environment) -> None:
+    """Nobody gets it any more."""
+    for key in [key for key, other in _POOL.items() if other is environment]:
+        del _POOL[key]
+    environment.close()
+
+
+@pytest.fixture
+def environment(request: pytest.FixtureRequest) -> Iterator[Environment]:
+    """What the test needs, by its nearest marker; who does something to it undoes it."""
+    need = request.node.get_closest_marker("needs")
+    environment = taken(*need.args, versions=need.kwargs) if need else taken()
+    yield environment
+    if left := environment.unclean():
+        dropped(environment)  # the tests that follow are not to blame
+    assert left == []
+
+
+@pytest.fixture
+def target(environment: Environment, request: pytest.FixtureRequest) -> Target:
+    """What faults are done to, without workers: `on` names the backends."""
+    return Target.of(environment, request.param, OneProcess(None, 1.0), MonotonicClock())
+
+
+def on(*backends: str) -> pytest.MarkDecorator:
+    """The fixture `target` for each of these."""
+    cases = [pytest.param(backend, marks=pytest.mark.needs(backend)) for backend in backends]
+    return pytest.mark.parametrize("target", cases, indirect=True)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Of a folder whose conftest has this."""
+    item.add_marker("docker")
+
+
+def pytest_sessionfinish() -> None:
+    environments = list(_POOL.values())
+    _POOL.clear()
+    if environments:
+        with ThreadPoolExecutor(len(environments)) as pool:
+            list(pool.map(Environment.close, environments))

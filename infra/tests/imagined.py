@@ -1,0 +1,341 @@
+"""A star of the imagination: our nodes, links and faults over an engine, a Toxiproxy and servers that only remember.
+
+What a question through a link comes to is worked out from what was done to the link and to the node at its end, and
+who leads from who still hears whom, under the clock of `infra.tests.simulated`, which only waits move on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from infra import clocks, star, toxics
+from infra import links as links_module
+from infra.clocks import Skew
+from infra.faults import clocks as clock_faults
+from infra.faults import failover, probe, writes
+from infra.faults.probe import Answer
+from infra.faults.target import Target
+from infra.faults.writes import Written
+from infra.links import Links
+from infra.nodes import Cluster, Node
+from infra.probes import Health
+from infra.star import Proxy
+from infra.tests.simulated import World, a_lane
+from infra.toxics import Toxic
+from infra.toxiproxy import Api, Change, ProxyState
+
+
+class Toxiproxy(Api):
+    """As far as its traps go: a connection is always up, and bytes always wait in what keeps them."""
+
+    def __init__(self) -> None:
+        self.proxies: dict[str, ProxyState] = {}
+        self.populate(star.proxies())
+
+    def populate(self, proxies: Iterable[Proxy]) -> None:
+        for proxy in proxies:
+            new = ProxyState(proxy.name, proxy.listen, proxy.upstream, enabled=True)
+            self.proxies.setdefault(proxy.name, new)
+
+    def state(self) -> dict[str, ProxyState]:
+        return dict(self.proxies)
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            self._do(change)
+
+    def _do(self, change: Change) -> None:
+        now = self.proxies[change.proxy]
+        if change.anew:
+            now = ProxyState(now.name, now.listen, now.upstream, enabled=False)
+        chains = dict(now.toxics)
+        for name in change.remove:
+            toxic = chains[name]
+            assert now.enabled, "dead connections block its removal"
+            assert toxic == self._last(chains, toxic.stream), f"{name} goes from under another"
+            assert not toxics.keeps(toxic) or toxic == toxics.opened(toxic), f"{name} keeps bytes"
+            del chains[name]
+        for toxic in change.add:
+            last = self._last(chains, toxic.stream)
+            if toxic.name in chains:
+                assert toxics.keeps(toxic), f"{toxic.type} is changed in place"
+            elif now.enabled and last:
+                assert not toxics.is_cut(last), f"{toxic.name} comes behind a cut"
+            chains[toxic.name] = toxic
+        enabled = now.enabled if change.enabled is None else change.enabled
+        self.proxies[change.proxy] = replace(now, enabled=enabled, toxics=chains)
+
+    @staticmethod
+    def _last(chains: dict[str, Toxic], stream: str) -> Toxic | None:
+        return next((toxic for toxic in reversed(chains.values()) if toxic.stream == stream), None)
+
+
+class Engine:
+    """One container, with the rules of Docker's."""
+
+    def __init__(self) -> None:
+        self.status = "running"
+        self.log: list[str] = []
+        self.skews: list[Skew] = []
+
+    def inspect_container(self, _: str) -> dict[str, Any]:
+        return {"State": {"Status": self.status}}
+
+    def _become(self, status: str, legal_from: str, name: str) -> None:
+        assert self.status == legal_from, f"{name} while {self.status}"
+        self.status = status
+        self.log.append(name)
+
+    def pause(self, _: str) -> None:
+        self._become("paused", "running", "pause")
+
+    def unpause(self, _: str) -> None:
+        self._become("running", "paused", "unpause")
+
+    def kill(self, _: str, signal: str) -> None:
+        assert signal == "SIGKILL"
+        self._become("exited", "running", "kill")
+
+    def stop(self, _: str, timeout: int) -> None:
+        assert timeout
+        self._become("exited", "running", "stop")
+
+    def wait(self, _: str, timeout: int) -> None:
+        assert timeout
+        assert self.status == "exited"
+
+    def start(self, _: str) -> None:
+        self._become("running", "exited", "start")
+
+
+def engines_have_clocks(patch: pytest.MonkeyPatch) -> None:
+    """What a clock is set to is remembered by the engine."""
+
+    def write(client: Any, container: str, skews: Sequence[Skew]) -> None:
+        assert client.api.status != "paused", f"{container} cannot be told anything"
+        client.api.skews = list(skews)
+
+    patch.setattr(clocks, "write", write)
+    patch.setattr(clocks, "movable", lambda client, container: True)
+
+
+@dataclass
+class Disks:
+    """(node, who wants it) -> what is done to its disk: seconds of delay, "stalled" or "full"."""
+
+    done: dict[tuple[str, str], float | str] = field(default_factory=dict)
+
+    def slow(self, node: str, seconds: float, by: str) -> None:
+        self.done[node, by] = seconds
+
+    def stall(self, node: str, by: str) -> None:
+        self.done[node, by] = "stalled"
+
+    def fill(self, node: str, by: str) -> None:
+        self.done[node, by] = "full"
+
+    def room(self, node: str) -> int:
+        return 0 if "full" in self.of(node) else 1
+
+    def of(self, node: str) -> list[float | str]:
+        return [what for (name, _), what in self.done.items() if name == node]
+
+    def clear(self, by: str) -> None:
+        self.done = {key: what for key, what in self.done.items() if key[1] != by}
+
+
+class Star:
+    """One backend and two lanes of workers. `unclean`: what is done to any of it."""
+
+    def __init__(self, backend: str) -> None:
+        self.world = World([a_lane("a", 0, 0, 0), a_lane("b", 0, 1, 0, 1)])
+        self.toxiproxy = Toxiproxy()
+        self.links = Links(self.toxiproxy)
+        self.disks = Disks()
+        self.engines = {name: Engine() for name in star.MEMBERS[backend]}
+        self.backend = backend
+        self.leads, self.term = star.MEMBERS[backend][0], 1
+        self.cluster = Cluster([self._node(name) for name in self.engines])
+        self._between: dict[frozenset[str], list[str]] = {}
+        for proxy in star.proxies():
+            self._between.setdefault(frozenset((proxy.source, proxy.target)), []).append(proxy.name)
+
+    def _node(self, name: str) -> Node:
+        client = cast("Any", SimpleNamespace(api=self.engines[name]))
+        nothing: Any = lambda *_: None  # noqa: E731
+        return Node(client, self.links, name, name, (name, 0), self.health, nothing, nothing, nothing, untouched=True)
+
+    def target(self, by: str, *, alone: bool) -> Target:
+        groups = tuple(map(star.client, star.GROUPS))
+        endpoints = {(group, name): f"{group}:{name}" for group in groups for name in self.engines}
+        environment = SimpleNamespace(
+            disks=self.disks,
+            password="",
+            failover=lambda: None,
+            store_health=lambda: Health("", ahead=0.0),
+            store_dsn=lambda group: f"postgresql://postgres:x@c{group}:store/fencepost",
+        )
+        return Target(
+            self.backend, self.cluster, self.links, groups, endpoints, self.world, self.world,
+            cast("Any", environment), by, alone,
+        )  # fmt: skip
+
+    def unclean(self) -> list[str]:
+        nodes = {f"{name} is {engine.status}" for name, engine in self.engines.items() if engine.status != "running"}
+        moved = {f"{name}'s clock is moved: {engine.skews}" for name, engine in self.engines.items() if engine.skews}
+        disks = {f"{name}'s disk: {what}" for (name, _), what in self.disks.done.items()}
+        workers = {
+            f"{worker.process} is caught: {worker.caught}{worker.renewal}"
+            for lane in self.world.all_lanes
+            for worker in lane.workers
+            if worker.renewal or worker.caught not in ("", "kill")
+        }
+        return [*self.links.active(), *sorted(nodes | moved | disks | workers)]
+
+    # --- what servers say ---
+
+    def now(self) -> int:
+        """ns of the wall clock; our waits pass on it as well."""
+        return time.time_ns() + self.world.now()
+
+    def health(self, name: str, _: int) -> Health | None:
+        engine = self.engines[name]
+        if engine.status != "running":
+            return None
+        ahead = clocks.ahead(engine.skews, self.now())
+        if self.backend in ("redis", "postgres"):
+            return Health("1", ahead=ahead)
+        self._elect()
+        if self.leads not in self._heard_by(name):
+            return None
+        if self.backend == "zookeeper":
+            return Health("1", self.term, leader="leader" if name == self.leads else "follower")
+        return Health("1", self.term, name, self.leads)
+
+    def _elect(self) -> None:
+        able = [
+            name
+            for name in self.engines
+            if 2 * len(self._heard_by(name)) > len(self.engines)
+            and not (self.backend == "etcd" and "stalled" in self.disks.of(name))
+        ]
+        if self.leads not in able:
+            self.leads = able[0] if able else ""
+            self.term += 1
+
+    def _heard_by(self, name: str) -> set[str]:
+        """Who runs and can talk with it, both ways; itself as well."""
+        if self.engines[name].status != "running" or "full" in self.disks.of(name):
+            return set()
+        return {
+            other
+            for other, engine in self.engines.items()
+            if other == name or (engine.status == "running" and self._passes(name, other))
+        }
+
+    def _passes(self, a: str, b: str) -> bool:
+        proxies = self._between[frozenset((a, b))]
+        return all(self._come_to(proxy, 0)[0] is Answer.ANSWERED for proxy in proxies)
+
+    def _come_to(self, proxy: str, size: int) -> tuple[Answer, float]:
+        """What becomes of a question through a proxy, and how long it takes (s)."""
+        state = self.toxiproxy.proxies[proxy]
+        if not state.enabled or any(toxic.type == "reset_peer" for toxic in state.toxics.values()):
+            return Answer.CLOSED, 0.0
+        if any(map(toxics.is_cut, state.toxics.values())):
+            return Answer.SILENT, 0.0
+        return Answer.ANSWERED, sum(_delay(toxic, size) for toxic in state.toxics.values())
+
+    def ask(self, endpoint: str, size: int = 0) -> tuple[Answer, float]:
+        """Through a link, "c1:redis1", or past all, "redis1:0"."""
+        group, _, name = endpoint.partition(":")
+        engine = self.engines.get(group if name == "0" else name, Engine())
+        if engine.status == "exited":
+            return Answer.CLOSED, 0.0
+        answer = (Answer.ANSWERED, 0.0) if name == "0" else self._come_to(f"{group}-{name}", size)
+        return (Answer.SILENT, 0.0) if answer[0] is Answer.ANSWERED and engine.status == "paused" else answer
+
+    def write(self, name: str) -> Written:
+        engine, done = self.engines[name], self.disks.of(name)
+        if engine.status == "exited" or "full" in done:
+            if self.backend in ("redis", "etcd") and engine.status == "running":
+                engine.status = "exited"  # it cannot write
+            return Written("refused", 0.0)
+        silent = engine.status == "paused" or "stalled" in done
+        return Written("silent" if silent else "kept", sum(what for what in done if isinstance(what, float)))
+
+
+class Connection:
+    """Up until what its link is said to be says otherwise."""
+
+    def __init__(self, star: Star, endpoint: str) -> None:
+        self.star, self.endpoint = star, endpoint
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def sendall(self, _: bytes) -> None:
+        pass
+
+
+@contextmanager
+def imagined(backend: str) -> Iterator[Star]:
+    """While it lasts, all questions of faults are asked here."""
+    star = Star(backend)
+
+    def timed(_: str, endpoint: str, __: float, size: int = 0) -> tuple[Answer, float]:
+        return star.ask(endpoint, size)
+
+    def timed_end(_: str, endpoint: str, __: float) -> tuple[Answer, float]:
+        answer, seconds = star.ask(endpoint)
+        late = star.toxiproxy.proxies[endpoint.replace(":", "-")].toxics.values()
+        return answer, seconds + sum(toxic.attributes["delay"] / 1000 for toxic in late if toxic.type == "slow_close")
+
+    def connect(_: str, endpoint: str, __: float = 0.0) -> Connection:
+        if star.ask(endpoint)[0] is Answer.CLOSED:
+            raise ConnectionRefusedError(endpoint)
+        return Connection(star, endpoint)
+
+    def transfer(_: Node, new: Node) -> bool:
+        if star.leads in star._heard_by(new.name):
+            star.leads, star.term = new.name, star.term + 1
+        return star.leads == new.name
+
+    with pytest.MonkeyPatch.context() as patch:
+        engines_have_clocks(patch)
+        patch.setattr(links_module, "_DRAIN", 0.0)
+        patch.setattr(probe, "ask", lambda _, endpoint, patience=0.0: star.ask(endpoint)[0])
+        patch.setattr(probe, "timed", timed)
+        patch.setattr(probe, "timed_end", timed_end)
+        patch.setattr(probe, "connect", connect)
+        patch.setattr(probe, "answer", lambda connection: star.ask(connection.endpoint)[0])
+        patch.setattr(probe, "at_once", lambda endpoints, ask: list(map(ask, endpoints)))
+        patch.setattr(writes, "write", lambda _, address, *__: star.write(address[0]))
+        patch.setattr(failover, "_transfer", transfer)
+        patch.setattr(clock_faults, "time", SimpleNamespace(time_ns=star.now))
+        try:
+            yield star
+        finally:
+            star.cluster.close()
+
+
+def _delay(toxic: Toxic, size: int) -> float:
+    of: Mapping[str, int] = toxic.attributes
+    match toxic.type:
+        case "latency":
+            return (of["latency"] - of["jitter"]) / 1000
+        case "bandwidth":
+            return size / 1000 / of["rate"]
+        case "slicer":
+            return size // of["average_size"] * of["delay"] / 1e6
+    return 0.0

@@ -1,0 +1,5 @@
+"""Tests on real servers."""
+
+from infra.tests.environments import environment, pytest_itemcollected, pytest_sessionfinish, target
+
+__all__ = ["environment", "pytest_itemcollected", "pytest_sessionfinish", "target"]

@@ -1,0 +1,107 @@
+"""What tests of faults on real clusters have in common."""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from infra.faults import fault, probe
+from infra.faults.plan import compile_plan
+from infra.faults.probe import Answer
+from infra.faults.register import FAULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from infra.faults.target import Hit, Target
+    from infra.nodes import Node
+
+BACKENDS = ("redis", "etcd", "zookeeper")
+ELECTING = ("etcd", "zookeeper")
+
+SILENCE = 1.0
+"""Seconds without a byte that count as silence: more than a busy machine stalls."""
+
+PATIENCE = 10.0
+"""Seconds for an answer that must come."""
+
+COMES_WITHIN = 40.0
+"""Seconds for anything awaited, on whatever machine."""
+
+
+def await_(condition: Callable[[], bool], why: Callable[[], str] = str) -> None:
+    """What takes fractions of a second, or a few. why: asked when it does not come."""
+    deadline = time.monotonic() + COMES_WITHIN
+    while not condition():
+        assert time.monotonic() < deadline, why()
+        time.sleep(0.02)
+
+
+@contextmanager
+def done(target: Target, name: str, **options: object) -> Iterator[Hit]:
+    """The one hit of a fault, as long as it lasts; afterwards all is whole, if no other is on."""
+    step = compile_plan([name], 1, target.backend, ttl=1.0).steps[0]
+    injury = replace(step, options={**step.options, **options}).injury(target.backend)
+    try:
+        hits = injury.apply(target)
+        assert hits[0].kind == FAULTS[name].kind
+        assert hits[0].begun < hits[0].applied
+        yield hits[0]
+    finally:
+        injury.heal(target)
+        injury.heal(target)  # idempotent
+    if target.alone:
+        fault.await_whole(target)
+
+
+def ask(target: Target, group: str, node: str) -> Answer:
+    """Through the link."""
+    return probe.ask(target.backend, target.endpoints[group, node], SILENCE)
+
+
+def ask_all(target: Target, group: str) -> set[Answer]:
+    """Through all links of a group, at once."""
+    return set(probe.ask_all(target.backend, [target.endpoints[group, node] for node in names(target)], SILENCE))
+
+
+def past(target: Target, node: Node) -> Answer:
+    """Past the links."""
+    return probe.ask(target.backend, "{}:{}".format(*node.address), PATIENCE)
+
+
+def live(endpoint: str) -> socket.socket:
+    """A connection through a link, up at both ends."""
+    host, _, port = endpoint.rpartition(":")
+    connection = socket.create_connection((host, int(port)), timeout=0.5)
+    time.sleep(0.05)  # Toxiproxy dials on after it has accepted, and says nothing about it
+    return connection
+
+
+class Redis:
+    """A plain connection: one command, one answer."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.socket = live(endpoint)
+
+    def ask(self, command: str, patience: float = PATIENCE) -> bytes | None:
+        """None for silence, b"" when the connection has ended."""
+        self.socket.sendall(f"{command}\r\n".encode())
+        return self.listen(patience)
+
+    def listen(self, patience: float = PATIENCE) -> bytes | None:
+        """What comes."""
+        self.socket.settimeout(patience)
+        try:
+            return self.socket.recv(4096)
+        except TimeoutError:
+            return None
+        except ConnectionError:
+            return b""
+
+
+def names(target: Target) -> list[str]:
+    """Of the members."""
+    return [node.name for node in target.cluster.nodes]

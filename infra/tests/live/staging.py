@@ -1,0 +1,236 @@
+"""Clusters that stand in for somebody else's: containers beside the star, on a network of their own, with passwords.
+
+Reached by ports published on that network's gateway, an address of this machine, as a real one would be by its own.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+import socket
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from docker import DockerClient
+from docker.models.containers import Container
+from docker.types import IPAMConfig, IPAMPool
+from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
+
+from infra import client, images, owner, reaper, slots
+from infra.access import Access
+from infra.machine import run
+
+PASSWORD: Final = "s3cret/with%odd'signs"
+USER: Final = "guest"
+READY_WITHIN: Final = 60.0
+_MAY: Final = "+ping +info +quit +eval +set +get +incr +del +pexpire"
+"""What the locks need of Redis."""
+
+
+@dataclass
+class Staging:
+    """Whatever was started on one network. folder: takes certificates."""
+
+    docker: DockerClient
+    name: str
+    gateway: str
+    folder: Path
+    containers: dict[str, Container] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {reaper.ENV: self.name, reaper.OWNER: owner.this_process()}
+
+    @property
+    def ca(self) -> Path:
+        return self.folder / "ca.pem"
+
+    def redis(self, count: int) -> str:
+        """With TLS for those who have a certificate, and a user who may only do what locks need; `host:port,...`."""
+        self._certificates()
+        rules = f"on >{PASSWORD} ~fencepost:* {_MAY}".split()
+        command = ["redis-server", "--port", "0", "--tls-port", "6379", "--tls-auth-clients", "yes"]
+        command += ["--tls-ca-cert-file", "/tls/ca.pem", "--tls-cert-file", "/tls/server.pem"]
+        command += ["--tls-key-file", "/tls/server.key", "--user", "default", "off", "--user", USER, *rules]
+        names = [f"redis{number}" for number in range(1, count + 1)]
+        for name in names:
+            self._run(name, "redis", 6379, command=command, tls=True)
+        return self._listed(names)
+
+    def plain_redis(self) -> str:
+        """Without any of that."""
+        self._run("plain", "redis", 6379)
+        return self._listed(["plain"])
+
+    def etcd(self, count: int) -> str:
+        """With TLS, and users: root, and one who may only use our prefix."""
+        self._certificates()
+        names = [f"etcd{number}" for number in range(1, count + 1)]
+        cluster = ",".join(f"{name}=http://{name}:2380" for name in names)
+        for name in names:
+            flags = {
+                "name": name,
+                "initial-cluster": cluster,
+                "listen-peer-urls": "http://0.0.0.0:2380",
+                "initial-advertise-peer-urls": f"http://{name}:2380",
+                "listen-client-urls": "https://0.0.0.0:2379",
+                "advertise-client-urls": f"https://{name}:2379",
+                "cert-file": "/tls/server.pem",
+                "key-file": "/tls/server.key",
+            }
+            self._run(name, "etcd", 2379, command=[f"--{flag}={value}" for flag, value in flags.items()], tls=True)
+        root = secrets.token_hex(8)
+        for line in (
+            "endpoint health",
+            f"user add root:{root}",
+            "user grant-role root root",
+            "role add locks",
+            "role grant-permission locks --prefix=true readwrite /fencepost",
+            f"user add {USER}:{PASSWORD}",
+            f"user grant-role {USER} locks",
+            "auth enable",
+        ):
+            words = ["etcdctl", "--cacert=/tls/ca.pem", "--endpoints=https://127.0.0.1:2379", *line.split(" ")]
+            _until(lambda words=words: self.containers[names[0]].exec_run(words).exit_code == 0, line)  # type: ignore[misc]
+        return self._listed(names)
+
+    def zookeeper(self) -> str:
+        """One server alone, whose `/fencepost` is for one user only."""
+        self._run("zk1", "zookeeper", 2181)
+        where = self._listed(["zk1"])
+        zookeeper = KazooClient(where)
+        zookeeper.start(READY_WITHIN)
+        zookeeper.create("/fencepost", acl=[make_digest_acl(USER, PASSWORD, all=True)])
+        zookeeper.stop()
+        zookeeper.close()
+        return where
+
+    def secrets(self, backend: str) -> dict[str, str]:
+        """What the environment of a run needs to be let in."""
+        given = {"USER": USER, "PASSWORD": PASSWORD}
+        if backend != "zookeeper":
+            given["CA"] = str(self.ca)
+        if backend == "redis":
+            given |= {"CERT": str(self.folder / "client.pem"), "KEY": str(self.folder / "client.key")}
+        return {f"FENCEPOST_{backend}_{what}".upper(): value for what, value in given.items()}
+
+    def access(self, backend: str) -> Access:
+        """The same, for a client."""
+        return Access.of(backend, self.secrets(backend), tls=backend != "zookeeper")
+
+    def says(self, name: str, words: Sequence[str]) -> str:
+        """What a command in a container says, whatever its status."""
+        said: Any = self.containers[name].exec_run(list(words)).output
+        return str(said.decode())
+
+    def etcdctl(self, *words: str) -> list[str]:
+        """As the user who may do little."""
+        login = f"--user={USER}:{PASSWORD}"
+        return ["etcdctl", "--cacert=/tls/ca.pem", "--endpoints=https://127.0.0.1:2379", login, *words]
+
+    def queues(self) -> list[str]:
+        """The nodes under ZooKeeper's `/fencepost`."""
+        zookeeper = KazooClient(self.where("zk1"), auth_data=[("digest", f"{USER}:{PASSWORD}")])
+        zookeeper.start(READY_WITHIN)
+        found: list[str] = zookeeper.get_children("/fencepost")
+        zookeeper.stop()
+        zookeeper.close()
+        return found
+
+    def _run(
+        self, name: str, image: str, port: int, *, command: Sequence[str] | None = None, tls: bool = False
+    ) -> None:
+        chosen = images.resolve(image)
+        images.ensure(chosen)
+        container = self.docker.containers.create(
+            chosen.name,
+            command=None if command is None else list(command),
+            name=f"{self.name}-{name}",
+            hostname=name,
+            network=self.name,
+            labels=self.labels,
+            ports={f"{port}/tcp": (self.gateway, 0)},
+        )
+        self.containers[name] = container
+        if tls:
+            container.put_archive("/", self._archive())
+        container.start()
+        container.reload()
+        _until(lambda: _listens(self.where(name)), name)
+
+    def where(self, name: str) -> str:
+        """`host:port` of one that runs."""
+        ports: dict[str, Any] = self.containers[name].ports
+        ((published,),) = ports.values()
+        return f"{self.gateway}:{published['HostPort']}"
+
+    def _listed(self, names: Sequence[str]) -> str:
+        return ",".join(map(self.where, names))
+
+    def _archive(self) -> bytes:
+        with io.BytesIO() as buffer:
+            with tarfile.open(fileobj=buffer, mode="w") as archive:
+                for path in self.folder.iterdir():
+                    told = archive.gettarinfo(path, f"tls/{path.name}")
+                    told.mode = 0o644
+                    with path.open("rb") as file:
+                        archive.addfile(told, file)
+            return buffer.getvalue()
+
+    def _certificates(self) -> None:
+        """Of a server whose only name is the gateway's address: a proxy in between has another."""
+        if self.ca.exists():
+            return
+
+        def openssl(*words: str) -> None:
+            run(["openssl", *words])
+
+        def path(name: str) -> str:
+            return str(self.folder / name)
+
+        new = ("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+        openssl(*new, "-x509", "-days", "2", "-subj", "/CN=staging", "-keyout", path("ca.key"), "-out", str(self.ca))
+        (self.folder / "san").write_text(f"subjectAltName=IP:{self.gateway},IP:127.0.0.1\n")
+        for who in ("server", "client"):
+            openssl(*new, "-subj", f"/CN={who}", "-keyout", path(f"{who}.key"), "-out", path(f"{who}.csr"))
+            sign = ("x509", "-req", "-days", "2", "-CA", str(self.ca), "-CAkey", path("ca.key"), "-CAcreateserial")
+            openssl(*sign, "-in", path(f"{who}.csr"), "-out", path(f"{who}.pem"), "-extfile", path("san"))
+
+
+@contextmanager
+def staging(folder: Path) -> Iterator[Staging]:
+    """A network of its own, removed at the end with all that stands on it; or by the reaper."""
+    docker = client.connect()
+    name = f"staging-{os.getpid()}-{secrets.token_hex(2)}"
+    labels = {reaper.ENV: name, reaper.OWNER: owner.this_process()}
+    with slots.free(docker) as free:
+        slot = next(iter(free))
+        pool = IPAMPool(subnet=f"{slots.address(slot, 0)}/24", gateway=slots.address(slot, 1))
+        docker.networks.create(name, labels=labels, ipam=IPAMConfig(pool_configs=[pool]))
+    try:
+        yield Staging(docker, name, slots.address(slot, 1), folder)
+    finally:
+        reaper.remove(docker, name)
+
+
+def _listens(where: str) -> bool:
+    host, _, port = where.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _until(is_so: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + READY_WITHIN
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)

@@ -1,0 +1,259 @@
+"""Clocks of Redis and PostgreSQL that jump, drift and strobe, as clients of theirs see it."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+import redis as redis_client
+
+from infra import clocks, compose
+from infra.clocks import Skew
+from infra.environment import Environment
+from infra.faults.plan import compile_plan
+from infra.faults.process import OneProcess
+from infra.faults.target import MonotonicClock, Target
+from infra.machine import Failed
+from infra.probes import Health
+from infra.tests.live import hurting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from infra.faults.target import Hit
+    from infra.nodes import Node
+
+
+pytestmark = pytest.mark.needs("redis", "postgres")
+
+
+def quickly(ask: Callable[[], Any]) -> tuple[float, Any]:
+    """An answer, and the time at which it was given; asked again when that is not sure to 5 ms."""
+    while True:
+        asked = time.time()
+        answer = ask()
+        answered = time.time()
+        if answered - asked < 0.01:
+            return (asked + answered) / 2, answer
+
+
+class Servers:
+    """Redis and PostgreSQL of the environment, asked past the proxies."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.redis = [
+            redis_client.Redis.from_url(f"redis://{address}", socket_timeout=5.0)
+            for address in environment.direct("redis")
+        ]
+        host, _, port = environment.direct("postgres")[0].rpartition(":")
+        self.dsn = f"postgresql://postgres:{environment.password}@{host}:{port}/fencepost"
+        self.nodes: Sequence[Node] = environment.cluster("redis").nodes
+
+    def ahead(self, node: int = 0) -> float:
+        """Seconds by which a Redis is ahead of us, as any client can ask it."""
+        moment, (seconds, parts) = quickly(self.redis[node].time)
+        return float(seconds + parts / 1e6 - moment)
+
+    def target(self, backend: str) -> Target:
+        return Target.of(self.environment, backend, OneProcess(None, 1.0), MonotonicClock())
+
+
+@pytest.fixture
+def servers(environment: Environment) -> Iterator[Servers]:
+    servers = Servers(environment)
+    for redis in servers.redis:
+        redis.flushall()
+    yield servers
+    environment.heal()
+
+
+@contextmanager
+def done(target: Target, fault: str, **options: object) -> Iterator[Hit]:
+    """As long as it lasts; afterwards all clocks are right."""
+    with hurting.done(target, fault, **options) as hit:
+        yield hit
+    assert all(abs(clocks.apart(told, Health("", ahead=0.0))) < 1e-9 for told in target.cluster.healths() if told)
+
+
+def only(*nodes: str, **options: object) -> dict[str, object]:
+    return {"nodes": list(nodes), **options}
+
+
+class TestRedis:
+    def test_a_60_s_key_vanishes_at_a_61_s_jump(self, servers: Servers) -> None:
+        for redis in servers.redis[:2]:
+            assert redis.set("lock", "first", nx=True, px=60_000)
+            assert not redis.set("lock", "second", nx=True, px=60_000)
+        with done(servers.target("redis"), "clock-jump-forward", **only("redis1", seconds=61)) as hit:
+            assert hit.target == "redis1: 61 s forward"
+            assert servers.redis[0].get("lock") is None
+            assert servers.redis[0].set("lock", "second", nx=True, px=60_000)
+            assert servers.redis[1].get("lock") == b"first"  # it is this node's clock, and no other's
+            [line] = servers.environment.unclean()
+            assert re.fullmatch(r"redis1's clock is 6[01]\.\d s ahead", line)
+        assert 115_000 < servers.redis[0].pttl("lock") <= 121_000  # it was set in the future
+
+    def test_the_last_second_of_a_ttl_is_left(self, servers: Servers) -> None:
+        redis = servers.redis[0]
+        taken, _ = quickly(lambda: redis.set("lock", "first", px=60_000))
+        with done(servers.target("redis"), "clock-jump-forward", **only("redis1", seconds=55)):
+            now, left = quickly(lambda: redis.pttl("lock"))
+            assert left / 1000 == pytest.approx(60 - 55 - (now - taken), abs=0.02)
+
+    def test_a_lock_lives_on_when_the_clock_jumps_back(self, servers: Servers) -> None:
+        redis = servers.redis[0]
+        taken, _ = quickly(lambda: redis.set("lock", "first", px=1000))
+        with done(servers.target("redis"), "clock-jump-back", **only("redis1", seconds=30)):
+            while time.time() < taken + 1.2:
+                assert redis.get("lock") == b"first"
+                assert not redis.set("lock", "second", nx=True)
+            now, left = quickly(lambda: redis.pttl("lock"))
+            assert left / 1000 == pytest.approx(1 + 30 - (now - taken), abs=0.02)
+        assert redis.get("lock") is None
+
+    @pytest.mark.parametrize("rate", [4.0, 0.25])
+    def test_a_ttl_is_another_time_on_a_clock_that_drifts(self, servers: Servers, rate: float) -> None:
+        redis = servers.redis[0]
+        with done(servers.target("redis"), "clock-drift", **only("redis1", rate=rate)):
+            redis.set("lock", "first", px=60_000)
+            began, left = quickly(lambda: redis.pttl("lock"))
+            while time.time() < began + 0.5:
+                pass
+            now, less = quickly(lambda: redis.pttl("lock"))
+            assert (left - less) / 1000 == pytest.approx(rate * (now - began), abs=0.05)
+
+    def test_a_strobing_clock_goes_to_and_fro(self, servers: Servers) -> None:
+        with done(servers.target("redis"), "clock-strobe", **only("redis1", seconds=2.5, turn_ms=50)):
+            until, told = time.monotonic() + 1.0, []
+            while time.monotonic() < until:
+                told.append(round(servers.ahead(), 1))
+            assert {-2.5, 2.5} <= set(told)
+            turns = sum(one > 0 > other for one, other in itertools.pairwise(told))
+            assert 2 <= turns <= 11
+
+    def test_under_a_strobe_some_locks_end_at_once(self, servers: Servers) -> None:
+        """Those that were taken while the clock was behind."""
+        redis = servers.redis[0]
+        with done(servers.target("redis"), "clock-strobe", **only("redis1", seconds=2.5, turn_ms=100)):
+            began, taken, lost, kept = time.monotonic(), dict[str, float](), set[str](), set[str]()
+            while not (lost and kept) and time.monotonic() < began + 5.0:
+                name = f"lock{len(taken)}"
+                taken[name] = time.monotonic()
+                redis.set(name, "first", px=1000)
+                for name, at in taken.items():
+                    there = redis.get(name) is not None
+                    age = time.monotonic() - at
+                    if not there and age < 0.9:
+                        lost.add(name)
+                    if there and age > 0.5:
+                        kept.add(name)
+            assert lost
+            assert kept
+
+    def test_overlapping_skews_add_up_and_are_let_go_one_by_one(self, servers: Servers) -> None:
+        node = servers.nodes[0]
+        node.skew(Skew(100.0), "first")
+        node.skew(Skew(-30.0), "second")
+        assert servers.ahead() == pytest.approx(70.0, abs=0.1)
+        node.let_go("first")
+        assert servers.ahead() == pytest.approx(-30.0, abs=0.1)
+        node.let_go("second")
+        assert servers.ahead() == pytest.approx(0.0, abs=0.1)
+
+    def test_it_survives_a_crash_and_what_was_set_meanwhile_holds_at_the_start(self, servers: Servers) -> None:
+        def restarted() -> float:
+            node.let_go("killer")
+            servers.environment.cluster("redis").await_ready()
+            return servers.ahead()
+
+        node = servers.nodes[0]
+        node.skew(Skew(20.0), "mover")
+        node.kill("killer")
+        assert restarted() == pytest.approx(20.0, abs=0.1)
+        node.kill("killer")
+        node.let_go("mover")
+        assert restarted() == pytest.approx(0.0, abs=0.1)
+        node.kill("killer")
+        node.skew(Skew(-20.0), "mover")
+        assert restarted() == pytest.approx(-20.0, abs=0.1)
+
+    def test_a_clock_is_seen_wrong_the_moment_a_paused_node_goes_on(self, servers: Servers) -> None:
+        node = servers.nodes[0]
+        node.pause("pauser")
+        node.skew(Skew(20.0), "mover")
+        with pytest.raises(Failed, match="redis1-1 is paused: its clock cannot be set"):
+            clocks.write(servers.environment._client, compose.container(servers.environment.name, "redis1"), [])
+        node.let_go("pauser")
+        assert servers.ahead() == pytest.approx(20.0, abs=0.1)
+
+    def test_a_heal_undoes_what_another_process_did(self, servers: Servers) -> None:
+        other = Environment.attach(servers.environment.name)
+        other.node("redis2").skew(Skew(-40.0))
+        other.node("redis3").skew(Skew(40.0))
+        other.node("redis3").kill()
+        assert any(line.startswith("redis2's clock is ") for line in servers.environment.unclean())
+        servers.environment.heal()
+        assert [round(servers.ahead(node), 1) for node in range(5)] == [0.0] * 5
+
+    def test_a_fault_beside_another(self, servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The proof does without a node's answer only while another fault keeps it from answering."""
+        target = replace(servers.target("redis"), by="clock", alone=False)
+        servers.nodes[0].pause("pauser")
+        servers.nodes[1].skew(Skew(-10.0), "mover")
+        with done(target, "clock-jump-forward", **only("redis1", "redis2", seconds=50)):
+            assert servers.ahead(1) == pytest.approx(40.0, abs=0.1)
+            servers.nodes[0].let_go("pauser")
+            assert servers.ahead(0) == pytest.approx(50.0, abs=0.1)
+            servers.nodes[1].let_go("mover")
+        servers.nodes[0].pause("pauser")
+        monkeypatch.setattr("infra.faults.clocks.PROVEN_WITHIN", 0.1)
+        with pytest.raises(Failed, match="redis1's clock was set, but it does not tell that time"):
+            compile_plan(["clock-jump-back"], 1, "redis", 1.0).steps[0].injury("redis").apply(servers.target("redis"))
+
+
+class TestPostgres:
+    def test_now_jumps_for_sessions_old_and_new(self, servers: Servers) -> None:
+        ask = "SELECT extract(epoch FROM now())::float8, extract(epoch FROM clock_timestamp())::float8"
+
+        def ahead(connection: psycopg.Connection[Any]) -> list[float]:
+            now, told = quickly(lambda: connection.execute(ask).fetchone())
+            return [round(moment - now, 1) for moment in told]
+
+        with psycopg.connect(servers.dsn, autocommit=True) as old:
+            assert ahead(old) == [0.0, 0.0]
+            with done(servers.target("postgres"), "clock-jump-forward", **only("postgres", seconds=3600)):
+                assert ahead(old) == [3600.0, 3600.0]
+                with psycopg.connect(servers.dsn, autocommit=True) as new:
+                    assert ahead(new) == [3600.0, 3600.0]
+            assert ahead(old) == [0.0, 0.0]
+
+    def test_monotonic_time_is_untouched(self, servers: Servers) -> None:
+        """PostgreSQL measures by it what it executes, and how long it sleeps."""
+        servers.environment.node("postgres").skew(Skew(rate=50.0))
+        with psycopg.connect(servers.dsn) as connection:
+            began = time.monotonic()
+            row = connection.execute("EXPLAIN (ANALYZE, FORMAT JSON) SELECT pg_sleep(0.2)").fetchone()
+            took = time.monotonic() - began
+        assert row
+        assert 0.2 <= row[0][0]["Execution Time"] / 1000 <= took
+
+    def test_a_strobe_ends_with_its_heal(self, servers: Servers) -> None:
+        with done(servers.target("postgres"), "clock-strobe", **only("postgres", seconds=1.5, turn_ms=100)):
+            assert servers.environment.unclean() != []
+
+
+def test_an_image_without_a_movable_clock_says_so(environment: Environment) -> None:
+    """Toxiproxy's is none, like those of users."""
+    container = compose.container(environment.name, "toxiproxy")
+    assert not clocks.movable(environment._client, container)
+    with pytest.raises(Failed, match="toxiproxy-1: its image has no movable clock"):
+        clocks.write(environment._client, container, [Skew(1.0)])
+    with pytest.raises(Failed, match="container nobody is gone"):
+        clocks.movable(environment._client, "nobody")

@@ -1,0 +1,246 @@
+"""Disks that are slow, stalled or full: seen from outside, by what servers acknowledge and by who leads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra import client as engine_client
+from infra import disks, reaper
+from infra.environment import Environment
+from infra.faults import fault, writes
+from infra.machine import Failed
+from infra.tests.environments import on
+from infra.tests.live.hurting import Redis, await_, done
+from infra.tests.live.keeping import keep, kept
+
+if TYPE_CHECKING:
+    from infra.faults.target import Target
+    from infra.faults.writes import Written
+    from infra.nodes import Node
+
+
+ALL = ("redis", "etcd", "zookeeper", "postgres")
+
+MIB = 1 << 20
+
+
+def write(target: Target, node: Node, size: int = 1, patience: float = 5.0) -> Written:
+    return writes.write(target.backend, node.address, target.environment.password, size, patience)
+
+
+def sidecars(environment: Environment) -> list[str]:
+    """The words of every container beside a node, from the engine itself."""
+    filters = {"label": [f"{reaper.ENV}={environment.name}", disks.FAULT]}
+    found = engine_client.connect().api.containers(all=True, filters=filters)
+    return sorted(one["Labels"][disks.FAULT] for one in found)
+
+
+def hit_first(target: Target) -> dict[str, object]:
+    """Of redis only the first, so that the others can be compared with it."""
+    return {"nodes": ["redis1"]} if target.backend == "redis" else {}
+
+
+@on(*ALL)
+def test_a_disk_outlives_the_server(environment: Environment, target: Target) -> None:
+    keep(target, "before")
+    node = target.cluster.nodes[0]
+    for down in (node.stop, node.kill):
+        down()
+        assert environment.disks.files(node.name) != []
+        node.let_go()
+        target.cluster.await_ready()
+    assert kept(target, node) == "before"
+
+
+@on(*ALL)
+def test_disks_have_room_but_not_without_end(environment: Environment, target: Target) -> None:
+    for node in target.cluster.nodes:
+        assert 64 * MIB < environment.disks.room(node.name) < 512 * MIB
+
+
+@on("redis", "etcd")
+def test_a_slow_disk_delays_what_is_acknowledged(environment: Environment, target: Target) -> None:
+    with done(target, "slow-disk", delay_ms=150, **hit_first(target)) as hit:
+        victim = target.node(hit.target.split()[0])
+        assert sidecars(environment) == sorted(
+            f"{one.split()[0]}'s disk is slow by 150 ms" for one in hit.target.split(", ")
+        )
+        assert environment.unclean() == environment.disks.active() == sidecars(environment)
+        assert (slow := fastest(target, victim, of=3)) >= 0.15
+        if target.backend == "redis":
+            assert fastest(target, target.node("redis2")) < slow
+        assert target.cluster.ready()  # nobody is deposed
+    assert sidecars(environment) == []
+    assert fastest(target, victim) < slow
+
+
+def fastest(target: Target, node: Node, of: int = 10) -> float:
+    """Seconds of the fastest of a few writes: how long one takes says little on a busy machine."""
+    tries = [write(target, node) for _ in range(of)]
+    assert {one.outcome for one in tries} == {"kept"}
+    return min(one.seconds for one in tries)
+
+
+@on("redis")
+def test_of_two_that_slow_a_disk_the_slower_counts(environment: Environment, target: Target) -> None:
+    node = target.node("redis3")
+    environment.disks.slow("redis3", 0.1, by="one")
+    environment.disks.slow("redis3", 0.3, by="other")
+    environment.disks.slow("redis3", 0.1, by="one")
+    assert (slower := fastest(target, node, of=3)) >= 0.3
+    environment.disks.clear("other")
+    assert sidecars(environment) == ["redis3's disk is slow by 100 ms"]
+    assert 0.1 <= fastest(target, node) < slower
+    environment.disks.clear("one")
+    environment.disks.clear("one")
+    assert sidecars(environment) == []
+
+
+@on("redis")
+def test_a_killed_server_comes_back_with_a_fast_disk(environment: Environment, target: Target) -> None:
+    node = target.cluster.nodes[0]
+    environment.disks.stall(node.name)
+    write(target, node)  # from now on a thread of it hangs in a synchronisation, wherever the write is kept
+    node.kill()
+    assert environment.disks.active() == []
+    node.let_go()
+    target.cluster.await_ready()
+    assert write(target, node).outcome == "kept"
+    node.kill()
+    with pytest.raises(Failed, match="slow"):
+        environment.disks.slow(node.name, 0.1)
+    environment.disks.clear()
+    node.let_go()
+    target.cluster.await_ready()
+
+
+@on("etcd")
+def test_a_leader_whose_disk_stalls_is_deposed(environment: Environment, target: Target) -> None:
+    old = target.cluster.leader()
+    assert old
+    with done(target, "stall-disk") as hit:
+        assert hit.target == f"{old.name} (leader)"
+        assert old.state() == "running"
+        new = target.cluster.leader()
+        assert new is not None
+        assert new is not old
+        assert write(target, new).outcome == "kept"
+    assert sidecars(environment) == []
+    assert target.cluster.leader() is not old  # nothing gives it back
+    assert write(target, old).outcome == "kept"
+
+
+@on("zookeeper")
+def test_zookeepers_leader_never_notices_that_disks_stall(target: Target) -> None:
+    old = target.cluster.leader()
+    assert old
+    with done(target, "stall-disk") as hit:
+        assert hit.target.startswith(f"{old.name} (leader), ")
+        third = next(node for node in target.cluster.nodes if node.name not in hit.target)
+        for node in (old, third):
+            assert write(target, node, patience=1.0).outcome == "silent"
+        follower = next(node for node in target.cluster.nodes if node not in (old, third))
+        await_(lambda: not follower.ready())  # it is dropped when it has kept nothing for 2.5 s
+        assert target.cluster.leader() is old
+        assert third.ready()
+        assert write(target, third, patience=1.0).outcome == "silent"
+    assert write(target, old).outcome == "kept"
+
+
+@on("redis")
+def test_what_a_stalled_disk_holds_back_is_acknowledged_at_the_heal(target: Target) -> None:
+    endpoint = target.endpoints["c1", "redis1"]
+    waiting, other = Redis(endpoint), Redis(endpoint)
+    with done(target, "stall-disk", **hit_first(target)):
+        assert waiting.ask("SET fp-stalled late", patience=0.3) is None
+        assert other.ask("PING", patience=0.3) is None  # one thread does everything
+    assert waiting.listen(5.0) == b"+OK\r\n"
+    assert other.listen(5.0) == b"+PONG\r\n"
+
+
+@on("postgres")
+def test_postgres_still_reads_when_its_disk_stalls(target: Target) -> None:
+    keep(target, "before")
+    with done(target, "stall-disk"):
+        assert kept(target, target.cluster.nodes[0]) == "before"
+        assert write(target, target.cluster.nodes[0], patience=0.5).outcome == "silent"
+
+
+@on(*ALL)
+def test_a_full_disk_refuses_a_write_and_all_is_kept(environment: Environment, target: Target) -> None:
+    keep(target, "before")
+    with done(target, "fill-disk", **hit_first(target)) as hit:
+        victim = target.node(hit.target.split()[0].rstrip(","))
+        assert environment.disks.room(victim.name) == 0
+        assert f"{victim.name}'s disk is full" in environment.unclean()
+        assert write(target, victim, 1_000_000, patience=1.0).outcome != "kept"
+        if target.backend == "zookeeper":  # it stops serving, and may end as well, then or later
+            assert victim.health() is None
+        else:
+            assert ("ended" in hit.target) == (victim.state() == "stopped") == (target.backend != "postgres")
+        if target.backend == "redis":
+            assert write(target, target.node("redis2"), 1_000_000).outcome == "kept"
+        elif target.backend != "postgres":
+            leader = target.cluster.leader()
+            assert leader is not None
+            assert leader is not victim
+            assert write(target, leader, 1_000_000).outcome == "kept"
+    assert sidecars(environment) == []
+    assert environment.disks.room(victim.name) > 64 * MIB
+    assert write(target, victim, 1_000_000).outcome == "kept"
+    assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
+
+
+@on("redis")
+def test_a_full_disk_stays_full_whatever_is_removed(environment: Environment, target: Target) -> None:
+    node = target.node("redis4")
+    assert write(target, node, 8 * MIB).outcome == "kept"  # in a file that can be removed
+    environment.disks.fill("redis4")
+    node.kill()
+    node.wipe()
+    await_(lambda: environment.disks.room("redis4") == 0)
+    environment.disks.clear()
+    node.let_go()
+    target.cluster.await_ready()
+
+
+@on("redis")
+def test_ballast_is_gone_with_its_container_however_it_ends(environment: Environment, target: Target) -> None:
+    before = environment.disks.room("redis5")
+    environment.disks.fill("redis5")
+    assert environment.disks.room("redis5") == 0
+    engine_client.connect().api.kill(f"{environment.name}-redis5-full", "SIGKILL")
+    engine_client.connect().api.wait(f"{environment.name}-redis5-full")
+    assert environment.disks.room("redis5") == before
+    assert environment.disks.active() == ["redis5's disk is full (no more)"]
+    environment.disks.clear()
+    assert target.cluster.ready()
+
+
+@on("redis")
+def test_faults_overlap_on_one_disk(environment: Environment, target: Target) -> None:
+    beside = replace(target, by="other", alone=False)
+    with done(replace(target, by="one"), "slow-disk", nodes=["redis1"], delay_ms=100):
+        with done(beside, "stall-disk", nodes=["redis1"]):
+            assert sidecars(environment) == ["redis1's disk is stalled"]
+        assert sidecars(environment) == ["redis1's disk is slow by 100 ms"]
+        third = replace(target, by="third", alone=False)
+        with done(beside, "kill-server", nodes=["redis1"]), pytest.raises(fault.Nobody):  # noqa: SIM117
+            with done(third, "fill-disk", nodes=["redis1"]):
+                raise AssertionError("a server that is down was hit")
+    assert sidecars(environment) == []
+
+
+@on("redis")
+def test_another_process_heals_it(environment: Environment, target: Target) -> None:
+    environment.disks.fill("redis1")
+    environment.disks.slow("redis2", 0.1)
+    other = Environment.attach(environment.name)
+    assert other.unclean() == environment.unclean() == ["redis1's disk is full", "redis2's disk is slow by 100 ms"]
+    other.heal()
+    assert environment.unclean() == []
+    environment.disks.clear()
+    assert write(target, target.node("redis1")).outcome == "kept"

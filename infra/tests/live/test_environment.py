@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from infra.environment import BACKENDS, GROUPS, Environment
+from infra.faults.target import Target
+from infra.links import Cut
+from infra.machine import Failed, Unknown
+from infra.tests.environments import on
+from infra.tests.live.hurting import SILENCE, Redis, await_
+from infra.tests.live.keeping import keep, kept
+
+pytestmark = pytest.mark.needs(*BACKENDS)
+
+
+@pytest.fixture
+def healed(environment: Environment) -> Iterator[Environment]:
+    yield environment
+    environment.heal()
+
+
+class TestEnvironment:
+    def test_all_is_ready(self, environment: Environment) -> None:
+        assert environment.unclean() == []
+        assert {backend: len(cluster.nodes) for backend, cluster in environment.clusters.items()} == {
+            "redis": 5,
+            "zookeeper": 3,
+            "etcd": 3,
+            "postgres": 1,
+        }
+        for backend, cluster in environment.clusters.items():
+            assert cluster.ready()
+            assert set(cluster.versions()) == {node.name for node in cluster.nodes}
+            assert (cluster.leader() is None) == (backend in ("redis", "postgres"))
+
+    def test_what_runs_is_taken_as_it_is(self, environment: Environment) -> None:
+        assert environment.ensure("redis") is environment.cluster("redis")
+
+    def test_one_version_of_a_backend(self, environment: Environment) -> None:
+        with pytest.raises(Failed, match="cannot have fencepost/redis:bookworm as well"):
+            environment.ensure("redis", "7.0")
+
+    def test_unknown_names_are_told_with_what_there_is(self, environment: Environment) -> None:
+        with pytest.raises(Unknown, match="there are redis, zookeeper"):
+            environment.ensure("mysql")
+        with pytest.raises(Unknown, match="there are redis1"):
+            environment.node("redis9")
+        with pytest.raises(Unknown, match=r"etcd1.*toxiproxy"):
+            environment.logs("nobody")
+        with pytest.raises(KeyError):
+            environment.cluster("mysql")
+
+    def test_the_store_answers_every_group(self, environment: Environment) -> None:
+        for group in (None, *GROUPS):
+            with psycopg.connect(environment.store_dsn(group)) as connection:
+                row = connection.execute("SHOW fsync").fetchone()
+                assert row == ("off",)
+
+    def test_another_process_can_take_hold_of_it(self, healed: Environment) -> None:
+        other = Environment.attach(healed.name)
+        assert other.clusters.keys() == healed.clusters.keys()
+        assert other.store_dsn(2) == healed.store_dsn(2)
+        other.links.cut("c2", "etcd1", Cut.DROP)
+        assert healed.links.active() == ["c2 <-> etcd1: bytes dropped"]
+
+    def test_everything_unclean_is_told(self, healed: Environment) -> None:
+        # Two followers, who have nothing to say to each other: one that does not hear its leader would not serve.
+        leader = healed.cluster("etcd").leader()
+        one, other = (node.name for node in healed.cluster("etcd").nodes if node is not leader)
+        healed.links.block(one, other, Cut.HOLD)
+        healed.node("redis2").pause()
+        healed.node("redis4").kill()
+        assert healed.unclean() == [
+            f"{one} -> {other}: bytes held",
+            "redis2 is paused",
+            "redis4 is stopped",
+            "redis2 does not serve",
+            "redis4 does not serve",
+        ]
+
+    def test_logs(self, environment: Environment) -> None:
+        assert b"Ready to accept connections" in environment.node("redis1").logs()
+        assert b"database system is ready" in environment.logs("store")
+
+
+class TestNodes:
+    def test_a_paused_node_is_silent_and_then_goes_on(self, healed: Environment) -> None:
+        node, line = healed.node("redis3"), Redis(healed.endpoints("redis", 1)[2])
+        node.pause()
+        node.pause()
+        assert node.state() == "paused"
+        assert not node.ready()
+        assert line.ask("PING", SILENCE) is None
+        node.let_go()
+        node.let_go()
+        assert line.listen() == b"+PONG\r\n"
+        assert node.state() == "running"
+
+    def test_a_killed_redis_refuses_and_keeps_its_data(self, healed: Environment) -> None:
+        node, way = healed.node("redis2"), healed.endpoints("redis", 1)[1]
+        Redis(way).ask("SET kept yes")
+        node.kill()
+        node.kill()
+        assert node.state() == "stopped"
+        assert not node.ready()
+        for _ in range(2):
+            with pytest.raises(ConnectionRefusedError):
+                Redis(way)
+            healed.links.heal_all()  # does not bring the dead back
+        node.let_go()
+        healed.cluster("redis").await_ready()
+        assert Redis(way).ask("GET kept") == b"$3\r\nyes\r\n"
+
+    def test_a_cut_outlasts_the_death_of_its_node(self, healed: Environment) -> None:
+        healed.links.cut("c1", "redis2", Cut.REFUSE)
+        healed.node("redis2").kill()
+        healed.node("redis2").let_go()
+        healed.cluster("redis").await_ready()
+        assert healed.links.active() == ["c1 <-> redis2: refused"]
+        assert Redis(healed.endpoints("redis", 2)[1]).ask("PING") == b"+PONG\r\n"
+
+    def test_a_paused_node_can_be_killed(self, healed: Environment) -> None:
+        healed.node("redis1").pause()
+        healed.node("redis1").kill()
+        assert healed.node("redis1").state() == "stopped"
+
+
+@on("etcd", "zookeeper")
+def test_without_a_majority_nobody_leads_and_what_was_written_is_kept(target: Target) -> None:
+    keep(target, "before")
+    victims = target.cluster.nodes[:2]
+    for victim in victims:
+        victim.kill()
+    await_(lambda: target.cluster.leader() is None)
+    for victim in victims:
+        victim.let_go()
+    target.cluster.await_ready()
+    assert {kept(target, node) for node in target.cluster.nodes} == {"before"}

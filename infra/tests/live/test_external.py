@@ -1,0 +1,164 @@
+"""Clusters of somebody else's: how they are named, whether they let us in, and what hooks do to their nodes."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from infra import external, images
+from infra.access import Access
+from infra.beside import ExternalEnvironment, comes_true
+from infra.external import External
+from infra.faults import probe
+from infra.faults.probe import Answer
+from infra.hooks import Hooks
+from infra.links import Cut
+from infra.machine import Failed
+from infra.tests.live.staging import PASSWORD, Staging, staging
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Staging]:
+    with staging(tmp_path_factory.mktemp("staging")) as there:
+        there.redis(1)
+        there.plain_redis()
+        yield there
+
+
+class TestAdmission:
+    """What is wrong is said in one line that names the node."""
+
+    def _says(self, addresses: str, access: Access) -> str:
+        given = external.parse([f"redis={addresses}"], {})["redis"]
+        with pytest.raises(Failed) as caught:
+            external.check(External("redis", given.addresses, access))
+        assert PASSWORD not in str(caught.value)
+        (line,) = str(caught.value).splitlines()
+        return line
+
+    @pytest.mark.parametrize(
+        ("change", "says"),
+        [
+            ({"password": "wrong"}, "WRONGPASS"),
+            ({"user": "", "password": ""}, "it wants a password: FENCEPOST_REDIS_PASSWORD"),
+            ({"ca": ""}, "its certificate is not accepted"),
+            ({"cert": "", "key": ""}, "name one in FENCEPOST_REDIS_CERT"),
+            ({"tls": False}, "does it speak TLS? then put tls:// before the first host"),
+        ],
+    )
+    def test_with_the_wrong_papers(self, there: Staging, change: dict[str, object], says: str) -> None:
+        where = there.where("redis1")
+        told = self._says(where, replace(there.access("redis"), **change))  # type: ignore[arg-type]
+        assert told.startswith(f"redis1 ({where}): ")
+        assert says in told
+
+    def test_at_the_wrong_address(self, there: Staging) -> None:
+        with socket.create_server((there.gateway, 0), backlog=1) as server:
+            port = server.getsockname()[1]
+        told = self._says(f"{there.where('plain')},{there.gateway}:{port},nowhere.invalid:1", Access())
+        assert told == (
+            f"redis2 ({there.gateway}:{port}): connection refused; redis3 (nowhere.invalid:1): no such host"
+        )
+
+    def test_with_tls_where_nobody_speaks_it(self, there: Staging) -> None:
+        told = self._says(there.where("plain"), Access(tls=True))
+        assert "no TLS with us" in told or "does it speak TLS there?" in told
+
+
+def settled(is_so: Callable[[], bool]) -> bool:
+    return comes_true(is_so, 10.0)
+
+
+@pytest.fixture
+def beside(there: Staging) -> Iterator[Callable[..., ExternalEnvironment]]:
+    made: list[ExternalEnvironment] = []
+
+    def make(*targets: str, **commands: tuple[str, ...]) -> ExternalEnvironment:
+        made.append(ExternalEnvironment.beside(external.parse(targets, {}), Hooks(commands)))
+        return made[-1]
+
+    yield make
+    for environment in made:
+        environment.close()
+
+
+class TestNodes:
+    def test_hooks_are_proven_from_outside_and_undone_at_the_end(
+        self, there: Staging, beside: Callable[..., ExternalEnvironment]
+    ) -> None:
+        where = there.where("plain")
+        plain = f"{there.name}-plain"
+        environment = beside(f"redis={where}", pause=("docker", "pause", plain), resume=("docker", "unpause", plain))
+        (node,) = environment.ensure("redis").nodes
+        (link, *_) = environment.endpoints("redis", 2)
+        assert probe.ask("redis", link) is Answer.ANSWERED
+        assert environment.unclean() == []
+        with pytest.raises(Failed, match="there is no --target etcd"):
+            environment.ensure("etcd")
+        node.pause("a")
+        node.pause("b")
+        assert probe.ask("redis", link) is Answer.SILENT
+        assert "redis1 is paused" in environment.unclean()
+        node.let_go("a")
+        assert probe.ask("redis", link) is Answer.SILENT, "the other still wants it"
+        node.let_go("b")
+        assert probe.ask("redis", link) is Answer.ANSWERED
+        environment.links.cut("c2", "redis1", Cut.REFUSE)
+        assert probe.ask("redis", link) is Answer.CLOSED
+        assert probe.ask("redis", where) is Answer.ANSWERED
+        node.pause()
+        environment.heal()
+        assert environment.unclean() == []
+        with pytest.raises(
+            Failed, match=r"redis1: no control over the nodes of a target: --hook kill='\.\.\.' gives it"
+        ):
+            node.kill()
+        environment.close()
+        assert probe.ask("redis", where) is Answer.ANSWERED
+
+    def test_a_hook_that_says_done_and_is_not_is_found_out(
+        self, there: Staging, beside: Callable[..., ExternalEnvironment], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("infra.beside.SHOWS_WITHIN", 0.5)
+        does_nothing = (sys.executable, "-c", "")
+        environment = beside(f"redis={there.where('plain')}", pause=does_nothing, resume=does_nothing)
+        (node,) = environment.ensure("redis").nodes
+        with pytest.raises(Failed, match="redis1: hook pause ended well, but after 0 s it still answers"):
+            node.pause()
+        environment.heal()
+        assert environment.unclean() == []
+
+    def test_a_server_on_this_machines_loopback_is_reached_or_said_to_be_out_of_reach(
+        self, beside: Callable[..., ExternalEnvironment], there: Staging
+    ) -> None:
+        image = images.resolve("redis").name
+        open_to = {"everybody": "0.0.0.0", "nobody else": "127.0.0.1"}
+        for who, address in open_to.items():
+            with socket.create_server((address, 0)) as free:
+                port = free.getsockname()[1]
+            container = there.docker.containers.run(
+                image,
+                ["redis-server", "--bind", address, "--port", str(port), "--protected-mode", "no"],
+                network_mode="host",
+                labels=there.labels,
+                detach=True,
+            )
+            assert settled(lambda port=port: probe.ask("redis", f"127.0.0.1:{port}") is Answer.ANSWERED)  # type: ignore[misc]
+            environment = beside(f"redis=127.0.0.1:{port}")
+            try:
+                if who == "everybody":
+                    assert environment.ensure("redis").ready()
+                    continue
+                with pytest.raises(Failed) as caught:
+                    environment.ensure("redis")
+                assert (
+                    f"redis1 (127.0.0.1:{port}) answers here, but Toxiproxy's container cannot reach it as 10.77."
+                    in (str(caught.value))
+                )
+            finally:
+                container.remove(force=True)
+                environment.close()

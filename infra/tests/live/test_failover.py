@@ -1,0 +1,312 @@
+"""Failover on real clusters: what was acknowledged is gone, others lead, sessions end; the way back loses nothing."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from redis import ConnectionError as NoConnection
+from redis import Redis
+
+from infra import failover, star
+from infra.environment import Environment
+from infra.faults.plan import Plan, Step
+from infra.faults.runner import Runner
+from infra.faults.target import MonotonicClock, Target
+from infra.libpq import DATABASE
+from infra.links import Cut
+from infra.machine import Failed
+from infra.tests.environments import on
+from infra.tests.live.hurting import await_, done
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from infra.failover import Failover
+
+
+def client(endpoint: str) -> Redis:
+    """Whoever is there, asked once."""
+    host, _, port = endpoint.rpartition(":")
+    return failover.connect((host, int(port)))
+
+
+def pair_of(target: Target) -> Failover:
+    pair = target.environment.failover()
+    assert pair
+    return pair
+
+
+def past(target: Target, node: str) -> Redis:
+    return client("{}:{}".format(*target.environment.node(node).address))
+
+
+class TestReplica:
+    @on("redis")
+    def test_it_follows_and_its_link_can_be_cut(self, target: Target) -> None:
+        primary = client(target.endpoints["c1", star.PRIMARY])
+        replica = past(target, star.REPLICA)
+        primary.set("told", "before")
+        await_(lambda: replica.get("told") == "before")
+        for how in Cut:
+            target.links.cut(star.REPLICA, star.PRIMARY, how)
+            primary.set("told", how.value)
+            lag = pair_of(target).lag()
+            assert lag > 0
+            assert replica.get("told") != how.value
+            assert f"{star.REPLICA} <-> {star.PRIMARY}" in target.links.active()[0]
+            target.links.heal_all()
+            await_(lambda how=how: replica.get("told") == how.value)  # type: ignore[misc]
+            await_(pair_of(target).follows)
+
+    @on("redis")
+    def test_it_is_none_of_redlocks_five(self, target: Target) -> None:
+        assert [node.name for node in target.cluster.nodes] == [f"redis{i}" for i in range(1, 6)]
+        assert [node.name for node in target.cluster.auxiliaries] == [star.REPLICA]
+        with pytest.raises(KeyError):
+            target.environment.endpoints_of(star.REPLICA, 1)
+
+    @on("redis")
+    def test_it_comes_back_from_the_dead(self, target: Target) -> None:
+        node = target.environment.node(star.REPLICA)
+        node.kill()
+        assert f"{star.REPLICA} is stopped" in target.environment.unclean()
+        client(target.endpoints["c1", star.PRIMARY]).set("meanwhile", "yes")
+        target.environment.heal()
+        await_(lambda: past(target, star.REPLICA).get("meanwhile") == "yes")
+
+
+class TestPromoteReplica:
+    @on("redis")
+    def test_an_acknowledged_lock_is_lost_and_tokens_go_back(self, target: Target) -> None:
+        first, second = target.endpoints["c1", star.PRIMARY], target.endpoints["c2", star.PRIMARY]
+        holder = client(first)
+        holder.delete("lock", "tokens")
+        assert [holder.incr("tokens") for _ in range(3)] == [1, 2, 3]
+        await_(lambda: past(target, star.REPLICA).get("tokens") == "3")
+        granted: list[int] = []
+
+        class Meanwhile(MonotonicClock):
+            """The lock is taken while the replica is left behind."""
+
+            def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = 0.01) -> bool:
+                if until is None and not granted:
+                    assert holder.set("lock", "A", nx=True, px=60_000)
+                    granted.append(int(holder.incr("tokens")))
+                return super().wait(seconds, until, every)
+
+        busy = replace(target, clock=Meanwhile())
+        host, _, port = first.rpartition(":")
+        with (
+            socket.create_connection((host, int(port)), timeout=1.0) as live,
+            done(busy, "promote-replica", behind_ms=50) as hit,
+        ):
+            assert hit.target.startswith(f"{star.REPLICA}, ")
+            assert granted == [4]
+            assert live.recv(1) == b""  # what was connected is closed
+            for group in target.groups:
+                assert client(target.endpoints[group, star.PRIMARY]).get("lock") is None
+            assert past(target, star.PRIMARY).get("lock") == "A"  # the old primary knows, past the links
+            assert client(second).set("lock", "B", nx=True, px=60_000)  # and both hold it
+            assert client(second).incr("tokens") == 4  # as another has
+            assert target.environment.unclean() == [
+                f"clients of {star.PRIMARY} are led to {star.REPLICA}",
+                f"{star.REPLICA} was promoted",
+            ]
+        await_(pair_of(target).follows)
+        for group in target.groups:
+            assert client(target.endpoints[group, star.PRIMARY]).mget("lock", "tokens") == ["B", "4"]
+        assert past(target, star.PRIMARY).mget("lock", "tokens") == ["B", "4"]
+        assert 0 < past(target, star.PRIMARY).pttl("lock") < 60_000
+        client(first).set("lock", "C")
+        await_(lambda: past(target, star.REPLICA).get("lock") == "C")
+
+    @on("redis")
+    def test_another_process_fails_back_without_a_loss(self, target: Target) -> None:
+        way = target.endpoints["c3", star.PRIMARY]
+        pair_of(target).promote("somebody")
+        client(way).set("since", "then")
+        other = Environment.attach(target.environment.name)
+        assert f"{star.REPLICA} was promoted" in other.unclean()
+        other.heal()
+        assert other.unclean() == []
+        assert past(target, star.PRIMARY).get("since") == client(way).get("since") == "then"
+
+    @on("redis")
+    def test_a_promoted_one_that_is_killed_is_still_promoted(self, target: Target) -> None:
+        way = target.endpoints["c1", star.PRIMARY]
+        pair, replica = pair_of(target), target.environment.node(star.REPLICA)
+        pair.promote("somebody")
+        client(way).set("since", "then")
+        replica.kill("another")
+        with pytest.raises(NoConnection):
+            client(way).ping()  # whoever asks for the primary comes to a dead one
+        replica.let_go("another")
+        await_(replica.ready)
+        assert client(way).get("since") == "then"
+        pair.let_go("nobody")
+        assert pair.led_away()
+        pair.let_go("somebody")
+        assert not pair.led_away()
+        assert past(target, star.PRIMARY).get("since") == "then"
+        await_(pair.follows)
+
+    @on("redis")
+    def test_the_death_of_the_old_primary_is_not_felt(self, target: Target) -> None:
+        way = target.endpoints["c1", star.PRIMARY]
+        with done(target, "promote-replica", behind_ms=0):
+            target.node(star.PRIMARY).kill("another")
+            assert client(way).set("felt", "no")
+            target.node(star.PRIMARY).let_go("another")
+            await_(target.node(star.PRIMARY).ready)
+        assert client(way).get("felt") == "no"
+        await_(pair_of(target).follows)
+
+    @on("redis")
+    @pytest.mark.parametrize(
+        ("other", "first"), [("kill-server", True), ("pause-server", False), ("cut-client-hold", True)]
+    )
+    def test_it_overlaps_with_others(self, target: Target, other: str, first: bool) -> None:
+        names = ["promote-replica", other] if first else [other, "promote-replica"]
+        down = other in ("pause-server", "kill-server")
+        options = {"promote-replica": {"behind_ms": 20}, other: {"nodes": ["redis1"]} if down else {"group": "c2"}}
+        for long in names:  # whichever ends first
+            steps = [
+                Step(name, 0.0, 0.5 if name == long else 0.1, options[name], beside=number > 0)
+                for number, name in enumerate(names)
+            ]
+            runner = Runner(Plan("both", "redis", 5, tuple(steps)), target)
+            runner.cycle()
+            assert {record.name for record in runner.records} == set(names if first or not down else [other])
+            await_(lambda: target.environment.unclean() == [])
+
+    @on("redis")
+    def test_a_replica_that_does_not_follow_is_not_promoted(self, target: Target) -> None:
+        target.links.cut(star.REPLICA, star.PRIMARY, Cut.REFUSE, "another")
+        await_(lambda: not pair_of(target).follows())
+        step = Step("promote-replica", 0.0, 0.0, {"behind_ms": 10})
+        with pytest.raises(Failed, match="does not follow"):
+            step.injury("redis").apply(target)
+        target.links.lift("another")
+        await_(pair_of(target).follows)
+
+
+class TestChangeLeader:
+    @on("etcd", "zookeeper")
+    def test_another_leads(self, target: Target) -> None:
+        old = target.cluster.leader()
+        assert old
+        term = max(health.term for health in target.cluster.healths() if health)
+        with done(target, "change-leader", to=1) as hit:
+            assert hit.healed
+            new = target.cluster.leader()
+            assert new not in (None, old)
+            assert old.name in hit.target
+            assert max(health.term for health in target.cluster.healths() if health) > term
+            if target.backend == "etcd":
+                assert new is [node for node in target.cluster.nodes if node is not old][1]
+            assert old.state() == "running"
+        await_(target.cluster.ready)
+
+
+class TestTerminateBackends:
+    @on("postgres")
+    def test_sessions_end_and_their_locks_are_free(self, target: Target) -> None:
+        with closing(connect(target, "c1")) as holder, closing(connect(target, "c2")) as other:
+            assert ask(holder, "SELECT pg_try_advisory_lock(1)") is True
+            assert ask(other, "SELECT pg_try_advisory_lock(1)") is False
+            pids = {ask(holder, "SELECT pg_backend_pid()"), ask(other, "SELECT pg_backend_pid()")}
+            with done(target, "terminate-backends") as hit:
+                assert hit.target.startswith("2 sessions of postgres (pid ")
+                for session in (holder, other):
+                    with pytest.raises(psycopg.errors.AdminShutdown):
+                        ask(session, "SELECT 1")
+            with closing(connect(target, "c2")) as again:
+                assert ask(again, "SELECT pg_try_advisory_lock(1)") is True
+                there = again.execute("SELECT pid FROM pg_stat_activity").fetchall()
+                assert not pids & {pid for (pid,) in there}
+
+    @on("postgres")
+    def test_nobody_is_there(self, target: Target) -> None:
+        assert Step("terminate-backends", 0.0, 0.0, {}).injury("postgres").apply(target) == []
+
+
+class TestBouncer:
+    """PgBouncer in transaction mode, as clients see it."""
+
+    @on("postgres")
+    def test_a_client_meets_several_sessions(self, target: Target) -> None:
+        with closing(pooled(target, "c1")) as one, closing(pooled(target, "c1")) as other:
+            one.execute("BEGIN")
+            session = ask(one, "SELECT pg_backend_pid()")
+            one.execute("COMMIT")
+            other.execute("BEGIN")
+            assert ask(other, "SELECT pg_backend_pid()") == session
+            assert ask(one, "SELECT pg_backend_pid()") != session
+            other.execute("COMMIT")
+
+    @on("postgres")
+    def test_a_session_lock_is_everybodys_and_outlives_its_client(self, target: Target) -> None:
+        with closing(pooled(target, "c1")) as one, closing(pooled(target, "c2")) as other:
+            assert ask(one, "SELECT pg_try_advisory_lock(2)") is True
+            assert ask(other, "SELECT pg_try_advisory_lock(2)") is True  # both hold it: it is one session
+            one.execute("BEGIN")
+            assert ask(other, "SELECT pg_try_advisory_lock(2)") is False  # now it is another
+            one.execute("COMMIT")
+        with closing(connect(target, "c3")) as late:
+            assert ask(late, "SELECT pg_try_advisory_lock(2)") is False  # nobody holds it, and it is not free
+            assert ask(late, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 1
+        assert Step("terminate-backends", 0.0, 0.0, {}).injury("postgres").apply(target)
+
+    @on("postgres")
+    def test_its_links_and_its_process_can_be_hurt(self, target: Target) -> None:
+        environment = target.environment
+        bouncer = environment.node(star.BOUNCER)
+        assert bouncer.version().startswith("1.")
+        for hurt, told in ((bouncer.pause, "paused"), (bouncer.kill, "stopped")):
+            hurt()
+            assert f"{star.BOUNCER} is {told}" in environment.unclean()
+            with pytest.raises(psycopg.OperationalError):
+                pooled(target, "c1").close()
+            bouncer.heal()
+            await_(bouncer.ready)
+        for a, b in (("c1", star.BOUNCER), (star.BOUNCER, "postgres")):
+            environment.links.cut(a, b, Cut.REFUSE)
+            assert environment.links.active() == [f"{a} <-> {b}: refused"]
+            with pytest.raises(psycopg.OperationalError):
+                ask(pooled(target, "c1"), "SELECT 1")
+            environment.links.heal(a, b)
+        with closing(pooled(target, "c1")) as whole:
+            assert ask(whole, "SELECT 1") == 1
+
+    @on("postgres")
+    def test_it_keeps_the_password_to_itself(self, target: Target) -> None:
+        assert target.environment.password.encode() not in target.environment.logs(star.BOUNCER)
+
+
+def connect(target: Target, group: str, node: str = "postgres") -> psycopg.Connection[tuple[object, ...]]:
+    host, _, port = target.environment.endpoints_of(node, int(group[1:])).rpartition(":")
+    return psycopg.connect(
+        host=host,
+        port=int(port),
+        user="postgres",
+        password=target.environment.password,
+        dbname=DATABASE,
+        connect_timeout=2,
+        autocommit=True,
+        prepare_threshold=None,
+    )
+
+
+def pooled(target: Target, group: str) -> psycopg.Connection[tuple[object, ...]]:
+    return connect(target, group, star.BOUNCER)
+
+
+def ask(connection: psycopg.Connection[tuple[object, ...]], question: str) -> object:
+    row = connection.execute(question).fetchone()
+    assert row
+    return row[0]

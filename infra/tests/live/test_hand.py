@@ -1,0 +1,162 @@
+"""`python -m infra fault`, as a person uses it: what it does is seen from another process, and `heal` undoes it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.__main__ import main
+from infra.compose import ROOT
+from infra.environment import BACKENDS
+from infra.faults.plan import compile_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from infra.environment import Environment
+
+
+pytestmark = pytest.mark.needs("redis")
+
+
+class Shell:
+    """The commands, on one environment."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+
+    def __call__(self, *argv: str) -> str:
+        """What a command says."""
+        done = subprocess.run(
+            [sys.executable, "-m", "infra", *argv, "--env", self.environment.name],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def shell(environment: Environment) -> Shell:
+    return Shell(environment)
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """Somebody's client."""
+    process = subprocess.Popen(["sleep", "600"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def state(process: subprocess.Popen[bytes]) -> str:
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_a_fault_stays_until_heal(shell: Shell) -> None:
+    said = shell("fault", "pause-server", "redis", "--set", "nodes=redis2")
+    assert said.startswith("pause redis2 ...\npause-server: applied after ")
+    assert f"it stays; python -m infra heal --env {shell.environment.name} undoes it" in said
+    assert shell.environment.node("redis2").state() == "paused"
+    shell("fault", "cut-client-drop", "redis", "--set", "group=c2")
+    assert len(shell.environment.unclean()) > 1
+    shell("heal")
+
+
+def test_a_fault_for_a_while_heals_itself(shell: Shell) -> None:
+    said = shell("fault", "kill-server", "redis", "--set", 'nodes=["redis3"]', "--for", "0.2")
+    first, applied, healing, healed = said.splitlines()
+    assert first == "after 0.0 s: kill redis3 for 0.2 s"
+    assert applied.startswith("kill-server: applied after ")
+    assert applied.endswith(" s: redis3")
+    assert healing == "kill-server: healing"
+    assert healed.startswith("kill-server: healed in ")
+
+
+@pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGINT, signal.SIGINT]])
+def test_a_fault_that_is_broken_off_heals_itself(shell: Shell, numbers: list[signal.Signals]) -> None:
+    command = ["-m", "infra", "fault", "pause-server", "redis", "--set", "nodes=redis2,redis3", "--for", "600", "--env"]
+    with subprocess.Popen(
+        [sys.executable, *command, shell.environment.name],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        while "applied after" not in (line := process.stdout.readline()) or "redis3" not in line:
+            assert line
+        for number in numbers:
+            process.send_signal(number)
+        said, complaint = process.communicate(timeout=120)
+    assert process.returncode == 128 + numbers[0]
+    broken_off, healed = said.splitlines()
+    assert broken_off == "broken off, healing everything"
+    assert healed.startswith("healed in ")
+    assert "Traceback" not in complaint
+
+
+def test_a_plan_heals_what_it_does(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(compile_plan(["cut-client-drop", "pause-server"], 1, "redis", 1.0).to_json()))
+    said = shell("fault", "--plan", str(file))
+    assert "meanwhile, after" in said
+    assert "cut-client-drop: applied after " in said
+    assert " s: redis1\n" in said
+
+
+def test_a_process_is_frozen_and_goes_on(shell: Shell, sleeper: subprocess.Popen[bytes]) -> None:
+    shell("fault", "freeze-holder", "redis", "--pid", str(sleeper.pid))
+    assert shell.environment.unclean() == [f"process {sleeper.pid} is frozen"]
+    shell("heal")
+    assert state(sleeper) == "S"
+    seen: set[str] = set()
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.01):
+            seen.add(state(sleeper))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    shell("fault", "freeze-holder", "redis", "--pid", str(sleeper.pid), "--for", "0.5")
+    over.set()
+    watcher.join()
+    assert "T" in seen
+    assert state(sleeper) == "S"
+
+
+def test_what_cannot_be_done_says_why(
+    environment: Environment, sleeper: subprocess.Popen[bytes], capfd: pytest.CaptureFixture[str]
+) -> None:
+    def said(*argv: str) -> str:
+        try:
+            status: object = main(["fault", *argv, "--env", environment.name])
+        except SystemExit as end:  # an argument that cannot be understood
+            status = end.code
+        assert status == 2
+        return capfd.readouterr().err
+
+    assert "no fault 'nope'; there are cut-client-refuse" in said("nope", "redis")
+    assert "did you mean pause-server" in said("pause-sever", "redis")
+    for backend in set(BACKENDS) - set(environment.clusters):  # others may have been booted by other tests
+        assert f"python -m infra up {backend} --env {environment.name}" in said("kill-server", backend)
+    assert "must be seconds, more than 0, not -1" in said("kill-server", "redis", "--ttl", "-1")
+    assert "by hand with --set node=NODE" in said("replace-version", "redis")
+    assert "no backend 'nope'" in said("kill-server", "nope")
+    assert "say NAME and BACKEND, or --plan FILE" in said("kill-server")
+    assert "--pid says which process is yours" in said("freeze-holder", "redis")
+    assert "isolate-leader-drop does not apply to redis" in said("isolate-leader-drop", "redis")
+    assert "options.nodes: must be" in said("kill-server", "redis", "--set", "nodes=1")
+    assert "stall-holder needs a gate inside the worker" in said("stall-holder", "redis", "--pid", str(sleeper.pid))

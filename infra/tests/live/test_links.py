@@ -1,0 +1,122 @@
+"""Links on a real Toxiproxy, with Redis at their ends, and what faults make of them, seen from outside."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from infra import star
+from infra.environment import Environment
+from infra.faults.probe import QUESTIONS, Answer, answer
+from infra.faults.target import Target
+from infra.links import Cut, Links
+from infra.machine import Failed
+from infra.tests.environments import on
+from infra.tests.live.hurting import Redis, ask_all, done, live, names, past
+from infra.toxics import Toxic
+from infra.toxiproxy import Api, Change
+
+pytestmark = pytest.mark.needs("redis")
+
+
+@pytest.fixture
+def links(environment: Environment) -> Iterator[Links]:
+    yield environment.links
+    environment.links.heal_all()
+
+
+def ask(address: str, command: str) -> bytes | None:
+    return Redis(address).ask(command)
+
+
+@pytest.fixture
+def key(request: pytest.FixtureRequest) -> str:
+    return f"{request.node.name}-{time.monotonic_ns()}"
+
+
+class TestAgainstRedis:
+    @pytest.mark.parametrize("how", [Cut.DROP, Cut.HOLD])
+    def test_bytes_to_the_node_are_blocked(self, environment: Environment, links: Links, key: str, how: Cut) -> None:
+        line = Redis(environment.endpoints("redis", 1)[0])
+        assert line.ask("PING") == b"+PONG\r\n"
+        links.block("c1", "redis1", how)
+        assert line.ask(f"SET {key} 1", 0.3) is None
+        assert ask(environment.direct("redis")[0], f"EXISTS {key}") == b":0\r\n"
+        assert links.active() == [f"c1 -> redis1: bytes {'dropped' if how is Cut.DROP else 'held'}"]
+        links.heal("c1", "redis1")
+        assert line.listen() == (b"" if how is Cut.DROP else b"+OK\r\n")
+        applied = b":0\r\n" if how is Cut.DROP else b":1\r\n"
+        assert ask(environment.direct("redis")[0], f"EXISTS {key}") == applied
+
+    @pytest.mark.parametrize("how", [Cut.DROP, Cut.HOLD])
+    def test_answers_of_the_node_are_blocked(self, environment: Environment, links: Links, key: str, how: Cut) -> None:
+        line = Redis(environment.endpoints("redis", 1)[0])
+        links.block("redis1", "c1", how)
+        assert line.ask(f"SET {key} 1", 0.3) is None
+        assert ask(environment.direct("redis")[0], f"EXISTS {key}") == b":1\r\n"
+        links.heal("redis1", "c1")
+        assert line.listen() == (b"" if how is Cut.DROP else b"+OK\r\n")
+
+    def test_refused_is_known_at_once(self, environment: Environment, links: Links) -> None:
+        line = Redis(environment.endpoints("redis", 1)[0])
+        links.cut("c1", "redis1", Cut.REFUSE)
+        assert line.listen() == b""
+        with pytest.raises(ConnectionRefusedError):
+            Redis(environment.endpoints("redis", 1)[0])
+        assert links.active() == ["c1 <-> redis1: refused"]
+
+    def test_other_groups_and_nodes_go_on(self, environment: Environment, links: Links) -> None:
+        links.cut("c1", "redis1", Cut.DROP)
+        for address in (*environment.endpoints("redis", 2), *environment.endpoints("redis", 1)[1:]):
+            assert ask(address, "PING") == b"+PONG\r\n"
+
+    def test_one_kind_of_cut_replaces_another(self, environment: Environment, links: Links) -> None:
+        for how in (Cut.REFUSE, Cut.HOLD, Cut.DROP, Cut.REFUSE, Cut.DROP, Cut.HOLD):
+            links.cut("c1", "redis1", how)
+            said = {"refuse": "refused", "drop": "bytes dropped", "hold": "bytes held"}[how]
+            assert links.active() == [f"c1 <-> redis1: {said}"]
+        assert Redis(environment.endpoints("redis", 1)[0]).ask("PING", 0.3) is None
+
+    def test_what_somebody_else_did_is_seen_and_healed(self, environment: Environment, links: Links) -> None:
+        api = Api(environment.endpoints("redis", 1)[0].partition(":")[0], star.API_PORT)
+        toxic = Toxic("by-hand", "limit_data", "downstream", {"bytes": 9})
+        api.apply([Change("c2-redis2", add=(toxic,))])
+        assert links.active() == ["redis2 -> c2: ends after 9 bytes"]
+        links.heal("c2", "redis2")
+        assert links.active() == []
+
+    def test_a_refused_change_raises(self, environment: Environment, links: Links) -> None:
+        api = Api(environment.endpoints("redis", 1)[0].partition(":")[0], star.API_PORT)
+        with pytest.raises(Failed, match="invalid toxic type"):
+            api.apply([Change("c2-redis2", add=(Toxic("wrong", "no-such-toxic", "upstream", {}),))])
+        with pytest.raises(Failed, match="no proxy nobody"):
+            api.apply([Change("nobody", enabled=False)])
+
+
+@on("redis")
+@pytest.mark.parametrize(
+    ("how", "during", "afterwards"),
+    [
+        ("refuse", Answer.CLOSED, Answer.CLOSED),  # everybody knows
+        ("drop", Answer.SILENT, Answer.CLOSED),  # what was sent never arrives
+        ("hold", Answer.SILENT, Answer.ANSWERED),  # it arrives late, and is answered
+    ],
+)
+def test_a_group_of_clients_is_cut(target: Target, how: str, during: Answer, afterwards: Answer) -> None:
+    node = target.cluster.nodes[0]
+    ends = target.endpoints
+    with live(ends["c2", node.name]) as connection, live(ends["c1", node.name]) as other:
+        with done(target, f"cut-client-{how}", group="c2") as hit:
+            assert hit.target == f"clients c2 from {', '.join(names(target))}"
+            if how != "refuse":
+                connection.sendall(QUESTIONS[target.backend])
+            assert answer(connection) is during
+            assert ask_all(target, "c2") == {during}
+            assert ask_all(target, "c3") == {Answer.ANSWERED}
+            assert past(target, node) is Answer.ANSWERED
+        if how != "refuse":
+            assert answer(connection) is afterwards
+        other.sendall(QUESTIONS[target.backend])
+        assert answer(other) is Answer.ANSWERED  # the links of others never felt it

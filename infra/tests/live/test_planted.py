@@ -1,0 +1,192 @@
+"""Servers with a bug planted in them: each has its bug, and is the same server in all that infra does to it."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from etcd3 import Etcd3Client
+from redis import Redis
+
+from infra import clocks, failover, images, probes, recovery, sources
+from infra.clocks import Skew
+from infra.environment import Environment
+from infra.faults.target import MonotonicClock
+from infra.planted import PLANTS, Plant
+from infra.star import PRIMARY, REPLICA
+from infra.tests.environments import taken
+from infra.tests.live.hurting import await_
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WITHIN = 30.0
+"""Seconds for what takes fractions of one."""
+LONG = 60_000
+"""ms; a lease that ends in no test."""
+SET = "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0"
+INCR = "return redis.call('INCR', KEYS[1])"
+
+pytestmark = pytest.mark.needs("redis", "etcd")
+
+
+def plant(*names: str) -> pytest.MarkDecorator:
+    """The fixture `planted` with each of these."""
+    by_name = {str(plant): plant for plant in PLANTS}
+    return pytest.mark.parametrize("planted", [by_name[name] for name in names], indirect=True, ids=str)
+
+
+@pytest.fixture(scope="module")
+def planted(request: pytest.FixtureRequest) -> Iterator[Plant]:
+    """In the place of a server that all others take for one of theirs: redis1 and its replica, or etcd1.
+
+    pytest puts together the tests that have a plant in common.
+    """
+    plant: Plant = request.param
+    environment = taken("redis", "etcd")
+    names = (PRIMARY, REPLICA) if plant.server == "redis" else ("etcd1",)
+    booted = environment.booted(plant.server)
+    images.ensure(plant.image)
+    for name in names:
+        recovery.remake(environment.node(name), plant.image.name, environment.links, MonotonicClock())
+        environment.keep_version(name)
+    environment.cluster(plant.server).await_ready()
+    yield plant
+    for name in names:
+        node = environment.node(name)
+        node.kill()
+        if name == REPLICA:
+            node.wipe()  # once promoted it has the bug's module in its own file
+        node.replace(booted)
+        node.let_go()
+        environment.keep_version(name)
+    environment.cluster(plant.server).await_ready()
+
+
+@pytest.fixture
+def redis(planted: Plant, environment: Environment) -> Iterator[Redis]:
+    """redis1, without any key."""
+    with failover.connect(environment.node(PRIMARY).address) as redis:
+        redis.flushall()
+        yield redis
+
+
+@plant("redis:expired-grant")
+def test_every_fifth_grant_is_over_at_once(redis: Redis) -> None:
+    granted = [redis.eval(SET, 1, f"lock-{n}", n, LONG) for n in range(20)]
+    assert granted == [1] * 20
+    await_(lambda: redis.dbsize() == 16)
+    there = [bool(redis.exists(f"lock-{n}")) for n in range(20)]
+    assert [left for n, left in enumerate(there) if n % 5 == there.index(False)] == [False] * 4
+    assert redis.set("lock-without-a-lease", 1)
+    assert all(redis.set(f"key-{n}", n) for n in range(10))
+    assert redis.dbsize() == 27
+
+
+@plant("redis:lost-token")
+def test_every_fifth_token_is_the_one_before(redis: Redis) -> None:
+    tokens = [int(redis.eval(INCR, 1, "fence")) for _ in range(20)]
+    assert tokens[-1] == 16
+    assert {after - before for before, after in pairwise(tokens)} == {0, 1}
+    assert redis.incrby("others", 2) == 2
+
+
+@plant("redis:late-expiry")
+def test_what_is_set_lives_three_times_as_long(redis: Redis) -> None:
+    assert redis.eval(SET, 1, "lock", 1, LONG) == 1
+    assert 2 * LONG < redis.pttl("lock") <= 3 * LONG
+    assert redis.pexpire("lock", 2 * LONG)
+    assert 5 * LONG < redis.pttl("lock") <= 6 * LONG
+    assert redis.set("other", 1, ex=10)
+    assert 20_000 < redis.pttl("other") <= 30_000
+    assert redis.set("for-ever", 1)
+    assert redis.pttl("for-ever") == -1
+
+
+@plant("redis:slow")
+def test_every_request_waits(redis: Redis) -> None:
+    times = []
+    for _ in range(20):
+        before = time.monotonic()
+        redis.ping()
+        times.append(time.monotonic() - before)
+    assert min(times) >= 0.010
+
+
+@plant("redis:lost-token", "redis:slow")
+class TestTheSameServer:
+    def test_it_is_the_version_that_it_was_made_from(self, planted: Plant, environment: Environment) -> None:
+        series = sources.CARRIED["redis"][PLANTS[0].image.suite or ""]
+        assert environment.node(PRIMARY).version().startswith(f"{series}.")
+        assert environment.node(PRIMARY).made_from()["settings"]["FENCEPOST_PLANT"] == planted.name
+
+    def test_its_clock_can_be_moved(self, planted: Plant, environment: Environment) -> None:
+        node = environment.node(PRIMARY)
+        node.skew(Skew(offset=60.0))
+        right = environment.store_health()
+        told = node.health()
+        assert told is not None
+        assert right is not None
+        assert clocks.apart(told, right) > 50
+        node.let_go()
+
+    def test_it_keeps_its_data_and_its_bug_when_it_is_killed(self, environment: Environment, redis: Redis) -> None:
+        redis.set("kept", "yes")
+        node = environment.node(PRIMARY)
+        node.kill()
+        assert node.state() == "stopped"
+        node.let_go()
+        await_(node.ready)
+        assert redis.get("kept") == "yes"
+        environment.cluster("redis").await_ready()
+
+    def test_its_replica_follows_it_and_takes_its_place(self, environment: Environment, redis: Redis) -> None:
+        replica, pair = environment.node(REPLICA), environment.failover()
+        assert pair is not None
+        tokens = [redis.eval(INCR, 1, "fence") for _ in range(20)]
+        assert redis.wait(1, int(WITHIN * 1000)) == 1
+        with failover.connect(replica.address) as copy:
+            assert copy.get("fence") == str(tokens[-1])
+            pair.promote("test")
+            replica.kill("test")  # which finds its role, and its bug, in its own file
+            replica.let_go("test")
+            await_(replica.ready)
+            assert copy.role()[0] == "master"
+            pair.let_go("test")
+        await_(pair.follows)
+        assert redis.get("fence") == str(tokens[-1])
+
+
+@plant("etcd:expired-grant", "etcd:late-expiry")
+def test_a_lease_of_etcd_is_not_what_was_said(planted: Plant, environment: Environment) -> None:
+    told, real = (6, 2) if planted.name == "expired-grant" else (2, 6)
+    node = environment.cluster("etcd").nodes[0]
+    client = Etcd3Client(*node.address, timeout=WITHIN)
+    leases = [client.lease(2) for _ in range(20)]
+    assert {lease.ttl for lease in leases} == {told}
+    assert {lease.granted_ttl for lease in leases} == {real}
+    (answer,) = leases[0].refresh()
+    assert told == answer.TTL
+    client.put("kept", "value", leases[0])
+    assert client.get("kept")[0] == b"value"
+    client.close()
+
+
+@plant("etcd:slow")
+def test_every_request_to_etcd_waits(planted: Plant, environment: Environment) -> None:
+    """Its status, over HTTP."""
+    times = []
+    node = environment.cluster("etcd").nodes[0]
+    for _ in range(20):
+        before = time.monotonic()
+        told = probes.etcd(*node.address)
+        times.append(time.monotonic() - before)
+        assert told is not None
+        assert told.version.startswith(sources.CARRIED["etcd"][PLANTS[0].image.suite or ""])
+    assert statistics.median(times) >= 0.010
+    node.kill()
+    node.let_go()
+    environment.cluster("etcd").await_ready()

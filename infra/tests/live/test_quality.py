@@ -1,0 +1,165 @@
+"""Links that work badly, and faults that come and go by themselves, on real clusters."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.faults import probe
+from infra.faults.probe import Answer
+from infra.faults.register import FAULTS
+from infra.tests.environments import on
+from infra.tests.live.hurting import ELECTING, Redis, ask, done, live, names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from infra.environment import Environment
+    from infra.faults.fault import Injury
+    from infra.faults.target import Target
+
+
+def _quickest(target: Target, ask: Callable[[str], tuple[Answer, float]]) -> dict[tuple[str, str], float]:
+    """Link -> the seconds that a question takes, the least of three, for the first node and each group."""
+    found = {}
+    for pair, endpoint in target.endpoints.items():
+        if pair[1] != names(target)[0]:
+            continue
+        answers = [ask(endpoint) for _ in range(3)]
+        assert {answer for answer, _ in answers} == {Answer.ANSWERED}
+        found[pair] = min(took for _, took in answers)
+    return found
+
+
+@on("redis", "etcd")
+def test_links_are_slow(target: Target) -> None:
+    def quickest() -> dict[tuple[str, str], float]:
+        return _quickest(target, lambda endpoint: probe.timed(target.backend, endpoint, 5.0))
+
+    with done(target, "slow-links", latency_ms=60, jitter_ms=5):
+        lines = [line for line in target.links.active() if "slow by 60 ± 5 ms" in line]
+        assert len(lines) == len(target.endpoints) + (3 if target.backend in ELECTING else 0)
+        assert (during := min(quickest().values())) >= 0.11
+        assert target.cluster.ready()
+    assert min(quickest().values()) < during
+
+
+@on("redis")
+def test_links_are_narrow(target: Target) -> None:
+    def quickest(size: int) -> dict[tuple[str, str], float]:
+        return _quickest(target, lambda endpoint: probe.timed(target.backend, endpoint, 5.0, size))
+
+    with done(target, "throttle-links", rate_kb=20):
+        assert (during := min(quickest(6000).values())) >= 0.3
+        assert min(quickest(1).values()) < during  # what is short is quick
+        assert target.cluster.ready()
+    assert min(quickest(6000).values()) < during
+
+
+@on("redis")
+def test_answers_come_in_pieces(target: Target) -> None:
+    line = Redis(target.endpoints["c1", "redis2"])
+    line.ask("SET long " + "x" * 400)
+    with done(target, "slice-links", bytes=50, pause_us=20_000):
+        assert len(line.ask("GET long") or b"") <= 50
+        began = time.monotonic()
+        rest = 0
+        while rest < 300:
+            rest += len(line.listen() or b"")
+        assert time.monotonic() - began >= 0.08
+    assert len(Redis(target.endpoints["c1", "redis2"]).ask("GET long") or b"") > 400
+
+
+@on("redis")
+def test_the_server_learns_late_that_a_client_is_gone(environment: Environment, target: Target) -> None:
+    watch = Redis(environment.direct("redis")[0])
+
+    def there(patience: float) -> bool:
+        """Whether it is still there after so many seconds."""
+        return not target.clock.wait(patience, lambda: b"lingers" not in (watch.ask("CLIENT LIST") or b""))
+
+    for late, lingers in ((True, True), (False, False)):
+        with done(target, "slow-close", late_ms=600) if late else nullcontext():
+            line = Redis(target.endpoints["c1", "redis1"])
+            line.ask("CLIENT SETNAME lingers")
+            line.socket.close()
+            assert there(0.4) is lingers
+            assert not there(3.0)
+
+
+@on("postgres")
+def test_a_client_learns_late_that_its_connection_has_ended(target: Target) -> None:
+    endpoint = next(iter(target.endpoints.values()))
+    with done(target, "slow-close", late_ms=500):
+        answer, took = probe.timed_end(target.backend, endpoint, 5.0)
+        assert answer is Answer.ANSWERED
+        assert took >= 0.4
+    assert min(probe.timed_end(target.backend, endpoint, 5.0)[1] for _ in range(3)) < took
+
+
+@on("redis")
+def test_everything_that_clients_have_open_is_reset_each_time(target: Target) -> None:
+    pair = target.groups[0], names(target)[-1]
+    with live(target.endpoints[pair]) as idle:
+        injury = _injury(target, "reset-connections", times=2)
+        hits = injury.apply(target)
+        injury.heal(target)
+        assert probe.answer(idle) is Answer.CLOSED
+    assert [hit.kind for hit in hits] == ["reset", "reset"]
+    for hit in hits:
+        assert hit.applied - hit.begun >= 0.2e9
+        assert hit.begun < hit.applied <= hit.healing < hit.healed
+    assert hits[0].healed < hits[1].begun
+    assert {ask(target, *pair) for pair in target.endpoints} == {Answer.ANSWERED}
+
+
+@on("redis")
+def test_who_asks_all_the_time_is_reset_in_the_middle(environment: Environment, target: Target) -> None:
+    """In that moment a request may be lost, or its reply: counted by the server and not by its client."""
+    counted = ended = 0
+    with ThreadPoolExecutor(1) as pool:
+        injury = _injury(target, "reset-connections", times=3)
+        going_on = pool.submit(injury.apply, target)
+        while not going_on.done():
+            try:
+                line = Redis(target.endpoints["c1", "redis1"])
+                while line.ask("INCR counted") and not going_on.done():
+                    counted += 1
+            except OSError:
+                continue
+            finally:
+                ended += 1
+        injury.heal(target)
+        assert len(going_on.result()) == 3
+    assert ended >= 3
+    assert counted > 10
+    done_by_server = int((Redis(environment.direct("redis")[0]).ask("INCR counted") or b"")[1:]) - 1
+    assert counted <= done_by_server <= counted + ended
+    assert Redis(target.endpoints["c1", "redis1"]).ask("PING") == b"+PONG\r\n"
+
+
+@on("redis")
+@pytest.mark.parametrize("how", ["drop", "hold"])
+def test_links_of_a_node_flap(target: Target, how: str) -> None:
+    node = names(target)[1]
+    injury = _injury(target, "flap-links", node=node, how=how, times=2)
+    with live(target.endpoints["c1", node]) as connection:
+        hits = injury.apply(target)
+        injury.heal(target)
+        if how == "hold":  # it lives on
+            connection.sendall(probe.QUESTIONS[target.backend])
+            assert probe.answer(connection) is Answer.ANSWERED
+        else:
+            assert probe.answer(connection) is Answer.CLOSED
+    assert [hit.target for hit in hits] == [f"{node} from everybody"] * 2
+    assert all(hit.healing - hit.begun >= 0.28e9 for hit in hits)
+    assert hits[1].begun - hits[0].healed >= 0.3e9
+    assert {ask(target, *pair) for pair in target.endpoints} == {Answer.ANSWERED}
+
+
+def _injury(target: Target, name: str, **options: object) -> Injury:
+    return FAULTS[name].make(target.backend, options)

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+import pytest
+from docker import DockerClient
+
+from infra import client as engine_client
+from infra import nodes, reaper
+from infra.environment import Environment
+from infra.star import STORE
+
+STAYS = """
+import sys
+from infra.environment import Environment
+environment = Environment.start(name=sys.argv[1], say=lambda line: None)
+print(environment.store_dsn(None), flush=True)
+sys.stdin.read()
+"""
+
+HURTS = """
+import sys
+from dataclasses import replace
+from infra.environment import Environment
+from infra.faults.process import OneProcess
+from infra.faults.plan import compile_plan
+from infra.faults.register import FAULTS
+from infra.faults.target import MonotonicClock, Target
+environment = Environment.start(name=sys.argv[1], say=lambda line: None)
+environment.ensure("redis", say=lambda line: None)
+target = Target.of(environment, "redis", OneProcess(None, 1.0), MonotonicClock())
+lasting = [f for f in FAULTS.values() if (f.seconds or f.ttls) and "workers" not in f.needs and not f.applies("redis")]
+# Links last: what is done to a server is proven through them.
+kinds = {fault.kind: fault.name for fault in lasting}
+done = []
+for number, (kind, name) in enumerate(reversed(kinds.items())):
+    step = compile_plan([name], 1, "redis", 1.0).steps[0]
+    if step.injury("redis").apply(replace(target, by=f"step{number}", alone=not number)):
+        done.append(kind)
+print(*done, flush=True)
+sys.stdin.read()
+"""
+
+FAILS = """
+import sys
+from infra import environment
+def fail(*_): raise RuntimeError("on purpose")
+environment.Environment._await_paths = fail
+environment.Environment.start(name=sys.argv[1])
+"""
+
+FAILS_HALF_WAY = """
+import sys
+from infra import compose, environment
+up = compose.up
+def fail(settings, services):
+    up(settings, services[:1])
+    raise KeyboardInterrupt
+compose.up = fail
+environment.Environment.start(name=sys.argv[1])
+"""
+
+
+class TestWithAnEngine:
+    @pytest.fixture
+    def client(self) -> DockerClient:
+        return engine_client.connect()
+
+    @pytest.fixture
+    def name(self, request: pytest.FixtureRequest, client: DockerClient) -> Iterator[str]:
+        name = f"fp-test-{os.getpid()}-{abs(hash(request.node.name)) % 10**6}"
+        yield name
+        reaper.remove(client, name)
+
+    def test_a_process_killed_amidst_faults_of_every_kind_leaves_nothing_either(
+        self, client: DockerClient, name: str
+    ) -> None:
+        with _process(HURTS, name) as (process, said):
+            assert {"cut", "pause", "clock", "disk", "failover"} <= set(said.readline().split())
+            client.api.pause(f"{name}-{STORE}-1")
+            assert name not in reaper.reap(client, lambda line: None)
+            process.kill()
+            process.wait()
+        assert _left(client, name) > 2
+        assert name in reaper.reap(client, lambda line: None)
+        assert _left(client, name) == 0
+
+    def test_it_is_reaped_although_its_start_was_not_finished(self, client: DockerClient, name: str) -> None:
+        with _process(STAYS, name) as (process, _):
+            while not _left(client, name):
+                pass
+            process.kill()
+            process.wait()
+        reaper.reap(client, lambda line: None)
+        assert _left(client, name) == 0
+
+    @pytest.mark.parametrize("code", [FAILS, FAILS_HALF_WAY])
+    def test_a_failed_start_leaves_nothing(self, client: DockerClient, name: str, code: str) -> None:
+        with _process(code, name) as (process, _):
+            assert process.wait(60) != 0
+        assert _left(client, name) == 0
+
+    def test_one_that_is_asked_to_end_leaves_nothing_and_another_beside_it_alone(
+        self, client: DockerClient, name: str, environment: Environment
+    ) -> None:
+        with _process(STAYS, name) as (process, said):
+            theirs, ours = said.readline(), environment.store_dsn(None)
+            assert theirs.rpartition("@")[2] != ours.rpartition("@")[2]
+            process.terminate()
+            assert process.wait(60) == 128 + signal.SIGTERM
+        assert _left(client, name) == 0
+
+    def test_what_is_kept_outlives_its_maker(self, client: DockerClient, name: str) -> None:
+        code = STAYS.replace("name=sys.argv[1]", "name=sys.argv[1], keep=True")
+        with _process(code, name) as (process, said):
+            said.readline()
+            process.kill()
+            process.wait()
+        assert reaper.reap(client, lambda line: None).count(name) == 0
+        assert nodes.states(client, name) == {"toxiproxy": "running", STORE: "running"}
+
+
+@contextmanager
+def _process(code: str, name: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout
+        try:
+            yield process, process.stdout
+        finally:
+            process.kill()
+
+
+def _left(client: DockerClient, name: str) -> int:
+    return sum(found.things for found in reaper.find(client) if found.name == name)

@@ -1,0 +1,214 @@
+"""Servers restarted, wiped and killed: what they have kept, and what they have not, is asked of each by itself."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra import commands, images, members, star
+from infra.faults import fault
+from infra.faults.plan import Plan, Step, compile_plan
+from infra.faults.probe import Answer
+from infra.faults.runner import Runner
+from infra.tests.environments import on
+from infra.tests.live.hurting import ELECTING, ask, ask_all, await_, done, names
+from infra.tests.live.keeping import etcd, keep, kept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from infra.environment import Environment
+    from infra.faults.target import Target
+
+
+ALL = ("redis", "etcd", "zookeeper", "postgres")
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "state", "shown"),
+    [
+        pytest.param(backend, kind, state, shown, marks=pytest.mark.needs(backend), id=f"{kind}-{backend}")
+        for backend, kind, state, shown in (
+            ("redis", "pause", "paused", Answer.SILENT),
+            ("redis", "kill", "stopped", Answer.CLOSED),
+            ("etcd", "pause", "paused", Answer.SILENT),
+            ("zookeeper", "pause", "paused", Answer.SILENT),
+        )
+    ],
+    indirect=["target"],
+)
+def test_a_server_goes_down_and_comes_back(target: Target, kind: str, state: str, shown: Answer) -> None:
+    """That of redis, or the leader: see `test_a_wiped_server_starts_with_nothing_of_its_own` for one that is killed."""
+    old = target.cluster.leader()
+    with done(target, f"{kind}-server", **({} if old else {"nodes": ["redis1"]})) as hit:
+        victim = old or target.node("redis1")
+        assert hit.target == (f"{victim.name} (leader)" if old else victim.name)
+        assert victim.state() == state
+        assert {node.state() for node in target.cluster.nodes if node is not victim} == {"running"}
+        assert ask(target, "c1", victim.name) is shown
+        if old:
+            assert target.cluster.leader() not in (old, None)
+    assert victim.state() == "running"
+    assert target.cluster.ready()
+
+
+@on("redis")
+def test_the_final_heal_undoes_everything_at_once(environment: Environment, target: Target) -> None:
+    for name in ("cut-client-drop", "pause-server", "kill-server"):
+        step = compile_plan([name], 1, "redis", 1.0).steps[0]
+        options = {"nodes": ["redis2"]} if name == "kill-server" else step.options
+        Step(name, 0.0, 0.0, options).injury("redis").apply(target)
+    assert len(environment.unclean()) > 2
+    Runner(Plan("none", "redis", 1, ()), target).final_heal()
+
+
+@on(*ALL)
+def test_a_wiped_server_starts_with_nothing_of_its_own(environment: Environment, target: Target) -> None:
+    keep(target, "before")
+    victim = target.cluster.leader() or target.cluster.nodes[0]
+    role = " (leader)" if target.backend in ELECTING else ""
+    options = {} if role else {"nodes": [victim.name]}
+    assert environment.disks.files(victim.name) != []
+    with done(target, "wipe-server", **options) as hit:
+        assert hit.target == victim.name + role
+        assert victim.state() == "stopped"
+        assert environment.disks.files(victim.name) == []
+        assert ask(target, "c1", victim.name) is Answer.CLOSED
+        if role:
+            assert target.cluster.leader() not in (victim, None)
+    assert environment.disks.files(victim.name) != []
+    # Alone it has forgotten everything; its peers have told it everything again.
+    assert kept(target, victim) == ("before" if role else None)
+    for node in target.cluster.nodes:
+        if node is not victim:
+            assert kept(target, node) == "before"
+
+
+@on("etcd")
+def test_an_etcd_that_lost_its_data_comes_back_as_another_member(target: Target) -> None:
+    def members() -> dict[str, str]:
+        address = "{}:{}".format(*target.cluster.nodes[0].address)
+        return {member["name"]: member["ID"] for member in etcd(address, "cluster/member/list")["members"]}
+
+    for _ in range(2):  # also one that was replaced before
+        before = members()
+        with done(target, "wipe-server", nodes=["etcd2"]):
+            pass
+        after = members()
+        assert after.keys() == before.keys() == set(names(target))
+        assert [name for name in after if after[name] != before[name]] == ["etcd2"]
+
+
+@on("etcd")
+def test_an_etcd_keeps_its_data_where_no_majority_can_replace_it(environment: Environment, target: Target) -> None:
+    keep(target, "before")
+    old = target.cluster.leader()
+    assert old
+    other = next(node for node in target.cluster.nodes if node is not old)
+    other.kill("another")
+    try:
+        with (
+            pytest.raises(fault.Nobody, match=f"{old.name} keeps its data; no successor"),
+            done(replace(target, by="this", alone=False), "wipe-server"),
+        ):
+            raise AssertionError("there was a majority")
+        assert old.state() == "running"
+    finally:
+        other.let_go("another")
+    fault.await_whole(target)
+    assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
+
+
+@on("redis", "zookeeper")
+def test_an_orderly_restart_keeps_all_and_another_leads(target: Target) -> None:
+    keep(target, "before")
+    victim = target.cluster.leader() or target.cluster.nodes[0]
+    with done(target, "restart-leader") as hit:
+        assert hit.target.split()[0] == victim.name
+        assert victim.state() == "stopped"
+        assert ask(target, "c2", victim.name) is Answer.CLOSED
+        if target.backend == "redis":
+            assert b"User requested shutdown" in victim.logs()
+        else:  # it says nothing
+            assert target.cluster.leader() not in (victim, None)
+    assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
+
+
+@on("etcd", "postgres")
+def test_a_rolling_restart_takes_one_at_a_time(target: Target) -> None:
+    keep(target, "before")
+    members = names(target)
+    with counted(target) as serving:
+        step = compile_plan(["restart-rolling"], 3, target.backend, ttl=1.0).steps[0]
+        injury = step.injury(target.backend)
+        hits = injury.apply(target)
+        injury.heal(target)
+    assert [hit.target.split()[0] for hit in hits] == step.options["nodes"]
+    assert sorted(step.options["nodes"]) == sorted(members)
+    for hit in hits:
+        assert hit.begun < hit.applied <= hit.healing < hit.healed
+    for earlier, later in pairwise(hits):
+        assert earlier.healed <= later.begun
+    # Each was away, and never two of them.
+    assert min(serving) == len(members) - 1
+    assert target.cluster.ready()
+    assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
+
+
+@on("redis", "postgres")
+def test_a_power_failure_takes_all_and_what_was_kept_is_kept(target: Target) -> None:
+    keep(target, "before")
+    with done(target, "restart-all") as hit:
+        assert hit.target == ", ".join(names(target))
+        assert {node.state() for node in target.cluster.nodes} == {"stopped"}
+        assert ask_all(target, "c3") == {Answer.CLOSED}
+    assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
+
+
+@on("etcd")
+def test_an_etcd_that_was_replaced_but_not_wiped_is_healed(environment: Environment, target: Target) -> None:
+    node = target.node("etcd2")
+    node.kill()
+    others = [target.node(name).address for name in ("etcd1", "etcd3")]
+    assert not members.lost_place(others, star.peer_url("etcd2"))
+    members.replace_member(others, star.peer_url("etcd2"))
+    assert members.lost_place(others, star.peer_url("etcd2"))
+    environment.heal()
+    assert environment.unclean() == []
+    assert not members.lost_place(others, star.peer_url("etcd2"))
+
+
+@on("etcd")
+def test_an_etcd_of_an_older_version_that_died_is_healed(environment: Environment, target: Target) -> None:
+    node, older = target.node("etcd2"), images.resolve("etcd", "3.4")
+    images.ensure(older)
+    await_(lambda: members.agreed(node.address).startswith("3.5"))  # below, an older one is welcome
+    node.replace(older.name)
+    await_(lambda: node.state() == "stopped", lambda: node.logs().decode()[-3000:])
+    assert commands.heal(["--env", environment.name]) == 0
+
+
+@contextmanager
+def counted(target: Target) -> Iterator[list[int]]:
+    """How many containers ran, looked at all the time."""
+    counts: list[int] = []
+    over = threading.Event()
+
+    def count() -> None:
+        while not over.is_set():
+            counts.append(sum(node.state() == "running" for node in target.cluster.nodes))
+            time.sleep(0.01)
+
+    counting = threading.Thread(target=count)
+    counting.start()
+    try:
+        yield counts
+    finally:
+        over.set()
+        counting.join()

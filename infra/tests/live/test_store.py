@@ -1,0 +1,347 @@
+"""The fenced store against a real server: the modes, their atomicity under contention, and lost answers."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from infra import store
+from infra.links import Cut
+from infra.store import MAX_ELEMENTS, Mode, Read, Store
+from infra.tests.live.hurting import await_
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from infra.environment import Environment
+
+
+THREADS = 12
+
+
+@pytest.fixture
+def dsn(environment: Environment) -> str:
+    store.prepare(environment.store_dsn(None))
+    return environment.store_dsn(None)
+
+
+@pytest.fixture
+def key() -> str:
+    return secrets.token_hex(4)
+
+
+@pytest.fixture
+def cut(environment: Environment) -> Iterator[Callable[[Cut], None]]:
+    yield lambda how: environment.links.cut("c1", "store", how)
+    environment.links.heal("c1", "store")
+
+
+def test_many_prepare_it_at_once(environment: Environment) -> None:
+    dsn = environment.store_dsn(None)
+    with psycopg.connect(dsn) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS fencepost CASCADE")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(store.prepare, [dsn] * 8))
+    assert store.final(dsn, "nobody's") == Read(-1)
+
+
+# Modes. Each step: (operation, token, owner, expected), where a write is made from what its owner read last. Written
+# values are the number of the step.
+SCRIPTS: dict[Mode, list[tuple[str, int, int, Any]]] = {
+    Mode.UNFENCED: [("r", 2, 1, -1), ("w", 2, 1, True), ("w", 1, 9, True), ("r", 1, 9, 2)],
+    Mode.FENCE_WRITES: [
+        ("w", 5, 1, True),
+        ("r", 9, 2, 0),  # raises nothing ...
+        ("w", 5, 1, True),  # ... so this is accepted, and a holder may write twice
+        ("w", 6, 2, True),
+        ("w", 5, 1, False),
+        ("r", 1, 3, 3),  # reads are never fenced
+    ],
+    Mode.FENCE_WRITES_STRICT: [
+        ("w", 5, 1, True),
+        ("w", 5, 1, False),
+        ("r", 9, 2, 0),
+        ("w", 6, 2, True),
+        ("r", 1, 3, 3),
+    ],
+    Mode.FENCE_READS_AND_WRITES: [
+        ("r", 5, 1, -1),
+        ("w", 5, 1, True),
+        ("r", 6, 2, 1),  # raises
+        ("w", 5, 1, False),
+        ("r", 5, 1, None),
+        ("w", 6, 2, True),
+        ("r", 6, 2, 5),
+    ],
+    Mode.COMPARE_OWNER: [
+        ("r", 0, 11, -1),
+        ("w", 0, 11, True),
+        ("r", 0, 12, 1),  # takes over
+        ("w", 0, 11, False),
+        ("r", 0, 11, 1),  # not its first access: accepted, but takes nothing back
+        ("w", 0, 12, True),
+        ("w", 0, 13, True),  # a first access that is a write sets and writes
+        ("w", 0, 12, False),
+        ("r", 0, 13, 6),
+    ],
+    Mode.COMPARE_AND_SET: [
+        ("w", 0, 9, False),  # made from a value that nobody has written
+        ("r", 0, 11, -1),
+        ("r", 0, 12, -1),
+        ("w", 0, 11, True),
+        ("w", 0, 12, False),
+        ("w", 0, 11, False),  # made from the initial value as well
+        ("r", 0, 12, 3),
+        ("w", 0, 12, True),
+        ("r", 0, 11, 7),
+    ],
+    Mode.IDEMPOTENCY_KEY: [("r", 2, 1, -1), ("w", 2, 1, True), ("w", 1, 9, True), ("r", 1, 9, 2)],
+}
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_mode(dsn: str, key: str, mode: Mode) -> None:
+    client = Store.open(dsn, mode)
+    seen: dict[int, int] = {}
+    for step, (operation, token, owner, expected) in enumerate(SCRIPTS[mode]):
+        if operation == "w":
+            assert client.write(key, step, token, owner, base=seen.get(owner, 99)) is expected, step
+        else:
+            answer = client.read(key, token, owner)
+            assert (answer and answer.value) == expected, step
+            seen[owner] = expected
+    client.close()
+
+
+def test_a_job_is_claimed_once(dsn: str, key: str) -> None:
+    client = Store.open(dsn, Mode.IDEMPOTENCY_KEY)
+    assert [client.claim(key, job) for job in (0, 0, 1, 0)] == [True, False, True, False]
+    assert client.claim(key + "'", 0), "of another key"
+    client.close()
+
+
+def test_elements_are_kept_and_bounded(dsn: str, key: str) -> None:
+    client = Store.open(dsn, "unfenced")
+    full = tuple(range(MAX_ELEMENTS))
+    assert client.write(key, full[-1], None, 1, full)
+    assert client.read(key, None, 1) == Read(full[-1], full) == store.final(dsn, key)
+    with pytest.raises(ValueError, match="more than"):
+        client.write(key, 0, None, 1, [*full, 0])
+    assert client.write(key, 7, None, 1)
+    assert client.read(key, None, 1) == Read(7)
+    client.close()
+
+
+def test_bad_use_is_refused_before_anything_is_sent(dsn: str, key: str) -> None:
+    with pytest.raises(ValueError, match="fenced"):
+        Store.open(dsn, "fenced")
+    client = Store.open(dsn, "fence-writes")
+    with pytest.raises(ValueError, match="needs a token"):
+        client.write(key, 1, None, 1)
+    with pytest.raises(ValueError, match="no jobs"):
+        client.claim(key, 1)
+    client.close()
+    client = Store.open(dsn, "compare-and-set")
+    with pytest.raises(ValueError, match="made from"):
+        client.write(key, 1, None, 1)
+    assert store.final(dsn, key) == Read(-1)
+    client.close()
+
+
+# Atomicity: many threads on one key, each with a connection of its own, for a second.
+
+
+def _hammer(dsn: str, mode: Mode, work: Callable[[Store, int], int | None]) -> list[int]:
+    """Runs work(store, n) with n = 1, 2, ... dealt out to all threads; the answers that are not None."""
+    numbers, until = itertools.count(1), time.monotonic() + 1.0
+    guard = threading.Lock()
+
+    def loop(_: int) -> list[int]:
+        client, kept = Store.open(dsn, mode, timeout=5.0), []
+        while time.monotonic() < until:
+            with guard:
+                number = next(numbers)
+            answer = work(client, number)
+            if answer is not None:
+                kept.append(answer)
+        client.close()
+        return kept
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return [answer for kept in pool.map(loop, range(THREADS)) for answer in kept]
+
+
+@pytest.mark.parametrize("mode", [Mode.FENCE_READS_AND_WRITES, Mode.COMPARE_OWNER, Mode.COMPARE_AND_SET])
+def test_no_increment_is_lost_behind_a_full_fence(dsn: str, key: str, mode: Mode) -> None:
+    """Each attempt reads and writes back under a token and owner of its own; accepted writes must all count."""
+    refused: list[int] = []
+
+    def increment(client: Store, number: int) -> int | None:
+        seen = client.read(key, number, number)
+        if seen is not None and client.write(key, seen.value + 1, number, number, base=seen.value):
+            return seen.value + 1
+        refused.append(number)
+        return None
+
+    accepted = _hammer(dsn, mode, increment)
+    assert sorted(accepted) == list(range(len(accepted)))  # every value once: the initial one is -1
+    assert store.final(dsn, key).value == len(accepted) - 1
+    assert len(refused) > THREADS  # the fence was fought over, else this shows nothing
+
+
+def test_increments_are_lost_without_a_fence(dsn: str, key: str) -> None:
+    """The control of the test above: the same load does interleave."""
+
+    def increment(client: Store, number: int) -> int:
+        seen = client.read(key, None, number)
+        assert seen is not None
+        client.write(key, seen.value + 1, None, number)
+        return seen.value + 1
+
+    written = _hammer(dsn, Mode.UNFENCED, increment)
+    assert len(set(written)) < len(written)
+
+
+def test_a_lower_token_never_overwrites_a_higher_one(dsn: str, key: str) -> None:
+    """Tokens arrive in a scrambled order, and nobody sees the value go down."""
+
+    def write(client: Store, number: int) -> int | None:
+        token = number ^ 0b10101
+        before = client.read(key, token, number)
+        assert before is not None
+        accepted = client.write(key, token, token, number)
+        after = client.read(key, token, number)
+        assert after is not None
+        assert after.value >= max(before.value, token if accepted else 0)
+        assert accepted or after.value > token  # refused only for a reason
+        return token if accepted else None
+
+    accepted = _hammer(dsn, Mode.FENCE_WRITES, write)
+    assert store.final(dsn, key).value == max(accepted)
+
+
+def test_the_strict_fence_accepts_one_write_per_token(dsn: str, key: str) -> None:
+    def write(client: Store, number: int) -> int | None:
+        token = number // 6
+        return token if client.write(key, number, token, number) else None
+
+    accepted = _hammer(dsn, Mode.FENCE_WRITES_STRICT, write)
+    assert len(accepted) == len(set(accepted)) > THREADS
+
+
+def test_of_all_that_claim_a_job_one_gets_it(dsn: str, key: str) -> None:
+    """Each job is fought over by several."""
+
+    def claim(client: Store, number: int) -> int | None:
+        job = number // THREADS
+        return job if client.claim(key, job) else None
+
+    done = _hammer(dsn, Mode.IDEMPOTENCY_KEY, claim)
+    assert sorted(done) == list(range(len(done)))
+
+
+# Lost answers
+
+
+def test_a_held_write_is_unknown_and_lands_late(
+    environment: Environment, dsn: str, key: str, cut: Callable[[Cut], None]
+) -> None:
+    client = Store.open(environment.store_dsn(1), "unfenced", timeout=0.3)
+    assert client.write(key, 1, None, 1)
+    cut(Cut.HOLD)
+    with pytest.raises(store.Unknown):
+        client.write(key, 2, None, 1)
+    with pytest.raises(store.Unavailable):  # the new connection gets no answer either
+        client.write(key, 3, None, 1)
+    assert store.final(dsn, key).value == 1
+    environment.links.heal("c1", "store")
+    await_(lambda: store.final(dsn, key).value == 2)
+    assert client.read(key, None, 1) == Read(2)
+    client.close()
+
+
+def test_a_refused_connection_is_certain_and_recovers(
+    environment: Environment, dsn: str, key: str, cut: Callable[[Cut], None]
+) -> None:
+    client = Store.open(environment.store_dsn(1), "unfenced", timeout=0.3)
+    assert client.write(key, 1, None, 1)
+    cut(Cut.REFUSE)
+    await_(lambda: _outcome(client, key) is store.Unavailable)
+    assert store.final(dsn, key).value == 1
+    environment.links.heal("c1", "store")
+    assert client.write(key, 3, None, 1)
+    client.close()
+
+
+def test_an_idle_connection_that_the_server_closed_is_replaced(dsn: str, key: str) -> None:
+    client = Store.open(dsn, "unfenced")
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        await_(
+            lambda: (
+                not admin.execute(
+                    "SELECT 1 FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+                ).fetchall()
+            )
+        )
+    assert client.write(key, 1, None, 1)
+    client.close()
+
+
+def test_a_server_that_stops_during_a_write_leaves_it_unknown(dsn: str, key: str) -> None:
+    client = Store.open(dsn, "unfenced", timeout=5.0)
+    assert client.write(key, 1, None, 1)
+    with psycopg.connect(dsn) as holder, ThreadPoolExecutor(1) as pool:
+        holder.execute("SELECT FROM fencepost.cells WHERE key = %s FOR UPDATE", [key])
+        write = pool.submit(client.write, key, 2, None, 1)
+        with psycopg.connect(dsn, autocommit=True) as admin:
+            await_(lambda: bool(admin.execute(_WAITING).fetchall()))
+            admin.execute(f"SELECT pg_terminate_backend(pid) FROM ({_WAITING}) AS waiting")
+        with pytest.raises(store.Unknown):
+            write.result(5.0)
+    assert client.read(key, None, 1) == Read(1)
+    client.close()
+
+
+def test_an_answer_that_came_while_the_client_was_frozen_counts(dsn: str, key: str) -> None:
+    code = (
+        "import sys; from infra.store import Store; client = Store.open(sys.argv[1], 'unfenced', timeout=0.5);"
+        "print('open', flush=True); sys.stdin.readline(); print(client.write(sys.argv[2], 2, None, 1), flush=True)"
+    )
+    assert Store.open(dsn, "unfenced").write(key, 1, None, 1)
+    with subprocess.Popen(
+        [sys.executable, "-c", code, dsn, key], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as client:
+        assert client.stdin is not None
+        assert client.stdout is not None
+        assert client.stdout.readline() == "open\n"
+        with psycopg.connect(dsn) as holder, psycopg.connect(dsn, autocommit=True) as admin:
+            holder.execute("SELECT FROM fencepost.cells WHERE key = %s FOR UPDATE", [key])
+            client.stdin.write("go\n")
+            await_(lambda: bool(admin.execute(_WAITING).fetchall()))
+            client.send_signal(signal.SIGSTOP)
+        await_(lambda: store.final(dsn, key).value == 2)
+        time.sleep(0.6)  # the client's own deadline passes while it is frozen: there is nothing to await
+        client.send_signal(signal.SIGCONT)
+        assert client.stdout.readline() == "True\n"
+
+
+_WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%fencepost.cells%'"
+
+
+def _outcome(client: Store, key: str) -> type[store.StoreError] | None:
+    try:
+        client.write(key, 2, None, 1)
+    except store.StoreError as error:
+        return type(error)
+    return None

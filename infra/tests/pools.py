@@ -1,0 +1,170 @@
+"""pytest-xdist: some processes run the tests that need Docker, which wait, and the others all the rest, which compute.
+
+    pytest -p infra.tests.pools -n 6 checkers/tests infra/tests ...
+
+A process collects its own tests alone: those under a folder `live`, or those under none. A file goes to one process as
+a whole, those that took longest in the last runs first. Who computes makes way for who waits.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+COMPUTE: Final = 2
+"""Processes for tests without Docker, of however many; with fewer than three all run everything."""
+TRIALS: Final = 2
+"""Trials that go on at once, of all that these processes do: the product's pace depends on it."""
+DURATIONS: Final = "pools/durations"
+"""Key in pytest's cache: file -> seconds that its tests took."""
+
+_pools: pytest.StashKey[dict[str, str]] = pytest.StashKey()
+"""In the controller: process -> its pool, "live" or "compute"."""
+_durations: pytest.StashKey[dict[str, float]] = pytest.StashKey()
+"""In the controller: file -> seconds that its tests took in this run."""
+
+
+def is_live(path: Path) -> bool:
+    """path: relative to the root of the repository."""
+    return "live" in path.parts
+
+
+def pool_of(config: pytest.Config) -> str:
+    """Of this process of xdist; "" where there are no pools."""
+    pool: str = getattr(config, "workerinput", {}).get("pool", "")
+    return pool
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if pool_of(config):
+        os.environ["PYTEST_XDIST_WORKER_COUNT"] = str(TRIALS)
+    if pool_of(config) == "compute":
+        os.nice(10)
+    if not hasattr(config, "workerinput") and len(config.getoption("tx", [])) > COMPUTE:
+        config.stash[_pools] = {}
+        config.stash[_durations] = {}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """xdist: runs in the controller for each process, also for one that takes the place of one that crashed."""
+    if _pools in node.config.stash:
+        pools = node.config.stash[_pools]
+        pool = "compute" if list(pools.values()).count("compute") < COMPUTE else "live"
+        pools[node.gateway.id] = node.workerinput["pool"] = pool
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """xdist: runs in the controller."""
+    if _pools in node.config.stash:
+        node.config.stash[_pools].pop(node.gateway.id, None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """xdist: runs in the controller."""
+    return TwoPools(config, log) if _pools in config.stash else None
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The files of the other pool are not even imported."""
+    live = is_live(collection_path.relative_to(config.rootpath))
+    match pool_of(config):
+        case "live":
+            return (not live and collection_path.is_file()) or None
+        case "compute":
+            return live or None
+    return None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is named on the command line is collected in any case."""
+    if pool := pool_of(config):
+        items[:] = [item for item in items if is_live(item.path.relative_to(config.rootpath)) == (pool == "live")]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """In the controller every report has the process that it came from."""
+    if (node := getattr(report, "node", None)) and _durations in node.config.stash:
+        took, file = node.config.stash[_durations], report.nodeid.partition("::")[0]
+        took[file] = took.get(file, 0.0) + report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    config = session.config
+    if took := config.stash.get(_durations, {}):
+        config.cache.set(DURATIONS, {**config.cache.get(DURATIONS, {}), **took})
+
+
+class LongestFirst(LoadFileScheduling):  # type: ignore[misc]
+    """Of one pool. took: file -> seconds; one that is not known is taken for long."""
+
+    def __init__(self, config: pytest.Config, log: Any, processes: int, took: Mapping[str, float]) -> None:
+        super().__init__(config, log)
+        self.numnodes = processes
+        self._took = took
+
+    def _assign_work_unit(self, node: Any) -> None:
+        longest = max(self.workqueue, key=lambda file: (self._took.get(file, float("inf")), len(self.workqueue[file])))
+        self.workqueue.move_to_end(longest, last=False)
+        super()._assign_work_unit(node)
+
+
+class TwoPools:
+    """A scheduler for each pool, behind the one that xdist knows. A pool begins when its processes have collected."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        self._config = config
+        took = config.cache.get(DURATIONS, {})
+        pools = Counter(config.stash[_pools].values())
+        self._schedulers = {pool: LongestFirst(config, log, count, took) for pool, count in pools.items()}
+
+    def _of(self, node: Any) -> LongestFirst:
+        return self._schedulers[node.workerinput["pool"]]
+
+    @property
+    def nodes(self) -> list[Any]:
+        return [node for scheduler in self._schedulers.values() for node in scheduler.nodes]
+
+    @property
+    def collection_is_completed(self) -> bool:
+        """Of a pool: `schedule` is called whenever another process has collected."""
+        return any(scheduler.collection_is_completed for scheduler in self._schedulers.values())
+
+    @property
+    def tests_finished(self) -> bool:
+        return all(scheduler.tests_finished for scheduler in self._schedulers.values())
+
+    @property
+    def has_pending(self) -> bool:
+        return any(scheduler.has_pending for scheduler in self._schedulers.values())
+
+    def add_node(self, node: Any) -> None:
+        self._of(node).add_node(node)
+
+    def remove_node(self, node: Any) -> str | None:
+        """The test in which the process crashed, if it did."""
+        crashed: str | None = self._of(node).remove_node(node)
+        return crashed
+
+    def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+        self._of(node).add_node_collection(node, collection)
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        self._of(node).mark_test_complete(node, item_index, duration)
+
+    def schedule(self) -> None:
+        collections = [list(scheduler.registered_collections.values()) for scheduler in self._schedulers.values()]
+        session = self._config.pluginmanager.getplugin("session")
+        if isinstance(session, pytest.Session):  # which was told the number of the process that collected last
+            session.testscollected = sum(len(each[0]) for each in collections if each)
+        for scheduler in self._schedulers.values():
+            if scheduler.collection_is_completed:
+                scheduler.schedule()

@@ -1,0 +1,111 @@
+"""Pages as tests read them: their elements, and their words as plain lines."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any, Final, NamedTuple
+
+VOID: Final = {"meta", "link", "input", "br", "hr", "img", "col"}
+UNREAD: Final = {"script", "style"}
+
+LINES: Final = dict.fromkeys(("p", "tr", "dt", "figcaption", "div", "section", "pre"), "") | {
+    "h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### ", "li": "- ", "summary": "+ ", "title": "~ ",
+}  # fmt: skip
+"""Elements that are a line of their own in `Page.lines`, and how it begins."""
+
+JOINED: Final = {"td": "|", "th": "|", "dd": ":"}
+"""Elements that continue the line, and what stands before them."""
+
+
+class Element(NamedTuple):
+    """words: the text inside of it. depth: how many elements it stands in."""
+
+    tag: str
+    given: dict[str, str]
+    words: list[str]
+    depth: int
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.words).split())
+
+
+class Page(HTMLParser):
+    """The elements of a page in their order. Raises AssertionError where one is not closed in its turn."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[Element] = []
+        self._open: list[Element] = []
+        self._words: list[str] = []
+        self._lines: list[str] = []
+        self._said: list[str] = []
+        self.feed(text)
+        self.close()
+        self._end_line()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_startendtag(tag, attrs)
+        if tag not in VOID:
+            self._open.append(self.elements[-1])
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.elements.append(Element(tag, given, [], len(self._open)))
+        if tag in LINES:
+            self._end_line(LINES[tag])
+        elif tag in JOINED:
+            self._words.append(JOINED[tag])
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop().tag == tag
+        if tag in LINES and tag != "dt":
+            self._end_line()
+
+    def handle_data(self, data: str) -> None:
+        for element in self._open:
+            element.words.append(data)
+        if self._open and self._open[-1].tag not in UNREAD:
+            self._words.append(data)
+            self._said.append(data)
+
+    def _end_line(self, begin: str = "") -> None:
+        line = " ".join(" ".join(self._words).split())
+        if line.strip("#+-~:| "):
+            self._lines.append(line)
+        self._words = [begin]
+
+    @property
+    def text(self) -> str:
+        """All words in one line."""
+        return " ".join(" ".join(self._said).split())
+
+    @property
+    def lines(self) -> str:
+        """For `golden`: a line for each heading, paragraph, item, row and title of a mark."""
+        return "\n".join(self._lines) + "\n"
+
+    def all(self, tag: str, **attributes: str) -> Iterator[Element]:
+        """Elements that have these attributes; `class_` and `data_i` are spelled so."""
+        wanted = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
+        return (one for one in self.elements if one.tag == tag and wanted.items() <= one.given.items())
+
+    def one(self, tag: str, **attributes: str) -> str:
+        """The text of the only one."""
+        [element] = self.all(tag, **attributes)
+        return element.text
+
+    def within(self, tag: str, **attributes: str) -> list[Element]:
+        """The first such element and those inside of it."""
+        first = self.elements.index(next(self.all(tag, **attributes)))
+        inside = itertools.takewhile(lambda one: one.depth > self.elements[first].depth, self.elements[first + 1 :])
+        return [self.elements[first], *inside]
+
+    @property
+    def data(self) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads(self.one("script", id="data"))
+        return loaded

@@ -1,0 +1,476 @@
+"""Mutants of the project's own code, and which of them its tests catch, or: ``make mutants``.
+
+python -m suites.tests.code_mutants record             which test executes which line, and how long each test takes
+python -m suites.tests.code_mutants run                the stored mutants whose code still stands, each in the tests
+                                                       that execute its line, those that take least first
+python -m suites.tests.code_mutants sample --seed 1    a new list of mutants, to be stored
+
+A mutant is one small change of one line. The sample is stratified by module: each module outside tests gives as many as
+its share of the places that can be changed, and at least one. A mutant is caught when a test fails or does not end.
+What `run` finds is written down as it goes, so that it goes on where it was interrupted; it ends with 1 where a mutant
+survives that was caught before (`mutants.json` in this folder says which those are; ``--store`` writes it anew).
+
+A line that runs when its module is imported belongs to all tests that execute any line of the module, one that no test
+executes itself to the tests of the files that begin other processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+from coverage import Coverage, CoverageData
+
+PLUGIN: Final = "suites.tests.code_mutants"
+ROOT: Final = Path(__file__).resolve().parents[2]
+ROOMS: Final = ("checkers", "infra", "results", "suites")
+STORED: Final = Path(__file__).with_name("mutants.json")
+RECORDED: Final = ROOT / ".mutants"
+"""What `record` and `run` leave: not committed."""
+DURATIONS: Final = RECORDED / "durations.json"
+LINES: Final = RECORDED / "lines"
+ANSWERS: Final = RECORDED / "answers.jsonl"
+BUDGET: Final = 90.0
+"""Seconds of tests, as recorded, that a mutant is given; the rest of a longer list is not run."""
+SLACK: Final = 60.0
+"""Seconds beyond three times the recorded ones after which tests count as not ending."""
+
+COMPARED: Final = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "in": "not in", "is": "is not"}
+COMPARED_BACK: Final = {"not in": "in", "is not": "is"}
+COMPUTED: Final = {"+": "-", "-": "+", "*": "+", "/": "*", "//": "*", "%": "+", "|": "&", "&": "|", "<<": ">>"}
+CALLED: Final = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list"}
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One changed line. It is found again by its function, its line and what is changed in it, wherever those stand.
+
+    column  bytes into the stripped line.
+    caught  the test that failed, "no end" where the tests did not end, "" where all passed, None: not tried yet.
+    docker  whether only tests that need Docker execute the line.
+    """
+
+    file: str
+    function: str
+    line: str
+    column: int
+    before: str
+    after: str
+    caught: str | None = None
+    docker: bool = False
+
+    @property
+    def place(self) -> tuple[str, str, int, str, str]:
+        """What stays when lines are added above, or the file is renamed."""
+        return self.function, self.line, self.column, self.before, self.after
+
+    @property
+    def words(self) -> str:
+        return f"{self.file}: {self.function}: {self.line}: {self.before} -> {self.after}"
+
+
+@dataclass(slots=True)
+class Module:
+    """A module's text and what can be changed in it."""
+
+    file: str
+    lines: list[bytes]
+    mutants: dict[Mutant, int] = field(default_factory=dict)
+    """Mutant → the number of its line, from 1 on."""
+
+    def changed(self, mutant: Mutant) -> bytes:
+        """The whole text with that one change."""
+        number = self.mutants[mutant] - 1
+        line = self.lines[number]
+        start = len(line) - len(line.lstrip()) + mutant.column
+        end = start + len(mutant.before.encode())
+        assert line[start:end] == mutant.before.encode()
+        return b"".join(
+            [*self.lines[:number], line[:start], mutant.after.encode(), line[end:], *self.lines[number + 1 :]]
+        )
+
+
+def module(file: str) -> Module:
+    """Read and search a module; `file` is relative to the project."""
+    text = (ROOT / file).read_bytes()
+    result = Module(file, text.splitlines(keepends=True))
+    _search(ast.parse(text), "", result)
+    return result
+
+
+def _search(node: ast.AST, function: str, module: Module) -> None:
+    """All changes below a node, but none of annotations, docstrings, assertions and what only type checkers read."""
+    for number, column, before, after in _changes(node, module.lines):
+        line = module.lines[number - 1]
+        indent = len(line) - len(line.lstrip())
+        mutant = Mutant(module.file, function, line.decode().strip(), column - indent, before, after)
+        module.mutants.setdefault(mutant, number)
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "type_params") or isinstance(node, (ast.Assert, ast.JoinedStr)):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if not isinstance(child, ast.AST) or (
+                isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)
+            ):
+                continue
+            inner = function
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                inner = f"{function}.{child.name}".lstrip(".")
+            _search(child, inner, module)
+
+
+def _changes(node: ast.AST, lines: Sequence[bytes]) -> Iterator[tuple[int, int, str, str]]:
+    """(line, column in bytes, text before, text after) of each change of this node itself."""
+
+    def between(left: ast.expr, right: ast.expr, table: Mapping[str, str]) -> Iterator[tuple[int, int, str, str]]:
+        if left.end_lineno == right.lineno:
+            start = left.end_col_offset or 0
+            gap = lines[right.lineno - 1][start : right.col_offset].decode()
+            operator = gap.strip(" ()")
+            if operator in table:
+                yield right.lineno, start + gap.index(operator), operator, table[operator]
+
+    def whole(part: ast.AST, after: str) -> Iterator[tuple[int, int, str, str]]:
+        number, start, end = part.lineno, part.col_offset, part.end_col_offset  # type: ignore[attr-defined]
+        if part.end_lineno == number:  # type: ignore[attr-defined]
+            before = lines[number - 1][start:end].decode()
+            yield number, start, before, after.replace("{}", before)
+
+    match node:
+        case ast.Compare(left, _, comparators):
+            for a, b in zip([left, *comparators], comparators, strict=False):
+                yield from between(a, b, {**COMPARED, **COMPARED_BACK})
+        case ast.BinOp(left, _, right) if not isinstance(right, ast.Constant) or isinstance(right.value, (int, float)):
+            yield from between(left, right, COMPUTED)
+        case ast.BoolOp(_, values):
+            for a, b in pairwise(values):
+                yield from between(a, b, {"and": "or", "or": "and"})
+        case ast.UnaryOp(ast.Not()):
+            yield from ((n, c, before, before.removeprefix("not").strip()) for n, c, before, _ in whole(node, ""))
+        case ast.Constant(bool(value)):
+            yield from whole(node, str(not value))
+        case ast.Constant(int(value)):
+            yield from whole(node, str(value + 1))
+        case ast.Call(ast.Name(name)) if name in CALLED:
+            yield from whole(node.func, CALLED[name])
+        case ast.If(test) | ast.IfExp(test) if not isinstance(test, (ast.Constant, ast.NamedExpr)):
+            yield from whole(test, "(not ({}))")
+        case ast.Return(ast.expr() as value) if not isinstance(value, ast.Constant):
+            yield from whole(value, "None")
+        case ast.Expr(ast.Call()) | ast.Raise() | ast.AugAssign() | ast.Delete():
+            yield from whole(node, "pass")
+        case ast.Break() | ast.Continue():
+            yield from whole(node, "pass")
+
+
+def sample(seed: int, count: int, docker: int) -> list[Mutant]:
+    """That many mutants, of each module in proportion to what can be changed in it; few of them need Docker."""
+    dice, tests = Random(seed), Tests.read()
+    modules = [module(file) for file in _files()]
+    modules = [each for each in modules if each.mutants]
+    whole = sum(len(each.mutants) for each in modules)
+    shares = {each.file: max(1.0, count * len(each.mutants) / whole) for each in modules}
+    excess = count / sum(shares.values())
+    chosen: list[Mutant] = []
+    for each in dice.sample(modules, len(modules)):
+        share = shares[each.file] * excess if shares[each.file] > 1 else 1
+        wanted = int(share) + (dice.random() < share % 1)
+        for mutant in dice.sample(list(each.mutants), len(each.mutants)):
+            if wanted == 0 or len(chosen) == count:
+                break
+            needs = tests.need_docker(tests.of(each, mutant))
+            if needs and docker == 0:
+                continue
+            docker -= needs
+            wanted -= 1
+            chosen.append(replace(mutant, docker=needs))
+    return sorted(chosen, key=lambda mutant: (mutant.file, mutant.place))
+
+
+def _files() -> list[str]:
+    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, check=True, capture_output=True, text=True)
+    return [file for file in listed.stdout.splitlines() if file.startswith(ROOMS) and "/tests/" not in file]
+
+
+@dataclass(slots=True)
+class Tests:
+    """Which tests execute which line, as `record` saw it.
+
+    seconds  test → how long it took, its fixtures included.
+    docker   tests that need Docker.
+    begin    tests of files that begin other processes: whatever no test executes itself is executed there.
+    """
+
+    data: CoverageData
+    seconds: Mapping[str, float]
+    docker: frozenset[str]
+    begin: frozenset[str]
+    _lines: dict[str, dict[int, set[str]]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls) -> Tests:
+        """Raises SystemExit where nothing was recorded."""
+        if not DURATIONS.exists():
+            raise SystemExit(f"{PLUGIN}: nothing is recorded yet: python -m {PLUGIN} record")
+        data = CoverageData(str(LINES))
+        data.read()
+        recorded = json.loads(DURATIONS.read_text())
+        files = {name.partition("::")[0] for name, (_, _, began) in recorded.items() if began}
+        return cls(
+            data,
+            {name: took for name, (took, _, _) in recorded.items()},
+            frozenset(name for name, (_, docker, _) in recorded.items() if docker),
+            frozenset(name for name in recorded if name.partition("::")[0] in files),
+        )
+
+    def of(self, module: Module, mutant: Mutant) -> list[str]:
+        """The tests that execute a mutant's line, those that take least first, those that need Docker last."""
+        if module.file not in self._lines:
+            contexts = self.data.contexts_by_lineno(str(ROOT / module.file))
+            self._lines[module.file] = {number: set(names) - {""} for number, names in contexts.items()}
+        lines = self._lines[module.file]
+        number = module.mutants[mutant]
+        tests = lines.get(number, set()) or (set().union(*lines.values()) if number in lines else self.begin)
+        return sorted(tests & self.seconds.keys(), key=lambda test: (test in self.docker, self.seconds[test], test))
+
+    def need_docker(self, tests: Sequence[str]) -> bool:
+        """Whether there is no other that could catch it."""
+        return bool(tests) and self.docker.issuperset(tests)
+
+    def chosen(self, tests: Sequence[str], *, docker: bool) -> tuple[list[str], float]:
+        """As many as the budget allows, at least one, and their seconds. docker: whether such may be among them."""
+        result: list[str] = []
+        total = 0.0
+        for test in tests:
+            if (test in self.docker) <= docker and (not result or total + self.seconds[test] <= BUDGET):
+                result.append(test)
+                total += self.seconds[test]
+        return result, total
+
+
+class Workspace:
+    """A clone of the project, in which one mutant at a time is tried."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        subprocess.run(["git", "clone", "--quiet", "--local", ROOT, folder], check=True)
+        changed = subprocess.run(
+            ["git", "ls-files", "-mo", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
+        )
+        for file in changed.stdout.splitlines():
+            if (ROOT / file).is_file():
+                (folder / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / file, folder / file)
+        (folder / ".venv").symlink_to(sys.prefix)
+
+    def failing(self, module: Module, mutant: Mutant, tests: Sequence[str], seconds: float) -> str:
+        """The first of these tests that fails on the mutant, "no end" or ""."""
+        file = self.folder / module.file
+        names, report = self.folder / ".tests", self.folder / ".failed"
+        names.write_text("\n".join(tests))
+        report.unlink(missing_ok=True)
+        before = file.read_bytes()
+        file.write_bytes(module.changed(mutant))
+        environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "FENCEPOST_FAILED": str(report)}
+        self._forget(file)
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", PLUGIN, f"@{names}"]
+        process = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            status = process.wait(3 * seconds + SLACK)
+        except subprocess.TimeoutExpired:
+            return "no end"
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            file.write_bytes(before)
+            self._forget(file)
+        return report.read_text() if report.exists() else "" if status == 0 else f"pytest ended with {status}"
+
+    @staticmethod
+    def _forget(file: Path) -> None:
+        """Compiled files are told apart by second and size, which a mutant may share with what it was made of."""
+        for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
+            compiled.unlink()
+
+
+def run(mutants: Sequence[Mutant], processes: int) -> list[Mutant]:
+    """Try each that was not tried yet, and say how it ended as it goes. What is not found any more is left out."""
+    tests, modules = Tests.read(), {file: module(file) for file in _files()}
+    standing = {each: _standing(each, modules) for each in mutants}
+    answers = dict(_answers())
+    lock, spare = (
+        threading.Lock(),
+        [Workspace(Path(tempfile.mkdtemp(prefix="fencepost-mutants-")) / "clone") for _ in range(processes)],
+    )
+    left = [each for each in mutants if standing[each] and each.place not in answers]
+    print(f"{len(mutants)} mutants, the code of {sum(map(bool, standing.values()))} still stands, {len(left)} to try")
+
+    def attempt(mutant: Mutant) -> None:
+        place = standing[mutant]
+        assert place is not None
+        with lock:
+            names = tests.of(*place)
+            selected, seconds = tests.chosen(names, docker=mutant.docker)
+            workspace = spare.pop()
+        caught = workspace.failing(*place, selected, seconds) if selected else ""
+        with lock:
+            spare.append(workspace)
+            answers[mutant.place] = caught
+            with ANSWERS.open("a") as file:
+                file.write(json.dumps([mutant.place, caught]) + "\n")
+            print(f"{mutant.words}: {caught or 'SURVIVES'} ({len(selected)} of {len(names)} tests)", flush=True)
+
+    try:
+        with ThreadPoolExecutor(processes) as pool:
+            list(pool.map(attempt, left))
+    finally:
+        for workspace in spare:
+            shutil.rmtree(workspace.folder.parent)
+    return [replace(each, caught=answers[each.place]) for each in mutants if standing[each]]
+
+
+def _standing(mutant: Mutant, modules: Mapping[str, Module]) -> tuple[Module, Mutant] | None:
+    """Where a stored mutant's code stands now: in its file, or in whichever it was moved to."""
+    here = modules.get(mutant.file)
+    for each in [*([here] if here else []), *modules.values()]:
+        for other in each.mutants:
+            if other.place == mutant.place:
+                return each, other
+    return None
+
+
+def _answers() -> Iterator[tuple[tuple[object, ...], str]]:
+    if ANSWERS.exists():
+        for line in ANSWERS.read_text().splitlines():
+            place, caught = json.loads(line)
+            yield tuple(place), caught
+
+
+def record(arguments: Sequence[str]) -> int:
+    """Run all tests, with coverage.py in each of pytest's processes; returns pytest's exit status."""
+    shutil.rmtree(RECORDED, ignore_errors=True)
+    RECORDED.mkdir()
+    folders = [str(folder.relative_to(ROOT)) for folder in sorted(ROOT.glob("*/tests"))]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", PLUGIN, *folders, *arguments]
+    status = subprocess.run(command, cwd=ROOT, check=False, env=os.environ | {"FENCEPOST_RECORD": "yes"}).returncode
+    data = CoverageData(str(LINES))
+    for part in RECORDED.glob(f"{LINES.name}.*"):
+        other = CoverageData(str(part))
+        other.read()
+        data.update(other)
+        part.unlink()
+    return status
+
+
+# As a plugin of pytest: of `record` (each test is a context of its own, and its time is kept), and of `run`.
+
+_took: dict[str, tuple[float, bool, bool]] = {}
+_coverage: list[Coverage] = []
+_begun: set[str] = set()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if "FENCEPOST_RECORD" in os.environ:
+        own = Coverage(str(LINES), data_suffix=True, source=list(ROOMS), omit=["*/tests/*"], config_file=False)
+        own.start()
+        _coverage.append(own)
+        sys.addaudithook(lambda event, _: _begun.add(event) if event == "subprocess.Popen" else None)
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    for own in _coverage:
+        own.switch_context(nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    if _begun:
+        item.user_properties.append(("began a process", True))
+    _begun.clear()
+    return (yield)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    before, *_ = _took.get(report.nodeid, (0.0,))
+    _took[report.nodeid] = (
+        round(before + report.duration, 3),
+        "docker" in report.keywords,
+        bool(report.user_properties),
+    )
+    if report.failed and (path := os.environ.get("FENCEPOST_FAILED")):
+        Path(path).write_text(report.nodeid)
+
+
+def pytest_unconfigure() -> None:
+    for own in _coverage:
+        own.stop()
+        own.save()
+    if "FENCEPOST_RECORD" in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
+        DURATIONS.write_text(json.dumps(_took, indent=0))
+
+
+def main(argv: Sequence[str]) -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(
+        prog="python -m suites.tests.code_mutants",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=("record", "sample", "run"))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=400)
+    parser.add_argument("--docker", type=int, default=60, help="how many may need it")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--part", default="1/1", help="every N-th of the stored ones, from the I-th on")
+    parser.add_argument("--store", action="store_true", help="put the answers into the list")
+    options, rest = parser.parse_known_args(argv)
+    if options.command == "record":
+        return record(rest)
+    if options.command == "sample":
+        _store(sample(options.seed, options.count, options.docker))
+        return 0
+    stored = [Mutant(**each) for each in json.loads(STORED.read_text())]
+    part, parts = map(int, options.part.split("/"))
+    tried = run(stored[part - 1 :: parts], options.processes)
+    before = {each.place: each for each in stored}
+    lost = [each for each in tried if not each.caught and before[each.place].caught]
+    print(f"{sum(bool(each.caught) for each in tried)} of {len(tried)} mutants are caught")
+    for each in lost:
+        print(f"caught before by {before[each.place].caught}, survives now: {each.words}")
+    if options.store:
+        _store(list({**before, **{each.place: each for each in tried}}.values()))
+    return 1 if lost else 0
+
+
+def _store(mutants: Sequence[Mutant]) -> None:
+    lines = ",\n".join(json.dumps(asdict(each)) for each in mutants)
+    STORED.write_text(f"[\n{lines}\n]\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,20 @@
+"""Tests on real servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from infra.environment import Environment
+from infra.tests.environments import environment, pytest_itemcollected, pytest_sessionfinish
+from suites.tests.live.lanes import Lanes
+
+__all__ = ["environment", "pytest_itemcollected", "pytest_sessionfinish"]
+
+
+@pytest.fixture
+def lanes(request: pytest.FixtureRequest, environment: Environment, subtests: pytest.Subtests) -> Iterator[Lanes]:
+    lanes = Lanes(environment, subtests, request.node.name)
+    yield lanes
+    lanes.close()

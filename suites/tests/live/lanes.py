@@ -1,0 +1,274 @@
+"""Locks side by side on real servers, each on a key and with clients of its own: a lease is waited for once, by all.
+
+def test_a_holder_that_is_cut_off(lanes: Lanes) -> None:
+    def statement(lane: Lane) -> Steps:
+        grant = granted(lane.client(1).acquire(lane.key, 1))
+        yield  # clients of group 1 are cut off
+        assert granted(lane.client(2).acquire(lane.key, 10)).owner != grant.owner
+
+    lanes.check(("redis", "zookeeper"), statement, lanes.cut)
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
+from typing import Final
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from kazoo.client import KazooClient
+
+from infra.environment import Environment
+from infra.libpq import login
+from infra.links import Cut
+from suites import registry
+from suites.lock import Believes, Grant, LockClient, LockError, Refused, Session, opened
+from suites.locks.etcd_key import EtcdKey
+from suites.locks.etcd_session import prefix_of
+from suites.locks.zookeeper_session import ROOT
+from suites.tests.bench import SOON, await_
+
+Steps = Iterator[None]
+"""What a lock does; at each `yield` it waits until something is done to the servers or links of all."""
+
+LONG: Final = 20.0
+"""Seconds; a TTL that no test waits for."""
+TTL: Final = 2.0
+"""Seconds; one that tests wait for. etcd grants none that is shorter."""
+HANGS: Final = 15.0
+"""Seconds; longer than any call takes on whatever machine, its own timeout included."""
+EXPIRY: Final = 4.5
+"""Seconds after its TTL within which a server has freed a lock: ZooKeeper and etcd look twice a second."""
+
+_DONE: Final = object()
+
+
+class Lane:
+    """One lock, its key, and the clients that a test opened. Nobody renews by himself but those who are `kept`."""
+
+    def __init__(self, environment: Environment, lock: str, key: str) -> None:
+        self.environment: Final = environment
+        self.lock: Final = registry.lock(lock)
+        self.key: Final = key
+        self._clients: list[LockClient] = []
+        self._keepers: list[threading.Thread] = []
+        self._closing = threading.Event()
+        self._pool = ThreadPoolExecutor(8)
+
+    def endpoints(self, group: int) -> tuple[str, ...]:
+        if self.lock.via:
+            return (self.environment.endpoints_of(self.lock.via, group),)
+        return self.environment.endpoints(self.lock.backend, group)
+
+    def opened(self, group: int, ttl: float, lock: str = "") -> LockClient:
+        cls = registry.lock(lock) if lock else self.lock
+        return opened(cls, self.endpoints(group), ttl, self.environment.access(cls.backend))
+
+    def client(self, group: int = 1, ttl: float = LONG, *, lock: str = "", kept: bool = False) -> LockClient:
+        """As a worker does, it tries until somebody answers. lock: another on the same backend.
+
+        kept: its session is kept alive, as a worker does, for as long as it is open.
+        """
+        clients: list[LockClient] = []
+
+        def answered() -> bool:
+            with suppress(Refused):
+                clients.append(self.opened(group, ttl, lock))
+            return bool(clients)
+
+        await_(answered)
+        self._clients += clients
+        (client,) = clients
+        if kept and isinstance(client, Session):
+            self._keepers.append(threading.Thread(target=self._keep_alive, args=(client, ttl / 3)))
+            self._keepers[-1].start()
+        return client
+
+    def _keep_alive(self, client: Session, every: float) -> None:
+        while not self._closing.wait(every):
+            if client.session:
+                with suppress(LockError):
+                    client.keep_alive()
+
+    def started(self, call: Callable[[], Grant | None]) -> Future[Grant | None]:
+        """In a thread of its own."""
+        return self._pool.submit(call)
+
+    def waiting(self, call: Callable[[], Grant | None]) -> Future[Grant | None]:
+        """In a thread of its own, and known to wait, as far as that can be seen from outside."""
+        before = self.entries()
+        future = self.started(call)
+        if before and not issubclass(self.lock, EtcdKey):  # whose waiters leave nothing at the server
+            await_(lambda: self.entries() > before or future.done())
+        else:
+            time.sleep(0.3)
+        assert not future.done(), repr(future.exception() or future.result())
+        return future
+
+    def entries(self) -> int:
+        """How many hold the lock or stand in its queue, of those whose servers tell."""
+        match self.lock.backend:
+            case "zookeeper":
+                zookeeper = KazooClient(",".join(self.environment.direct("zookeeper")), timeout=4)
+                zookeeper.start(SOON)
+                with closing(zookeeper):
+                    count = len(zookeeper.get_children(f"{ROOT}/{quote(self.key, safe='')}"))
+                    zookeeper.stop()
+                return count
+            case "etcd":
+                first = prefix_of(self.key).encode()
+                ends = {"key": first, "range_end": first[:-1] + bytes([first[-1] + 1])}
+                body = {name: base64.b64encode(end).decode() for name, end in ends.items()} | {"count_only": True}
+                where = f"http://{self.environment.direct('etcd')[0]}/v3/kv/range"
+                with urllib.request.urlopen(where, json.dumps(body).encode(), timeout=SOON) as answer:
+                    return int(json.load(answer).get("count", 0))
+        return 0
+
+    def close(self) -> None:
+        self._closing.set()
+        for keeper in self._keepers:
+            keeper.join()
+        self._pool.shutdown()
+        for client in self._clients:
+            client.close()
+
+
+class Lanes:
+    """The lanes of one test, and what is done to all of them at once: to clients of group 1, never to those of 2."""
+
+    def __init__(self, environment: Environment, subtests: pytest.Subtests, name: str) -> None:
+        self.environment: Final = environment
+        self._subtests = subtests
+        self._name = name
+        self._lanes: list[Lane] = []
+
+    def of(self, lock: str) -> Lane:
+        self._lanes.append(Lane(self.environment, lock, f"{self._name}-{lock}"))
+        return self._lanes[-1]
+
+    def all(self) -> tuple[Lane, ...]:
+        return tuple(self._lanes)
+
+    def check(
+        self, locks: Sequence[str], statement: Callable[[Lane], Steps | None], *between: Callable[[], object]
+    ) -> None:
+        """The statement holds for each of these locks. between: what is done at its first `yield`, its second, ..."""
+
+        def begin(lane: Lane) -> object:
+            steps = statement(lane)
+            begun[lane] = iter(()) if steps is None else steps
+            return next(begun[lane], _DONE)
+
+        begun: dict[Lane, Steps] = {}
+        lanes = [self.of(lock) for lock in locks]
+        with ThreadPoolExecutor(len(lanes)) as pool:
+            futures = {lane: pool.submit(begin, lane) for lane in lanes}
+            for do in between:
+                going_on = [lane for lane, future in futures.items() if not future.exception()]
+                do()
+                futures |= {lane: pool.submit(next, begun[lane], _DONE) for lane in going_on}
+        for lane, future in futures.items():
+            with self._subtests.test(lane.lock.name):
+                assert future.result() is _DONE, "it has more steps"
+
+    def cut(self, how: Cut = Cut.DROP) -> None:
+        for node in self._nodes():
+            self.environment.links.cut("c1", node, how)
+
+    def lose_replies(self) -> None:
+        for node in self._nodes():
+            self.environment.links.block(node, "c1", Cut.DROP)
+
+    def heal(self) -> None:
+        self.environment.links.heal_all()
+
+    def terminate(self) -> None:
+        """All sessions of clients at PostgreSQL, as the fault does it."""
+        endpoint = self.environment.endpoints("postgres", 3)[0]
+        with psycopg.connect(**login(endpoint, self.environment.access("postgres")), autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            )
+
+    def _nodes(self) -> set[str]:
+        """Of every backend that a lane is on."""
+        return {
+            node
+            for lane in self._lanes
+            for node in (
+                *(each.name for each in self.environment.cluster(lane.lock.backend).nodes),
+                *([lane.lock.via] if lane.lock.via else []),
+            )
+        }
+
+    def close(self) -> None:
+        self.heal()
+        with ThreadPoolExecutor(max(1, len(self._lanes))) as pool:
+            list(pool.map(Lane.close, self._lanes))
+
+
+def eventually(call: Callable[[], Grant | None]) -> Grant:
+    """Try again after every refusal or unknown outcome, as a worker does, until there is a grant."""
+    deadline = time.monotonic() + SOON
+    answers: list[object] = []
+    while time.monotonic() < deadline:
+        try:
+            answers.append(grant := call())
+            if grant is not None:
+                return grant
+        except LockError as error:
+            answers.append(error)
+            time.sleep(0.02)
+    pytest.fail(f"no grant: {answers[-5:]}")
+
+
+def got(client: LockClient, name: str) -> bool:
+    """Whether a try gets it, which is released then."""
+    try:
+        grant = client.acquire(name, 0)
+    except LockError:
+        return False
+    assert grant is not None
+    client.release(grant)
+    return True
+
+
+def ends(call: Callable[[], object]) -> object:
+    """The answer of a call, or the LockError that it raised; it must not hang."""
+    answers: list[object] = []
+
+    def run() -> None:
+        try:
+            answers.append(call())
+        except Exception as error:  # noqa: BLE001
+            answers.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(HANGS)
+    assert answers, "it hangs"
+    if isinstance(answers[0], Exception) and not isinstance(answers[0], LockError):
+        raise answers[0]
+    return answers[0]
+
+
+def keep(client: LockClient, grant: Grant) -> None:
+    """Extend the lease, as a worker does."""
+    if isinstance(client, Session):
+        client.keep_alive()
+    else:
+        client.renew(grant)
+
+
+def believes(client: LockClient, grant: Grant) -> bool:
+    assert isinstance(client, Believes)
+    return client.belief(grant)

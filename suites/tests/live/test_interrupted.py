@@ -1,0 +1,194 @@
+"""However `pytest suites/` ends, no worker stays; what its environment leaves is gone at once or at the next start.
+
+Everything that a run starts inherits a variable of its environment, which tells it from what others run here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+from docker import DockerClient
+from docker.errors import APIError, NotFound
+
+from infra import client as engine_client
+from infra import reaper
+from infra.reaper import ENV, LEAKED, OWNER
+from suites.workers import ROOT
+
+pytestmark = pytest.mark.usefixtures("interruptible")
+
+MARK: Final = "FENCEPOST_TEST_RUN"
+STARTED_WITHIN: Final = 90.0
+"""Seconds until workers hammer, on a busy machine."""
+GONE_WITHIN: Final = 60.0
+"""Seconds until all processes of a run have ended; xdist's own end themselves after fifteen."""
+
+
+class Started:
+    """A run of the product on Redis, and everything that it started, whoever is left to ask."""
+
+    def __init__(self, results: Path, *argv: str, path: Path | None = None) -> None:
+        self._mark = secrets.token_hex(8)
+        self.log = results / "log"
+        self._pids: set[int] = set()
+        argv = ("--lock", "redis", "--faults", "freeze-holder,kill-holder,none", "--results", str(results), *argv)
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "pytest", "suites/", "-q", "-p", "no:cacheprovider", *argv],
+                cwd=ROOT,
+                env={**os.environ, MARK: self._mark, **({"PYTHONPATH": str(path)} if path else {})},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def processes(self) -> dict[int, str]:
+        """Number → command line of all that live."""
+        mark = f"{MARK}={self._mark}".encode()
+        found = {}
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (process / "environ").read_bytes().split(b"\0"):
+                    found[int(process.name)] = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue  # it ended, or is none of ours
+        self._pids |= found.keys()
+        return found
+
+    def workers(self) -> list[int]:
+        """Fork servers and their workers."""
+        return [pid for pid, command in self.processes().items() if "suites.forkserver" in command]
+
+    def left(self, client: DockerClient) -> list[str]:
+        """Containers, networks and volumes of this run's environments, but what nobody can remove."""
+        filters = {"label": ENV}
+        things = [
+            *client.api.containers(all=True, filters=filters),
+            *(network for network in client.api.networks(filters=filters) if not _leaked(client, network["Id"])),
+            *(client.api.volumes(filters=filters)["Volumes"] or ()),
+        ]
+        return [str(thing["Labels"]) for thing in things if self._owns(thing["Labels"].get(OWNER, ""))]
+
+    def _owns(self, label: str) -> bool:
+        parts = label.split("/")
+        return len(parts) == 5 and parts[3].isdecimal() and int(parts[3]) in self._pids
+
+    def interrupt(self) -> None:
+        os.killpg(self.process.pid, signal.SIGINT)
+        assert self.process.wait(GONE_WITHIN) == pytest.ExitCode.INTERRUPTED, self.log.read_text()[-3000:]
+        assert self.processes() == {}
+
+    def await_(self, condition: Callable[[], bool], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"{self.processes()}\n{self.log.read_text()[-3000:]}"
+            time.sleep(0.1)
+
+
+def _leaked(client: DockerClient, network: str) -> bool:
+    """Whether the engine has miscounted the endpoints of a network that no container has."""
+    with contextlib.suppress(NotFound):
+        if client.api.inspect_network(network)["Containers"]:
+            return False
+        try:
+            client.api.remove_network(network)
+        except APIError as error:
+            return LEAKED in str(error.explanation)
+    return False
+
+
+@pytest.fixture
+def client() -> DockerClient:
+    return engine_client.connect()
+
+
+BUSY: Final = """
+import time
+from infra import reaper
+
+def pytest_configure(config):
+    if hasattr(config, "workerinput"):
+        reaper.remove = lambda *_, **__: time.sleep(3600)
+"""
+"""A plugin under which no worker ever gets to the end of removing what it has started."""
+
+
+@contextmanager
+def running(results: Path, client: DockerClient, *argv: str, path: Path | None = None) -> Iterator[Started]:
+    """One that hammers: a fork server with its lanes of workers is at it. path: where else to find modules."""
+    run = Started(results, *argv, path=path)
+    try:
+        run.await_(lambda: len(run.workers()) > 20, STARTED_WITHIN)
+        assert run.left(client) != []
+        yield run
+    finally:
+        for pid in run.processes():
+            os.kill(pid, signal.SIGKILL)
+        run.process.wait()
+        run.await_(lambda: not run.processes(), GONE_WITHIN)
+        for found in reaper.find(client):
+            if any(run._owns(label) for label in found.owners):
+                reaper.remove(client, found.name)
+
+
+def test_killed_it_leaves_no_process_and_what_is_left_is_removed_and_the_rest_can_be_run(
+    tmp_path: Path, client: DockerClient
+) -> None:
+    with running(tmp_path, client) as run:
+        run.await_(lambda: len(list(tmp_path.glob("*/trials/*/index.html"))) > 0, STARTED_WITHIN)
+        run.process.kill()
+        run.process.wait()
+        run.await_(lambda: not run.processes(), GONE_WITHIN)
+
+        def removed() -> bool:
+            # What every `Environment.start` and `python -m infra down` begin with. The engine may still be about to
+            # make what it was asked for last.
+            reaper.reap(client, lambda _: None)
+            return run.left(client) == []
+
+        run.await_(removed, GONE_WITHIN)
+    (folder,) = (file.parent for file in tmp_path.glob("*/run.json"))
+    stored = list(folder.glob("trials/*/trial.json"))
+    before = {file: file.stat().st_ino for file in folder.glob("trials/*/*.arrow")}
+    with running(tmp_path, client, "--resume", "last") as run:
+        assert run.process.wait(STARTED_WITHIN) in (0, 1), run.log.read_text()[-3000:]
+    assert {file: file.stat().st_ino for file in before} == before, "what was stored is not run again"
+    assert len(list(folder.glob("trials/*/trial.json"))) == 3
+    summary = json.loads((folder / "summary.json").read_text())
+    (interruption,) = summary["asked"]["interruptions"]
+    assert (interruption["kept"], interruption["again"]) == (len(stored), [])
+    assert "interrupted" not in summary["about"]
+    assert {cell["fault"] for cell in summary["cells"]} == {"freeze-holder", "kill-holder", "none"}
+    assert summary["problems"] == []
+
+
+def test_interrupted_it_leaves_nothing_and_says_how_to_go_on(tmp_path: Path, client: DockerClient) -> None:
+    """Ctrl-C: the whole group of processes gets it."""
+    with running(tmp_path, client) as run:
+        run.interrupt()
+        assert run.left(client) == []
+        assert "to go on: .venv/bin/python -m pytest suites/ -q" in run.log.read_text()
+
+
+def test_what_its_workers_had_no_time_to_remove_is_removed_by_their_controller(
+    tmp_path: Path, client: DockerClient
+) -> None:
+    """Ctrl-C on a machine that has far too much to do: there the removal takes longer than xdist waits."""
+    (tmp_path / "busy.py").write_text(BUSY)
+    with running(tmp_path, client, "-n", "2", "-p", "busy", path=tmp_path) as run:
+        run.interrupt()
+        assert run.left(client) == []
+        assert "whose owner is gone" in run.log.read_text()

@@ -1,0 +1,30 @@
+"""An upgrade to a server with a bug planted in it: the certificate says which promise it breaks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from infra.planted import PLANTS
+from suites.workers import ROOT
+
+WITHIN = 300.0
+"""Seconds for two trials, which take twenty or so."""
+
+
+def test_a_lost_token_is_named(tmp_path: Path) -> None:
+    (plant,) = (plant for plant in PLANTS if str(plant) == "redis:lost-token")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "suites/", "-q", "-p", "no:cacheprovider", "--lock", "redis",
+         "--faults", "none", "--from", "redis=8.0", "--to", plant.spelling, "--results", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=WITHIN,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    (told,) = tmp_path.glob("*/certificate.json")
+    assert "redis lost token-order under none" in json.loads(told.read_text())["sentence"]

@@ -1,0 +1,168 @@
+"""What is special to one of the locks on PostgreSQL, against a real server."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import FIRST_COMPLETED, wait
+from dataclasses import replace
+
+import psycopg
+import pytest
+from psycopg import conninfo
+
+from checkers.wire import Reason
+from infra.libpq import Connection, Unknown, login
+from suites.lock import Indeterminate, Shares, Sweeps, opened
+from suites.tests.bench import granted, refusal
+from suites.tests.live.lanes import LONG, Lane, Lanes, believes
+
+pytestmark = pytest.mark.needs("postgres")
+
+
+def test_the_server_gives_up_on_the_dead_within_seconds(lanes: Lanes) -> None:
+    """Where there is no proxy: the parameters are the session's own, so no administrator need set them."""
+    lane = lanes.of("postgres-session")
+    client = lane.client()
+    granted(client.acquire(lane.key, 1.0))
+    answer = client._session.ask(client._session.id, "SHOW tcp_user_timeout")  # type: ignore[attr-defined]
+    assert answer in ([("3s",)], [("3000",)])
+
+
+def test_a_pool_of_sessions_lets_two_in_and_none_by_the_transaction(lanes: Lanes) -> None:
+    def statement(lane: Lane) -> None:
+        mine, other = lane.client(1), lane.client(2)
+        grant = granted(mine.acquire(lane.key, 0))
+        if lane.lock.name == "postgres-bouncer":
+            other.release(granted(other.acquire(lane.key, 0)))
+        else:
+            assert refusal(lambda: other.acquire(lane.key, 0)) is Reason.HELD
+        mine.release(grant)
+
+    lanes.check(("postgres-bouncer", "postgres-xact"), statement)
+
+
+def test_two_names_of_one_hash_are_one_lock(lanes: Lanes) -> None:
+    def statement(lane: Lane) -> None:
+        mine, other = lane.client(1), lane.client(2)
+        grant = granted(mine.acquire(f"{lane.key}0", 1.0))
+        if lane.lock.name == "postgres-hashtext":
+            assert refusal(lambda: other.acquire(f"{lane.key}1", 0)) is Reason.HELD
+        else:
+            other.release(granted(other.acquire(f"{lane.key}1", 0)))
+        mine.release(grant)
+
+    lanes.check(("postgres-hashtext", "postgres-session"), statement)
+
+
+def test_of_two_who_wait_for_each_other_the_server_refuses_one(lanes: Lanes) -> None:
+    lane = lanes.of("postgres-session")
+    mine, other = lane.client(1), lane.client(2)
+    a, b = f"{lane.key}a", f"{lane.key}b"
+    granted(mine.acquire(a, 1.0))
+    granted(other.acquire(b, 1.0))
+    waiting = {lane.started(lambda: mine.acquire(b, LONG)): mine, lane.started(lambda: other.acquire(a, LONG)): other}
+    ((first,), (second,)) = wait(waiting, return_when=FIRST_COMPLETED)
+    assert refusal(first.result) is Reason.HELD
+    waiting[first].close()
+    granted(second.result())
+
+
+def test_readers_share_and_writers_do_not(lanes: Lanes) -> None:
+    lane = lanes.of("postgres-rw")
+    mine, other, third = (lane.client(group) for group in (1, 2, 3))
+    assert isinstance(mine, Shares)
+    assert isinstance(other, Shares)
+    reads = granted(mine.acquire_shared(lane.key, 1.0)), granted(other.acquire_shared(lane.key, 0))
+    assert third.acquire(lane.key, 0.1) is None
+    mine.release(reads[0])
+    assert refusal(lambda: third.acquire(lane.key, 0)) is Reason.HELD
+    other.release(reads[1])
+    write = granted(third.acquire(lane.key, 0))
+    assert refusal(lambda: mine.acquire_shared(lane.key, 0)) is Reason.HELD
+    third.release(write)
+
+
+def test_a_reentrant_lock_is_given_back_as_often_as_it_was_taken(lanes: Lanes) -> None:
+    lane = lanes.of("postgres-reentrant")
+    mine, other = lane.client(1), lane.client(2)
+    grant = granted(mine.acquire(lane.key, 1.0))
+    assert mine.acquire(lane.key, 1.0) == grant
+    mine.release(grant)
+    assert believes(mine, grant)
+    assert refusal(lambda: other.acquire(lane.key, 0)) is Reason.HELD
+    mine.release(grant)
+    granted(other.acquire(lane.key, 0))
+
+
+def test_what_is_lost_cannot_be_taken_again(lanes: Lanes) -> None:
+    """In another session it would be another grant, or already somebody else's."""
+    lane = lanes.of("postgres-reentrant")
+    mine = lane.client()
+    grant = granted(mine.acquire(lane.key, 1.0))
+    lanes.terminate()
+    with pytest.raises(Indeterminate):
+        mine.acquire(lane.key, 0)
+    assert refusal(lambda: mine.acquire(lane.key, 0)) is Reason.UNAVAILABLE
+    assert refusal(lambda: mine.release(grant)) is Reason.NOT_OWNER
+    assert granted(mine.acquire(lane.key, 1.0)) != grant
+
+
+def test_a_semaphore_has_two_permits(lanes: Lanes) -> None:
+    lane = lanes.of("postgres-semaphore")
+    clients = [lane.client(group) for group in (1, 2, 3)]
+    grants = [granted(client.acquire(lane.key, 1.0)) for client in clients[:2]]
+    assert clients[2].acquire(lane.key, 0.1) is None
+    clients[0].release(grants[0])
+    granted(clients[2].acquire(lane.key, 0))
+
+
+class TestLease:
+    def test_it_is_nobodys_session(self, lanes: Lanes) -> None:
+        lane = lanes.of("postgres-lease")
+        mine, other = lane.client(1), lane.client(2)
+        grant = granted(mine.acquire(lane.key, 1.0))
+        lanes.terminate()
+        for client in (mine, other):
+            with pytest.raises(Indeterminate):
+                client.acquire(lane.key, 0)
+        mine.renew(grant)
+        assert refusal(lambda: other.acquire(lane.key, 0)) is Reason.HELD
+
+    def test_who_lets_it_end_has_a_lower_token_and_no_say(self, lanes: Lanes) -> None:
+        lane = lanes.of("postgres-lease")
+        ttl = lane.lock.min_ttl
+        mine, other = lane.client(1, ttl), lane.client(2, ttl)
+        grant = granted(mine.acquire(lane.key, 1.0))
+        later = granted(other.acquire(lane.key, 10.0))
+        assert time.monotonic_ns() > grant.expires
+        assert later.token == (grant.token or 0) + 1
+        assert refusal(lambda: mine.renew(grant)) is Reason.NOT_OWNER
+        assert refusal(lambda: mine.release(grant)) is Reason.NOT_OWNER
+
+    def test_a_sweep_removes_the_row(self, lanes: Lanes) -> None:
+        lane = lanes.of("postgres-lease")
+        mine = lane.client()
+        mine.release(granted(mine.acquire(lane.key, 1.0)))
+        assert issubclass(lane.lock, Sweeps)
+        lane.lock.sweep(lane.environment.direct("postgres"), [lane.key], lane.environment.access("postgres"))
+        assert granted(mine.acquire(lane.key, 1.0)).token == 1
+
+
+def test_a_wrong_password_is_denied(lanes: Lanes) -> None:
+    lane = lanes.of("postgres-session")
+    access = replace(lane.environment.access("postgres"), password="wrong")
+    assert refusal(lambda: opened(lane.lock, lane.endpoints(1), 1.0, access)) is Reason.DENIED
+
+
+def test_a_statement_that_the_server_refuses_ends_no_connection(lanes: Lanes) -> None:
+    lane = lanes.of("postgres-session")
+    dsn = conninfo.make_conninfo(**login(lane.endpoints(1)[0], lane.environment.access("postgres")))
+    connection = Connection(dsn, 1.0, settings={})
+    try:
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            connection.query("SELECT * FROM nowhere", [])
+        assert connection.query("SELECT $1::int + 1", ["1"]) == [("2",)]
+        with pytest.raises(Unknown):
+            connection.query("SELECT pg_terminate_backend(pg_backend_pid())", [])
+    finally:
+        connection.close()

@@ -1,0 +1,264 @@
+"""What is special to one of the locks on Redis, against real servers."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+import pytest
+
+from checkers.wire import Reason
+from infra.failover import connect
+from infra.links import Cut
+from infra.star import PRIMARY, REPLICA
+from suites.lock import NEVER, Grant, Indeterminate, LockClient, Shares, now
+from suites.locks import redis_fair
+from suites.locks.redis_fair import PATIENCE
+from suites.locks.redis_semaphore import PERMITS
+from suites.tests.bench import SOON, await_, granted, refusal
+from suites.tests.live.lanes import EXPIRY, TTL, Lane, Lanes, Steps, got
+
+pytestmark = pytest.mark.needs("redis")
+
+
+def test_the_watchdogs_client_does_not_look_at_the_clock(lanes: Lanes) -> None:
+    lane = lanes.of("redis-watchdog")
+    assert granted(lane.client().acquire(lane.key, 1)).expires == NEVER
+
+
+class TestFair:
+    def test_who_asked_first_is_served_first(self, lanes: Lanes) -> None:
+        lane = lanes.of("redis-fair")
+        holder = lane.client()
+        grant = granted(holder.acquire(lane.key, 1))
+        grants: list[Grant] = []
+
+        def wait_and_pass_on(client: LockClient) -> Grant:
+            grants.append(mine := granted(client.acquire(lane.key, SOON)))
+            client.release(mine)
+            return mine
+
+        waiting = []
+        for number in range(4):
+            client = lane.client(1 + number % 3)
+            waiting.append(lane.started(partial(wait_and_pass_on, client)))
+            await_(lambda: queue_length(lane) == len(waiting))
+        time.sleep(PATIENCE)  # who asks again and again keeps its place
+        assert refusal(lambda: holder.acquire(lane.key, 0)) is Reason.HELD
+        holder.release(grant)
+        for each in waiting:
+            each.result()
+        assert [one.queued for one in grants] == sorted(one.queued for one in grants)
+        assert [one.token for one in grants] == sorted(one.token or 0 for one in grants)
+
+    def test_a_waiter_that_died_keeps_nobody_out_for_long(self, lanes: Lanes) -> None:
+        lane = lanes.of("redis-fair")
+        dead, holder, other = (lane.client(group) for group in (1, 2, 3))
+        grant = granted(holder.acquire(lane.key, 1))
+        lanes.lose_replies()
+        with pytest.raises(Indeterminate):
+            dead.acquire(lane.key, 1)
+        assert queue_length(lane) == 1
+        holder.release(grant)
+        assert refusal(lambda: other.acquire(lane.key, 0)) is Reason.DENIED
+        other.release(granted(other.acquire(lane.key, PATIENCE + EXPIRY)))
+        assert queue_length(lane) == 0
+
+    def test_who_gives_up_leaves_the_queue(self, lanes: Lanes) -> None:
+        lane = lanes.of("redis-fair")
+        holder, other = lane.client(1), lane.client(2)
+        grant = granted(holder.acquire(lane.key, 1))
+        assert other.acquire(lane.key, 0.1) is None
+        assert queue_length(lane) == 0
+        holder.release(grant)
+
+    def test_who_stood_still_has_lost_its_place_and_queues_anew(
+        self, lanes: Lanes, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is given the lock by the very request that puts it into the queue again."""
+        lane = lanes.of("redis-fair")
+        holder, other = lane.client(1), lane.client(2)
+        grant = granted(holder.acquire(lane.key, 1))
+        returned: list[int] = []
+
+        def stand_still(_deadline: int, _poll: tuple[float, float]) -> bool:
+            time.sleep(PATIENCE + 0.1)
+            holder.release(grant)
+            returned.append(now())
+            return True
+
+        monkeypatch.setattr(redis_fair, "pause_until", stand_still)
+        mine = granted(other.acquire(lane.key, SOON))
+        assert mine.queued > returned[0]
+        assert mine.token == (grant.token or 0) + 1
+
+
+def queue_length(lane: Lane) -> int:
+    return ask(lane, "ZCARD", f"fencepost:{{{lane.key}}}:queue")
+
+
+def ask(lane: Lane, *words: object) -> int:
+    with connect(lane.environment.node(PRIMARY).address) as redis:
+        answer: int = redis.execute_command(*words)
+        return answer
+
+
+class TestWait:
+    def test_without_a_replica_nothing_is_granted_nor_left(self, lanes: Lanes) -> None:
+        lane = lanes.of("redis-wait")
+        mine = lane.client()
+        mine.release(granted(mine.acquire(lane.key, 1)))
+        lane.environment.links.cut(REPLICA, PRIMARY, Cut.DROP)
+        assert refusal(lambda: mine.acquire(lane.key, 1)) is Reason.UNAVAILABLE
+        assert ask(lane, "EXISTS", f"fencepost:{{{lane.key}}}") == 0, "it was not given back"
+        lanes.heal()
+        pair = lane.environment.failover()
+        assert pair is not None
+        await_(pair.follows)
+
+    def test_a_grant_survives_the_failover_to_its_replica(self, lanes: Lanes) -> None:
+        """Of the plain lock it may not: that is `promote-replica`."""
+        lane = lanes.of("redis-wait")
+        pair = lane.environment.failover()
+        assert pair is not None
+        mine, other = lane.client(1), lane.client(2)
+        grant = granted(mine.acquire(lane.key, 1))
+        lane.environment.links.cut(REPLICA, PRIMARY, Cut.DROP)
+        pair.promote("test")
+        try:
+            assert refusal(lambda: other.acquire(lane.key, 0)) is Reason.HELD
+            mine.release(grant)
+            assert refusal(lambda: other.acquire(lane.key, 0)) is Reason.UNAVAILABLE, "the promoted one has no replica"
+        finally:
+            lanes.heal()
+            pair.let_go("test")
+        await_(pair.follows)
+        later = granted(other.acquire(lane.key, 5))
+        assert (later.token or 0) > (grant.token or 0) > 0
+
+
+class TestReadWrite:
+    def test_readers_exclude_no_reader_and_writers_everybody(self, lanes: Lanes) -> None:
+        lane = lanes.of("redis-rw")
+        readers = [lane.client(group) for group in (1, 2)]
+        writer = lane.client(3)
+        grants = [granted(shared(reader, lane.key)) for reader in readers]
+        assert refusal(lambda: writer.acquire(lane.key, 0)) is Reason.HELD
+        readers[0].renew(grants[0])
+        readers[0].release(grants[0])
+        assert refusal(lambda: writer.acquire(lane.key, 0)) is Reason.HELD
+        assert refusal(lambda: readers[0].release(grants[0])) is Reason.NOT_OWNER
+        assert refusal(lambda: shared(readers[0], lane.key)) is Reason.HELD, "a writer waits"
+        readers[1].release(grants[1])
+        alone = granted(writer.acquire(lane.key, 1))
+        assert [refusal(partial(shared, reader, lane.key)) for reader in readers] == [Reason.HELD] * 2
+        writer.renew(alone)
+        writer.release(alone)
+        readers[0].release(granted(shared(readers[0], lane.key, 1)))
+
+    def test_a_dead_reader_keeps_no_writer_out_beyond_its_ttl(self, lanes: Lanes) -> None:
+        lane = lanes.of("redis-rw")
+        reader, writer = lane.client(1, TTL), lane.client(2)
+        grant = granted(shared(reader, lane.key))
+        granted(writer.acquire(lane.key, TTL + EXPIRY))
+        assert time.monotonic_ns() >= grant.expires
+        assert refusal(lambda: reader.renew(grant)) is Reason.NOT_OWNER
+
+
+def shared(client: LockClient, name: str, timeout: float = 0) -> Grant | None:
+    assert isinstance(client, Shares)
+    return client.acquire_shared(name, timeout)
+
+
+def test_a_semaphore_has_as_many_holders_as_permits(lanes: Lanes) -> None:
+    lane = lanes.of("redis-semaphore")
+    clients = [lane.client(1 + number % 3) for number in range(PERMITS + 1)]
+    grants = [granted(client.acquire(lane.key, 0)) for client in clients[:PERMITS]]
+    last = clients[-1]
+    assert refusal(lambda: last.acquire(lane.key, 0)) is Reason.HELD
+    for client, grant in zip(clients, grants, strict=False):
+        client.renew(grant)
+    clients[0].release(grants[0])
+    assert refusal(lambda: clients[0].release(grants[0])) is Reason.NOT_OWNER
+    taken = granted(last.acquire(lane.key, 0))
+    assert refusal(lambda: clients[0].acquire(lane.key, 0)) is Reason.HELD
+    last.release(taken)
+    clients[1].release(grants[1])
+
+
+class TestReentrant:
+    def test_who_holds_may_acquire_again_and_releases_as_often(self, lanes: Lanes) -> None:
+        lane = lanes.of("redis-reentrant")
+        holder, other = lane.client(1), lane.client(2)
+        outer = granted(holder.acquire(lane.key, 0))
+        inner = granted(holder.acquire(lane.key, 0))
+        assert (inner.owner, inner.token) == (outer.owner, outer.token)
+        assert inner.expires > outer.expires
+        holder.release(inner)
+        assert refusal(lambda: other.acquire(lane.key, 0)) is Reason.HELD
+        holder.renew(outer)
+        holder.release(outer)
+        assert granted(other.acquire(lane.key, 0)).owner != outer.owner
+
+    def test_an_inner_acquire_takes_nothing_that_was_lost(self, lanes: Lanes) -> None:
+        lane = lanes.of("redis-reentrant")
+        holder, other = lane.client(1, TTL), lane.client(2)
+        outer = granted(holder.acquire(lane.key, 0))
+        stolen = granted(other.acquire(lane.key, TTL + EXPIRY))
+        assert refusal(lambda: holder.acquire(lane.key, 1)) is Reason.NOT_OWNER
+        assert refusal(lambda: holder.release(outer)) is Reason.NOT_OWNER
+        other.release(stolen)
+        mine = granted(holder.acquire(lane.key, 0))
+        assert mine.owner != outer.owner
+        holder.release(mine)
+
+
+class TestRedlock:
+    def test_three_nodes_of_five_are_asked_and_one_may_be_away(self, lanes: Lanes) -> None:
+        lane = lanes.of("redlock-3")
+        mine, other = lane.client(1), lane.client(2)
+        for node in ("redis1", "redis4", "redis5"):
+            lane.environment.links.cut("c1", node, Cut.REFUSE)
+        mine.release(granted(mine.acquire(lane.key, 1)))
+        lane.environment.links.cut("c1", "redis2", Cut.REFUSE)
+        assert refusal(lambda: mine.acquire(lane.key, 1)) is Reason.UNAVAILABLE
+        other.release(granted(other.acquire(lane.key, 1)))
+
+    def test_a_grant_that_is_over_when_it_comes_is_passed_on_only_unchecked(self, lanes: Lanes) -> None:
+        """One node stands still; all five have been asked."""
+        node = lanes.environment.node(PRIMARY)
+
+        def statement(lane: Lane) -> Steps:
+            mine, other = lane.client(1, TTL), lane.client(2)
+            mine.release(granted(mine.acquire(lane.key, 1)))
+            yield  # it is paused
+            asked = lane.started(lambda: mine.acquire(lane.key, 0.1))
+            yield  # it goes on after a TTL
+            grant = granted(asked.result())
+            late = lane.lock.name == "redlock-unchecked"
+            assert (time.monotonic_ns() < grant.expires) == late
+            assert (grant.expires > grant.sent + grant.ttl) == late
+            granted(other.acquire(lane.key, TTL + EXPIRY))
+
+        def go_on() -> None:
+            time.sleep(TTL + 0.2)  # what is to pass is the lease itself
+            node.let_go("test")
+
+        try:
+            lanes.check(("redlock-unchecked", "redlock"), statement, lambda: node.pause("test"), go_on)
+        finally:
+            node.let_go("test")
+
+    def test_a_node_that_restarted_has_no_vote_for_a_ttl(self, lanes: Lanes) -> None:
+        lane = lanes.of("redlock-delayed-restart")
+        mine = lane.client(1, TTL)
+        await_(lambda: got(mine, f"{lane.key}/votes"))
+        nodes = lane.environment.cluster("redis").nodes[:3]
+        for node in nodes:
+            node.kill("test")
+        restarted = time.monotonic()
+        for node in nodes:
+            node.let_go("test")
+        await_(lambda: got(mine, lane.key))
+        assert time.monotonic() - restarted >= TTL
+        lane.environment.cluster("redis").await_ready()

@@ -1,0 +1,166 @@
+"""The product against clusters that are not ours: the same verdicts, nothing told that is secret, nothing left behind.
+
+The clusters stand beside the star (`infra.tests.live.staging`): Redis with certificates of both sides and a user who
+may do little, etcd with TLS and users, ZooKeeper with a `/fencepost` of which one user is the owner.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from checkers.claims import Word
+from checkers.wire import Reason
+from infra import star
+from infra.tests.live.staging import PASSWORD, USER, Staging, staging
+from results.reading import Contents, load_trial
+from results.record import TrialRecord
+from results.run import Run
+from suites import registry
+from suites.lock import Refused, opened
+from suites.tests import leaky
+from suites.workers import ROOT
+
+LEAKY = f"{leaky.__file__}:Leaky"
+
+
+class Done:
+    """A run of the product that has ended."""
+
+    def __init__(self, results: Path, there: Staging, targets: dict[str, str], *argv: str, **environ: str) -> None:
+        secret = {name: value for backend in targets for name, value in there.secrets(backend).items()}
+        for backend, addresses in targets.items():
+            argv += ("--target", f"{backend}={'' if backend == 'zookeeper' else 'tls://'}{addresses}")
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "suites/",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                "--results",
+                str(results),
+                *argv,
+            ],
+            cwd=ROOT,
+            env={**os.environ, **secret, **environ},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+        self.status = done.returncode
+        self.said = done.stdout + done.stderr
+        self.folders = sorted(path.parent for path in results.glob("*/run.json"))
+
+    @property
+    def run(self) -> Run:
+        (folder,) = self.folders
+        return Run.open(folder)
+
+    @property
+    def contents(self) -> Contents:
+        return self.run.read()
+
+    @property
+    def trials(self) -> list[TrialRecord]:
+        return [load_trial(folder) for folder in sorted((self.run.path / "trials").iterdir())]
+
+    def told(self) -> str:
+        """Everything that it said and stored, as text, histories decoded."""
+        files = [path.read_bytes().decode(errors="replace") for path in self.run.path.rglob("*") if path.is_file()]
+        errors = [text for trial in self.trials for lane in trial.lanes for text in lane.history.errors]
+        return "\n".join([self.said, *files, *errors])
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Staging]:
+    with staging(tmp_path_factory.mktemp("staging")) as there:
+        yield there
+
+
+@pytest.fixture(scope="module")
+def targets(there: Staging) -> dict[str, str]:
+    return {"redis": there.redis(3), "etcd": there.etcd(3), "zookeeper": there.zookeeper()}
+
+
+def hooks(there: Staging) -> Sequence[str]:
+    container = f"{there.name}-{{name}}"
+    return ("--hook", f"pause=docker pause {container}", "--hook", f"resume=docker unpause {container}")
+
+
+def keys_of_redis(there: Staging) -> str:
+    words = ["redis-cli", "--tls", "--cacert", "/tls/ca.pem", "--cert", "/tls/client.pem", "--key", "/tls/client.key"]
+    words += ["--no-auth-warning", "--user", USER, "-a", PASSWORD, "info", "keyspace"]
+    return "".join(there.says(f"redis{number}", words) for number in (1, 2, 3)).replace("# Keyspace", "").strip()
+
+
+def nothing_is_left(there: Staging) -> bool:
+    """Of locks, counters and anything else."""
+    etcd = there.says("etcd1", there.etcdctl("get", "--prefix", "--keys-only", "/fencepost")).strip()
+    return (keys_of_redis(there), etcd, there.queues()) == ("", "", [])
+
+
+def test_verdicts_are_those_of_ours_side_by_side_and_nothing_secret_is_told(
+    there: Staging, targets: dict[str, str], tmp_path: Path
+) -> None:
+    locks = ("--lock", LEAKY, "--lock", "etcd", "--lock", "zookeeper")
+    faults = ("--faults", "pause-server,kill-server,isolate-leader-drop")
+    done = Done(tmp_path, there, targets, *locks, *faults, *hooks(there))
+    assert done.status == 0, done.said
+    assert done.contents.problems == ()
+    judged = [cell for cell in done.contents.cells if cell.page]
+    assert {(cell.backend, cell.fault) for cell in judged} == {(backend, "pause-server") for backend in targets}
+    upheld = {(cell.backend, cell.property) for cell in judged if cell.word is Word.UPHELD}
+    assert {("redis", "server-exclusion"), ("etcd", "fenced-store"), ("zookeeper", "fenced-store")} <= upheld, upheld
+    (because,) = {cell.because for cell in done.contents.cells if cell.fault == "kill-server"}
+    assert because == "no control over the nodes of a target: --hook kill='...' and --hook start='...' give it"
+    assert {frozenset(trial.about["versions"]) for trial in done.trials} == {
+        frozenset(name for name in there.containers if star.backend_of(name) == backend) for backend in targets
+    }
+    assert done.run.about()["targets"] == {backend: where.split(",") for backend, where in targets.items()}
+    text = done.told()
+    assert "AUTH guest *** does not always help" in text, "it had something to hide"
+    assert PASSWORD not in text
+    assert nothing_is_left(there)
+
+
+def test_what_breaks_is_told_without_the_password(there: Staging, targets: dict[str, str], tmp_path: Path) -> None:
+    loud, junit = LEAKY.replace(":Leaky", ":BreaksLater"), tmp_path / "junit.xml"
+    argv = ("--lock", loud, "--faults", "none", "-x", "--junitxml", str(junit))
+    done = Done(tmp_path / "runs", there, {"redis": targets["redis"]}, *argv)
+    assert done.status == 1
+    for text in (done.said, junit.read_text(), "".join(done.contents.problems)):
+        assert "LookupError: redis://guest:***@host" in text
+        assert PASSWORD not in text
+    assert PASSWORD not in done.told()
+    assert nothing_is_left(there), "it is left as clean as after a trial that went well"
+
+
+def test_the_wrong_password_ends_the_run_with_a_line(there: Staging, targets: dict[str, str], tmp_path: Path) -> None:
+    etcd = {"etcd": targets["etcd"]}
+    done = Done(tmp_path, there, etcd, "--faults", "none,cut-client-drop", FENCEPOST_ETCD_PASSWORD="wrong")
+    assert done.status == 4
+    assert "the target etcd does not let etcd in: denied: " in done.said
+    events = (done.run.path / "events.jsonl").read_text().splitlines()
+    boots = sum(json.loads(event)["event"] == "boot" for event in events)
+    assert boots == 1, "it is not tried again for each fault"
+    assert all(cell.page is None for cell in done.contents.cells), "nothing was run"
+
+
+@pytest.mark.parametrize("backend", ["redis", "etcd", "zookeeper"])
+def test_a_lock_with_the_wrong_password_is_denied(there: Staging, targets: dict[str, str], backend: str) -> None:
+    access = replace(there.access(backend), password="wrong")
+    with pytest.raises(Refused) as caught:
+        opened(registry.lock(backend), targets[backend].split(","), 2.0, access).acquire("denied", 1.0)
+    assert caught.value.reason is Reason.DENIED
+    assert "wrong" not in str(caught.value)

@@ -1,0 +1,246 @@
+"""A planted bug is found in the first trial under a fault that brings it out, and nothing else is.
+
+One trial per fault, all locks side by side: that is what lanes are for.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from checkers.claims import Word
+from checkers.judgement import Judgement
+from checkers.wire import F
+from infra.environment import Environment
+from infra.tests.environments import taken
+from results.record import LaneRecord, TrialRecord
+from suites import calibration, registry
+from suites.actors import Crew
+from suites.lane import Lane, lanes_of
+from suites.tests.bench import await_
+from suites.tests.test_workers import gone
+from suites.trial import Trial, run_trial
+from suites.workers import ForkServer, WorkerBroke
+
+pytestmark = pytest.mark.needs("redis")
+
+SET, REGISTER = "set/unfenced", "register/fence-writes"
+TRIALS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "none": {
+        "Unchanged": (SET, REGISTER),
+        "LooksThenTakes": (SET,),
+        "ClockToken": (SET,),
+        "ConstantToken": (SET,),
+        "Undeclared": (SET,),
+        "UndeclaredRace": (SET,),
+    },
+    "freeze-holder": {
+        "Unchanged": (SET, REGISTER),
+        "ShortTtl": (SET, REGISTER),
+        "RenewsAnyones": (SET, REGISTER, "set/fence-writes", "register/unfenced"),
+        "Undeclared": (SET,),
+        "UndeclaredRace": (SET,),
+    },
+    "late-write": {"Unchanged": (SET, REGISTER), "DeletesAnyones": (SET, REGISTER)},
+    "stall-renewal": {"Unchanged": (SET, REGISTER), "RenewsAnyones": (SET, REGISTER)},
+    "kill-holder": {"Unchanged": (SET, REGISTER), "NeverExpires": (REGISTER,), "Undeclared": (SET,)},
+}
+"""Fault → lock → its lanes."""
+
+FOUND: Final = [
+    ("none", "LooksThenTakes", "server-exclusion"),
+    ("none", "ClockToken", "token-order"),
+    ("none", "ConstantToken", "token-order"),
+    ("freeze-holder", "ShortTtl", "server-exclusion"),
+    ("freeze-holder", "RenewsAnyones", "honest-renewal"),
+    ("late-write", "DeletesAnyones", "server-exclusion"),
+    ("stall-renewal", "RenewsAnyones", "server-exclusion"),
+    ("kill-holder", "NeverExpires", "recovery"),
+]
+"""Fault, lock, and the property that names what is wrong with it."""
+
+DEADLINE: Final = 60.0
+"""Seconds within which any trial has exercised everything, on whatever machine."""
+NEVER_FREED: Final = 9.0
+"""Seconds; a lock that is never freed exercises nothing more, so its trial goes on until then."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    with ForkServer(["suites.tests.planted:Unchanged"]) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def trials(server: ForkServer) -> Trials:
+    return Trials(taken("redis"), server)
+
+
+class Trials:
+    """Runs the trial of a fault when it is first asked for."""
+
+    def __init__(self, environment: Environment, server: ForkServer) -> None:
+        self._environment = environment
+        self._server = server
+        self._records: dict[str, TrialRecord] = {}
+
+    def of(self, fault: str) -> TrialRecord:
+        if fault not in self._records:
+            lanes = tuple(lane for name, stores in TRIALS[fault].items() for lane in lanes_in(name, stores))
+            with tempfile.TemporaryDirectory() as folder:
+                self._records[fault] = run_trial(
+                    Trial("redis", fault, 1, lanes),
+                    self._environment,
+                    self._server,
+                    Path(folder),
+                    NEVER_FREED if fault == "kill-holder" else DEADLINE,
+                    lambda _: None,
+                )
+        return self._records[fault]
+
+    def lanes(self, fault: str, lock: str) -> list[LaneRecord]:
+        return [lane for lane in self.of(fault).lanes if lane.history.facts.lock == spelled(lock)]
+
+    def judgements(self, fault: str, lock: str) -> list[Judgement]:
+        return [judgement for lane in self.lanes(fault, lock) for judgement in lane.judgements]
+
+
+def spelled(lock: str) -> str:
+    return f"suites.tests.planted:{lock}"
+
+
+def lanes_in(lock: str, stores: tuple[str, ...]) -> list[Lane]:
+    lanes = [
+        lane
+        for lane in lanes_of(spelled(lock), registry.lock(spelled(lock)))
+        if f"{lane.workload.name}/{lane.store}" in stores
+    ]
+    assert len(lanes) == len(stores)
+    return lanes
+
+
+@pytest.mark.parametrize(("fault", "lock", "name"), FOUND)
+def test_it_is_found_in_the_first_trial(trials: Trials, fault: str, lock: str, name: str) -> None:
+    told = [judgement for judgement in trials.judgements(fault, lock) if judgement.property == name]
+    found = [judgement for judgement in told if judgement.word is Word.VIOLATED]
+    assert found, [(judgement.word, judgement.because) for judgement in told]
+    for judgement in found:
+        assert judgement.violation is not None
+        assert judgement.violation.story
+        assert judgement.violation.rows
+
+
+@pytest.mark.parametrize("fault", TRIALS)
+def test_a_trial_tells_what_each_cycle_left_unexercised_and_ends_when_nothing_is(trials: Trials, fault: str) -> None:
+    *before, last = trials.of(fault).about["missing_after_each_cycle"]
+    assert all(before)
+    assert last == {}
+
+
+@pytest.mark.parametrize("fault", TRIALS)
+def test_the_unchanged_lock_keeps_every_promise(trials: Trials, fault: str) -> None:
+    told = {
+        (lane.history.facts.lane, judgement.property): judgement
+        for lane in trials.lanes(fault, "Unchanged")
+        for judgement in lane.judgements
+    }
+    # A positive control has three trials to be shown.
+    assert {
+        key: (judgement.word, judgement.because)
+        for key, judgement in told.items()
+        if judgement.word.fails and judgement.word is not Word.HAZARD_NOT_SHOWN
+    } == {}
+    upheld = {name for (_, name), judgement in told.items() if judgement.word is Word.UPHELD}
+    assert {"server-exclusion", "token-order"} <= upheld
+    assert fault == "none" or "recovery" in upheld
+
+
+@pytest.mark.parametrize("fault", ["none", "freeze-holder", "kill-holder"])
+def test_a_lock_that_declares_nothing_fails_nothing_without_a_bug(trials: Trials, fault: str) -> None:
+    judgements = trials.judgements(fault, "Undeclared")
+    assert [(one.property, one.word, one.because) for one in judgements if one.word.fails] == []
+    upheld = [one.property for one in judgements if one.word is Word.UPHELD]
+    assert upheld == (["server-exclusion"] if fault == "none" else [])
+
+
+def test_a_lock_that_declares_nothing_can_fail_exclusion_without_a_fault_alone(trials: Trials) -> None:
+    without = trials.judgements("none", "UndeclaredRace")
+    assert [one.property for one in without if one.word.fails] == ["server-exclusion"]
+    under = trials.judgements("freeze-holder", "UndeclaredRace")
+    assert [(one.property, one.word) for one in under if one.word.fails] == []
+    assert Word.NOT_CLAIMED_BROKEN in {one.word for one in under}
+
+
+class TestTheRecord:
+    def test_it_carries_what_a_report_and_a_replay_need(self, trials: Trials) -> None:
+        record = trials.of("freeze-holder")
+        assert record.name == "redis-freeze-holder-1"
+        assert record.about["plan"]["steps"][0]["fault"] == "freeze-holder"
+        assert record.about["plan_lines"]
+        assert set(record.about["versions"]) == set(record.logs) == {f"redis{n}" for n in range(1, 6)}
+        assert record.about["error"] is None
+        assert record.about["killed_at_the_end"] == []
+
+    def test_each_lane_has_its_own_victims_alone(self, trials: Trials) -> None:
+        for lane in trials.of("freeze-holder").lanes:
+            history = lane.history
+            victims = {fault.owner for fault in history.faults}
+            assert victims
+            assert victims <= set(history.columns["owner"].tolist())
+
+    def test_a_killed_worker_is_replaced_under_process_numbers_of_its_own(self, trials: Trials) -> None:
+        for lane in trials.lanes("kill-holder", "Unchanged"):
+            columns, count = lane.history.columns, lane.history.facts.workers
+            (victim, *_) = [fault for fault in lane.history.faults if fault.kind == "kill"]
+            later = columns["inv"] > victim.healed
+            assert victim.process not in set(columns["process"][later].tolist())
+            replaced = columns["process"][later & (columns["f"] == F.ACQUIRE)] % count == victim.process % count
+            assert replaced.any()
+
+    def test_every_key_is_read_in_the_end(self, trials: Trials) -> None:
+        for lane in trials.of("none").lanes:
+            final = lane.history.columns["flags"] == 1
+            assert final.sum() == len(lane.history.facts.keys)
+
+
+def test_of_a_lock_with_a_known_bug_only_the_bug_is_waited_for(environment: Environment, server: ForkServer) -> None:
+    """What nobody renews cannot show what comes of renewing for who hangs, however long one waits."""
+    (lane,) = (lane for lane in calibration.lanes(("redis",)) if lane.lock.__name__ == "RenewsNothing")
+    trial = Trial("redis", "stall-holder", 1, (lane,), planted=calibration.found_by((lane,)))
+    with tempfile.TemporaryDirectory() as folder:
+        record = run_trial(trial, environment, server, Path(folder), DEADLINE, lambda _: None)
+    words = {judgement.property: judgement.word for judgement in record.lanes[0].judgements}
+    assert words["server-exclusion"] is Word.VIOLATED
+    assert words["crash-release"] is not Word.BROKEN_AS_DOCUMENTED
+    assert record.about["missing_after_each_cycle"][-1] == {}
+
+
+@pytest.mark.parametrize("fault", ["cut-client-drop", "freeze-holder"])
+def test_a_worker_that_breaks_ends_the_trial_and_leaves_nothing_running(environment: Environment, fault: str) -> None:
+    (lane,) = lanes_in("Breaks", (SET,))
+    with ForkServer(["suites.tests.planted:Unchanged"]) as server, tempfile.TemporaryDirectory() as folder:
+        with pytest.raises(WorkerBroke, match=r"worker \d of .*Breaks(?s:.)*RuntimeError: planted"):
+            run_trial(Trial("redis", fault, 1, (lane,)), environment, server, Path(folder), 20, lambda _: None)
+        pids = list(server.handles)
+        assert pids
+        await_(lambda: all(gone(pid) for pid in pids))
+
+
+def test_an_interrupted_trial_leaves_a_clean_environment(environment: Environment) -> None:
+    """Ctrl-C, which is no Exception."""
+    (lane,) = lanes_in("Unchanged", (SET,))
+
+    def interrupt(_: Crew) -> None:
+        raise KeyboardInterrupt
+
+    with ForkServer(["suites.tests.planted:Unchanged"]) as server, tempfile.TemporaryDirectory() as folder:
+        trial = Trial("redis", "cut-client-drop", 1, (lane,))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Crew, "fill_up", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                run_trial(trial, environment, server, Path(folder), 20, lambda _: None)
+        assert server.handles == {}
