@@ -113,7 +113,7 @@ def _contradicted(operations: Operations, model: Set, among: Container[int]) -> 
         if o.f == F.READ and collection(o.value) is None:
             return True
         shown = Counter((o.value,) if o.f == F.ADD else o.value)
-        if any(times > max(tries[one], 1) or begun.get(one, o.ret + 1) > o.ret for one, times in shown.items()):
+        if any(times > max(tries[e], 1) or begun.get(e, o.ret + 1) > o.ret for e, times in shown.items()):
             return True
         if o.ret < final and not left.issuperset(shown):
             return True

@@ -16,8 +16,9 @@ from checkers.linearizability import decide
 from checkers.models.model import UNSET, Operation, Settings
 from checkers.models.registers import CasRegister, Kv, MultiRegister
 from checkers.operations import Operations, Source
-from checkers.tests.acts import Act, history_of, replays
+from checkers.tests.acts import Act, history_of
 from checkers.tests.build import FACTS, FAIL, INFO, Book
+from checkers.tests.compare import replayed
 from checkers.wire import F
 
 PLAIN = Settings()
@@ -118,7 +119,7 @@ def test_a_failed_compare_and_set_stands_where_the_value_was_another() -> None:
     answer = asked(acts)
     assert not answer.conflicts
     assert not answer.undecided
-    assert replays(operations(acts), CasRegister(PLAIN), answer.order().tolist()) is None
+    replayed(history_of(acts), answer, CasRegister(PLAIN))
 
 
 def test_keys_are_apart() -> None:
