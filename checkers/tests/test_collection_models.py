@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from random import Random
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from checkers.linearizability import Judgement, decide
 from checkers.models.accumulators import Counter, Elements
 from checkers.models.model import UNSET, Settings
 from checkers.tests.acts import Act, history_of
-from checkers.tests.fuzz_accumulators import CHECKS
 from checkers.wire import F
 
 PLAIN = Settings()
@@ -34,12 +32,6 @@ def generated(value: Any, inv: int, outcome: str = "ok", **more: Any) -> Act:
 
 def judged(model: str, acts: Sequence[Act], settings: Settings = PLAIN) -> Judgement:
     return decide(history_of(acts), model, settings)
-
-
-@pytest.mark.parametrize("name", sorted(CHECKS))
-def test_some_histories_of_each_kind_agree_with_exhaustive_search(name: str) -> None:
-    for n in range(40):
-        CHECKS[name](Random(f"tests/{n}"))
 
 
 @pytest.mark.parametrize(
