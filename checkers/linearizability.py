@@ -125,7 +125,7 @@ class _Case:
             searched = search_keys(keys, self._model, max(self._deadline - time.monotonic(), 0.0))
             for key, found in searched.items():
                 if found.valid is False:
-                    conflict = Conflict(NO_ORDER, key, found.stuck.rows[:1])
+                    conflict = Conflict(NO_ORDER, key, found.suspects or found.stuck.rows[:1])
                     return self._invalid(conflict, partial(self._told, conflict))
         open_keys = {
             key: searched[key].reason if key in searched else why

@@ -63,7 +63,7 @@ class _Shrinker:
         try:
             for rows in self._attempts(suspects):
                 if self._bad(rows):
-                    return self._least(rows, suspects[-1])
+                    return self._least(rows, suspects)
         except OutOfTime:
             return Shrunk(None)
         return Shrunk(None, refuted=True)
@@ -113,7 +113,7 @@ class _Shrinker:
     def _counting(self, rows: Iterable[int]) -> set[int]:
         """Those that are of the key, and did not fail without proving anything."""
         wanted = set(rows)
-        fresh = np.array(sorted(wanted - self._known.keys() - self._idle), np.int64)
+        fresh = np.array(sorted(wanted.difference(self._known, self._idle)), np.int64)
         all_rows = self._operations.rows
         place = np.searchsorted(all_rows, fresh)
         fresh = fresh[(place < len(all_rows)) & (all_rows[np.minimum(place, len(all_rows) - 1)] == fresh)]
@@ -132,12 +132,13 @@ class _Shrinker:
 
     def _bad(self, rows: Iterable[int]) -> bool:
         """Raises OutOfTime, also where memory was what did not suffice."""
+        self._look_at_the_clock()
         found = search(self._operations.only(rows), self._model, self._deadline - time.monotonic())
         if found.valid is None:
             raise OutOfTime
         return not found.valid
 
-    def _least(self, rows: frozenset[int], last: int) -> Shrunk:
+    def _least(self, rows: frozenset[int], suspects: Sequence[int]) -> Shrunk:
         """Where nothing bad remains without an operation, it stays, and so does all that it needs.
 
         For without one of those it would not be there either, and a closed part of what is good is good.
@@ -159,7 +160,8 @@ class _Shrinker:
 
         size = len(current)
         try:
-            leave_out([last])  # most of the others are there because of it
+            for row in sorted(set(suspects) & current, key=self._weight, reverse=True):
+                leave_out([row])  # most of the others are there because of one of these
             while free := sorted(current - staying, key=self._weight, reverse=True):
                 size = max(size // 2, 1)
                 for begin in range(0, len(free), size):

@@ -14,6 +14,7 @@ has no place in the one order that is tried; a contradiction that does not depen
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -75,6 +76,15 @@ def register(history: History, settings: Settings) -> Answer:
 def cas_register(history: History, settings: Settings) -> Answer:
     """Reads, writes and compare-and-sets, key by key; what failed proves what `Settings.failed_cas` says."""
     return decide(history, settings, values_of(history, settings), swaps=True)
+
+
+def kv(history: History, settings: Settings) -> Answer:
+    """See `cas_register`. Keys that somebody appends to are undecided."""
+    c = history.columns
+    appended = np.unique(c["key"][(c["f"] == F.APPEND) & (c["outcome"] != Outcome.FAIL)])
+    others = replace(history, columns={**c, "f": np.where(np.isin(c["key"], appended), 0, c["f"])})
+    answer = decide(others, settings, values_of(history, settings, bare=True), swaps=False)
+    return answer._replace(undecided=answer.undecided | dict.fromkeys(appended.tolist(), "it is appended to"))
 
 
 class _Forced(NamedTuple):

@@ -32,15 +32,17 @@ STEPS_OF_A_ROW: Final = 16
 class Searched(NamedTuple):
     """What came of searching a key.
 
-    valid   None: given up, `reason` says why.
-    order   row numbers in an order that explains everything, where there is one.
-    stuck   where no order gets past.
+    valid     None: given up, `reason` says why.
+    order     row numbers in an order that explains everything, where there is one.
+    stuck     where no order gets past.
+    suspects  rows that contradict each other, where that was deduced; the last of them is the one that is stuck.
     """
 
     valid: bool | None
     order: tuple[int, ...] = ()
     stuck: Stuck = Stuck(())
     reason: str = ""
+    suspects: tuple[int, ...] = ()
 
 
 class KeySearch:
@@ -137,9 +139,11 @@ def search_keys(keys: Mapping[int, Operations], model: Model, seconds: float) ->
         unfinished = []
         for key in waiting:
             try:
-                if key not in searches:
-                    searches[key] = KeySearch(keys[key], model, deadline)
-                found = searches[key].run(steps)
+                found = None if key in searches else _deduced(keys[key], model)
+                if found is None:
+                    if key not in searches:
+                        searches[key] = KeySearch(keys[key], model, deadline)
+                    found = searches[key].run(steps)
             except OutOfTime:
                 progress = f"after {searches[key].progress}" if key in searches else f"with {len(keys[key])} operations"
                 found = Searched(None, reason=f"the budget was spent {progress}")
@@ -153,3 +157,12 @@ def search_keys(keys: Mapping[int, Operations], model: Model, seconds: float) ->
         waiting = unfinished
         steps *= GROWTH
     return results
+
+
+def _deduced(operations: Operations, model: Model) -> Searched | None:
+    """What the model knows without a search."""
+    deduced = model.deduced(operations)
+    if deduced is None:
+        return None
+    rows = tuple(deduced.rows)
+    return Searched(True, rows) if deduced.valid else Searched(False, stuck=Stuck(rows[-1:]), suspects=rows)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
-from itertools import islice
+from heapq import heappop, heappush
+from itertools import accumulate, islice
 from typing import Any, Self
 
 from checkers.history import BadHistory, History
-from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Peers, Settings, State
+from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Peers, Settings, State
+from checkers.models.placing import Placed, in_order
 from checkers.models.registers import says_nothing
 from checkers.wire import NONE, F, Outcome
 
@@ -135,6 +138,39 @@ class Set(Accumulator):
         read = collection(operation.value) or frozenset()
         return (peer.row for peer in peers.where(F.ADD, meets=(0, operation.ret)) if peer.value in read)
 
+    def deduced(self, operations: Peers) -> Deduction:
+        """See `Model`. A read that shows more comes later, and what it shows first was added between it and the others.
+
+        Of the additions of one element the one that was invoked first does it: that leaves most room for the others.
+        """
+        additions, placed = defaultdict[Hashable, list[Operation]](list), list[Placed]()
+        reads: list[tuple[int, Operation]] = []
+        for o in operations:
+            if o.f == F.ADD and not o.failed:
+                additions[o.value].append(o)
+            elif o.ok and self.says_nothing(o):
+                placed.append(Placed(0, o, guest=True))
+            elif o.ok:
+                shown = collection(o.value)
+                if shown is None:
+                    return Deduction(False, (o.row,))
+                reads.append((len(shown), o))
+        since: dict[Hashable, int] = dict.fromkeys(self._elements, 0)
+        fewer: tuple[int, ...] = ()
+        for size, read in sorted(reads):
+            new = (collection(read.value) or frozenset()) - since.keys()
+            if size != len(since) + len(new) or not new <= additions.keys():
+                return Deduction(False, (*fewer, read.row))
+            fewer = (read.row,)
+            since.update(dict.fromkeys(new, 2 * size))
+            placed.append(Placed(2 * size + 1, read))
+        for element, (first, *others) in additions.items():
+            place = since.get(element, 2 * len(since) + 2)
+            if first.ok or (element in since and place > 0):
+                placed.append(Placed(place, first, guest=place == 0))
+            placed += [Placed(place, o, guest=True) for o in others if o.ok]
+        return in_order(placed)
+
 
 class Counter(Accumulator):
     """A number to which numbers are added, negative ones too, and which is read. State: the number.
@@ -184,6 +220,44 @@ class Counter(Accumulator):
         del peers
         return () if operation.f != F.READ or self.says_nothing(operation) else None
 
+    def deduced(self, operations: Peers) -> Deduction | None:
+        """See `Model`. Where all additions are of one whole number, each read says how many had come before it.
+
+        The next one is always the one that returns first of those that were invoked in time: unit jobs with release
+        times and deadlines, of which unanswered ones have none and may be left out.
+        """
+        waiting, reads, placed = list[Operation](), list[tuple[Any, Operation]](), list[Placed]()
+        for o in operations:
+            if o.f == F.ADD and not o.failed and self.changes(o):
+                waiting.append(o)
+            elif o.ok and (o.f == F.ADD or self.says_nothing(o)):
+                placed.append(Placed(0, o, guest=True))
+            elif o.ok and is_number(o.value):
+                reads.append((o.value, o))
+            elif o.ok:
+                return Deduction(False, (o.row,))
+        amounts = {amount(self.value(o)) for o in waiting}
+        if len(amounts) > 1 or not all(isinstance(n, int) for n in (*amounts, self._initial, *(n for n, _ in reads))):
+            return None
+        counts = sorted((*divmod(value - self._initial, next(iter(amounts), 1)), o) for value, o in reads)
+        soonest = reversed(list(accumulate((o.ret for _, _, o in reversed(counts)), min)))
+        waiting.reverse()
+        ready: list[tuple[int, Operation]] = []
+        done = 0
+        for (count, rest, read), soon in zip(counts, soonest, strict=True):
+            while done < count:
+                while waiting and waiting[-1].inv <= soon:
+                    heappush(ready, (waiting[-1].ret, waiting.pop()))
+                if not ready:
+                    return Deduction(False, (read.row,))
+                done += 1
+                placed.append(Placed(2 * done, heappop(ready)[1]))
+            if rest or count < done:
+                return Deduction(False, (read.row,))
+            placed.append(Placed(2 * count + 1, read))
+        placed += [Placed(2 * done + 2, o) for o in (*waiting, *(o for _, o in ready)) if o.ok]
+        return in_order(placed)
+
 
 def amount(value: Any) -> Any:
     """The number that an addition adds."""
@@ -218,3 +292,14 @@ class UniqueIds(Accumulator):
         """None: of what contradicts itself, each two do."""
         del operation, peers
         return ()
+
+    def deduced(self, operations: Peers) -> Deduction:
+        """See `Model`."""
+        given: dict[Any, int] = {}
+        rows = []
+        for o in operations:
+            if o.ok:
+                rows.append(o.row)
+                if self.value(o) is not UNSET and (first := given.setdefault(o.value, o.row)) != o.row:
+                    return Deduction(False, (first, o.row))
+        return Deduction(True, rows)

@@ -120,6 +120,17 @@ class Peers(Protocol):
         """
 
 
+class Deduction(NamedTuple):
+    """What follows from the answers of the operations of one key.
+
+    rows  valid: all that took effect, in an order that explains every answer. Invalid: some that contradict each other,
+          as far as is known; the last one has no place.
+    """
+
+    valid: bool
+    rows: Sequence[int]
+
+
 class Model(Protocol):
     """A sequential specification. Also the interface of a user's own (``--model package.module:Model``).
 
@@ -170,6 +181,14 @@ class Model(Protocol):
         changes anything stands behind all answered operations that stay, where the order may as well end.
         """
         del operation, peers
+        return None
+
+    def deduced(self, operations: Peers) -> Deduction | None:
+        """What the answers alone say of these operations of one key, None where that takes a search.
+
+        Of what only grows, reads say in which order everything happened. Not asked of a user's own model.
+        """
+        del operations
         return None
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final, NamedTuple, Self
 
 from checkers.formats.values import FrozenMap
 from checkers.history import BadHistory, History
-from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Peers, Settings, State
+from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Peers, Settings, State
+from checkers.models.placing import Placed, in_order
 from checkers.wire import NONE, F
 
 EMPTY: Final = (None, "", ())
@@ -261,6 +264,66 @@ class Kv(Model):
             if begins:
                 rows.append(peer.row)
         return rows
+
+    def deduced(self, operations: Peers) -> Deduction | None:
+        """See `Model`. Where nothing is written, the longest value that was read has all that was read, in order.
+
+        None also where the same was appended repeatedly, or strings of which one begins with another.
+        """
+        appends: dict[Any, Operation] = {}
+        reads: list[tuple[Any, Operation]] = []
+        placed: list[Placed] = []
+        whole: Any = () if self._lists else ""
+        for o in operations:
+            if o.f == F.READ and o.ok and self._says_nothing(o):
+                placed.append(Placed(0, o, guest=True))
+            elif o.f == F.READ and o.ok:
+                reads.append((whole if bare(o.value) is None else o.value, o))
+            elif o.f != F.READ and not o.failed:
+                if o.f == F.WRITE or o.value in appends:
+                    return None
+                appends[o.value] = o
+        initial: Any = whole if self._initial is None else self._initial
+        if type(initial) is not type(whole) or not (self._lists or _apart(appends)):
+            return None
+        for value, o in reads:
+            if type(value) is not type(whole):
+                return Deduction(False, (o.row,))
+        whole, *longest = max(reads, key=lambda read: len(read[0]), default=(initial,))
+        places = {len(initial): 0}
+        for part, end in _parts(whole, len(initial), appends, lists=self._lists):
+            if part not in appends:
+                break
+            placed.append(Placed(2 * len(places), appends.pop(part)))
+            places[end] = len(places)
+        for value, o in reads:
+            if len(value) not in places or whole[: len(value)] != value or value[: len(initial)] != initial:
+                return Deduction(False, tuple(dict.fromkeys(read.row for read in (*longest, o))))
+            placed.append(Placed(2 * places[len(value)] + 1, o))
+        return in_order((*placed, *(Placed(2 * len(places), o) for o in appends.values() if o.ok)))
+
+
+def _apart(strings: Iterable[Any]) -> bool:
+    """Whether these are strings of which none begins with another, so that what they were joined to can be parted."""
+    ordered = list(strings)
+    if not all(isinstance(string, str) and string for string in ordered):
+        return False
+    return not any(later.startswith(earlier) for earlier, later in pairwise(sorted(ordered)))
+
+
+def _parts(whole: Any, begin: int, appended: Iterable[Any], *, lists: bool) -> Iterator[tuple[Any, int]]:
+    """What a value consists of behind its beginning, and where each part ends; what was not appended is the last."""
+    if lists:
+        yield from zip(whole[begin:], range(begin + 1, len(whole) + 1), strict=True)
+        return
+    ordered = sorted(appended)
+    most = max(map(len, ordered), default=0)
+    while begin < len(whole):
+        part = ordered[bisect_right(ordered, whole[begin : begin + most]) - 1] if ordered else ""
+        if not part or not whole.startswith(part, begin):
+            return
+        begin += len(part)
+        yield part, begin
 
 
 def bare(value: Any) -> Hashable:

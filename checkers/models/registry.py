@@ -69,14 +69,12 @@ _ENTRIES: Final[Mapping[str, _Entry]] = {
     "fenced-store": _Entry(_STORE, "stores:FencedStore", "fenced:fenced_store"),
     "register": _Entry(_STORE, "registers:Register", "registers:register"),
     "cas-register": _Entry(_STORE | {F.CAS}, "registers:CasRegister", "registers:cas_register"),
-    "multi-register": _Entry(
-        _STORE | {F.TRANSACT}, "registers:MultiRegister", "registers_many:multi_register", keyed=False
-    ),
-    "kv": _Entry(_STORE | {F.APPEND}, "registers:Kv", "appends:kv"),
-    "set": _Entry(_ADDS, "accumulators:Set", "sets:set_"),
+    "multi-register": _Entry(_STORE | {F.TRANSACT}, "registers:MultiRegister", keyed=False),
+    "kv": _Entry(_STORE | {F.APPEND}, "registers:Kv", "registers:kv"),
+    "set": _Entry(_ADDS, "accumulators:Set"),
     "set-full": _Entry(_ADDS, "", "set_full:set_full", certify="set_full:certify"),
-    "counter": _Entry(_ADDS, "accumulators:Counter", "counters:counter"),
-    "unique-ids": _Entry(frozenset({F.GENERATE}), "accumulators:UniqueIds", "unique_ids:unique_ids"),
+    "counter": _Entry(_ADDS, "accumulators:Counter"),
+    "unique-ids": _Entry(frozenset({F.GENERATE}), "accumulators:UniqueIds"),
 }
 
 

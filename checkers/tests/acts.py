@@ -15,14 +15,14 @@ import numpy as np
 
 from checkers.engines.engine import Answer, Conflict
 from checkers.history import History
-from checkers.linearizability import decide
-from checkers.models.model import UNSET, Illegal, Model, Operation, Settings
+from checkers.linearizability import Judgement, decide
+from checkers.models.model import UNSET, Settings
 from checkers.models.registry import MODELS, Specification
-from checkers.operations import Operations, Source
+from checkers.proof import verify_invalid, verify_valid
 from checkers.tests.batches import Batched, names
 from checkers.tests.brute import FOREVER
 from checkers.tests.build import FACTS
-from checkers.tests.compare import Disagreement
+from checkers.tests.compare import Disagreement, replayed
 from checkers.tests.orders import explained
 from checkers.wire import FIELDS, NONE, F, Outcome
 
@@ -87,26 +87,6 @@ def possible(acts: Sequence[Act], initial: Hashable, step: Step) -> bool:
     unknown = [act.outcome == "info" for act in acts]
     spans = [(act.inv, FOREVER if act.outcome == "info" else act.ret) for act in acts]
     return explained(acts, spans, unknown, initial, step)
-
-
-def replays(operations: Sequence[Operation], model: Model, order: Sequence[int]) -> str | None:
-    """What is wrong with an order of one key's operations, or None: that it is as `Answer.order` promises."""
-    by_row = {operation.row: operation for operation in operations}
-    if len(set(order)) != len(order):
-        return "a row twice"
-    state = model.initial
-    for n, row in enumerate(order):
-        operation = by_row[row]
-        if operation.failed and not model.evidence(operation):
-            return f"row {row} failed, and proves nothing"
-        if any(by_row[later].ret < operation.inv for later in order[n + 1 :]):
-            return f"row {row} comes before what had returned"
-        after = model.step(state, operation)
-        if isinstance(after, Illegal):
-            return f"row {row} is illegal in {state!r}"
-        state = after
-    wanted = {o.row for o in operations if o.ok or (o.failed and model.evidence(o))}
-    return f"rows {wanted - set(order)} are missing" if wanted - set(order) else None
 
 
 Drawn = tuple[list[Act], bool]
@@ -182,16 +162,25 @@ def _said(answer: Answer, history: History, settings: Settings) -> Answer:
     return answer
 
 
-def _at_last(history: History, statement: Specification, case: Case) -> None:
+def _at_last(history: History, statement: Specification, case: Case) -> Judgement:
     judgement = decide(history, statement, case.settings)
     if judgement.valid is not case.truth or not (case.truth or judgement.minimal):
         raise Disagreement(f"{judgement}, in truth {case.truth}, {case.settings}:\n{case.acts}")
+    return judgement
 
 
-def alone(rng: Random, *, kind: Kind) -> str:
-    """One history: what the engine says of it, and what is said at last. Raises Disagreement."""
-    (word,) = _cases([_case(rng, kind=kind)], name=kind.name)
-    return word
+def searched(rng: Random, *, kind: Kind) -> str:
+    """One history under a model without an engine: what is said of it, and its proof. Raises Disagreement."""
+    case = _case(rng, kind=kind)
+    history, statement = history_of(case.acts), MODELS[kind.name]
+    judgement = _at_last(history, statement, case)
+    if case.truth:
+        wrong = verify_valid(history, statement, case.settings, judgement.order().tolist())
+    else:
+        wrong = verify_invalid(history, statement, case.settings, judgement.rows)
+    if wrong is not None:
+        raise Disagreement(f"{judgement}: {wrong}, {case.settings}:\n{case.acts}")
+    return "valid" if case.truth else "invalid"
 
 
 def together(rng: Random, *, kind: Kind, keys: int) -> list[str]:
@@ -214,30 +203,18 @@ def _judged(
 ) -> list[str]:
     model = statement.make(history, settings)
     assert model is not None
-    bad = {max(conflict.key, 0) for conflict in answer.conflicts}
+    bad = {conflict.key for conflict in answer.conflicts}
     if any(not c.rows or not all(0 <= row < len(history) for row in c.rows) for c in answer.conflicts):
         raise Disagreement(f"rows that do not exist: {answer.conflicts}\n{drawn}")
-    undecided = {max(key, 0) for key in answer.undecided}
-    settled = set(range(len(drawn))) - bad - undecided
-    orders: list[list[int]] = [[] for _ in drawn]
-    operations: list[list[Operation]] = [[] for _ in drawn]
-    key = history.columns["key"].tolist() if statement.keyed else [0] * len(history)
-    for row in answer.order().tolist():
-        orders[key[row]].append(row)
-    for operation in Operations(Source(history), np.arange(len(history))):
-        operations[key[operation.row]].append(operation)
     words = []
     for n, (acts, truth) in enumerate(drawn):
-        words.append(f"{'valid' if truth else 'invalid'}{', undecided' if n in undecided else ''}")
-        if n in bad and n in undecided:
+        words.append(f"{'valid' if truth else 'invalid'}{', undecided' if n in answer.undecided else ''}")
+        if n in bad and n in answer.undecided:
             raise Disagreement(f"both decided and not: {answer}\n{acts}")
-        if n not in undecided and (n in bad) is truth:
-            conflicts = [conflict for conflict in answer.conflicts if max(conflict.key, 0) == n]
+        if n not in answer.undecided and (n in bad) is truth:
+            conflicts = [conflict for conflict in answer.conflicts if conflict.key == n]
             raise Disagreement(f"the engine says {conflicts}, exhaustive search {truth}, {settings}:\n{acts}")
-        if n in settled:
-            wrong = replays(operations[n], model, orders[n])
-            if wrong is not None:
-                raise Disagreement(f"the order {orders[n]}: {wrong}, {settings}\n{acts}")
+    replayed(history, answer, model)
     return words
 
 

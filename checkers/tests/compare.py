@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from checkers.check import check
+from checkers.engines.engine import Answer
 from checkers.history import History
 from checkers.models.model import Illegal, Model
 from checkers.operations import Operations, Source
@@ -61,14 +62,20 @@ def verdict_on(book: Book, property: Property) -> Verdict:
     return verdict
 
 
-def replayed(history: History, rows: list[int], model: Model, keys: set[int]) -> None:
-    """That an order is one: all that must be in it, real time, and the specification. Raises Disagreement."""
+def replayed(history: History, answer: Answer, model: Model) -> None:
+    """That the order of each valid key is one: all that must be in it, real time, and the specification.
+
+    Raises Disagreement.
+    """
+    invalid = {conflict.key for conflict in answer.conflicts}
+    open_keys = invalid | answer.undecided.keys()
     operations = list(Operations(Source(history), np.arange(len(history))))
     key = history.columns["key"].tolist()
+    rows = [row for row in answer.order().tolist() if key[row] not in invalid]
     expected = {
         operation.row
         for operation in operations
-        if key[operation.row] in keys and (operation.ok or (operation.failed and model.evidence(operation)))
+        if key[operation.row] not in open_keys and (operation.ok or (operation.failed and model.evidence(operation)))
     }
     given = {row for row in rows if not operations[row].unknown}
     if given != expected or len(set(rows)) != len(rows):

@@ -7,9 +7,9 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from checkers.engines.set_full import certify, fates, set_full
+from checkers.engines.set_full import certify, set_full
 from checkers.models.model import UNSET, Settings
-from checkers.tests.acts import Act, Drawn, Kind, batched, disturbed, history_of, moments, possible, silent
+from checkers.tests.acts import Act, Drawn, Kind, disturbed, history_of, moments, possible, searched, silent
 from checkers.tests.compare import Disagreement
 from checkers.wire import F
 
@@ -110,34 +110,24 @@ def fully(rng: Random) -> str:
     settings = Settings(nil_read=rng.choice(("value", "value", "unknown")))
     adds = [a for a in acts if a.f == F.ADD and a.outcome != "fail"]
     reads = [a for a in acts if a.f == F.READ and a.outcome == "ok" and not silent(a, settings)]
-    bad = stale = lost = stable = never = worst = 0
+    bad = lost = stable = 0
     for read in reads:
         for element in set(read.value or ()):
             mine = [a for a in adds if a.value == element]
             times = sum(other == element for other in read.value)
             bad += all(a.inv > read.ret for a in mine) or times > max(1, len(mine))
     for element in {a.value for a in adds}:
-        moments_known = [a.ret for a in adds if a.value == element and a.outcome == "ok"]
-        acknowledged = bool(moments_known)
-        moments_known += [read.ret for read in reads if element in (read.value or ())]
+        known = [a.ret for a in adds if a.value == element and a.outcome == "ok"]
+        known += [read.ret for read in reads if element in (read.value or ())]
         present = max((read.inv for read in reads if element in (read.value or ())), default=0)
         absent = max((read.inv for read in reads if element not in (read.value or ())), default=0)
-        known = min(moments_known, default=10**6)
-        lost += known < absent and present < absent
+        lost += min(known, default=absent) < absent and present < absent
         stable += present > 0 and absent <= present
-        stale += present > 0 and known < absent and absent <= present
-        worst = max(worst, absent - known if present > 0 and absent <= present else 0)
-        never += acknowledged and not present and not known < absent
     history = history_of(acts)
     answer = set_full(history, settings)
     truth = not bad and not lost
     if bool(answer.conflicts) is truth or bool(answer.undecided) is not (truth and not stable):
         raise Disagreement(f"{answer}, in truth {bad} bad, {lost} lost, {stable} stable:\n{acts}")
-    if not bad:
-        (fate,) = fates(history, settings).values()
-        counted = fate.stale, len(fate.lost), fate.stable, fate.never_read, fate.worst
-        if counted != (stale, lost, stable, never, worst):
-            raise Disagreement(f"{fate}, in truth {(stale, lost, stable, never, worst)}:\n{acts}")
     for conflict in answer.conflicts:
         if (wrong := certify(history, settings, False, conflict.rows)) is not None:
             raise Disagreement(f"{conflict}: {wrong}\n{acts}")
@@ -146,14 +136,10 @@ def fully(rng: Random) -> str:
     return f"{'valid' if truth else 'invalid'}{', undecided' if answer.undecided else ''}"
 
 
-KINDS: dict[str, Kind] = {
-    "set": Kind("set", set_settings, sets),
-    "counter": Kind("counter", counter_settings, partial(counters, alike=True)),
-    "counter-uneven": Kind("counter", counter_settings, partial(counters, alike=False)),
-    "unique-ids": Kind("unique-ids", lambda _: Settings(), identities),
-}
-
 CHECKS: dict[str, Callable[[Random], str]] = {
-    **{name: batched(kind) for name, kind in KINDS.items()},
+    "set": partial(searched, kind=Kind("set", set_settings, sets)),
+    "counter": partial(searched, kind=Kind("counter", counter_settings, partial(counters, alike=True))),
+    "counter-uneven": partial(searched, kind=Kind("counter", counter_settings, partial(counters, alike=False))),
+    "unique-ids": partial(searched, kind=Kind("unique-ids", lambda _: Settings(), identities)),
     "set-full": fully,
 }

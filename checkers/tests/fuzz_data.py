@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from checkers.models.model import UNSET, Settings
 from checkers.models.registers import holds_lists
-from checkers.tests.acts import Act, Drawn, Kind, alone, batched, disturbed, history_of, moments, possible, silent
+from checkers.tests.acts import Act, Drawn, Kind, batched, disturbed, history_of, moments, possible, searched, silent
 from checkers.wire import F
 
 READ: Final = F.READ  # names of the module are found sooner than members of an enumeration
@@ -190,11 +190,11 @@ def maps(rng: Random, settings: Settings, *, lists: bool) -> Drawn:
 KINDS: dict[str, Kind] = {
     "register": Kind("register", register_settings, partial(registers, swaps=False)),
     "cas-register": Kind("cas-register", register_settings, partial(registers, swaps=True)),
-    "kv-strings": Kind("kv", nil_settings, partial(maps, lists=False)),
-    "kv-lists": Kind("kv", nil_settings, partial(maps, lists=True)),
 }
 
 CHECKS: dict[str, Callable[[Random], str]] = {
     **{name: batched(kind) for name, kind in KINDS.items()},
-    "multi-register": partial(alone, kind=Kind("multi-register", nil_settings, many)),
+    "kv-strings": partial(searched, kind=Kind("kv", nil_settings, partial(maps, lists=False))),
+    "kv-lists": partial(searched, kind=Kind("kv", nil_settings, partial(maps, lists=True))),
+    "multi-register": partial(searched, kind=Kind("multi-register", nil_settings, many)),
 }

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any, Final, NamedTuple
 
 from checkers.engines import locks
-from checkers.engines.engine import Conflict, Engine, Rows
-from checkers.history import History
+from checkers.engines.engine import Conflict, Engine
 from checkers.models.locks import Mutex, ReentrantMutex, RWLock, Semaphore
 from checkers.models.model import Model, Settings
 from checkers.tests.batches import Batched, names, sorted_history
@@ -208,17 +207,11 @@ def judged(stories: Sequence[Story], *, name: str) -> list[str]:
         else:
             words.append("valid")
     if len(conflicts) < len(stories):
-        order = [row for row, key in _with_keys(history, answer.order()) if key not in conflicts]
-        settled = set(range(len(stories))) - conflicts.keys() - answer.undecided.keys()
         try:
-            replayed(history, order, model(settings), settled)
+            replayed(history, answer, model(settings))
         except Disagreement as error:
             raise Disagreement(f"{error}, {'; '.join(map(str, stories))}") from error
     return words
-
-
-def _with_keys(history: History, rows: Rows) -> Iterator[tuple[int, int]]:
-    return zip(rows.tolist(), history.columns["key"][rows].tolist(), strict=True)
 
 
 CHECKS: Final[Mapping[str, Callable[[Random], str]]] = {

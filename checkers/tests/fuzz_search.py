@@ -26,6 +26,7 @@ from checkers.proof import verify_invalid, verify_valid
 from checkers.shrink import shrink
 from checkers.tests.build import FACTS
 from checkers.tests.compare import Disagreement
+from checkers.tests.orders import explained
 from checkers.wire import NONE, SHARED, F, Outcome, Reason
 
 LONG: Final = 1e9
@@ -139,21 +140,13 @@ def _model(name: str, store: str) -> Model:
 
 def linearizable(operations: Sequence[Operation], model: Model) -> bool:
     """Whether some order explains all answers: tries every one, unknown operations in it or not."""
-    certain = [o for o in operations if not o.unknown]
-    maybe = [o for o in operations if o.unknown]
 
-    def possible(left: tuple[Operation, ...], state: Any) -> bool:
-        if not any(o in certain for o in left):
-            return True
-        horizon = min(o.ret for o in left)
-        for n, o in enumerate(left):
-            if o.inv <= horizon:
-                after = model.step(state, o)
-                if not isinstance(after, Illegal) and possible((*left[:n], *left[n + 1 :]), after):
-                    return True
-        return False
+    def step(state: Any, operation: Operation) -> tuple[Any, ...]:
+        after = model.step(state, operation)
+        return () if isinstance(after, Illegal) else (after,)
 
-    return possible((*certain, *maybe), model.initial)
+    spans = [(o.inv, o.ret) for o in operations]
+    return explained(operations, spans, [o.unknown for o in operations], model.initial, step)
 
 
 def everything(rng: Random, *, name: str) -> str:

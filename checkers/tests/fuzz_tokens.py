@@ -65,9 +65,7 @@ def judged(some: Sequence[Lanes]) -> list[str]:
         counted = [(inv, ret, token, flags) for inv, ret, token, outcome, flags in lane if outcome == OK]
         truths.append(_increasing([(*g[:3], g[3] & SHARED) for g in counted if g[2] != NONE and not g[3] & NESTED]))
         compare(key not in bad, truths[key], (key, lane, answer.conflicts))
-    at = history.columns["key"].tolist()
-    order = [row for row in answer.order().tolist() if at[row] not in bad]
-    replayed(history, order, FencingTokens(), set(range(len(by_key))) - bad)
+    replayed(history, answer, FencingTokens())
     return ["valid" if all(truths[key : key + 2]) else "invalid" for key in range(0, len(truths), 2)]
 
 

@@ -23,7 +23,7 @@ from checkers.engines.registers import cas_register
 from checkers.engines.sorting import by_number, sorted_within
 from checkers.engines.tokens import fencing_tokens
 from checkers.history import History, save
-from checkers.models.model import Model, Settings
+from checkers.models.model import Settings
 from checkers.models.registers import CasRegister
 from checkers.models.stores import RULES, FencedStore
 from checkers.tests import fuzz_locks, test_register_engines
@@ -48,14 +48,6 @@ def in_both_forms(engine: Engine, history: History, settings: Settings = PLAIN) 
         assert compiled.order().tolist() == order
     assert compiled[:2] == plain[:2]
     return plain
-
-
-def decided(history: History, answer: Answer, model: Model) -> None:
-    """Of every key that is valid the order is one."""
-    left = {conflict.key for conflict in answer.conflicts} | set(answer.undecided)
-    keys = history.columns["key"].tolist()
-    order = [row for row in answer.order().tolist() if keys[row] not in left]
-    replayed(history, order, model, {*keys} - left)
 
 
 def large(rng: Random, mode: str, rows: int, *, wrong: float, spread: int) -> History:
@@ -94,7 +86,7 @@ def test_fenced_stores(mode: str) -> None:
         history = large(rng, mode, size, wrong=wrong, spread=spread)
         answer = in_both_forms(fenced_store, history)
         assert wrong or not (answer.conflicts or answer.undecided), "what a correct store answers is valid"
-        decided(history, answer, FencedStore.of(history, PLAIN))
+        replayed(history, answer, FencedStore.of(history, PLAIN))
 
 
 def test_fencing_tokens() -> None:
@@ -127,7 +119,7 @@ def test_locks_with_many_keys(name: str) -> None:
     history = book.history()
     engine, model = fuzz_locks.MODELS[base]
     answer = in_both_forms(engine, history, settings)
-    decided(history, answer, model(settings))
+    replayed(history, answer, model(settings))
 
 
 @pytest.mark.parametrize("bad", [False, True])
@@ -136,7 +128,7 @@ def test_registers(bad: bool, wide: int) -> None:
     history = test_register_engines.made(7, 20, 3000, spread=30, bad=bad, wide=wide)
     answer = in_both_forms(cas_register, history)
     assert bool(answer.conflicts) is bad
-    decided(history, answer, CasRegister.of(history, PLAIN))
+    replayed(history, answer, CasRegister.of(history, PLAIN))
 
 
 both = pytest.mark.parametrize("compiled", [False, True])

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkers.engines.appends import kv
 from checkers.engines.engine import Answer
-from checkers.engines.registers import cas_register, register
-from checkers.engines.registers_many import multi_register
+from checkers.engines.registers import cas_register, kv, register
 from checkers.history import BadHistory, History
+from checkers.linearizability import decide
 from checkers.models.model import UNSET, Operation, Settings
 from checkers.models.registers import CasRegister, Kv, MultiRegister
-from checkers.operations import WHOLE, Operations, Source
-from checkers.tests.acts import Act, history_of, replays
+from checkers.operations import Operations, Source
+from checkers.tests.acts import Act, history_of
 from checkers.tests.build import FACTS, FAIL, INFO, Book
+from checkers.tests.compare import replayed
 from checkers.wire import F
 
 PLAIN = Settings()
@@ -119,7 +119,7 @@ def test_a_failed_compare_and_set_stands_where_the_value_was_another() -> None:
     answer = asked(acts)
     assert not answer.conflicts
     assert not answer.undecided
-    assert replays(operations(acts), CasRegister(PLAIN), answer.order().tolist()) is None
+    replayed(history_of(acts), answer, CasRegister(PLAIN))
 
 
 def test_keys_are_apart() -> None:
@@ -175,7 +175,7 @@ def test_late_times_and_the_same_values_under_all_keys_change_nothing() -> None:
 
 def test_an_empty_history_is_valid() -> None:
     empty = History(FACTS, {name: column[:0] for name, column in history_of([read(None, 1, 2)]).columns.items()})
-    for engine in (register, cas_register, multi_register, kv):
+    for engine in (register, cas_register, kv):
         answer = engine(empty, PLAIN)
         assert not answer.conflicts
         assert not answer.undecided
@@ -186,16 +186,14 @@ def transact(parts: tuple[Any, ...], inv: int, ret: int, outcome: str = "ok") ->
     return Act(F.TRANSACT, outcome, parts, inv, ret)
 
 
-def test_transactions_contradict_one_register_or_themselves() -> None:
+def test_transactions_read_and_write_several_registers_at_once() -> None:
     torn = [transact((("w", "x", 1), ("r", "x", 2)), 1, 2)]
-    assert multi_register(history_of(torn), PLAIN).conflicts[0].kind == "transaction-contradicts-itself"
     stale = [transact((("w", "x", 1), ("w", "y", 1)), 1, 2), transact((("r", "y", None),), 3, 4)]
-    (conflict,) = multi_register(history_of(stale), PLAIN).conflicts
-    assert conflict.key == WHOLE
-    assert set(conflict.rows) == {0, 1}
-    assert multi_register(history_of(stale[:1]), PLAIN).undecided
+    for acts in (torn, stale):
+        judgement = decide(history_of([*acts, transact((("w", "z", 1),), 5, 6)]), "multi-register", PLAIN)
+        assert (judgement.valid, judgement.rows) == (False, tuple(range(len(acts))))
     given = Settings(initial={"y": 5})
-    assert not multi_register(history_of([transact((("r", "y", 5),), 1, 2)]), given).conflicts
+    assert decide(history_of([transact((("r", "y", 5),), 1, 2)]), "multi-register", given).valid
 
 
 def test_a_transaction_that_is_none_is_refused() -> None:
@@ -209,22 +207,36 @@ def append(value: Any, inv: int, ret: int, outcome: str = "ok") -> Act:
     return Act(F.APPEND, outcome, value, inv, ret)
 
 
-def test_appended_strings_are_taken_apart() -> None:
-    acts = [append("x 0 y", 1, 2), append("x 1 y", 3, 4), append("x 2 y", 3, 0, "info"), read("x 0 yx 1 y", 5, 6)]
+@pytest.mark.parametrize(
+    ("acts", "valid"),
+    [
+        ([read("x 0 yx 1 y", 5, 6)], True),
+        ([read("x 1 y", 5, 6)], False),
+        ([read("x 0 y", 5, 6), read("x 0 yx 1 yx 2 y", 5, 6)], False),
+        ([read("x 0 yx 1 yx 2 y", 5, 6), read("x 0 yx 1 y", 5, 6)], True),
+        ([read("x 0 yx 1", 5, 6)], False),
+        ([read("x 0 yx 0 y", 5, 6)], False),
+        ([append("x", 5, 6), read("x 0 yx 1 yx", 7, 8)], True),
+    ],
+)
+def test_appended_strings_are_taken_apart(acts: list[Act], valid: bool) -> None:
+    before = [append("x 0 y", 1, 2), append("x 1 y", 3, 4), append("x 2 y", 3, 0, "info")]
+    assert decide(history_of([*before, *acts]), "kv", PLAIN).valid is valid
+
+
+@pytest.mark.parametrize("nothing", [None, "", ()])
+def test_nothing_is_nil_an_empty_string_and_an_empty_list(nothing: Any) -> None:
+    for acts in (
+        [read(nothing, 1, 2), append("a", 3, 4), read("a", 5, 6)],
+        [read(nothing, 1, 2), write(1, 3, 4), read(1, 5, 6)],
+    ):
+        assert decide(history_of(acts), "kv", PLAIN).valid
+
+
+def test_appended_keys_are_left_to_the_search() -> None:
+    acts = [append("a", 1, 2), read("a", 3, 4), write(1, 1, 2, key="b"), read(None, 3, 4, key="b")]
     answer = kv(history_of(acts), PLAIN)
-    assert not answer.undecided
-    assert answer.order().tolist() == [0, 1, 3]
-    lost = kv(history_of([*acts[:2], read("x 1 y", 5, 6)]), PLAIN)
-    assert [conflict.kind for conflict in lost.conflicts] == ["not-the-latest-value"]
-    assert kv(history_of([append("a", 1, 2), append("ab", 3, 4)]), PLAIN).undecided
-    cut = kv(history_of([append("ab", 1, 2), read("a", 1, 2)]), PLAIN)
-    assert [conflict.kind for conflict in cut.conflicts] == ["value-never-written"]
-
-
-def test_nothing_is_nil_an_empty_string_and_an_empty_list() -> None:
-    for nothing in (None, "", ()):
-        assert not kv(history_of([read(nothing, 1, 2), append("a", 3, 4), read("a", 5, 6)]), PLAIN).conflicts
-        assert not kv(history_of([read(nothing, 1, 2), write(1, 3, 4), read(1, 5, 6)]), PLAIN).conflicts
+    assert ([conflict.key for conflict in answer.conflicts], list(answer.undecided)) == ([1], [0])
 
 
 def operations(acts: Sequence[Act]) -> Operations:
