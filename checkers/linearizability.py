@@ -75,17 +75,14 @@ class Judgement:
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """See `Least`."""
         return self.least().rows
 
     @property
     def minimal(self) -> bool:
-        """See `Least`."""
         return self.least().minimal
 
     @property
     def story(self) -> tuple[str, ...]:
-        """See `Least`."""
         return self.least().story
 
 

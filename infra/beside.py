@@ -185,7 +185,6 @@ class ExternalEnvironment(Environment):
         return self._clusters[backend]
 
     def boot(self, wanted: Mapping[str, str | None], say: Say = machine.say) -> None:
-        """See `ensure`."""
         for backend, version in wanted.items():
             self.ensure(backend, version, say)
 

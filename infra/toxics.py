@@ -70,7 +70,6 @@ class Delay:
 
     @property
     def attributes(self) -> Mapping[str, int]:
-        """See `Impairment`."""
         return {"latency": self.ms, "jitter": self.jitter_ms}
 
 
@@ -88,7 +87,6 @@ class Bandwidth:
 
     @property
     def attributes(self) -> Mapping[str, int]:
-        """See `Impairment`."""
         return {"rate": self.rate}
 
 
@@ -108,7 +106,6 @@ class Slices:
 
     @property
     def attributes(self) -> Mapping[str, int]:
-        """See `Impairment`."""
         return {"average_size": self.size, "size_variation": self.variation, "delay": self.delay_us}
 
 
@@ -126,7 +123,6 @@ class LateEnd:
 
     @property
     def attributes(self) -> Mapping[str, int]:
-        """See `Impairment`."""
         return {"delay": self.ms}
 
 
@@ -138,7 +134,6 @@ class Reset:
 
     @property
     def attributes(self) -> Mapping[str, int]:
-        """See `Impairment`."""
         return {"timeout": 0}
 
 
@@ -156,7 +151,6 @@ class Limit:
 
     @property
     def attributes(self) -> Mapping[str, int]:
-        """See `Impairment`."""
         return {"bytes": self.bytes}
 
 

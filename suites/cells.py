@@ -40,8 +40,6 @@ def connect(spec: Spec, client: LockClient) -> Cells:
 
 
 class StoreCells:
-    """See `Cells`."""
-
     def __init__(self, store: Store, spec: Spec) -> None:
         self.store = store
         self._counts_jobs = spec.store_mode == Mode.IDEMPOTENCY_KEY

@@ -126,7 +126,6 @@ class _Rest:
 
 
 def _shape(line: str) -> Shape | None:
-    """See `lines.Learn`."""
     reader = edn.Reader(line)
     pattern, fields, seen = r"^[ \t,]*", list[str](), set[str]()
     reader.peek()

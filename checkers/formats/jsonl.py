@@ -101,7 +101,6 @@ _DECODER: Final = json.JSONDecoder(
 
 
 def _shape(line: str) -> Shape | None:
-    """See `lines.Learn`."""
     try:
         pairs = _decoded(line)
     except ValueError:

@@ -80,7 +80,6 @@ def _event(found: re.Match[str]) -> dict[str, Any]:
 
 
 def _shape(line: str) -> Shape | None:
-    """See `lines.Learn`."""
     prefix = _prefix(line)
     if _EVENT.match(line, prefix) is None or not line.isascii():
         return None

@@ -69,7 +69,6 @@ class MoveClocks:
     period: float = 0.0
 
     def describe(self) -> str:
-        """See `Injury`."""
         verb = "strobe" if self.period else "put" if self.offset else "run"
         return f"{verb} the clock of {', '.join(self.nodes)} {self.how()}"
 
@@ -88,7 +87,6 @@ class MoveClocks:
         return [self._proven(target, move, right) for move in moved]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         nodes = [target.node(name) for name in self.nodes]
         for node in nodes:
             node.let_go(target.by)

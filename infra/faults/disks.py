@@ -53,7 +53,6 @@ class SlowDisk:
     delay_ms: int | None
 
     def describe(self) -> str:
-        """See `Injury`."""
         how = "stall" if self.delay_ms is None else f"slow by {self.delay_ms} ms"
         return f"{how} the disks of {', '.join(self.nodes)}"
 
@@ -77,7 +76,6 @@ class SlowDisk:
         return [Hit("disk", said, begun, target.clock.now())]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.environment.disks.clear(target.by)
 
     def _prove(self, target: Target, node: Node) -> None:
@@ -99,7 +97,6 @@ class FillDisk:
     nodes: tuple[str, ...]
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"fill the disks of {', '.join(self.nodes)}"
 
     def apply(self, target: Target) -> Sequence[Hit]:

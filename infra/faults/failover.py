@@ -51,7 +51,6 @@ class PromoteReplica:
     behind_ms: int
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"promote {REPLICA} when it is {self.behind_ms} ms behind {PRIMARY}, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -96,7 +95,6 @@ class ChangeLeader:
     to: int
 
     def describe(self) -> str:
-        """See `Injury`."""
         return "change the leader"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -124,7 +122,6 @@ class ChangeLeader:
         return [Hit("failover", f"from {old.name} to {new.name}", begun, now, now, now)]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         for node in target.cluster.nodes:
             node.let_go(target.by)
 
@@ -134,7 +131,6 @@ class TerminateBackends:
     """PostgreSQL: every session of the database of locks ends, but for the one that does it."""
 
     def describe(self) -> str:
-        """See `Injury`."""
         return "terminate every session"
 
     def apply(self, target: Target) -> Sequence[Hit]:

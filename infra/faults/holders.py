@@ -47,7 +47,6 @@ class HitHolder:
     gate: Gate
 
     def describe(self) -> str:
-        """See `Injury`."""
         said = f"{_VERBS[self.action]} a holder of every lane, {_WHERE[self.gate]},"
         return said + {"kill": " and wait", "call": " in a long call"}.get(self.action, "")
 
@@ -61,7 +60,6 @@ class HitHolder:
         return hits_of(lie_in_wait(target, course, catch_within(ttl)))
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.actors.let_go(target.by)
 
 
@@ -76,7 +74,6 @@ class LateWrite:
     """
 
     def describe(self) -> str:
-        """See `Injury`."""
         return "freeze a holder of every lane between its read and its write until its successor stands there too"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -97,7 +94,6 @@ class LateWrite:
         return hits_of(lie_in_wait(target, course, catch_within(ttl) + 1.5 * ttl))
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.actors.let_go(target.by)
 
 
@@ -106,7 +102,6 @@ class FreezeSuccessor:
     """A holder of every lane is killed, and whoever gets its lock next is frozen past its own lease."""
 
     def describe(self) -> str:
-        """See `Injury`."""
         return "kill a holder of every lane, freeze whoever gets its lock next,"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -120,7 +115,6 @@ class FreezeSuccessor:
         return hits_of(lie_in_wait(target, course, 2 * catch_within(ttl) + 1.5 * ttl))
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.actors.let_go(target.by)
 
 

@@ -51,7 +51,6 @@ class CutClients:
     nodes: tuple[str, ...]
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"cut {self._said()} ({self.how})"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -75,7 +74,6 @@ class CutApart:
     said: str
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"cut {self.said} ({self.how})"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -103,7 +101,6 @@ class LoseOneWay:
     requests: bool
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"lose {self._said()}"
 
     def apply(self, target: Target) -> Sequence[Hit]:

@@ -49,7 +49,6 @@ class CutHolder:
     how: Cut
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"cut the clients of a holder from all nodes ({self.how}), just after its acquire,"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -75,7 +74,6 @@ class CutHolder:
         return [*(replace(hit, target=f"{hit.target}, {said}") for hit in cuts), *stalls]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.actors.let_go(target.by)
         heal_clients(target, list(target.endpoints))
 
@@ -88,7 +86,6 @@ class CrashAfterAcquire:
     """
 
     def describe(self) -> str:
-        """See `Injury`."""
         return "kill the server that leads (or redis1) when a holder of every lane has acquired, and start it again"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -105,7 +102,6 @@ class CrashAfterAcquire:
         return [crash, *hits_of(ambushes)]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.actors.let_go(target.by)
         for node in target.cluster.nodes:
             node.let_go(target.by)
@@ -137,7 +133,6 @@ class LateRelease:
     latency: int
 
     def describe(self) -> str:
-        """See `Injury`."""
         return (
             f"freeze a worker of every lane in its release, answers being {self.latency} ms late, until another holds"
         )
@@ -169,7 +164,6 @@ class LateRelease:
         return [slow, *hits_of(lie_in_wait(target, course, catch_within(ttl) + 1.5 * ttl))]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.actors.let_go(target.by)
         heal_clients(target, client_pairs(target))
 

@@ -37,7 +37,6 @@ class Isolate:
     follower: int | None = None
 
     def describe(self) -> str:
-        """See `Injury`."""
         whom = "the leader" if self.follower is None else f"follower {self.follower + 1}"
         return f"isolate {whom} from its peers ({self.how}) until they notice, and"
 
@@ -59,7 +58,6 @@ class Isolate:
         return [Hit("cut", f"{victim.name} ({role}) from {listed(peers)}{remark}", begun, target.clock.now())]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.links.lift(target.by)
 
 
@@ -70,7 +68,6 @@ class OneWayLeader:
     muted: bool
 
     def describe(self) -> str:
-        """See `Injury`."""
         lost = "what the leader tells its peers" if self.muted else "what its peers tell the leader"
         return f"drop {lost} until they notice, and"
 
@@ -90,7 +87,6 @@ class OneWayLeader:
         return [Hit("cut", f"bytes from {way}{remark}", begun, target.clock.now())]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.links.lift(target.by)
 
 

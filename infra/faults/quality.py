@@ -58,7 +58,6 @@ class Impair:
     ask: Callable[[str, str, float], tuple[Answer, float]]
 
     def describe(self) -> str:
-        """See `Injury`."""
         return self.doing
 
     def apply(self, target: Target) -> Sequence[Hit]:

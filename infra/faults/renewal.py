@@ -38,7 +38,6 @@ class HitRenewal:
     action: Literal["stall", "die"]
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"stall a holder of every lane, just after its acquire, whose renewal {_SAID[self.action]},"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -52,7 +51,6 @@ class HitRenewal:
         return hits_of(lie_in_wait(target, course, catch_within(ttl) + ttl))
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.actors.let_go(target.by)
 
 
@@ -66,7 +64,6 @@ class StallWaiter:
     """
 
     def describe(self) -> str:
-        """See `Injury`."""
         return "stall a holder of every lane, and the renewal of one that waits for it until its lease is over"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -86,7 +83,6 @@ class StallWaiter:
         return hits_of(lie_in_wait(target, course, 2 * catch_within(ttl) + ttl + FREED_WITHIN + TOLD_WITHIN))
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.actors.let_go(target.by)
 
 

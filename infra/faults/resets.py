@@ -51,7 +51,6 @@ class ResetConnections:
     times: int
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"reset all connections of clients{_often(self.times)}"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -100,7 +99,6 @@ class Flap:
     times: int
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"let all links of {self.node} flap ({self.how}){_often(self.times)}"
 
     def apply(self, target: Target) -> Sequence[Hit]:

@@ -30,7 +30,6 @@ class Restart:
     nodes: tuple[str, ...]
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"stop {', '.join(self.nodes)} in good order, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -46,7 +45,6 @@ class Restart:
         return hits
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         for node in target.cluster.nodes:
             node.let_go(target.by)
 
@@ -58,7 +56,6 @@ class RestartRolling:
     nodes: tuple[str, ...]
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"restart {', '.join(self.nodes)} one after another, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -92,7 +89,6 @@ class RestartAll:
     """Every server is killed, all at once, and started again on its data: a power failure."""
 
     def describe(self) -> str:
-        """See `Injury`."""
         return "kill all servers at once, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -104,7 +100,6 @@ class RestartAll:
         return [Hit("restart", ", ".join(node.name for node in nodes), begun, target.clock.now())]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         nodes = target.cluster.nodes
         with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
             list(pool.map(lambda node: node.let_go(target.by), nodes))

@@ -48,7 +48,6 @@ class Strike:
     nodes: tuple[str, ...]
 
     def describe(self) -> str:
-        """See `Injury`."""
         if LEADER in self.nodes:
             return f"{self.kind} the leader until another leads, and"
         return f"{self.kind} {', '.join(self.nodes)}"
@@ -58,7 +57,6 @@ class Strike:
         return [self._strike(target, node, role) for node, role in victims(target, self.nodes)]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         for node in target.cluster.nodes:
             node.let_go(target.by)
 

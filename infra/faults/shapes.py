@@ -39,7 +39,6 @@ class Halves:
     nodes: tuple[str, ...]
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"split {listed(self.nodes)} from all other nodes until they notice, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -66,7 +65,6 @@ class Halves:
         )
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.links.lift(target.by)
 
 
@@ -77,7 +75,6 @@ class Ring:
     order: tuple[str, ...]
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"let each node hear only the next of {listed(self.order)} until they notice, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -88,7 +85,6 @@ class Ring:
         return _partition(target, lost, said, lambda: target.cluster.leader() is None, "there is still a leader")
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.links.lift(target.by)
 
 
@@ -99,7 +95,6 @@ class Bridge:
     bridge: str
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"let {self.bridge} alone connect the other nodes until they notice, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -122,7 +117,6 @@ class Bridge:
         )
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.links.lift(target.by)
 
 

@@ -35,7 +35,6 @@ class StoreLink:
     late: bool
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"hold what clients {self.group} send to the store" if self.late else f"lose {self._said()}"
 
     def apply(self, target: Target) -> Sequence[Hit]:

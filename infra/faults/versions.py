@@ -48,7 +48,6 @@ class Replace:
     """(node, the image that it had) of everything that was replaced, in that order."""
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"replace {self.node} by version {self.version}, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -105,7 +104,6 @@ class Roll:
     lead: str
 
     def describe(self) -> str:
-        """See `Injury`."""
         many = "a member" if self.members == 1 else f"{self.members} members, one after another,"
         return (
             f"replace {many} by version {self.version}, {self.lead} {'first' if self.first == LEADER else 'last'}, and"

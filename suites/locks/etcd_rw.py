@@ -32,7 +32,6 @@ class EtcdReadWrite(EtcdLock):
     )
 
     def acquire_shared(self, name: str, timeout: float) -> Grant | None:
-        """See `suites.lock.Shares`."""
         return self._take(name, timeout, SHARED)
 
     def _ahead(self, queue: Queue, token: int) -> Range | None:

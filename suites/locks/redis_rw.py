@@ -62,5 +62,4 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) 
 return redis.call('ZREM', KEYS[2], ARGV[1])"""
 
     def acquire_shared(self, name: str, timeout: float) -> Grant | None:
-        """See `suites.lock.Shares`."""
         return self._wait(_ACQUIRE_SHARED, name, timeout)

@@ -33,7 +33,6 @@ class ZooKeeperReadWrite(ZooKeeperLock):
     )
 
     def acquire_shared(self, name: str, timeout: float) -> Grant | None:
-        """See `suites.lock.Shares`."""
         return self._take(name, timeout, SHARED)
 
     def _before(self, mine: str, queue: Sequence[str]) -> str | None:
