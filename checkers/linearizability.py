@@ -5,8 +5,6 @@ contradiction is made as small as it can be, and told. Invalid beats unknown: a 
 history invalid, whatever else was not decided.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ All of them concern one direction of a proxy. A cut goes by the same name whoeve
 key of who wants it in its name, so that several may be on at once.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

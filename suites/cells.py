@@ -1,7 +1,5 @@
 """What a lock protects: cells of the fenced store or, in store mode `guarded`, of the lock service itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, cast
 

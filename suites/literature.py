@@ -5,8 +5,6 @@ upheld if every probe came out as predicted, refuted if one did not, and open wh
 are told in our words; who says them stands beside them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """JSON, one event a line."""
 
-from __future__ import annotations
-
 import json
 import re
 from math import isfinite

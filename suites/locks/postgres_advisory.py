@@ -11,8 +11,6 @@ session ends with its connection, so a proxy or a dead network decides how long 
 locks are neither written to disk nor replicated: a restart or a failover forgets them all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 

@@ -8,8 +8,6 @@ The release may run in another session, which does not hold it: the lock then st
 Its authors claim nothing. It needs no fault to break, and no error tells of it but the release's "false".
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 

@@ -10,8 +10,6 @@ What its authors claim: what they claim of session-level locks, but for the rele
 long as somebody works holds back vacuum, and ends with idle_in_transaction_session_timeout where that is set.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from typing import ClassVar, Self

@@ -9,8 +9,6 @@ What its authors claim: a writer is alone, and readers keep out no reader. Beyon
 token, larger than those of all who left before; readers that hold together share one.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, Final
 
 from checkers.claims import Claim, Hazard

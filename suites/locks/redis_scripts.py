@@ -5,8 +5,6 @@ is the owner, the second the TTL in milliseconds. An acquire answers with someth
 there is one; renewals and releases answer 1, or 0 when the lock is no longer the owner's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Self
 

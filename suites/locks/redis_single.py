@@ -10,8 +10,6 @@ survives kill and restart; without, or with asynchronous failover, counter and l
 the node's wall clock does. What the fence does not need is the clock: tokens are in order whatever that tells.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Self
 

@@ -4,8 +4,6 @@ INSERT ... ON CONFLICT DO NOTHING takes the lock, DELETE gives it back. It survi
 server's restart: that is its strength, and why a holder that dies leaves a lock that somebody must remove by hand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Self
 

@@ -3,8 +3,6 @@
 SET NX PX with the owner in the value, polled; owner-checked scripts extend and release it. No fencing token.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 

@@ -8,8 +8,6 @@ set once.
 What it costs is that somebody must move the queue of a dead writer, with a lock, or by hand: nothing here does.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self
