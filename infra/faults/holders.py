@@ -5,21 +5,14 @@ renewal too, as a long pause of a garbage collector does: the lease runs out, an
 successor. A hung job's lock is renewed all the while, so that nobody else gets it.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra.faults import fault
-from infra.faults.ambush import catch_within, hits_of, lie_in_wait
-from infra.faults.fault import Fault
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from infra.faults.ambush import Ambush, Course
-    from infra.faults.fault import Injury, Need, Options
-    from infra.faults.target import Action, Gate, Hit, Kind, Target
+from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
+from infra.faults.fault import Fault, Injury, Need, Options
+from infra.faults.target import Action, Gate, Hit, Kind, Target
 
 PAST_TTL: Final = 1.6
 """How many TTLs a holder is hit for: its lease is over, unless it is renewed, and its successor at work."""

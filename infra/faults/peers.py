@@ -4,23 +4,16 @@ No question from outside can pass such a link. So the cut counts as applied when
 notice: they elect another leader, or the lonely node stops serving.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra.faults import fault
-from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, MASKED_FOR, Fault
+from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, Options
 from infra.faults.links import HOW, listed
-from infra.faults.target import Hit
+from infra.faults.target import Hit, Target
 from infra.links import Cut
 from infra.star import MEMBERS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from infra.faults.fault import Options
-    from infra.faults.target import Target
 
 NOTICED_FOR: Final = 1.5
 """Seconds that a cut between nodes goes on after the others have noticed."""

@@ -7,20 +7,14 @@ When all go on, a renewal that hung is sent late: its successor's lease is none 
 Or the renewal of one that waits hangs, and its lease ends before it is its turn (etcd #11456, `StallWaiter`).
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-from infra.faults.ambush import catch_within, hits_of, lie_in_wait
+from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
 from infra.faults.fault import Fault
 from infra.faults.holders import NEEDS, PAST_TTL, without_options
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from infra.faults.ambush import Ambush, Course
-    from infra.faults.target import Hit, Target
+from infra.faults.target import Hit, Target
 
 FREED_WITHIN: Final = 0.8
 """Seconds after its TTL within which a lease is over: etcd looks twice a second."""

@@ -1,23 +1,16 @@
 """Restarts: of the leader, in good order; of one server after another, as an upgrade does it; of all at once."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra.faults import fault
-from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, Fault
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, Options
 from infra.faults.servers import LEADER, checked, kill, named, some, victims
-from infra.faults.target import Hit
+from infra.faults.target import Hit, Target
 from infra.machine import Failed
 from infra.star import members
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from infra.faults.fault import Options
-    from infra.faults.target import Target
 
 AWAY_FOR: Final = 0.2
 """Seconds that a server stays down."""

@@ -8,26 +8,19 @@ Redis's five servers do not talk to each other, so there it is the client groups
 servers; each another majority; two majorities that have one server in common.
 """
 
-from __future__ import annotations
-
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from infra import probes
 from infra.faults import fault
-from infra.faults.fault import LEADERS, Fault
+from infra.faults.fault import LEADERS, Fault, Injury, Options
 from infra.faults.links import ALL_GROUPS, CUT_FOR, HOW, CutApart, listed
 from infra.faults.peers import await_noticed
-from infra.faults.target import Hit
+from infra.faults.target import Hit, Target
 from infra.links import Cut
 from infra.star import MEMBERS
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Mapping, Sequence
-
-    from infra.faults.fault import Injury, Options
-    from infra.faults.target import Target
 
 UNFIT: Final = {"postgres": "a single server cannot fall apart"}
 

@@ -6,26 +6,19 @@ clean. `Roll` is not: what a member has become it is meant to be from then on. P
 major version by dump and restore (`infra.carry`).
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from infra import images, members
 from infra.faults import fault
-from infra.faults.fault import HEALED_WITHIN, LEADERS, LOOK_EVERY, MASKED_FOR, Fault
+from infra.faults.fault import HEALED_WITHIN, LEADERS, LOOK_EVERY, MASKED_FOR, Fault, Options
 from infra.faults.servers import FOLLOWER, LEADER, named
-from infra.faults.target import Hit
+from infra.faults.target import Hit, Target
 from infra.machine import Failed
+from infra.nodes import Node
 from infra.recovery import Refused, remake
 from infra.star import MEMBERS, PRIMARY
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from infra.faults.fault import Options
-    from infra.faults.target import Target
-    from infra.nodes import Node
 
 Order = Literal["leader", "follower"]
 """Who goes first."""
