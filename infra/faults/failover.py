@@ -4,34 +4,35 @@ Where replication is asynchronous a failover may lose what was acknowledged: two
 given out a second time. Where it goes by consensus nothing may be lost, but whoever was at it must go on elsewhere.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import psycopg
 from redis import RedisError
 
-from infra.failover import connect
+from infra.failover import Failover, connect
 from infra.faults import fault
-from infra.faults.fault import EFFECT_WITHIN, HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, PROVEN_WITHIN, Fault, Nobody
+from infra.faults.fault import (
+    EFFECT_WITHIN,
+    HEALED_WITHIN,
+    LOOK_EVERY,
+    MASKED_FOR,
+    PROVEN_WITHIN,
+    Fault,
+    Nobody,
+    Options,
+)
 from infra.faults.probe import PATIENCE
-from infra.faults.target import Hit
+from infra.faults.target import Hit, Target
 from infra.libpq import DATABASE
 from infra.links import Cut
 from infra.machine import Failed
+from infra.nodes import Node
 from infra.star import MEMBERS, PRIMARY, REPLICA
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Sequence
-
-    from infra.failover import Failover
-    from infra.faults.fault import Options
-    from infra.faults.target import Target
-    from infra.nodes import Node
 
 BEHIND: Final = (300, 500)
 """ms for which the replica is not told anything before it is promoted, least and most: shorter than the shortest TTL,

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from infra import probes
 from infra.faults import probe
 from infra.faults.probe import Answer
+from infra.faults.target import Hit, Kind, Target
 from infra.machine import Failed
+from infra.nodes import Node
 from infra.star import members
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Sequence
-
-    from infra.faults.target import Hit, Kind, Target
-    from infra.nodes import Node
 
 Options = Mapping[str, Any]
 """What a plan fixes about a fault, as plain JSON."""

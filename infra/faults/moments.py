@@ -5,32 +5,24 @@ or the server crashes; and only then the holder goes on. Its renewal goes on all
 In a release, it is frozen while it waits for the server's answer.
 """
 
-from __future__ import annotations
-
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra.faults import fault, probe, proof
-from infra.faults.ambush import catch_within, hits_of, lie_in_wait
-from infra.faults.fault import HEALED_WITHIN, LEADERS, LOOK_EVERY, MASKED_FOR, Fault
+from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
+from infra.faults.fault import HEALED_WITHIN, LEADERS, LOOK_EVERY, MASKED_FOR, Fault, Options
 from infra.faults.holders import NEEDS, SETTLED_WITHIN, without_options
 from infra.faults.links import CUT_FOR, CutClients, heal_clients
+from infra.faults.probe import Answer
 from infra.faults.quality import checked_number, client_pairs
-from infra.faults.target import Hit
+from infra.faults.target import Hit, Target
 from infra.links import Cut
 from infra.machine import Failed
+from infra.nodes import Node
 from infra.star import members
 from infra.toxics import Delay
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Sequence
-
-    from infra.faults.ambush import Ambush, Course
-    from infra.faults.fault import Options
-    from infra.faults.probe import Answer
-    from infra.faults.target import Target
-    from infra.nodes import Node
 
 HOWS: Final = (Cut.DROP, Cut.HOLD)
 """How a holder may be cut: it must not be told."""
