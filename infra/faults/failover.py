@@ -87,7 +87,7 @@ class PromoteReplica:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeLeader:
+class ChangeLeader(fault.OnNodes):
     """etcd: the leader passes on its office, which it goes on without. ZooKeeper's cannot: it is stopped and started.
 
     to: which of the others shall lead, in order. ZooKeeper chooses by itself.
@@ -121,10 +121,6 @@ class ChangeLeader:
             raise Failed(f"{old.name} was to pass on the lead to {new.name}, which does not lead")
         now = target.clock.now()
         return [Hit("failover", f"from {old.name} to {new.name}", begun, now, now, now)]
-
-    def heal(self, target: Target) -> None:
-        for node in target.cluster.nodes:
-            node.let_go(target.by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,17 +212,12 @@ def change_leader() -> Fault:
 
 def terminate_backends() -> Fault:
     """PostgreSQL."""
-
-    def make(_: str, options: Options) -> TerminateBackends:
-        fault.only(options)
-        return TerminateBackends()
-
     other = "only PostgreSQL has a process for each session"
     return Fault(
         "terminate-backends",
         "failover",
         "every session of PostgreSQL's is terminated",
-        make,
+        fault.without_options(TerminateBackends()),
         unfit=dict.fromkeys(("redis", "zookeeper", "etcd"), other),
         needs=frozenset({"failover"}),
         how="pg_terminate_backend",

@@ -67,6 +67,34 @@ class Injury(Protocol):
         """
 
 
+class OnLinks:
+    """An injury that is undone where its links are let go."""
+
+    __slots__ = ()
+
+    def heal(self, target: Target) -> None:
+        target.links.lift(target.by)
+
+
+class OnNodes:
+    """An injury that is undone where all nodes are let go."""
+
+    __slots__ = ()
+
+    def heal(self, target: Target) -> None:
+        for node in target.cluster.nodes:
+            node.let_go(target.by)
+
+
+class OnWorkers:
+    """An injury that is undone where its workers are let go."""
+
+    __slots__ = ()
+
+    def heal(self, target: Target) -> None:
+        target.actors.let_go(target.by)
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """What faults can be done here. missing: what is not possible -> the reason why."""
@@ -202,6 +230,16 @@ def await_whole(target: Target) -> None:
 
     if not target.clock.wait(HEALED_WITHIN, whole, LOOK_EVERY):
         raise Failed(f"{target.backend} is not whole again {HEALED_WITHIN:.0f} s after the heal")
+
+
+def without_options(injury: Injury) -> Callable[[str, Options], Injury]:
+    """`Fault.make` of what leaves nothing to chance."""
+
+    def make(_: str, options: Options) -> Injury:
+        only(options)
+        return injury
+
+    return make
 
 
 def only(options: Options, *known: str) -> None:

@@ -5,13 +5,12 @@ renewal too, as a long pause of a garbage collector does: the lease runs out, an
 successor. A hung job's lock is renewed all the while, so that nobody else gets it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from infra.faults import fault
 from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
-from infra.faults.fault import Fault, Injury, Need, Options
+from infra.faults.fault import Fault, Injury, Need, OnWorkers, without_options
 from infra.faults.target import Action, Gate, Hit, Kind, Target
 
 PAST_TTL: Final = 1.6
@@ -33,7 +32,7 @@ _VERBS: Final[Mapping[Action, str]] = {"freeze": "freeze", "stall": "stall", "ki
 
 
 @dataclass(frozen=True, slots=True)
-class HitHolder:
+class HitHolder(OnWorkers):
     """A holder of every lane. About to write means: it has made sure that it still holds. No client closes that gap."""
 
     action: Action
@@ -52,12 +51,9 @@ class HitHolder:
 
         return hits_of(lie_in_wait(target, course, catch_within(ttl)))
 
-    def heal(self, target: Target) -> None:
-        target.actors.let_go(target.by)
-
 
 @dataclass(frozen=True, slots=True)
-class LateWrite:
+class LateWrite(OnWorkers):
     """A stale write between its successor's read and write: what a fence on writes alone does not stop.
 
     In each lane a holder is frozen between its read and its write. When its lease is over a successor gets in and is
@@ -86,12 +82,9 @@ class LateWrite:
         # A wait for somebody at the gate, and the lease with what servers add to it, before another comes there.
         return hits_of(lie_in_wait(target, course, catch_within(ttl) + 1.5 * ttl))
 
-    def heal(self, target: Target) -> None:
-        target.actors.let_go(target.by)
-
 
 @dataclass(frozen=True, slots=True)
-class FreezeSuccessor:
+class FreezeSuccessor(OnWorkers):
     """A holder of every lane is killed, and whoever gets its lock next is frozen past its own lease."""
 
     def describe(self) -> str:
@@ -106,9 +99,6 @@ class FreezeSuccessor:
             yield from ambush.catch("after-acquire", "freeze", key=first.key)
 
         return hits_of(lie_in_wait(target, course, 2 * catch_within(ttl) + 1.5 * ttl))
-
-    def heal(self, target: Target) -> None:
-        target.actors.let_go(target.by)
 
 
 def freeze_holder() -> Fault:
@@ -217,13 +207,3 @@ def _fault(
     name: str, kind: Kind, summary: str, injury: Injury, *, how: str, sees: str, ttls: float = PAST_TTL
 ) -> Fault:
     return Fault(name, kind, summary, without_options(injury), ttls=ttls, needs=NEEDS, how=how, sees=sees)
-
-
-def without_options(injury: Injury) -> Callable[[str, Options], Injury]:
-    """`Fault.make` of what leaves nothing to chance."""
-
-    def make(_: str, options: Options) -> Injury:
-        fault.only(options)
-        return injury
-
-    return make

@@ -13,7 +13,7 @@ from typing import Final
 from infra.faults import fault, probe, proof
 from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
 from infra.faults.fault import HEALED_WITHIN, LEADERS, LOOK_EVERY, MASKED_FOR, Fault, Options
-from infra.faults.holders import NEEDS, SETTLED_WITHIN, without_options
+from infra.faults.holders import NEEDS, SETTLED_WITHIN
 from infra.faults.links import CUT_FOR, CutClients, heal_clients
 from infra.faults.probe import Answer
 from infra.faults.quality import checked_number, client_pairs
@@ -203,7 +203,7 @@ def crash_after_acquire() -> Fault:
         "crash-after-acquire",
         "kill",
         "the leader, or redis1, crashes between a worker's acquire and what it does next",
-        without_options(CrashAfterAcquire()),
+        fault.without_options(CrashAfterAcquire()),
         needs=NEEDS | {"kill"},
         how="its main thread waits while the server is killed (SIGKILL) and started again",
         sees="some requests fail; what was granted stays granted",

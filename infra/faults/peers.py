@@ -23,7 +23,7 @@ NO_LEADER: Final = {"redis": "five independent servers have no leader", "postgre
 
 
 @dataclass(frozen=True, slots=True)
-class Isolate:
+class Isolate(fault.OnLinks):
     """One node from its peers, while clients still reach it: the leader, or the n-th follower."""
 
     how: Cut
@@ -50,12 +50,9 @@ class Isolate:
         role = "leader" if victim is leader else "follower"
         return [Hit("cut", f"{victim.name} ({role}) from {listed(peers)}{remark}", begun, target.clock.now())]
 
-    def heal(self, target: Target) -> None:
-        target.links.lift(target.by)
-
 
 @dataclass(frozen=True, slots=True)
-class OneWayLeader:
+class OneWayLeader(fault.OnLinks):
     """The leader no longer heard by its peers, or no longer hearing them."""
 
     muted: bool
@@ -78,9 +75,6 @@ class OneWayLeader:
             f"{leader.name} (leader) to {listed(peers)}" if self.muted else f"{listed(peers)} to {leader.name} (leader)"
         )
         return [Hit("cut", f"bytes from {way}{remark}", begun, target.clock.now())]
-
-    def heal(self, target: Target) -> None:
-        target.links.lift(target.by)
 
 
 def cut_nodes(how: Cut) -> Fault:
@@ -113,7 +107,7 @@ def isolate_leader(how: Cut) -> Fault:
         f"isolate-leader-{how}",
         "cut",
         f"the leader loses its peers, not its clients ({how})",
-        _without_options(Isolate(how)),
+        fault.without_options(Isolate(how)),
         seconds=NOTICED_FOR,
         unfit=NO_LEADER,
         needs=frozenset({"peer-links"}),
@@ -129,7 +123,7 @@ def one_way_leader(name: str) -> Fault:
         name,
         "cut",
         "the leader hears its peers, who do not hear it" if muted else "the leader is heard by its peers, but deaf",
-        _without_options(OneWayLeader(muted)),
+        fault.without_options(OneWayLeader(muted)),
         seconds=NOTICED_FOR,
         unfit=NO_LEADER,
         needs=frozenset({"peer-links"}),
@@ -142,11 +136,3 @@ def await_noticed(target: Target, noticed: Callable[[], bool], otherwise: str) -
     """Wait until nodes have noticed; "", or a remark that they have not."""
     patience = EFFECT_WITHIN if target.alone else MASKED_FOR
     return "" if target.clock.wait(patience, noticed, LOOK_EVERY) else f"; {otherwise} after {patience:.0f} s"
-
-
-def _without_options(injury: Isolate | OneWayLeader) -> Callable[[str, Options], Isolate | OneWayLeader]:
-    def make(_: str, options: Options) -> Isolate | OneWayLeader:
-        fault.only(options)
-        return injury
-
-    return make

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
-from infra.faults.fault import Fault
-from infra.faults.holders import NEEDS, PAST_TTL, without_options
+from infra.faults.fault import Fault, OnWorkers, without_options
+from infra.faults.holders import NEEDS, PAST_TTL
 from infra.faults.target import Hit, Target
 
 FREED_WITHIN: Final = 0.8
@@ -26,7 +26,7 @@ _SAID: Final[Mapping[str, str]] = {"stall": "hangs", "die": "dies"}
 
 
 @dataclass(frozen=True, slots=True)
-class HitRenewal:
+class HitRenewal(OnWorkers):
     """See the module."""
 
     action: Literal["stall", "die"]
@@ -44,12 +44,9 @@ class HitRenewal:
 
         return hits_of(lie_in_wait(target, course, catch_within(ttl) + ttl))
 
-    def heal(self, target: Target) -> None:
-        target.actors.let_go(target.by)
-
 
 @dataclass(frozen=True, slots=True)
-class StallWaiter:
+class StallWaiter(OnWorkers):
     """A waiter's lease ends while somebody else holds: it must not be granted anything on it any more.
 
     In each lane a holder is stalled just after its acquire, its renewal going on; then the renewal of one that waits
@@ -75,9 +72,6 @@ class StallWaiter:
                 ambush.thaw_all()
 
         return hits_of(lie_in_wait(target, course, 2 * catch_within(ttl) + ttl + FREED_WITHIN + TOLD_WITHIN))
-
-    def heal(self, target: Target) -> None:
-        target.actors.let_go(target.by)
 
 
 def stall_waiter() -> Fault:

@@ -17,7 +17,7 @@ AWAY_FOR: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(fault.OnNodes):
     """One server is asked to end (SIGTERM), and started again."""
 
     nodes: tuple[str, ...]
@@ -37,13 +37,9 @@ class Restart:
             hits.append(Hit("restart", named(node, role) + remark, begun, target.clock.now()))
         return hits
 
-    def heal(self, target: Target) -> None:
-        for node in target.cluster.nodes:
-            node.let_go(target.by)
-
 
 @dataclass(frozen=True, slots=True)
-class RestartRolling:
+class RestartRolling(fault.OnNodes):
     """One server after another, each ready again before the next. All of it happens in `apply`."""
 
     nodes: tuple[str, ...]
@@ -70,11 +66,6 @@ class RestartRolling:
                 return [*hits, Hit("restart", named(node, role), begun, applied)]
             hits.append(Hit("restart", named(node, role), begun, applied, applied, target.clock.now()))
         return hits
-
-    def heal(self, target: Target) -> None:
-        """See `Injury`. There is nothing to undo, but when it was broken off."""
-        for node in target.cluster.nodes:
-            node.let_go(target.by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +131,11 @@ def restart_rolling() -> Fault:
 
 def restart_all() -> Fault:
     """A power failure."""
-
-    def make(_: str, options: Options) -> RestartAll:
-        fault.only(options)
-        return RestartAll()
-
     return Fault(
         "restart-all",
         "restart",
         "every server is killed, all at once, and started again on its data",
-        make,
+        fault.without_options(RestartAll()),
         seconds=AWAY_FOR,
         needs=frozenset({"kill"}),
         how="Docker: SIGKILL, start, of all",

@@ -34,7 +34,7 @@ _MOST: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Strike:
+class Strike(fault.OnNodes):
     """Pause servers, kill them, or kill them and remove their data."""
 
     kind: Literal["pause", "kill", "wipe"]
@@ -48,10 +48,6 @@ class Strike:
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by the state of the container, for a pause also by its silence."""
         return [self._strike(target, node, role) for node, role in victims(target, self.nodes)]
-
-    def heal(self, target: Target) -> None:
-        for node in target.cluster.nodes:
-            node.let_go(target.by)
 
     def _strike(self, target: Target, node: Node, role: str) -> Hit:
         begun = target.clock.now()

@@ -26,7 +26,7 @@ UNFIT: Final = {"postgres": "a single server cannot fall apart"}
 
 
 @dataclass(frozen=True, slots=True)
-class Halves:
+class Halves(fault.OnLinks):
     """These nodes, fewer than half, from the others."""
 
     nodes: tuple[str, ...]
@@ -57,12 +57,9 @@ class Halves:
             "unnoticed",
         )
 
-    def heal(self, target: Target) -> None:
-        target.links.lift(target.by)
-
 
 @dataclass(frozen=True, slots=True)
-class Ring:
+class Ring(fault.OnLinks):
     """In this order each node hears those after it, as many as make a majority with itself, and no others."""
 
     order: tuple[str, ...]
@@ -77,12 +74,9 @@ class Ring:
         said = "; ".join(f"{node} hears only {listed(others)}" for node, others in hears.items())
         return _partition(target, lost, said, lambda: target.cluster.leader() is None, "there is still a leader")
 
-    def heal(self, target: Target) -> None:
-        target.links.lift(target.by)
-
 
 @dataclass(frozen=True, slots=True)
-class Bridge:
+class Bridge(fault.OnLinks):
     """The nodes on one side of a node from those on the other; it hears all, and all hear it."""
 
     bridge: str
@@ -108,9 +102,6 @@ class Bridge:
             noticed,
             "unnoticed",
         )
-
-    def heal(self, target: Target) -> None:
-        target.links.lift(target.by)
 
 
 def split_halves() -> Fault:
