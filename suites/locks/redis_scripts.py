@@ -13,7 +13,7 @@ from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, Refused, new_owner, now
 from suites.locks.polling import pause_until
 from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, validity
-from suites.locks.redis_single import POLL, REQUEST, SWEEP, RedisLock
+from suites.locks.redis_single import POLL, REQUEST, RedisLock
 
 NOW: Final = """
 local time = redis.call('TIME')
@@ -71,12 +71,7 @@ class ScriptedLock(Declarations):
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
         """Counters and queues stay for ever otherwise."""
-        node = Node(endpoints[0], SWEEP, access)
-        try:
-            for name in names:
-                node.delete(cls._keys(name))
-        finally:
-            node.close()
+        Node.sweep(endpoints[0], access, map(cls._keys, names))
 
     @classmethod
     def _keys(cls, name: str) -> tuple[str, ...]:

@@ -91,9 +91,4 @@ class RowWithoutExpiry(Declarations):
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
         """Nothing else removes a dead client's row."""
-        session = PostgresSession(endpoints[0], access)
-        try:
-            for name in names:
-                session.ask(session.begin(), _SWEEP, name)
-        finally:
-            session.close()
+        PostgresSession.sweep(endpoints[0], access, _SWEEP, names)
