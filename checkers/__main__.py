@@ -6,8 +6,6 @@ be, too; without ``--model`` it is judged again under the properties that it was
 Exit status: 0 valid, 1 invalid, 2 usage or bad input, 3 unknown; over several files 1 beats 2 beats 3 beats 0.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """The accesses of a history to the protected resource, key by key, and who had been given the lock by then."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from checkers.leases import INFINITY

@@ -3,8 +3,6 @@
 Whether a lease ran out is no question here: as long as nobody else has the lock, a belief does no harm.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from checkers.exercise import Exercise, lock_unexercised, worker_of

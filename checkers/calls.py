@@ -5,8 +5,6 @@ not run is not counted: its own sentinel tells of that, which does nothing but s
 faults on the worker.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from checkers.exercise import Exercise, fault_missed, worker_of

@@ -1,7 +1,5 @@
 """The one function that judges a history, and the one that says what a running trial still lacks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from checkers.claims import NO_FAULT, matches

@@ -3,8 +3,6 @@
 Suites declare, a run folder stores the declarations with each history, and `checkers.judgement` judges from there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -4,8 +4,6 @@ All keys of a history are counted at once: their times are moved so far `apart` 
 of another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -23,8 +23,6 @@ excludes nobody and for what its own kind names.
     hash-collision      the service tells locks apart by a hash of their names, and takes two for one
 """
 
-from __future__ import annotations
-
 from itertools import permutations
 from typing import Final
 

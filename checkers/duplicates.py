@@ -4,8 +4,6 @@ Of a job that cannot be undone and that no fence can refuse (`F.EFFECT`), two ar
 another, each sale written under the list that it was made from: two acknowledged sales from one list sold one item.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

@@ -1,7 +1,5 @@
 """How a command of checkers and results ends."""
 
-from __future__ import annotations
-
 import gc
 import io
 import os

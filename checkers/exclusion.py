@@ -5,8 +5,6 @@ believed. `holder-exclusion` asks whether two clients were inside at once; no TT
 may as many clients as a semaphore has permits: what its service granted is asked by `checkers.permits`.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

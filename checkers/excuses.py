@@ -1,7 +1,5 @@
 """What mechanisms have in common: whom they look at, and the kinds of violations that each sort of breakage brings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What exercised a property: the counters of a verdict, and the least that makes a pass mean something."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

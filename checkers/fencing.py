@@ -4,8 +4,6 @@ What that means depends on the store mode; each has its own engine. Without a fe
 write was in fact accepted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What an engine finds, before it becomes a violation with a story."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -1,7 +1,5 @@
 """What Python's search for garbage costs where there is none to be found."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager

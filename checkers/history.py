@@ -5,8 +5,6 @@ else. Rows are in the order of invocation. A digest over both stands beside them
 a flipped bit.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence

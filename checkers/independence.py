@@ -4,8 +4,6 @@ What may keep a client from a lock is whoever holds it, and whoever else asks fo
 unseen. Where there was nobody of both, it is another lock that was in the way: the service takes the two for one.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from checkers.exercise import Exercise, fault_missed, undisturbed, worker_of

@@ -6,8 +6,6 @@ the others take nothing from it, but may mask it, so that it need not show. The 
 a stall of the machine: it is told by the holder's own late notice of its loss.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 

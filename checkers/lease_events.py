@@ -1,7 +1,5 @@
 """What the rows of a history say to the verifier of leases (`checkers.lease_proof`). Shares no code with the engine."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from checkers.history import History

@@ -4,8 +4,6 @@ What can be spared: an attempt with all that belongs to it, or one renewal, refu
 and closings stay with what they end: fewer of them would contradict more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Final

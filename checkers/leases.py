@@ -6,8 +6,6 @@ its invocation; an unanswered renewal extends nothing; an unanswered release may
 expiry may come late, never early.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

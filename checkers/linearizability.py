@@ -5,8 +5,6 @@ contradiction is made as small as it can be, and told. Invalid beats unknown: a 
 history invalid, whatever else was not decided.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -75,17 +73,14 @@ class Judgement:
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """See `Least`."""
         return self.least().rows
 
     @property
     def minimal(self) -> bool:
-        """See `Least`."""
         return self.least().minimal
 
     @property
     def story(self) -> tuple[str, ...]:
-        """See `Least`."""
         return self.least().story
 
 

@@ -1,7 +1,5 @@
 """`recovery`: after the last heal somebody gets the lock again within the bound that the lock declares."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Sequence

@@ -15,8 +15,6 @@ have done as well is excused by none of them.
 Those of locks that are broken by design are in `checkers.designs`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Final

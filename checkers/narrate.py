@@ -1,7 +1,5 @@
 """The words for what was found: a violation's story in sentences, with seconds since the first operation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 

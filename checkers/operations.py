@@ -122,7 +122,6 @@ class Operations(Sequence[Operation]):
         tokens: tuple[int, int] | None = None,
         meets: tuple[int, int] | None = None,
     ) -> Sequence[Operation]:
-        """See `Peers`."""
         rows = self.rows
         source = self.source
         if owner is not None:

@@ -5,8 +5,6 @@ force at the service whenever it began within its window, so that too many cores
 grants without a core are not counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Final
 

@@ -4,8 +4,6 @@ It shares no code with engines and search, only the statement: the history, the 
 needs. Valid: an order of linearization points, replayed. Invalid: a few operations, all of whose orders are tried.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from checkers.history import History

@@ -1,7 +1,5 @@
 """A recording, judged again under the properties that it was made for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path

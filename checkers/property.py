@@ -3,8 +3,6 @@
 A trial that still runs asks `Property.exercise` whether it may end, and the verdict asks the same function in the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

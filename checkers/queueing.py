@@ -4,8 +4,6 @@ Both need what the client tells with its acquires: when the request was answered
 often it was woken while it waited.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Final
 

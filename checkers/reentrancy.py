@@ -1,7 +1,5 @@
 """`reentrancy`: who holds may acquire again, gets the same grant, and frees nothing with the inner release."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

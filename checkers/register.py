@@ -1,7 +1,5 @@
 """The register of properties."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -4,8 +4,6 @@ The first asks whether a late release is told that it succeeded; the second, how
 died, or hangs and will never release.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate, islice

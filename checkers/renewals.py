@@ -5,8 +5,6 @@ acknowledged renewal of an expired lease is no lie as long as nobody else was gr
 session its keep-alives are their renewals.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 

@@ -8,8 +8,6 @@ which keeps the smallest end for each set. In general the problem is strongly NP
 Readers follow one another in no order: what is said of two grants here is never said of two readers.
 """
 
-from __future__ import annotations
-
 import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence

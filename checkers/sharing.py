@@ -4,8 +4,6 @@ A reader may be made to wait by a writer that holds, by one that waits (which ke
 whose fate is unknown. Where there was none of these for as long as it asked, only readers can have kept it out.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ Minimal is what is then left in a stronger sense too: no closed part of it is ba
 without some one operation and those that need it.
 """
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

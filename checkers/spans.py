@@ -1,7 +1,5 @@
 """Spans of time [begin, end] in ns: their union, and what is left of them when others are taken out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 Span = tuple[int, int]

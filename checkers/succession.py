@@ -4,8 +4,6 @@ What a client does after that moment under its old grant (believe, renew, releas
 know whose the lock is. No TTL enters.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final

@@ -5,8 +5,6 @@ Readers that hold together may share a token: nobody is to be fenced off by them
 Source: checkers.md, section 2a. Unknown acquires impose nothing, since nobody knows their tokens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final

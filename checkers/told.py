@@ -1,7 +1,5 @@
 """What the command says of one file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -5,8 +5,6 @@ the lists form a forest, and the final list is one path to its root: an acknowle
 and the fork says who overwrote whom.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 

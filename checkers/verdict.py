@@ -1,7 +1,5 @@
 """What a checker answers: a verdict, its violations, and what exercised the property."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -9,8 +9,6 @@ is unknown. Times are nanoseconds of CLOCK_MONOTONIC, which all processes of one
 Standard library only: workers import this in virtual environments where nothing of ours is installed.
 """
 
-from __future__ import annotations
-
 import struct
 from enum import IntEnum
 

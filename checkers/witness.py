@@ -4,8 +4,6 @@ One sentence for each operation, in order of time, then what cannot be. Whatever
 control characters are escaped, and what is long is cut.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any, Final

@@ -7,8 +7,6 @@ the workers over a pipe. Whatever may repeat a secret (the text of an error) goe
 written anywhere. Standard library only: workers load this beside any library under test.
 """
 
-from __future__ import annotations
-
 import functools
 import socket
 import ssl

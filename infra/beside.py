@@ -5,8 +5,6 @@ to workers can be done here too. What happens to the nodes themselves is left to
 outside. Nothing is sent to a cluster but what locks do with their keys and what a node answers about itself.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import itertools
 import socket
@@ -17,26 +15,23 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
+
+from docker import DockerClient
 
 from infra import external, machine, nodes, slots, star
 from infra.access import Access
+from infra.clocks import Skew
 from infra.environment import GROUPS, Environment
 from infra.external import External
 from infra.faults import probe
 from infra.faults.probe import Answer
-from infra.links import BY_HAND
+from infra.hooks import Hooks
+from infra.links import BY_HAND, Links
 from infra.machine import Failed, Say
 from infra.nodes import POLL, Cluster, Node, State
+from infra.probes import Probe
 from infra.star import STORE, Proxy
-
-if TYPE_CHECKING:
-    from docker import DockerClient
-
-    from infra.clocks import Skew
-    from infra.hooks import Hooks
-    from infra.links import Links
-    from infra.probes import Probe
 
 GATEWAY: Final = 1
 """Last byte of this machine's own address on the bridge of the clients."""
@@ -185,7 +180,6 @@ class ExternalEnvironment(Environment):
         return self._clusters[backend]
 
     def boot(self, wanted: Mapping[str, str | None], say: Say = machine.say) -> None:
-        """See `ensure`."""
         for backend, version in wanted.items():
             self.ensure(backend, version, say)
 

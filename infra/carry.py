@@ -7,21 +7,17 @@ there is kept until the new version serves; whatever refuses before changes noth
 them the advisory locks.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from docker import DockerClient
 from docker.errors import APIError
 from requests.exceptions import RequestException
 
 from infra import reaper
 from infra.lastwords import last_words
 from infra.machine import Failed
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 HOW: Final = "by dump and restore"
 

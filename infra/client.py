@@ -1,18 +1,13 @@
 """Our connection to Docker Engine, by its Python SDK."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
 
 import docker
+from docker import DockerClient
 from docker.errors import DockerException
 
 from infra import engine
 from infra.machine import Failed, NotPossible
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 TIMEOUT = 60
 """Seconds for one request to the engine."""

@@ -6,27 +6,21 @@ and the change holds for all of them at once; of a container that is down it hol
 on inside the shim, reckoned from the real wall clock, so that nothing outside has to keep them up.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import struct
 import tarfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from docker import DockerClient
 from docker.errors import APIError, NotFound
 
 from infra.machine import Failed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from docker import DockerClient
-
-    from infra.probes import Health
+from infra.probes import Health
 
 LABEL: Final = "fencepost.clock"
 """Label of an image, and so of its containers: where the file is that its clock is moved by."""

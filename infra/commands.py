@@ -5,15 +5,14 @@ turns into one. An environment made by `up` stays until `down`. The verbs work o
 as well, to look into it, which then of course is a different test.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from docker import DockerClient
 from docker.errors import DockerException
 from requests import RequestException
 
@@ -24,9 +23,6 @@ from infra.links import Cut
 from infra.machine import Failed, Unknown
 from infra.nodes import POLL, Node
 from infra.star import BACKENDS, GROUPS, STORE
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 BY_HAND: Final = "by-hand"
 """Name of the environment that `up` makes unless told otherwise."""

@@ -1,7 +1,5 @@
 """docker-compose.yml, brought up by testcontainers, and its settings read back from what runs."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
@@ -11,16 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CalledProcessError
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from docker import DockerClient
 from testcontainers.compose import DockerCompose
 
 from infra import slots, star
 from infra.machine import Failed
 from infra.slots import Taken
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 ROOT: Final = Path(__file__).parent.parent
 FILE: Final = "docker-compose.yml"

@@ -9,23 +9,18 @@ A disk is a volume of memory (docker-compose.yml), which Toxiproxy's container h
 node is down, can be looked at, and be wiped.
 """
 
-from __future__ import annotations
-
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
+from docker import DockerClient
 from docker.errors import APIError, NotFound
 
 from infra import base, compose, reaper
 from infra.images import Image
 from infra.links import BY_HAND
 from infra.machine import Failed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from docker import DockerClient
 
 FAULT: Final = "fencepost.fault"
 """Label of a container that is a fault: what it does, in words."""

@@ -10,8 +10,6 @@ It is removed at `close`, when the process exits or is asked to terminate, and o
 anybody. Several may stand side by side. All verbs may be called from several threads.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets
@@ -21,7 +19,9 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
+
+from docker import DockerClient
 
 from infra import client as engine_client
 from infra import (
@@ -53,9 +53,6 @@ from infra.reach import Reach, needs_published
 from infra.slots import Taken
 from infra.star import BACKENDS, GROUPS, STORE
 from infra.toxiproxy import Api
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 __all__ = ["BACKENDS", "GROUPS", "Environment"]
 

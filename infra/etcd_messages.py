@@ -5,8 +5,6 @@ today: they took two fifths of what a worker on etcd computes. The descriptors i
 modules are found here first, whoever imports etcd3, and are made as the code that protoc generates today makes its own.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import sys

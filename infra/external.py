@@ -6,8 +6,6 @@ The nodes are called as ours are (redis1, redis2, ... in the order given). User,
 from the environment: see `infra.access`. `infra/beside.py` is the environment that reaches them.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 import ssl

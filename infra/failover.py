@@ -9,26 +9,20 @@ then it is the primary again, is followed again, and reached again. It finds out
 both for their roles and Toxiproxy where it leads, so that it also undoes what another process did, or began.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from redis import Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from infra import probes, slots, star
-from infra.links import Cut
+from infra.links import Cut, Links
 from infra.machine import Failed
+from infra.nodes import Node
 from infra.star import GROUPS, PRIMARY, REPLICA
-from infra.toxiproxy import Change
-
-if TYPE_CHECKING:
-    from infra.links import Links
-    from infra.nodes import Node
-    from infra.toxiproxy import Api
+from infra.toxiproxy import Api, Change
 
 PATIENCE: Final = 3.0
 """Seconds for one answer; they measure a millisecond."""

@@ -4,8 +4,6 @@ A note is a file in our folder of the user's cache. It names the process by its 
 has its number later is never taken for it.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

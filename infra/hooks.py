@@ -7,8 +7,6 @@ A command is split into words as a shell would (no shell runs), and {node} (the 
 from outside, by who uses this. A fault is possible only if what undoes it can be called as well.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Why a server ended, by its own last words."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -15,8 +15,6 @@ what it shall be, with the care that Toxiproxy needs (link.go, bandwidth.go and 
 - A change of a bandwidth's rate may crash the whole server: only delays are changed in place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final

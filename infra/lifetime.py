@@ -1,7 +1,5 @@
 """That what a process started ends with it: at its exit, and when it is asked to terminate."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import os

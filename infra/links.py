@@ -20,8 +20,6 @@ until `heal` or `heal_all`.
 Every change is proven by asking Toxiproxy for the result. `active` is read from there, not remembered.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

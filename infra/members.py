@@ -4,18 +4,14 @@ A member that lost its data may not come back as who it was: it could vote twice
 starts on an empty disk and is told that the cluster exists (ETCD_INITIAL_CLUSTER_STATE).
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from infra.machine import Failed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 REPLACED_WITHIN: Final = 10.0
 """Seconds for both changes; they take 20 ms."""

@@ -1,12 +1,11 @@
 """Nodes and clusters: their processes by the docker SDK, their state of mind by asking them past the proxies."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
+from docker import DockerClient
 from docker.errors import APIError, NotFound
 
 from infra import clocks, probes, star
@@ -19,9 +18,6 @@ from infra.lastwords import last_words
 from infra.links import BY_HAND, Links
 from infra.machine import Failed
 from infra.probes import Health, Probe
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 State = Literal["running", "paused", "stopped"]
 

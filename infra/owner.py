@@ -5,8 +5,6 @@ started and the boot in which that counts. An owner that we cannot see (another 
 container's processes) is taken as alive: only what is certainly dead is reaped.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

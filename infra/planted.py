@@ -9,8 +9,6 @@ other, which is made where it is missing:
     pytest suites/ --from redis=8.0 --to redis=image:fencepost/planted-redis:lost-token
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ INFO, ZooKeeper's `srvr`, etcd's status over its JSON gateway, a PostgreSQL logi
 or not serving gives None.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import re
@@ -15,15 +13,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import psycopg
+from psycopg.rows import TupleRow
 
 from infra import star
 from infra.access import OPEN, Access
-
-if TYPE_CHECKING:
-    from psycopg.rows import TupleRow
 
 PATIENCE: Final = 1.0
 """Seconds for an answer; a node that serves answers within milliseconds."""

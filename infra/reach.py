@@ -5,21 +5,17 @@ they are not, and ports of Toxiproxy published on 127.0.0.1 stand in. Those go t
 accepts connections which Toxiproxy then refuses and turns resets into orderly ends, so some faults look different.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
+
+from docker import DockerClient
 
 from infra import compose, slots, star
+from infra.compose import Settings
 from infra.star import API_PORT, GOD
-
-if TYPE_CHECKING:
-    from docker import DockerClient
-
-    from infra.compose import Settings
 
 LOOPBACK: Final = "127.0.0.1"
 

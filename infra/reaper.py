@@ -4,8 +4,6 @@ Containers, networks and volumes all carry `fencepost.env` and `fencepost.owner`
 a half-started environment is found like a whole one. Several processes may reap at once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable
@@ -13,15 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from docker import DockerClient
 from docker.errors import APIError, NotFound
 
 from infra import owner
 from infra.machine import Failed, Say
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 ENV: Final = "fencepost.env"
 OWNER: Final = "fencepost.owner"

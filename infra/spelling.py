@@ -1,7 +1,5 @@
 """What to answer to a name that does not exist."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

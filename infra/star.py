@@ -11,8 +11,6 @@ dial is a proxy on the bridge `data`, where Toxiproxy answers to `via-data`.
 The addresses are those of docker-compose.yml.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final

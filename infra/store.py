@@ -13,18 +13,14 @@ Values and elements travel in the protocol's text form (`infra.libpq`). Imports 
 workers load this beside any library under test.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from infra.libpq import Connection, NoAnswer
 from infra.libpq import Unavailable as Unavailable
 from infra.libpq import Unknown as Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MAX_ELEMENTS: Final = 4096
 """Longest list of a set: a set is rewritten as a whole, so an unbounded one would turn a trial quadratic."""

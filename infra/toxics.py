@@ -8,8 +8,6 @@ All of them concern one direction of a proxy. A cut goes by the same name whoeve
 key of who wants it in its name, so that several may be on at once.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -70,7 +68,6 @@ class Delay:
 
     @property
     def attributes(self) -> Mapping[str, int]:
-        """See `Impairment`."""
         return {"latency": self.ms, "jitter": self.jitter_ms}
 
 
@@ -88,7 +85,6 @@ class Bandwidth:
 
     @property
     def attributes(self) -> Mapping[str, int]:
-        """See `Impairment`."""
         return {"rate": self.rate}
 
 
@@ -108,7 +104,6 @@ class Slices:
 
     @property
     def attributes(self) -> Mapping[str, int]:
-        """See `Impairment`."""
         return {"average_size": self.size, "size_variation": self.variation, "delay": self.delay_us}
 
 
@@ -126,7 +121,6 @@ class LateEnd:
 
     @property
     def attributes(self) -> Mapping[str, int]:
-        """See `Impairment`."""
         return {"delay": self.ms}
 
 
@@ -138,7 +132,6 @@ class Reset:
 
     @property
     def attributes(self) -> Mapping[str, int]:
-        """See `Impairment`."""
         return {"timeout": 0}
 
 
@@ -156,7 +149,6 @@ class Limit:
 
     @property
     def attributes(self) -> Mapping[str, int]:
-        """See `Impairment`."""
         return {"bytes": self.bytes}
 
 

@@ -5,8 +5,6 @@ in one request, proxies made anew, and a look at the result after every change. 
 in a class, which allows one server per process; every `Api` here has a subclass of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field

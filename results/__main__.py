@@ -5,8 +5,6 @@ more to say: 0 same or better, 1 worse, 3 not comparable. So have `certificate` 
 regression, 5 inconclusive; `verify` ends with 4 where a certificate is not what its evidence says.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Sequence

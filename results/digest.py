@@ -3,8 +3,6 @@
 Every recorded string is shown as the text that it is (`results.markdown`).
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """`python -m results export`: one trial, or the matrix of a run, as one file that needs nothing beside it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ A run folder may come from another machine, or from a disk that was full: nothin
 is wrong with it is told in one line.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

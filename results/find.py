@@ -1,7 +1,5 @@
 """Runs and trials by the names that people give them on the command line."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from dataclasses import dataclass

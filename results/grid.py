@@ -1,7 +1,5 @@
 """The matrix as data: locks by faults, what each square must show first, and what must be told at length."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """`python -m results list`, `show` and `open`: what is stored, in the terminal or in the browser."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import textwrap

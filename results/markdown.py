@@ -4,8 +4,6 @@ Whatever means anything in Markdown or HTML is written as a character reference,
 pictures of is parted.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What a history says of times and rates, as plain JSON: all that comparisons and trends know of a lane."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

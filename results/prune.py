@@ -1,7 +1,5 @@
 """`python -m results prune`: remove old runs, never one that somebody may still need."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

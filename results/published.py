@@ -1,7 +1,5 @@
 """`python -m results schema`: the JSON Schema of summary.json, made of the types that it is read into."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

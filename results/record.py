@@ -5,8 +5,6 @@ What summary.json holds is read into the types of this module, and its JSON Sche
 docstrings that begin with a field's name describe that field to whoever reads the file elsewhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`python -m results redraw`: the pages of a run again, from what was recorded."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

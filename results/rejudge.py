@@ -1,7 +1,5 @@
 """`python -m results rejudge`: stored histories under today's checkers, and where these say something else."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

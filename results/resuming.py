@@ -3,8 +3,6 @@
 What the run was asked for stands in its `run.json`; `suites` knows what that means, and what is still to be done.
 """
 
-from __future__ import annotations
-
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence

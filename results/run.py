@@ -18,8 +18,6 @@ Several processes save into one folder at the same time: every file and every tr
 final name in one step.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import json

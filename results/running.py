@@ -3,8 +3,6 @@
 A file lock needs no cleaning up, and none is left behind by a process that was killed.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Callable, Iterator

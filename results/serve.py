@@ -4,8 +4,6 @@ It reads, and nothing else: files of run folders, to whoever asks on 127.0.0.1 u
 results' folder is served, no link is followed, and no folder is listed but the logs of a trial.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import os

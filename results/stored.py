@@ -4,8 +4,6 @@ Stored are a judgement, its violations and its counters. Proofs are not: an orde
 history's own file, and `python -m checkers FILE` makes it again from there.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Judgements and operations as sentences."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final

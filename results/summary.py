@@ -3,8 +3,6 @@
 `python -m results schema` prints its JSON Schema, made of the types that it is read into.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """verdicts.json: what a trial's histories mean and what was measured of them; written, and held against them again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

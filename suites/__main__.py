@@ -3,8 +3,6 @@
 It starts nothing. With the name of a command it does something; `--help` lists them, and each has a --help of its own.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,21 +1,16 @@
 """The crew: the workers of a trial as the faults on workers see them, with a hand on each."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from checkers import wire
-from infra.faults.target import Victim
+from infra.faults.target import Action, Aim, Gate, Victim
 from suites import gates
 from suites.workers import ForkServer, Handle
-
-if TYPE_CHECKING:
-    from infra.faults.target import Action, Aim, Gate
 
 GATES: Final[dict[Gate, wire.Gate]] = {
     "after-acquire": wire.Gate.AFTER_ACQUIRE,

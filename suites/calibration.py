@@ -5,8 +5,6 @@ Locks with one bug each (`suites.mutants`) are tried on the new version, and goo
 which is a column of its own in a stage of its own; its judgements count among nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

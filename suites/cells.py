@@ -1,7 +1,5 @@
 """What a lock protects: cells of the fenced store or, in store mode `guarded`, of the lock service itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, cast
 
@@ -40,8 +38,6 @@ def connect(spec: Spec, client: LockClient) -> Cells:
 
 
 class StoreCells:
-    """See `Cells`."""
-
     def __init__(self, store: Store, spec: Spec) -> None:
         self.store = store
         self._counts_jobs = spec.store_mode == Mode.IDEMPOTENCY_KEY

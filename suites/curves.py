@@ -6,8 +6,6 @@ Those whose clock jumps hold for longer than a TTL and renew (the workload leade
 results/literature; what was counted stands beside them as JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -3,8 +3,6 @@
 A cycle is a trial with a few lanes, so that faults on workers find their victims.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A lock with `claims` keeps exactly those: the usual claim, server-exclusion with
 nothing. So a misspelled claim would leave nothing that could fail.
 """
 
-from __future__ import annotations
-
 import difflib
 import inspect
 import math

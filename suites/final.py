@@ -1,7 +1,5 @@
 """The last look: what every key of a lane holds when all is over, read past every fence and link."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any, Final, cast

@@ -8,8 +8,6 @@ Run as ``python -m suites.forkserver LOCK...``, the locks being those to load be
 `suites.registry` spells them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import importlib

@@ -5,8 +5,6 @@ holds something, it notes when and what, and does as told. Both sides write diff
 the worker's two threads has bytes of its own, so no lock is needed.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import signal

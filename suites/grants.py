@@ -1,7 +1,5 @@
 """What an acquire returned, looked at before anybody believes it: a mistake of an adapter is told in its own words."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from suites.lock import NEVER, Grant, now

@@ -6,8 +6,6 @@ removed after each trial, by the locks that have such things (`suites.lock.Sweep
 queues of the one trial that ran.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import time

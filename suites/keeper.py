@@ -5,8 +5,6 @@ ends when its lease does by its own clock, however late an answer was, or when t
 The thread that watches the belief does nothing that can wait, so it is the process's sentinel as well.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import threading

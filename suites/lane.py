@@ -1,7 +1,5 @@
 """A lane: one lock × workload × store mode on keys of its own, with its own workers, judged alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

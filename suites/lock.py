@@ -8,8 +8,6 @@ Anything else that an adapter raises is a bug in the adapter and aborts the tria
 a request whose answer is lost is Indeterminate at once.
 """
 
-from __future__ import annotations
-
 import inspect
 import secrets
 import time

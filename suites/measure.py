@@ -5,8 +5,6 @@ effect, and to heal, until all is proven whole; of several victims those of the 
 former includes the wait for a holder at the gate, and the latter goes on until the cluster answers on every link.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import sys

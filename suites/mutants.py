@@ -4,8 +4,6 @@ A bug is caught when the property that names it is violated, with a witness that
 under the fault that brings it out. Those with one backend and one fault share a trial: that is what lanes are for.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What was asked for: the options of `pytest suites/`, checked once, with an answer that lists what exists."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

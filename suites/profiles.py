@@ -4,8 +4,6 @@ A lock has a lane for each store mode and workload that says something about it.
 is needed; where a link or a server fails, a few lanes ask all that the lock answers for.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -4,8 +4,6 @@ Each stands between two comments, `<!-- locks -->` and `<!-- /locks -->`; what i
 is started. `--check` writes nothing, and says whether anything would change.
 """
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import json

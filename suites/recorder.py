@@ -4,8 +4,6 @@ An operation is invoked (its row is written before the request is sent) and comp
 the same row). The layout is `checkers.wire`. Threads of one worker may record at the same time.
 """
 
-from __future__ import annotations
-
 import itertools
 import mmap
 import os

@@ -1,7 +1,5 @@
 """Which locks exist, and the class behind a name that was asked for."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.util

@@ -5,8 +5,6 @@ tried with the next two seeds. The outcome goes to results/literature/: statemen
 picture of the probe that decided it. `python -m suites readme` makes the table of that.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -6,8 +6,6 @@ and holders are frozen across the restart of a server. In those of stage `ROLLBA
 end. Where a server refuses that the trial goes on with what there is, and tells its words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final

@@ -6,8 +6,6 @@ process goes on with the version that it has tried, while others try the same co
 one environment, and what the machine does meanwhile hits both versions alike.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """One process's share of a run: each trial is run once, on one environment, and every case is answered from it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace

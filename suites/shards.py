@@ -4,8 +4,6 @@ Trials stand in the order of their backends and are cut where a share of the exp
 booted in as few shards as it has shares, and the n shards together boot at most n - 1 times more than the whole.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ plan that fails is told and written down for `pytest suites/ --plan`, with the p
 was done is noted in a file, so that a soak can be stopped at any time, and goes on there.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

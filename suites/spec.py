@@ -1,7 +1,5 @@
 """What a worker needs to know, as one JSON object: it may run in another virtual environment than the harness."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -6,8 +6,6 @@ way back, is tried in stages that have columns of their own (`suites.rolling`) a
 other trial has been. What the suite can see is tried beside it (`suites.calibration`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final

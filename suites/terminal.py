@@ -4,8 +4,6 @@ Thousands of tests are answered by a few hundred trials, so trials are told and 
 process says of its trials stands in the run folder (`results.terminal.events`); this one reads it there.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Is what is broken on purpose found out? Asked where an upgrade is certified: it tells what could have been seen."""
 
-from __future__ import annotations
-
 import pytest
 
 from suites.session import Answer

@@ -1,7 +1,5 @@
 """Do two locks, taken together, wait for each other?"""
 
-from __future__ import annotations
-
 import pytest
 
 from suites.session import Answer

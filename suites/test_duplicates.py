@@ -1,7 +1,5 @@
 """Is a job done twice, is an item sold twice?"""
 
-from __future__ import annotations
-
 import pytest
 
 from suites.session import Answer

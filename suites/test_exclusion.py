@@ -1,7 +1,5 @@
 """Does the service ever grant the lock twice, and are two clients ever inside at once?"""
 
-from __future__ import annotations
-
 import pytest
 
 from suites.session import Answer

@@ -1,7 +1,5 @@
 """Does a call end in time, whatever the service does?"""
 
-from __future__ import annotations
-
 import pytest
 
 from suites.session import Answer

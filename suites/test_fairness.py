@@ -1,7 +1,5 @@
 """Who comes first, is it served first; does a release wake one waiter, or all; does a lock stand in others' way?"""
 
-from __future__ import annotations
-
 import pytest
 
 from suites.session import Answer

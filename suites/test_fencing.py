@@ -1,7 +1,5 @@
 """Do tokens increase with every grant, and does the store refuse what comes too late?"""
 
-from __future__ import annotations
-
 import pytest
 
 from suites.session import Answer

@@ -1,7 +1,5 @@
 """Does a client know when its lease is over, and is what the service says of it true?"""
 
-from __future__ import annotations
-
 import pytest
 
 from suites.session import Answer

@@ -1,7 +1,5 @@
 """Can a release hit somebody else's lock?"""
 
-from __future__ import annotations
-
 import pytest
 
 from suites.session import Answer

@@ -1,7 +1,5 @@
 """Is the lock granted again soon after the fault is healed, or after its holder died?"""
 
-from __future__ import annotations
-
 import pytest
 
 from suites.session import Answer

@@ -1,7 +1,5 @@
 """Do read/write locks, semaphores and reentrant locks do what their names say?"""
 
-from __future__ import annotations
-
 import pytest
 
 from suites.session import Answer

@@ -1,7 +1,5 @@
 """Is an acknowledged update ever lost?"""
 
-from __future__ import annotations
-
 import pytest
 
 from suites.session import Answer

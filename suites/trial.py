@@ -4,8 +4,6 @@ It goes one way: plan → environment → workers → history → verdict → re
 judges was exercised, or at its deadline; then it heals, settles and reads everything once more.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import time

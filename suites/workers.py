@@ -1,7 +1,5 @@
 """The harness's side of the workers: start them, give the signal, freeze and continue them, collect what they wrote."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import mmap

@@ -6,8 +6,6 @@ Every table is Markdown, and every verdict on the way is compared with what is k
 done, 1 a wrong verdict, 2 usage, or Porcupine cannot be built.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

@@ -3,8 +3,6 @@
 What it reads is described at the head of ``porcupine/main.go``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What is measured: the histories of each table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 from typing import Final, NamedTuple

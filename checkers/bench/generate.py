@@ -6,8 +6,6 @@ process lies one short pause, at a random place. A valid history is so by constr
 planted at a random place, which no reading of the unknown operations can explain.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 

@@ -4,8 +4,6 @@ Times of checks are CPU times of one core: what a clock would show if nothing el
 measured by the clock as well, since starting a process is more than computing.
 """
 
-from __future__ import annotations
-
 import gc
 import resource
 import statistics

@@ -1,7 +1,5 @@
 """Histories as text, to measure how fast it is read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final

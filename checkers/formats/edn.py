@@ -6,8 +6,6 @@ forms become the same value. A tagged form is its value in a pair with the tag; 
 is its map.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation

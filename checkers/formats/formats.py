@@ -32,8 +32,6 @@ Whatever is damaged, contradicts itself or cannot be told apart (``1`` and ``tru
 `BadHistory` with one line: ``file:line: what is wrong``.
 """
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 from pathlib import Path

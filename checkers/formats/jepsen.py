@@ -1,7 +1,5 @@
 """Jepsen's and Knossos' histories in EDN: one map a line, or one vector or list of them, in any layout."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -126,7 +124,6 @@ class _Rest:
 
 
 def _shape(line: str) -> Shape | None:
-    """See `lines.Learn`."""
     reader = edn.Reader(line)
     pattern, fields, seen = r"^[ \t,]*", list[str](), set[str]()
     reader.peek()

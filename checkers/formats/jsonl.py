@@ -1,7 +1,5 @@
 """JSON, one event a line."""
 
-from __future__ import annotations
-
 import json
 import re
 from math import isfinite
@@ -101,7 +99,6 @@ _DECODER: Final = json.JSONDecoder(
 
 
 def _shape(line: str) -> Shape | None:
-    """See `lines.Learn`."""
     try:
         pairs = _decoded(line)
     except ValueError:

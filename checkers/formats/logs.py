@@ -4,8 +4,6 @@ An event is a line of words with tabs or blanks between: process, type, f, value
 stands before it (``INFO  jepsen.util - 0\t:invoke\t:cas\t[1 2]``), and other lines stand between.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 
@@ -80,7 +78,6 @@ def _event(found: re.Match[str]) -> dict[str, Any]:
 
 
 def _shape(line: str) -> Shape | None:
-    """See `lines.Learn`."""
     prefix = _prefix(line)
     if _EVENT.match(line, prefix) is None or not line.isascii():
         return None

@@ -1,7 +1,5 @@
 """Fault intervals from what a nemesis did: Jepsen's ``:nemesis`` process."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From pairs of events to the columns of a history: keys, values, owners, tokens, and why something failed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final

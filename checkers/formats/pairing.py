@@ -1,7 +1,5 @@
 """Which completion ends which invocation, and in what order it all happened."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 

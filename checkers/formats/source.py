@@ -1,7 +1,5 @@
 """A file from elsewhere as bytes and lines, and how to complain about it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Values of files from elsewhere: hashable, interned, and never mistaken for one another."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Hashable, Iterable, Iterator
 from decimal import Decimal

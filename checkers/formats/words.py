@@ -1,7 +1,5 @@
 """The words of histories from elsewhere: what `f`, `type` and an error mean."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final, NamedTuple
 

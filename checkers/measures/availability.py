@@ -1,7 +1,5 @@
 """When somebody wanted a lock, nobody had it, and nobody got it: how long that took, and whether it ended."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

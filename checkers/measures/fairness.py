@@ -1,7 +1,5 @@
 """Who was served before whom, and how evenly."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How long locks were held, against how long their leases last."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

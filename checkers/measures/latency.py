@@ -1,7 +1,5 @@
 """How long acquires and releases took before, during and after the faults, those without an answer included."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import numpy as np

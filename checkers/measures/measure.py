@@ -5,8 +5,6 @@ turned away, who waited for whom and for how long: each a function of a `Subject
 why it is silent where nothing stressed what it measures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

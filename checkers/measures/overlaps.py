@@ -1,7 +1,5 @@
 """Two holders at once: for certain, possibly, and because somebody set a clock."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import numpy as np

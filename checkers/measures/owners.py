@@ -1,7 +1,5 @@
 """Who thought that it held what another had, and who released it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from checkers.belief import BELIEF, belief_end

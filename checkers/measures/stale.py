@@ -1,7 +1,5 @@
 """What reached the protected resource too late, was turned away for nothing, or was read though it never was there."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Grants that nobody got an answer for: what their tokens, and what others were told, give away."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import numpy as np

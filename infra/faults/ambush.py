@@ -8,18 +8,11 @@ what happens in a lane, while `lie_in_wait` moves all lanes on:
         yield from ambush.catch("after-acquire", "freeze", key=first.key)
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from infra.faults.target import Aim, Hit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from infra.faults.target import Action, Gate, Kind, Target, Victim
+from infra.faults.target import Action, Aim, Gate, Hit, Kind, Target, Victim
 
 Course = Generator[None, None, None]
 

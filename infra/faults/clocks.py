@@ -7,26 +7,21 @@ machine. A heal is a jump as well: after a jump back it is one forward, which en
 
 from __future__ import annotations
 
+import random
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra import clocks
 from infra.clocks import Skew
 from infra.faults import fault
-from infra.faults.fault import PROVEN_WITHIN, Fault
-from infra.faults.target import Hit
+from infra.faults.fault import PROVEN_WITHIN, Fault, Options
+from infra.faults.target import Hit, Target
 from infra.machine import Failed
+from infra.nodes import Node
+from infra.probes import Health
 from infra.star import MEMBERS
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Mapping, Sequence
-
-    from infra.faults.fault import Options
-    from infra.faults.target import Target
-    from infra.nodes import Node
-    from infra.probes import Health
 
 FORWARD: Final = (5, 90)
 """Seconds, least and most: longer than any TTL, so that every lock ends."""
@@ -69,7 +64,6 @@ class MoveClocks:
     period: float = 0.0
 
     def describe(self) -> str:
-        """See `Injury`."""
         verb = "strobe" if self.period else "put" if self.offset else "run"
         return f"{verb} the clock of {', '.join(self.nodes)} {self.how()}"
 
@@ -88,7 +82,6 @@ class MoveClocks:
         return [self._proven(target, move, right) for move in moved]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         nodes = [target.node(name) for name in self.nodes]
         for node in nodes:
             node.let_go(target.by)

@@ -5,26 +5,19 @@ follower's: its leader acknowledges what the two followers have kept, and goes o
 follower that does not keep what it was told is dropped after syncLimit.
 """
 
-from __future__ import annotations
-
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra.faults import fault, writes
-from infra.faults.fault import EFFECT_WITHIN, LEADERS, LOOK_EVERY, PROVEN_WITHIN, Fault, Nobody
+from infra.faults.fault import EFFECT_WITHIN, LEADERS, LOOK_EVERY, PROVEN_WITHIN, Fault, Nobody, Options
 from infra.faults.servers import FOLLOWER, LEADER, named, some, victims
-from infra.faults.target import Hit
+from infra.faults.target import Hit, Target
+from infra.faults.writes import Written
 from infra.machine import Failed
+from infra.nodes import Node
 from infra.star import members
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Sequence
-
-    from infra.faults.fault import Options
-    from infra.faults.target import Target
-    from infra.faults.writes import Written
-    from infra.nodes import Node
 
 SLOW_FOR: Final = 2.0
 """Seconds; longer than the shortest TTL."""
@@ -53,7 +46,6 @@ class SlowDisk:
     delay_ms: int | None
 
     def describe(self) -> str:
-        """See `Injury`."""
         how = "stall" if self.delay_ms is None else f"slow by {self.delay_ms} ms"
         return f"{how} the disks of {', '.join(self.nodes)}"
 
@@ -77,7 +69,6 @@ class SlowDisk:
         return [Hit("disk", said, begun, target.clock.now())]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.environment.disks.clear(target.by)
 
     def _prove(self, target: Target, node: Node) -> None:
@@ -99,7 +90,6 @@ class FillDisk:
     nodes: tuple[str, ...]
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"fill the disks of {', '.join(self.nodes)}"
 
     def apply(self, target: Target) -> Sequence[Hit]:

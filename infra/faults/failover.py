@@ -4,34 +4,35 @@ Where replication is asynchronous a failover may lose what was acknowledged: two
 given out a second time. Where it goes by consensus nothing may be lost, but whoever was at it must go on elsewhere.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import psycopg
 from redis import RedisError
 
-from infra.failover import connect
+from infra.failover import Failover, connect
 from infra.faults import fault
-from infra.faults.fault import EFFECT_WITHIN, HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, PROVEN_WITHIN, Fault, Nobody
+from infra.faults.fault import (
+    EFFECT_WITHIN,
+    HEALED_WITHIN,
+    LOOK_EVERY,
+    MASKED_FOR,
+    PROVEN_WITHIN,
+    Fault,
+    Nobody,
+    Options,
+)
 from infra.faults.probe import PATIENCE
-from infra.faults.target import Hit
+from infra.faults.target import Hit, Target
 from infra.libpq import DATABASE
 from infra.links import Cut
 from infra.machine import Failed
+from infra.nodes import Node
 from infra.star import MEMBERS, PRIMARY, REPLICA
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Sequence
-
-    from infra.failover import Failover
-    from infra.faults.fault import Options
-    from infra.faults.target import Target
-    from infra.nodes import Node
 
 BEHIND: Final = (300, 500)
 """ms for which the replica is not told anything before it is promoted, least and most: shorter than the shortest TTL,
@@ -51,7 +52,6 @@ class PromoteReplica:
     behind_ms: int
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"promote {REPLICA} when it is {self.behind_ms} ms behind {PRIMARY}, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -87,7 +87,7 @@ class PromoteReplica:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeLeader:
+class ChangeLeader(fault.OnNodes):
     """etcd: the leader passes on its office, which it goes on without. ZooKeeper's cannot: it is stopped and started.
 
     to: which of the others shall lead, in order. ZooKeeper chooses by itself.
@@ -96,7 +96,6 @@ class ChangeLeader:
     to: int
 
     def describe(self) -> str:
-        """See `Injury`."""
         return "change the leader"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -123,18 +122,12 @@ class ChangeLeader:
         now = target.clock.now()
         return [Hit("failover", f"from {old.name} to {new.name}", begun, now, now, now)]
 
-    def heal(self, target: Target) -> None:
-        """See `Injury`."""
-        for node in target.cluster.nodes:
-            node.let_go(target.by)
-
 
 @dataclass(frozen=True, slots=True)
 class TerminateBackends:
     """PostgreSQL: every session of the database of locks ends, but for the one that does it."""
 
     def describe(self) -> str:
-        """See `Injury`."""
         return "terminate every session"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -219,17 +212,12 @@ def change_leader() -> Fault:
 
 def terminate_backends() -> Fault:
     """PostgreSQL."""
-
-    def make(_: str, options: Options) -> TerminateBackends:
-        fault.only(options)
-        return TerminateBackends()
-
     other = "only PostgreSQL has a process for each session"
     return Fault(
         "terminate-backends",
         "failover",
         "every session of PostgreSQL's is terminated",
-        make,
+        fault.without_options(TerminateBackends()),
         unfit=dict.fromkeys(("redis", "zookeeper", "etcd"), other),
         needs=frozenset({"failover"}),
         how="pg_terminate_backend",

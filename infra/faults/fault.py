@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from infra import probes
 from infra.faults import probe
 from infra.faults.probe import Answer
+from infra.faults.target import Hit, Kind, Target
 from infra.machine import Failed
+from infra.nodes import Node
 from infra.star import members
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Sequence
-
-    from infra.faults.target import Hit, Kind, Target
-    from infra.nodes import Node
 
 Options = Mapping[str, Any]
 """What a plan fixes about a fault, as plain JSON."""
@@ -69,6 +65,34 @@ class Injury(Protocol):
 
         Returns when it is undone: that the cluster is whole again is awaited when no other fault is on.
         """
+
+
+class OnLinks:
+    """An injury that is undone where its links are let go."""
+
+    __slots__ = ()
+
+    def heal(self, target: Target) -> None:
+        target.links.lift(target.by)
+
+
+class OnNodes:
+    """An injury that is undone where all nodes are let go."""
+
+    __slots__ = ()
+
+    def heal(self, target: Target) -> None:
+        for node in target.cluster.nodes:
+            node.let_go(target.by)
+
+
+class OnWorkers:
+    """An injury that is undone where its workers are let go."""
+
+    __slots__ = ()
+
+    def heal(self, target: Target) -> None:
+        target.actors.let_go(target.by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +230,16 @@ def await_whole(target: Target) -> None:
 
     if not target.clock.wait(HEALED_WITHIN, whole, LOOK_EVERY):
         raise Failed(f"{target.backend} is not whole again {HEALED_WITHIN:.0f} s after the heal")
+
+
+def without_options(injury: Injury) -> Callable[[str, Options], Injury]:
+    """`Fault.make` of what leaves nothing to chance."""
+
+    def make(_: str, options: Options) -> Injury:
+        only(options)
+        return injury
+
+    return make
 
 
 def only(options: Options, *known: str) -> None:

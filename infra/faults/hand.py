@@ -11,20 +11,20 @@ Faults on workers need a process: the gates are in the suite's own workers, so o
 nothing can be done to it but what a signal does.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from infra import lifetime
 from infra.commands import arguments, attached, print_faults
+from infra.environment import Environment
 from infra.faults import process
-from infra.faults.fault import NO_CLOCK, OURS
+from infra.faults.fault import NO_CLOCK, OURS, Injury
 from infra.faults.holders import HitHolder
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse
 from infra.faults.process import SIGNALS, OneProcess
@@ -34,12 +34,6 @@ from infra.faults.target import MonotonicClock, Target
 from infra.machine import Unknown
 from infra.spelling import instead
 from infra.star import BACKENDS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from infra.environment import Environment
-    from infra.faults.fault import Injury
 
 LISTS: Final = ("nodes", "order", "groups")
 """Options that take several names, and so may be told as `a,b`."""

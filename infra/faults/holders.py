@@ -5,21 +5,13 @@ renewal too, as a long pause of a garbage collector does: the lease runs out, an
 successor. A hung job's lock is renewed all the while, so that nobody else gets it.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from infra.faults import fault
-from infra.faults.ambush import catch_within, hits_of, lie_in_wait
-from infra.faults.fault import Fault
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from infra.faults.ambush import Ambush, Course
-    from infra.faults.fault import Injury, Need, Options
-    from infra.faults.target import Action, Gate, Hit, Kind, Target
+from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
+from infra.faults.fault import Fault, Injury, Need, OnWorkers, without_options
+from infra.faults.target import Action, Gate, Hit, Kind, Target
 
 PAST_TTL: Final = 1.6
 """How many TTLs a holder is hit for: its lease is over, unless it is renewed, and its successor at work."""
@@ -40,14 +32,13 @@ _VERBS: Final[Mapping[Action, str]] = {"freeze": "freeze", "stall": "stall", "ki
 
 
 @dataclass(frozen=True, slots=True)
-class HitHolder:
+class HitHolder(OnWorkers):
     """A holder of every lane. About to write means: it has made sure that it still holds. No client closes that gap."""
 
     action: Action
     gate: Gate
 
     def describe(self) -> str:
-        """See `Injury`."""
         said = f"{_VERBS[self.action]} a holder of every lane, {_WHERE[self.gate]},"
         return said + {"kill": " and wait", "call": " in a long call"}.get(self.action, "")
 
@@ -60,13 +51,9 @@ class HitHolder:
 
         return hits_of(lie_in_wait(target, course, catch_within(ttl)))
 
-    def heal(self, target: Target) -> None:
-        """See `Injury`."""
-        target.actors.let_go(target.by)
-
 
 @dataclass(frozen=True, slots=True)
-class LateWrite:
+class LateWrite(OnWorkers):
     """A stale write between its successor's read and write: what a fence on writes alone does not stop.
 
     In each lane a holder is frozen between its read and its write. When its lease is over a successor gets in and is
@@ -76,7 +63,6 @@ class LateWrite:
     """
 
     def describe(self) -> str:
-        """See `Injury`."""
         return "freeze a holder of every lane between its read and its write until its successor stands there too"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -96,17 +82,12 @@ class LateWrite:
         # A wait for somebody at the gate, and the lease with what servers add to it, before another comes there.
         return hits_of(lie_in_wait(target, course, catch_within(ttl) + 1.5 * ttl))
 
-    def heal(self, target: Target) -> None:
-        """See `Injury`."""
-        target.actors.let_go(target.by)
-
 
 @dataclass(frozen=True, slots=True)
-class FreezeSuccessor:
+class FreezeSuccessor(OnWorkers):
     """A holder of every lane is killed, and whoever gets its lock next is frozen past its own lease."""
 
     def describe(self) -> str:
-        """See `Injury`."""
         return "kill a holder of every lane, freeze whoever gets its lock next,"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -118,10 +99,6 @@ class FreezeSuccessor:
             yield from ambush.catch("after-acquire", "freeze", key=first.key)
 
         return hits_of(lie_in_wait(target, course, 2 * catch_within(ttl) + 1.5 * ttl))
-
-    def heal(self, target: Target) -> None:
-        """See `Injury`."""
-        target.actors.let_go(target.by)
 
 
 def freeze_holder() -> Fault:
@@ -230,13 +207,3 @@ def _fault(
     name: str, kind: Kind, summary: str, injury: Injury, *, how: str, sees: str, ttls: float = PAST_TTL
 ) -> Fault:
     return Fault(name, kind, summary, without_options(injury), ttls=ttls, needs=NEEDS, how=how, sees=sees)
-
-
-def without_options(injury: Injury) -> Callable[[str, Options], Injury]:
-    """`Fault.make` of what leaves nothing to chance."""
-
-    def make(_: str, options: Options) -> Injury:
-        fault.only(options)
-        return injury
-
-    return make

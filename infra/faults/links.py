@@ -3,25 +3,18 @@
 A cut counts as applied when a fresh question through it is refused (refuse) or gets no answer (drop, hold).
 """
 
-from __future__ import annotations
-
 import itertools
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra.faults import fault, proof
-from infra.faults.fault import Fault
+from infra.faults.fault import Fault, Options
 from infra.faults.proof import DOWN, SHOWS
-from infra.faults.target import Hit
+from infra.faults.target import Hit, Target
 from infra.links import Cut
 from infra.star import GROUPS, client, members
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Mapping, Sequence
-
-    from infra.faults.fault import Options
-    from infra.faults.target import Target
 
 CUT_FOR: Final = 2.0
 """Seconds; longer than the shortest TTL."""
@@ -51,7 +44,6 @@ class CutClients:
     nodes: tuple[str, ...]
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"cut {self._said()} ({self.how})"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -75,7 +67,6 @@ class CutApart:
     said: str
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"cut {self.said} ({self.how})"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -103,7 +94,6 @@ class LoseOneWay:
     requests: bool
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"lose {self._said()}"
 
     def apply(self, target: Target) -> Sequence[Hit]:

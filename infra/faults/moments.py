@@ -5,32 +5,24 @@ or the server crashes; and only then the holder goes on. Its renewal goes on all
 In a release, it is frozen while it waits for the server's answer.
 """
 
-from __future__ import annotations
-
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra.faults import fault, probe, proof
-from infra.faults.ambush import catch_within, hits_of, lie_in_wait
-from infra.faults.fault import HEALED_WITHIN, LEADERS, LOOK_EVERY, MASKED_FOR, Fault
-from infra.faults.holders import NEEDS, SETTLED_WITHIN, without_options
+from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
+from infra.faults.fault import HEALED_WITHIN, LEADERS, LOOK_EVERY, MASKED_FOR, Fault, Options
+from infra.faults.holders import NEEDS, SETTLED_WITHIN
 from infra.faults.links import CUT_FOR, CutClients, heal_clients
+from infra.faults.probe import Answer
 from infra.faults.quality import checked_number, client_pairs
-from infra.faults.target import Hit
+from infra.faults.target import Hit, Target
 from infra.links import Cut
 from infra.machine import Failed
+from infra.nodes import Node
 from infra.star import members
 from infra.toxics import Delay
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Sequence
-
-    from infra.faults.ambush import Ambush, Course
-    from infra.faults.fault import Options
-    from infra.faults.probe import Answer
-    from infra.faults.target import Target
-    from infra.nodes import Node
 
 HOWS: Final = (Cut.DROP, Cut.HOLD)
 """How a holder may be cut: it must not be told."""
@@ -49,7 +41,6 @@ class CutHolder:
     how: Cut
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"cut the clients of a holder from all nodes ({self.how}), just after its acquire,"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -75,7 +66,6 @@ class CutHolder:
         return [*(replace(hit, target=f"{hit.target}, {said}") for hit in cuts), *stalls]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.actors.let_go(target.by)
         heal_clients(target, list(target.endpoints))
 
@@ -88,7 +78,6 @@ class CrashAfterAcquire:
     """
 
     def describe(self) -> str:
-        """See `Injury`."""
         return "kill the server that leads (or redis1) when a holder of every lane has acquired, and start it again"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -105,7 +94,6 @@ class CrashAfterAcquire:
         return [crash, *hits_of(ambushes)]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.actors.let_go(target.by)
         for node in target.cluster.nodes:
             node.let_go(target.by)
@@ -137,7 +125,6 @@ class LateRelease:
     latency: int
 
     def describe(self) -> str:
-        """See `Injury`."""
         return (
             f"freeze a worker of every lane in its release, answers being {self.latency} ms late, until another holds"
         )
@@ -169,7 +156,6 @@ class LateRelease:
         return [slow, *hits_of(lie_in_wait(target, course, catch_within(ttl) + 1.5 * ttl))]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         target.actors.let_go(target.by)
         heal_clients(target, client_pairs(target))
 
@@ -217,7 +203,7 @@ def crash_after_acquire() -> Fault:
         "crash-after-acquire",
         "kill",
         "the leader, or redis1, crashes between a worker's acquire and what it does next",
-        without_options(CrashAfterAcquire()),
+        fault.without_options(CrashAfterAcquire()),
         needs=NEEDS | {"kill"},
         how="its main thread waits while the server is killed (SIGKILL) and started again",
         sees="some requests fail; what was granted stays granted",

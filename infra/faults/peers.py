@@ -4,23 +4,16 @@ No question from outside can pass such a link. So the cut counts as applied when
 notice: they elect another leader, or the lonely node stops serving.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra.faults import fault
-from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, MASKED_FOR, Fault
+from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, Options
 from infra.faults.links import HOW, listed
-from infra.faults.target import Hit
+from infra.faults.target import Hit, Target
 from infra.links import Cut
 from infra.star import MEMBERS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from infra.faults.fault import Options
-    from infra.faults.target import Target
 
 NOTICED_FOR: Final = 1.5
 """Seconds that a cut between nodes goes on after the others have noticed."""
@@ -30,14 +23,13 @@ NO_LEADER: Final = {"redis": "five independent servers have no leader", "postgre
 
 
 @dataclass(frozen=True, slots=True)
-class Isolate:
+class Isolate(fault.OnLinks):
     """One node from its peers, while clients still reach it: the leader, or the n-th follower."""
 
     how: Cut
     follower: int | None = None
 
     def describe(self) -> str:
-        """See `Injury`."""
         whom = "the leader" if self.follower is None else f"follower {self.follower + 1}"
         return f"isolate {whom} from its peers ({self.how}) until they notice, and"
 
@@ -58,19 +50,14 @@ class Isolate:
         role = "leader" if victim is leader else "follower"
         return [Hit("cut", f"{victim.name} ({role}) from {listed(peers)}{remark}", begun, target.clock.now())]
 
-    def heal(self, target: Target) -> None:
-        """See `Injury`."""
-        target.links.lift(target.by)
-
 
 @dataclass(frozen=True, slots=True)
-class OneWayLeader:
+class OneWayLeader(fault.OnLinks):
     """The leader no longer heard by its peers, or no longer hearing them."""
 
     muted: bool
 
     def describe(self) -> str:
-        """See `Injury`."""
         lost = "what the leader tells its peers" if self.muted else "what its peers tell the leader"
         return f"drop {lost} until they notice, and"
 
@@ -88,10 +75,6 @@ class OneWayLeader:
             f"{leader.name} (leader) to {listed(peers)}" if self.muted else f"{listed(peers)} to {leader.name} (leader)"
         )
         return [Hit("cut", f"bytes from {way}{remark}", begun, target.clock.now())]
-
-    def heal(self, target: Target) -> None:
-        """See `Injury`."""
-        target.links.lift(target.by)
 
 
 def cut_nodes(how: Cut) -> Fault:
@@ -124,7 +107,7 @@ def isolate_leader(how: Cut) -> Fault:
         f"isolate-leader-{how}",
         "cut",
         f"the leader loses its peers, not its clients ({how})",
-        _without_options(Isolate(how)),
+        fault.without_options(Isolate(how)),
         seconds=NOTICED_FOR,
         unfit=NO_LEADER,
         needs=frozenset({"peer-links"}),
@@ -140,7 +123,7 @@ def one_way_leader(name: str) -> Fault:
         name,
         "cut",
         "the leader hears its peers, who do not hear it" if muted else "the leader is heard by its peers, but deaf",
-        _without_options(OneWayLeader(muted)),
+        fault.without_options(OneWayLeader(muted)),
         seconds=NOTICED_FOR,
         unfit=NO_LEADER,
         needs=frozenset({"peer-links"}),
@@ -153,11 +136,3 @@ def await_noticed(target: Target, noticed: Callable[[], bool], otherwise: str) -
     """Wait until nodes have noticed; "", or a remark that they have not."""
     patience = EFFECT_WITHIN if target.alone else MASKED_FOR
     return "" if target.clock.wait(patience, noticed, LOOK_EVERY) else f"; {otherwise} after {patience:.0f} s"
-
-
-def _without_options(injury: Isolate | OneWayLeader) -> Callable[[str, Options], Isolate | OneWayLeader]:
-    def make(_: str, options: Options) -> Isolate | OneWayLeader:
-        fault.only(options)
-        return injury
-
-    return make

@@ -8,24 +8,19 @@ read back from its file does the same again. Only who leads and who holds is fou
                {"fault": "freeze-holder", "after": 0.5, "for": 3.2, "options": {}, "beside": true}]}
 """
 
-from __future__ import annotations
-
 import json
 import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
+from infra.faults.fault import Injury
 from infra.faults.register import FAULTS, NO_FAULT
 from infra.spelling import instead
 from infra.star import BACKENDS
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from infra.faults.fault import Injury
-
-    Words = Callable[[Injury], str]
-    """What is said of an injury: `Injury.describe`, as a rule."""
+Words = Callable[[Injury], str]
+"""What is said of an injury: `Injury.describe`, as a rule."""
 
 MOST_SECONDS: Final = 3600.0
 """Longest `after` and `for`."""

@@ -3,19 +3,15 @@
 The question is the shortest that a backend answers whatever its state, so that only the link is on trial.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from infra.access import OPEN, Access
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 T = TypeVar("T")
 

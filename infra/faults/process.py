@@ -1,22 +1,15 @@
 """A process of the user's own in the place of the suite's workers, for faults done by hand."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra import frozen, machine, owner
-from infra.faults.target import MonotonicClock, Victim
+from infra.faults.target import Aim, MonotonicClock, Victim
 from infra.machine import Failed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from infra.faults.target import Aim
 
 SIGNALS: Final = {"freeze": signal.SIGSTOP, "kill": signal.SIGKILL}
 """What can be done to a process without a gate in it."""

@@ -4,22 +4,17 @@ While another fault is on, it may mask what a proof looks for: a link that shoul
 be slow may be silent. Then a proof takes whatever the others can make of it, but never that nothing is.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 from infra.faults import probe
 from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN
 from infra.faults.probe import Answer
+from infra.faults.target import Target
 from infra.links import Cut
 from infra.machine import Failed
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from infra.faults.target import Target
-
-    Pairs = Sequence[tuple[str, str]]
+Pairs = Sequence[tuple[str, str]]
 
 SHOWS: Final = {Cut.REFUSE: {Answer.CLOSED}, Cut.DROP: {Answer.SILENT}, Cut.HOLD: {Answer.SILENT}}
 """How -> what becomes of a question."""

@@ -3,25 +3,17 @@
 Each is proven by the time that a question through every link of a client takes.
 """
 
-from __future__ import annotations
-
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra.faults import fault, probe, proof
-from infra.faults.fault import Fault
+from infra.faults.fault import Fault, Options
 from infra.faults.links import CUT_FOR, heal_clients
-from infra.faults.target import Hit
-from infra.toxics import Bandwidth, Delay, LateEnd, Slices
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Mapping, Sequence
-
-    from infra.faults.fault import Options
-    from infra.faults.probe import Answer
-    from infra.faults.target import Kind, Target
-    from infra.toxics import Impairment
+from infra.faults.probe import Answer
+from infra.faults.target import Hit, Kind, Target
+from infra.toxics import Bandwidth, Delay, Impairment, LateEnd, Slices
 
 LATENCIES: Final = (20, 60)
 """ms each way, least and most: a round trip of 40-150 ms stays below every election and request timeout."""
@@ -58,7 +50,6 @@ class Impair:
     ask: Callable[[str, str, float], tuple[Answer, float]]
 
     def describe(self) -> str:
-        """See `Injury`."""
         return self.doing
 
     def apply(self, target: Target) -> Sequence[Hit]:

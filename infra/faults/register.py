@@ -1,13 +1,13 @@
 """Every fault by name: the one list of what exists."""
 
-from __future__ import annotations
-
 import argparse
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from infra.faults.clocks import drift, jump_back, jump_forward, strobe
 from infra.faults.disks import fill_disk, slow_disk, stall_disk
 from infra.faults.failover import change_leader, promote_replica, terminate_backends
+from infra.faults.fault import Fault
 from infra.faults.holders import (
     freeze_at,
     freeze_holder,
@@ -31,11 +31,6 @@ from infra.faults.storelink import delayed_write, store_reply_lost
 from infra.faults.versions import replace_version, roll_version
 from infra.links import Cut
 from infra.star import BACKENDS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from infra.faults.fault import Fault
 
 NO_FAULT: Final = "none"
 """Not a fault: the name of the plan without any."""

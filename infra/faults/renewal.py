@@ -7,20 +7,14 @@ When all go on, a renewal that hung is sent late: its successor's lease is none 
 Or the renewal of one that waits hangs, and its lease ends before it is its turn (etcd #11456, `StallWaiter`).
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-from infra.faults.ambush import catch_within, hits_of, lie_in_wait
-from infra.faults.fault import Fault
-from infra.faults.holders import NEEDS, PAST_TTL, without_options
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from infra.faults.ambush import Ambush, Course
-    from infra.faults.target import Hit, Target
+from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
+from infra.faults.fault import Fault, OnWorkers, without_options
+from infra.faults.holders import NEEDS, PAST_TTL
+from infra.faults.target import Hit, Target
 
 FREED_WITHIN: Final = 0.8
 """Seconds after its TTL within which a lease is over: etcd looks twice a second."""
@@ -32,13 +26,12 @@ _SAID: Final[Mapping[str, str]] = {"stall": "hangs", "die": "dies"}
 
 
 @dataclass(frozen=True, slots=True)
-class HitRenewal:
+class HitRenewal(OnWorkers):
     """See the module."""
 
     action: Literal["stall", "die"]
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"stall a holder of every lane, just after its acquire, whose renewal {_SAID[self.action]},"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -51,13 +44,9 @@ class HitRenewal:
 
         return hits_of(lie_in_wait(target, course, catch_within(ttl) + ttl))
 
-    def heal(self, target: Target) -> None:
-        """See `Injury`."""
-        target.actors.let_go(target.by)
-
 
 @dataclass(frozen=True, slots=True)
-class StallWaiter:
+class StallWaiter(OnWorkers):
     """A waiter's lease ends while somebody else holds: it must not be granted anything on it any more.
 
     In each lane a holder is stalled just after its acquire, its renewal going on; then the renewal of one that waits
@@ -66,7 +55,6 @@ class StallWaiter:
     """
 
     def describe(self) -> str:
-        """See `Injury`."""
         return "stall a holder of every lane, and the renewal of one that waits for it until its lease is over"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -84,10 +72,6 @@ class StallWaiter:
                 ambush.thaw_all()
 
         return hits_of(lie_in_wait(target, course, 2 * catch_within(ttl) + ttl + FREED_WITHIN + TOLD_WITHIN))
-
-    def heal(self, target: Target) -> None:
-        """See `Injury`."""
-        target.actors.let_go(target.by)
 
 
 def stall_waiter() -> Fault:

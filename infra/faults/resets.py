@@ -3,30 +3,23 @@
 All of it happens in `apply`, a Hit for each time, so nothing is left to hold.
 """
 
-from __future__ import annotations
-
+import random
+import socket
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra.faults import fault, probe, proof
-from infra.faults.fault import Fault
+from infra.faults.fault import Fault, Options
 from infra.faults.links import HOW, heal_clients
 from infra.faults.probe import Answer
 from infra.faults.quality import checked_number, client_pairs
-from infra.faults.target import Hit
+from infra.faults.target import Hit, Target
 from infra.links import Cut
 from infra.machine import Failed
 from infra.star import members
 from infra.toxics import Reset
-
-if TYPE_CHECKING:
-    import random
-    import socket
-    from collections.abc import Sequence
-
-    from infra.faults.fault import Options
-    from infra.faults.target import Target
 
 RESETTING: Final = 0.2
 """Seconds in which whatever passes ends its connection; after them those that were idle end as well."""
@@ -51,7 +44,6 @@ class ResetConnections:
     times: int
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"reset all connections of clients{_often(self.times)}"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -100,7 +92,6 @@ class Flap:
     times: int
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"let all links of {self.node} flap ({self.how}){_often(self.times)}"
 
     def apply(self, target: Target) -> Sequence[Hit]:

@@ -1,36 +1,28 @@
 """Restarts: of the leader, in good order; of one server after another, as an upgrade does it; of all at once."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra.faults import fault
-from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, Fault
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, Options
 from infra.faults.servers import LEADER, checked, kill, named, some, victims
-from infra.faults.target import Hit
+from infra.faults.target import Hit, Target
 from infra.machine import Failed
 from infra.star import members
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from infra.faults.fault import Options
-    from infra.faults.target import Target
 
 AWAY_FOR: Final = 0.2
 """Seconds that a server stays down."""
 
 
 @dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(fault.OnNodes):
     """One server is asked to end (SIGTERM), and started again."""
 
     nodes: tuple[str, ...]
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"stop {', '.join(self.nodes)} in good order, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -45,20 +37,14 @@ class Restart:
             hits.append(Hit("restart", named(node, role) + remark, begun, target.clock.now()))
         return hits
 
-    def heal(self, target: Target) -> None:
-        """See `Injury`."""
-        for node in target.cluster.nodes:
-            node.let_go(target.by)
-
 
 @dataclass(frozen=True, slots=True)
-class RestartRolling:
+class RestartRolling(fault.OnNodes):
     """One server after another, each ready again before the next. All of it happens in `apply`."""
 
     nodes: tuple[str, ...]
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"restart {', '.join(self.nodes)} one after another, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -81,18 +67,12 @@ class RestartRolling:
             hits.append(Hit("restart", named(node, role), begun, applied, applied, target.clock.now()))
         return hits
 
-    def heal(self, target: Target) -> None:
-        """See `Injury`. There is nothing to undo, but when it was broken off."""
-        for node in target.cluster.nodes:
-            node.let_go(target.by)
-
 
 @dataclass(frozen=True, slots=True)
 class RestartAll:
     """Every server is killed, all at once, and started again on its data: a power failure."""
 
     def describe(self) -> str:
-        """See `Injury`."""
         return "kill all servers at once, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -104,7 +84,6 @@ class RestartAll:
         return [Hit("restart", ", ".join(node.name for node in nodes), begun, target.clock.now())]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`."""
         nodes = target.cluster.nodes
         with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
             list(pool.map(lambda node: node.let_go(target.by), nodes))
@@ -152,16 +131,11 @@ def restart_rolling() -> Fault:
 
 def restart_all() -> Fault:
     """A power failure."""
-
-    def make(_: str, options: Options) -> RestartAll:
-        fault.only(options)
-        return RestartAll()
-
     return Fault(
         "restart-all",
         "restart",
         "every server is killed, all at once, and started again on its data",
-        make,
+        fault.without_options(RestartAll()),
         seconds=AWAY_FOR,
         needs=frozenset({"kill"}),
         how="Docker: SIGKILL, start, of all",

@@ -10,17 +10,13 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from infra.faults import fault
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from infra.faults.fault import Injury
-    from infra.faults.plan import Plan, Step
-    from infra.faults.target import Hit, Kind, Target
+from infra.faults.fault import Injury
+from infra.faults.plan import Plan, Step
+from infra.faults.target import Hit, Kind, Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,25 +4,18 @@ Where there is a leader it is the one that is hit, and the fault goes on for a w
 another. Of the five Redis servers it is the first, where the single-node lock lives, and maybe a second.
 """
 
-from __future__ import annotations
-
+import random
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from infra.faults import fault, probe
-from infra.faults.fault import LEADERS, PROVEN_WITHIN, Fault, Nobody
+from infra.faults.fault import LEADERS, PROVEN_WITHIN, Fault, Need, Nobody, Options
 from infra.faults.probe import Answer
-from infra.faults.target import Hit
+from infra.faults.target import Hit, Target
 from infra.machine import Failed
+from infra.nodes import Node
 from infra.star import members
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Iterator, Sequence
-
-    from infra.faults.fault import Need, Options
-    from infra.faults.target import Target
-    from infra.nodes import Node
 
 DOWN_FOR: Final = 1.5
 """Seconds; where a leader was hit they begin when another leads."""
@@ -41,14 +34,13 @@ _MOST: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Strike:
+class Strike(fault.OnNodes):
     """Pause servers, kill them, or kill them and remove their data."""
 
     kind: Literal["pause", "kill", "wipe"]
     nodes: tuple[str, ...]
 
     def describe(self) -> str:
-        """See `Injury`."""
         if LEADER in self.nodes:
             return f"{self.kind} the leader until another leads, and"
         return f"{self.kind} {', '.join(self.nodes)}"
@@ -56,11 +48,6 @@ class Strike:
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by the state of the container, for a pause also by its silence."""
         return [self._strike(target, node, role) for node, role in victims(target, self.nodes)]
-
-    def heal(self, target: Target) -> None:
-        """See `Injury`."""
-        for node in target.cluster.nodes:
-            node.let_go(target.by)
 
     def _strike(self, target: Target, node: Node, role: str) -> Hit:
         begun = target.clock.now()

@@ -8,38 +8,30 @@ Redis's five servers do not talk to each other, so there it is the client groups
 servers; each another majority; two majorities that have one server in common.
 """
 
-from __future__ import annotations
-
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from infra import probes
 from infra.faults import fault
-from infra.faults.fault import LEADERS, Fault
+from infra.faults.fault import LEADERS, Fault, Injury, Options
 from infra.faults.links import ALL_GROUPS, CUT_FOR, HOW, CutApart, listed
 from infra.faults.peers import await_noticed
-from infra.faults.target import Hit
+from infra.faults.target import Hit, Target
 from infra.links import Cut
 from infra.star import MEMBERS
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Mapping, Sequence
-
-    from infra.faults.fault import Injury, Options
-    from infra.faults.target import Target
 
 UNFIT: Final = {"postgres": "a single server cannot fall apart"}
 
 
 @dataclass(frozen=True, slots=True)
-class Halves:
+class Halves(fault.OnLinks):
     """These nodes, fewer than half, from the others."""
 
     nodes: tuple[str, ...]
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"split {listed(self.nodes)} from all other nodes until they notice, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -65,19 +57,14 @@ class Halves:
             "unnoticed",
         )
 
-    def heal(self, target: Target) -> None:
-        """See `Injury`."""
-        target.links.lift(target.by)
-
 
 @dataclass(frozen=True, slots=True)
-class Ring:
+class Ring(fault.OnLinks):
     """In this order each node hears those after it, as many as make a majority with itself, and no others."""
 
     order: tuple[str, ...]
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"let each node hear only the next of {listed(self.order)} until they notice, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -87,19 +74,14 @@ class Ring:
         said = "; ".join(f"{node} hears only {listed(others)}" for node, others in hears.items())
         return _partition(target, lost, said, lambda: target.cluster.leader() is None, "there is still a leader")
 
-    def heal(self, target: Target) -> None:
-        """See `Injury`."""
-        target.links.lift(target.by)
-
 
 @dataclass(frozen=True, slots=True)
-class Bridge:
+class Bridge(fault.OnLinks):
     """The nodes on one side of a node from those on the other; it hears all, and all hear it."""
 
     bridge: str
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"let {self.bridge} alone connect the other nodes until they notice, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -120,10 +102,6 @@ class Bridge:
             noticed,
             "unnoticed",
         )
-
-    def heal(self, target: Target) -> None:
-        """See `Injury`."""
-        target.links.lift(target.by)
 
 
 def split_halves() -> Fault:

@@ -5,26 +5,17 @@ each lane a worker of the group that is about to write is stalled until the link
 write that comes late or is not answered: at a random moment it would mostly be the read before it.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from infra.faults import fault, proof
-from infra.faults.ambush import catch_within, hits_of, lie_in_wait
-from infra.faults.fault import Fault
+from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
+from infra.faults.fault import Fault, Options
 from infra.faults.links import CUT_FOR, checked_group, some_group
-from infra.faults.target import Hit
+from infra.faults.target import Hit, Target
 from infra.links import Cut
 from infra.star import STORE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from infra.faults.ambush import Ambush, Course
-    from infra.faults.fault import Options
-    from infra.faults.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +26,6 @@ class StoreLink:
     late: bool
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"hold what clients {self.group} send to the store" if self.late else f"lose {self._said()}"
 
     def apply(self, target: Target) -> Sequence[Hit]:

@@ -6,26 +6,19 @@ clean. `Roll` is not: what a member has become it is meant to be from then on. P
 major version by dump and restore (`infra.carry`).
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from infra import images, members
 from infra.faults import fault
-from infra.faults.fault import HEALED_WITHIN, LEADERS, LOOK_EVERY, MASKED_FOR, Fault
+from infra.faults.fault import HEALED_WITHIN, LEADERS, LOOK_EVERY, MASKED_FOR, Fault, Options
 from infra.faults.servers import FOLLOWER, LEADER, named
-from infra.faults.target import Hit
+from infra.faults.target import Hit, Target
 from infra.machine import Failed
+from infra.nodes import Node
 from infra.recovery import Refused, remake
 from infra.star import MEMBERS, PRIMARY
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from infra.faults.fault import Options
-    from infra.faults.target import Target
-    from infra.nodes import Node
 
 Order = Literal["leader", "follower"]
 """Who goes first."""
@@ -48,7 +41,6 @@ class Replace:
     """(node, the image that it had) of everything that was replaced, in that order."""
 
     def describe(self) -> str:
-        """See `Injury`."""
         return f"replace {self.node} by version {self.version}, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
@@ -105,7 +97,6 @@ class Roll:
     lead: str
 
     def describe(self) -> str:
-        """See `Injury`."""
         many = "a member" if self.members == 1 else f"{self.members} members, one after another,"
         return (
             f"replace {many} by version {self.version}, {self.lead} {'first' if self.first == LEADER else 'last'}, and"

@@ -4,8 +4,6 @@ It is asked past the proxies, by the plainest means, of one server, and leaves n
 at once, etcd a key under a lease of seconds, ZooKeeper a session with an ephemeral node, PostgreSQL a temporary table.
 """
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json
@@ -14,13 +12,11 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import psycopg
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 Outcome = Literal["kept", "refused", "silent"]
 """What became of it. refused: an error, or no connection. silent: no answer in time, so that it may still be kept."""

@@ -5,8 +5,6 @@ the images of both versions, by the ids that the engine gives them; what was con
 certificate says all the rest. It is not signed: whoever vouches for it wraps it in an envelope of theirs.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 They decide nothing: a cluster that is upgraded member by member has no baseline to be held against.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A zero makes that part of the certificate inconclusive, unless there is a reason why it could not happen at all.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

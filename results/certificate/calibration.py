@@ -4,8 +4,6 @@ A positive control is a hazard that is certain to show; a lock is broken by desi
 anti-patterns. Beside those the run tries bugs that were planted: in locks, on the new version, and in servers.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

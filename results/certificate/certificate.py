@@ -8,8 +8,6 @@ have seen what it was to see. Nor is a server that refuses to go back: that is t
 while the machine did not run the workers. A regression outranks everything inconclusive.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

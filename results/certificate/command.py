@@ -3,8 +3,6 @@
 Exit status: 0 no regression, 1 a regression, 5 inconclusive; 2 bad usage or input.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

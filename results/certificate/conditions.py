@@ -1,7 +1,5 @@
 """Under which conditions an upgrade was tried, and what was not covered: plain JSON for the certificate. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

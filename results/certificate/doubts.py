@@ -1,7 +1,5 @@
 """Why a certificate is not conclusive, a line each. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from checkers.claims import Word

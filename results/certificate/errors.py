@@ -1,7 +1,5 @@
 """Error texts that clients of both versions saw, without what differs each time. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping

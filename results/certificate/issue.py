@@ -1,7 +1,5 @@
 """A run's certificate: made from what is stored, and written beside the run's page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path

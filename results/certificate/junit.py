@@ -5,8 +5,6 @@ what failed without being lost by the upgrade. Canonical XML (C14N 2.0), and not
 says, so that the same certificate gives the same bytes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A promise is a property of a lock on a backend, under all faults together: where
 was broken already, and nothing was lost by the upgrade.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The names of the stages between which an upgrade is judged, and of what is tried in each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What a run's trials say beside their judgements: which servers were replaced, what was refused, what errors said."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Exit status: that of the certificate, 0 no regression, 1 a regression, 5 inconcl
 bear it out, whatever it says; 2 bad usage, and what is no certificate.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

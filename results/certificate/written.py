@@ -4,8 +4,6 @@ Canonical JSON here: UTF-8, keys in order, no space between, no number that is n
 the object without it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ Exit status: 0 same or better, 1 worse, 2 bad usage or a run that cannot be read
 beats 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

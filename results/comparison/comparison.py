@@ -6,8 +6,6 @@ that cell: it is not worse, and neither is it the same. So it is where B's trial
 breaks its trials is no better than one that does not. Times and rates are compared in `results.comparison.speeds`.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence

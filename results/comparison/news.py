@@ -4,8 +4,6 @@ Red is a regression, a new violation, or a positive control that fell silent. A 
 the same cell is known. Where there is nothing to compare with, every failing verdict is red.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum

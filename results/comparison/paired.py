@@ -4,8 +4,6 @@ A difference belongs to a *unit* (here a trial), and whatever lies within one (i
 operations) has been made one number before it comes here: nothing is assumed of how those depend on one another.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache

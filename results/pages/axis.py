@@ -1,7 +1,5 @@
 """Time on the page: from nanoseconds to pixels, with long idle stretches cut out and marked."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

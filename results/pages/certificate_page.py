@@ -4,8 +4,6 @@ What differs, broke or was lost is listed, the rest is counted and folded away, 
 what fits on a sheet of paper.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping

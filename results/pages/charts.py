@@ -3,8 +3,6 @@
 Glyphs and dashes carry the meaning, colours only repeat it. A number that nobody knows is `-`, and a gap in a line.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -18,8 +18,6 @@ The columns of `holds` have an entry for each grant: the row of its acquire, how
 earliest end of its lease (null: it has none), and 1 where neither a release nor a notice of loss is known.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """What the counters of the checkers count, in plain words: a number that nobody understands exercises nobody."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -4,8 +4,6 @@ It stands alone in a README, so its style is inside, for light and dark. Series 
 colour alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

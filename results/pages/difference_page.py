@@ -1,7 +1,5 @@
 """A comparison's page: what became of the verdicts, and of times and rates with their intervals as a picture."""
 
-from __future__ import annotations
-
 import math
 import os
 from pathlib import Path

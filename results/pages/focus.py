@@ -1,7 +1,5 @@
 """Which moments a lane's picture shows: those around a violation, or the liveliest ones of a history that passed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

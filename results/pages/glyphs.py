@@ -1,7 +1,5 @@
 """The shapes of the picture, and the legend that names those of them that occur."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Who held what: the grants of a history as bars, with the same ends and expiries that the checkers reckon with."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

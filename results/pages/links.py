@@ -1,7 +1,5 @@
 """From a page about runs to a run's page, to the page of a trial, and to a lane on it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import quote
 

@@ -1,7 +1,5 @@
 """A trial's page: the verdict, the story of the violation, the picture of it, then everything else, in that order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ Nothing is told by colour alone: reads, writes and the rest differ in shape, ref
 question mark, the part of a hold after its lease is hatched, and faults carry their names.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final

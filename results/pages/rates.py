@@ -4,8 +4,6 @@ Quantiles of many lanes cannot be joined exactly without their histories. What i
 acquires were made in lanes where the quantile was at most this.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

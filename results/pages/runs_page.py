@@ -1,7 +1,5 @@
 """The page of all runs: what each came to, what changed since the last one like it, and how fast it was over time."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

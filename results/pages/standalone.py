@@ -1,7 +1,5 @@
 """The picture of one judgement as a file of its own: what a README can show, without a page around it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

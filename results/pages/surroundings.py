@@ -1,7 +1,5 @@
 """Where a trial ran, with what, and the commands that do it again."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Pictures as text: SVG elements whose attributes and contents are always escaped."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from functools import cache

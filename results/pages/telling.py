@@ -6,8 +6,6 @@ The sentences are the checkers' own (`checkers.narrate`), with what befell a hol
 those about one worker, or about faults of one name at one time, are drawn together.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ The figure holds what a script of ours needs to draw it (`templates/timeline*.js
 the canvas what stands. The canvas has its full height from the start. Beside it stands what it says as text.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

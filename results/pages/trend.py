@@ -4,8 +4,6 @@ Of each run its summary.json is read once. What the page needs of it is kept in 
 may delete: it is made again from the summaries.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping

@@ -7,8 +7,6 @@ file:, and a hash in the policy admits only what stands in the page. So its elem
 hash of the page around it: the same page always has the same, and no string in it can have known it.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os

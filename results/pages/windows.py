@@ -1,7 +1,5 @@
 """What a lane's page shows closely: a window for each of its violations, or one on the liveliest moment."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice

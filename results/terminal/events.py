@@ -22,8 +22,6 @@ Each process appends whole lines; what reads takes whole lines only, so one that
 the last lines tell what it was at.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

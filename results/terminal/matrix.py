@@ -4,8 +4,6 @@ Words carry the meaning, colours only repeat it, so it reads the same in a CI lo
 a table, each backend has one of its own, or each fault is a short list instead.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final

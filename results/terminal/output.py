@@ -1,7 +1,5 @@
 """Where a command prints what has a layout."""
 
-from __future__ import annotations
-
 from typing import NoReturn
 
 from rich.console import Console

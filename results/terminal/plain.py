@@ -1,7 +1,5 @@
 """Recorded strings as plain text: they can neither style nor steer a terminal, nor break an encoding or a file."""
 
-from __future__ import annotations
-
 
 def plain(words: str, encoding: str = "utf-8") -> str:
     """One line; what is not printable, and what the encoding lacks, is spelled out: an escape as backslash, x1b."""

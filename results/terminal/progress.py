@@ -1,7 +1,5 @@
 """Where a run stands, from its events: lines for a log or a terminal, a few that are drawn again, and the time left."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ What others write goes through the same hands, so it never meets those few lines
 never hidden: whoever is killed leaves a terminal in order.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -4,8 +4,6 @@ As Curator's InterProcessMutex: the service sees one grant, the client counts. U
 when the client no longer believes in the outer one: it would enter what may be somebody else's by now.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

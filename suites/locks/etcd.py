@@ -15,8 +15,6 @@ Data can be kept beside the queue: one transaction compares the create_revision 
 does Jepsen's ``lock-etcd-set``: of a holder whose lease is over nothing is accepted, however late it comes.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ etcd3 takes one address, and a gRPC channel over several never leaves a silent o
 member that fails is left for the next one, from the next request on; the failed request itself is not sent again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Sequence

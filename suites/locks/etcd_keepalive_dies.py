@@ -8,8 +8,6 @@ it keeps nothing alive, and stop before its lease can have ended. The rest is ``
 What is claimed: the lock itself excludes. Among holders nothing is, since one slow answer is an error already.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar

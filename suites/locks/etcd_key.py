@@ -8,8 +8,6 @@ What its authors claim: exclusion as long as a client stops when its lease may h
 and a deletion wakes everybody who waits: compare ``etcd``.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from etcd3.transactions import Create, Get, Put

@@ -1,7 +1,5 @@
 """The lease that an etcd client's keys live on: opened when needed, kept alive, given up when an answer was lost."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass, replace
 from typing import Final

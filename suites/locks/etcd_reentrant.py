@@ -5,8 +5,6 @@ As Curator's InterProcessMutex (https://curator.apache.org/docs/recipes-shared-r
 What its authors claim: as of ``etcd``; an inner acquire succeeds at once and an inner release frees nothing.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from checkers.claims import Claim, Hazard

@@ -7,8 +7,6 @@ What its authors claim: a writer is alone, readers keep out no reader, and nobod
 later. A writer's end wakes all readers that waited for it, and all of them may go in: a herd, but of use.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from checkers.claims import NO_FAULT, Claim, Hazard
@@ -32,7 +30,6 @@ class EtcdReadWrite(EtcdLock):
     )
 
     def acquire_shared(self, name: str, timeout: float) -> Grant | None:
-        """See `suites.lock.Shares`."""
         return self._take(name, timeout, SHARED)
 
     def _ahead(self, queue: Queue, token: int) -> Range | None:

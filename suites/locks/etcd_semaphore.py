@@ -7,8 +7,6 @@ What its authors claim: never more than two as long as a client stops when its l
 the dead come back. It has no fencing token: two may hold at once, and no order of numbers would tell who is late.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from checkers.claims import NO_FAULT, Claim, Hazard

@@ -4,8 +4,6 @@ An answer that is lost ends the whole session: its lease is kept alive no more, 
 with the lease, even where it arrives late.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from functools import cache

@@ -14,8 +14,6 @@ A wait that takes too long ends with the lease: only its revocation makes certai
 goes, and never comes late.
 """
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json

@@ -1,7 +1,5 @@
 """What a lock service keeps for store mode `guarded`: a value and a list, as one line of JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

@@ -12,8 +12,6 @@ release that failed. Nobody gets the lock then for as long as that session lives
 read the czxid of `lock.node` by hand.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final

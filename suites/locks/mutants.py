@@ -4,8 +4,6 @@ Each changes the one thing that its docstring names, and promises what the corre
 the property that must name each bug, and the fault under which it comes out.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace

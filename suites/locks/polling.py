@@ -1,7 +1,5 @@
 """Polling, for locks whose server wakes nobody."""
 
-from __future__ import annotations
-
 import random
 import time
 

@@ -11,8 +11,6 @@ session ends with its connection, so a proxy or a dead network decides how long 
 locks are neither written to disk nor replicated: a restart or a failover forgets them all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
@@ -30,7 +28,7 @@ from suites.locks.postgres_promises import (
     HAZARDS_OF_WAITERS,
     MIN_TTL,
 )
-from suites.locks.postgres_session import PostgresSession, Rows, advisory_key
+from suites.locks.postgres_session import SETTINGS, PostgresSession, Rows, advisory_key
 
 
 class SessionLock(Declarations):
@@ -53,8 +51,8 @@ class SessionLock(Declarations):
 
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
-        """There is one server."""
-        session = PostgresSession(endpoints[0], access)
+        """There is one server, or PgBouncer before it, which takes no parameters of sessions."""
+        session = PostgresSession(endpoints[0], access, {} if cls.via else SETTINGS)
         session.begin()
         return cls(session, ttl)
 

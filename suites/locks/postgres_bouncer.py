@@ -8,19 +8,16 @@ The release may run in another session, which does not hold it: the lock then st
 Its authors claim nothing. It needs no fault to break, and no error tells of it but the release's "false".
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self
+from collections.abc import Mapping
+from typing import ClassVar
 
 from checkers.claims import NO_FAULT, Claim, Hazard
 from checkers.wire import Reason
-from infra.access import OPEN, Access
 from suites.lock import Grant, Refused, now
 from suites.locks.polling import pause_until
 from suites.locks.postgres_advisory import SessionLock
 from suites.locks.postgres_promises import EXCLUSION
-from suites.locks.postgres_session import POLL, PostgresSession, advisory_key
+from suites.locks.postgres_session import POLL, advisory_key
 
 
 class BouncerLock(SessionLock):
@@ -36,13 +33,6 @@ class BouncerLock(SessionLock):
         Hazard("fenced-store", (NO_FAULT,), "not-the-session", stores=("unfenced",), certain=False),
         Hazard("no-lost-update", ("delayed-write",), "late-delivery", stores=("unfenced",), certain=False),
     )
-
-    @classmethod
-    def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
-        """PgBouncer takes no parameters of sessions."""
-        session = PostgresSession(endpoints[0], access, {})
-        session.begin()
-        return cls(session, ttl)
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """By looking again and again: lock_timeout would stay behind in the session of somebody else."""

@@ -10,8 +10,6 @@ two different things merely wait for each other. They pay in throughput, and wai
 try says "held" of what nobody holds; and who takes two locks that are one has to give it back twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar, Final
 

@@ -11,8 +11,6 @@ is the server's wall clock: set ahead, it ends every lock. The token does not ne
 failover to a replica that is behind, a restored backup) both go back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, Self

@@ -8,8 +8,6 @@ farewell that drivers read only then (psycopg's documentation, "Detecting discon
 Every fault has its place in one of the two groups.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -9,8 +9,6 @@ What its authors claim: that, for as long as the session lives, and what they cl
 session has ended the lock cannot be taken again: another may have it by now.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from checkers.claims import Claim, Hazard

@@ -8,8 +8,6 @@ writer, and a reader behind a waiting writer waits though only readers hold.
 What its authors claim: what they claim of the exclusive one, with readers beside each other.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from checkers.claims import Claim, Hazard

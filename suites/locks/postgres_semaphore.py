@@ -8,8 +8,6 @@ What its authors claim: a row is locked by one transaction at a time, until that
 session's. So what is true of `postgres-session` is true of each permit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, Final
 

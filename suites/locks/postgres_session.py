@@ -11,8 +11,6 @@ the connection that counts, and there may be no bound. Toxiproxy passes on that 
 every byte, so that in the star the server knows when the client does.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import threading

@@ -10,19 +10,15 @@ What its authors claim: what they claim of session-level locks, but for the rele
 long as somebody works holds back vacuum, and ends with idle_in_transaction_session_timeout where that is set.
 """
 
-from __future__ import annotations
-
 import contextlib
-from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from psycopg import errors
 
 from checkers.wire import Reason
-from infra.access import OPEN, Access
 from suites.lock import Grant, LockError, Refused, now
 from suites.locks.postgres_advisory import SessionLock
-from suites.locks.postgres_session import PostgresSession, advisory_key
+from suites.locks.postgres_session import advisory_key
 
 
 class TransactionLock(SessionLock):
@@ -30,13 +26,6 @@ class TransactionLock(SessionLock):
 
     name: ClassVar[str] = "postgres-xact"
     via: ClassVar[str] = "pgbouncer"
-
-    @classmethod
-    def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
-        """PgBouncer takes no parameters of sessions."""
-        session = PostgresSession(endpoints[0], access, {})
-        session.begin()
-        return cls(session, ttl)
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """The end of the transaction is the end of whatever a wait that was broken off may have got."""

@@ -8,8 +8,6 @@ Only a resource that refuses lower fencing tokens, on reads as well as on writes
 Every fault has its place in one of the groups below; of one that has none nothing is claimed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar, cast

@@ -9,8 +9,6 @@ is put at the end when it comes back, so its turn counts from then. Signs of lif
 only ever compared with it: one from the future is as good as none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Final

@@ -10,7 +10,7 @@ and tells a failed connect from a lost reply.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,6 +27,8 @@ DRIFT: Final = 0.01
 """How fast a node's clock may run against ours (Redlock's CLOCK_DRIFT_FACTOR): expiry follows the wall clock."""
 GRAIN: Final = 0.002
 """Seconds; expiry has milliseconds, on a clock that is read once a command."""
+SWEEP: Final = 2.0
+"""Seconds for a connect or an answer when nobody waits."""
 
 RENEW: Final = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
@@ -92,6 +94,16 @@ class Node:
     def delete(self, keys: Sequence[str]) -> None:
         """Raises Refused or Indeterminate."""
         self.call(_DELETE, keys)
+
+    @classmethod
+    def sweep(cls, endpoint: str, access: Access, keys: Iterable[Sequence[str]]) -> None:
+        """Delete keys, those of one slot of a Redis Cluster at a time. Raises Refused or Indeterminate."""
+        node = cls(endpoint, SWEEP, access)
+        try:
+            for together in keys:
+                node.delete(together)
+        finally:
+            node.close()
 
     def close(self) -> None:
         """Drop the idle connections."""

@@ -8,8 +8,6 @@ What its authors claim: exclusion as of ``redis``; an inner acquire succeeds at 
 An inner acquire that finds the lock gone is refused: it must not take what may have been somebody else's meanwhile.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

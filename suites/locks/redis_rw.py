@@ -9,8 +9,6 @@ What its authors claim: a writer is alone, and readers keep out no reader. Beyon
 token, larger than those of all who left before; readers that hold together share one.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, Final
 
 from checkers.claims import Claim, Hazard
@@ -62,5 +60,4 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) 
 return redis.call('ZREM', KEYS[2], ARGV[1])"""
 
     def acquire_shared(self, name: str, timeout: float) -> Grant | None:
-        """See `suites.lock.Shares`."""
         return self._wait(_ACQUIRE_SHARED, name, timeout)

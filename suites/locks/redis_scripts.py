@@ -5,8 +5,6 @@ is the owner, the second the TTL in milliseconds. An acquire answers with someth
 there is one; renewals and releases answer 1, or 0 when the lock is no longer the owner's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Self
 
@@ -15,7 +13,7 @@ from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, Refused, new_owner, now
 from suites.locks.polling import pause_until
 from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, validity
-from suites.locks.redis_single import POLL, REQUEST, SWEEP, RedisLock
+from suites.locks.redis_single import POLL, REQUEST, RedisLock
 
 NOW: Final = """
 local time = redis.call('TIME')
@@ -73,12 +71,7 @@ class ScriptedLock(Declarations):
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
         """Counters and queues stay for ever otherwise."""
-        node = Node(endpoints[0], SWEEP, access)
-        try:
-            for name in names:
-                node.delete(cls._keys(name))
-        finally:
-            node.close()
+        Node.sweep(endpoints[0], access, map(cls._keys, names))
 
     @classmethod
     def _keys(cls, name: str) -> tuple[str, ...]:

@@ -8,8 +8,6 @@ What its authors claim: never more than N at once while each holds for less than
 back. It is not fair, and it has no fencing token: two may hold at once, and no order of numbers would tell who is late.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar, Final
 

@@ -10,8 +10,6 @@ survives kill and restart; without, or with asynchronous failover, counter and l
 the node's wall clock does. What the fence does not need is the clock: tokens are in order whatever that tells.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Self
 
@@ -25,8 +23,6 @@ from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, validity
 
 REQUEST: Final = 0.3
 """Seconds; bounds a connect and an answer. A call returns within its timeout plus twice this."""
-SWEEP: Final = 2.0
-"""Seconds, likewise, when nobody waits."""
 POLL: Final = (0.05, 0.15)
 """Seconds between two looks at a lock that is held, at random."""
 
@@ -159,12 +155,7 @@ class RedisLock(Declarations):
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
         """The counters stay for ever otherwise: a token must not go back while anybody may hold an old one."""
-        node = Node(endpoints[0], SWEEP, access)
-        try:
-            for name in names:
-                node.delete(_keys(name))
-        finally:
-            node.close()
+        Node.sweep(endpoints[0], access, map(_keys, names))
 
 
 def _key(name: str) -> str:

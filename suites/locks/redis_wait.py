@@ -10,8 +10,6 @@ loses, renewals above all, so that a lease may be over before the end that was a
 back empty takes its replica's data with it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 

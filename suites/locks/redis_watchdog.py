@@ -11,8 +11,6 @@ renewal ends its belief, so that it goes on for longer than its lease when its r
 nothing it can promise. There is no fencing token; Redisson has those in another lock, RFencedLock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Final

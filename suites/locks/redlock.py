@@ -11,8 +11,6 @@ common order. A failed attempt is no evidence that anybody held the lock, since 
 ``denied``, never as ``held``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Self

@@ -9,8 +9,6 @@ What its authors claim: exclusion without any persistence, with "an availability
 nobody gets a lock for a TTL. What it does not cover: a replica that takes the node's place has been up all the while.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar, Final
 

@@ -4,8 +4,6 @@
 spare, where five have two: of a holder whom one node did not answer, any single node that loses the lock frees it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, Self

@@ -14,8 +14,6 @@ An answer that is slow for any other reason, a busy machine's included, does the
 longer than it holds by as much as the answer took. So whether two are inside at once is nothing it can promise at all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar, Final
 

@@ -13,8 +13,6 @@ Data can be kept beside the queue, in its parent node: one multi checks that the
 so that of a holder whose session is over nothing is accepted, however late it comes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ A client whose connection was interrupted believes in its grants no longer, so a
 where the session lives on.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from checkers.claims import Claim, Hazard

@@ -7,8 +7,6 @@ What its authors claim: a writer is alone, readers keep out no reader, and nobod
 later. A writer's end wakes all readers that waited for it, and all of them may go in: a herd, but of use.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -33,7 +31,6 @@ class ZooKeeperReadWrite(ZooKeeperLock):
     )
 
     def acquire_shared(self, name: str, timeout: float) -> Grant | None:
-        """See `suites.lock.Shares`."""
         return self._take(name, timeout, SHARED)
 
     def _before(self, mine: str, queue: Sequence[str]) -> str | None:

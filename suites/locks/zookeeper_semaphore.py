@@ -7,8 +7,6 @@ What its authors claim: never more than two among sessions that live, and the pe
 fencing token: two may hold at once, and no order of numbers would tell who is late.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

@@ -11,8 +11,6 @@ passes on which sessions were alive only when the leader pings it, so what it ac
 it: a session can end early by the time between two signs of life.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import threading

@@ -2,8 +2,6 @@
 this one waits for, it is the other lock that is in its way.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from suites.workload import Hold, Workload

@@ -3,8 +3,6 @@
 Two that were made from the same list sold the same item twice, whichever of them is lost.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from suites.workloads.set import Set

@@ -1,7 +1,5 @@
 """Leader: whoever holds leads for longer than a TTL, in steps, so that it leads no longer than its renewals last."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Final
 
 from suites.workload import Hold, Workload

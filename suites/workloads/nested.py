@@ -1,7 +1,5 @@
 """Nested: who holds acquires again, at times twice, and goes on working after: an inner release must free nothing."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from suites.workload import Hold, Workload

@@ -4,8 +4,6 @@ The effect comes first and the note of it later, as in every worker of a queue: 
 is done twice, whatever lock there is. That, and not only overlap, is what an idempotency key is for.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from suites.workload import Hold, Workload

@@ -1,7 +1,5 @@
 """Register: read, think, write, read back, all under the lock's token. Shows stale reads and stale writes."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from suites.workload import Hold, Workload

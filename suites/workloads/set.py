@@ -4,8 +4,6 @@ The elements of one list are its history: each write names the last element of t
 the final list says not only which updates were lost but who overwrote them.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from suites.workload import Hold, Workload

@@ -1,7 +1,5 @@
 """Share: some come to read, beside each other and for longer, and some to write, alone."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Final
 
 from suites.workload import Hold, Workload

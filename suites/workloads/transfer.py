@@ -6,8 +6,6 @@ lets go of the first, and waits longer each time before it tries again, at rando
 (Metcalfe and Boggs, "Ethernet", 1976, section 4).
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, Final
 
 from suites.workload import Hold, Workload

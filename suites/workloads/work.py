@@ -1,7 +1,5 @@
 """Work: nothing but work inside, so that several may be inside at once. For semaphores, and for the lock alone."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from suites.workload import Hold, Workload

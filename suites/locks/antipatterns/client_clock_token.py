@@ -5,8 +5,6 @@ the rightful holder. Here the clocks of all clients are even the same; where the
 given by the lock itself, together with the lock: see Kleppmann, "How to do distributed locking" (2016).
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import ClassVar

@@ -5,8 +5,6 @@ https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ that do
 is usually little; here it is a third of a second of books to keep, and holds last nearly as long as the lease.
 """
 
-from __future__ import annotations
-
 import time
 from typing import ClassVar, Final
 

@@ -4,8 +4,6 @@ That may be what the work wants, but it is not a lock then: as soon as the netwo
 the others can still reach it, two are inside.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from checkers.claims import Hazard

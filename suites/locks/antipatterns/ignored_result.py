@@ -3,8 +3,6 @@
 ``redis.set(key, me, nx=True, px=ttl)`` answers None when somebody else holds the lock, and raises nothing.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from checkers.claims import Hazard

@@ -8,8 +8,6 @@ It rests on no server: it runs beside those of Redis, and no fault of theirs tou
 once it is an hour old.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -4,8 +4,6 @@ Good enough until the work under the lock waits for somebody else: a call that t
 provider for instance. The lease ends meanwhile, and the holder goes on as if it had not.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import ClassVar
 

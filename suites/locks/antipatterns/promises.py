@@ -4,8 +4,6 @@ A hazard that must show names the defect of each. All else that it is known to b
 as well but need not show here: better locks are the positive controls of that.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

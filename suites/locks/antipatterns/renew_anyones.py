@@ -4,8 +4,6 @@ EXPIRE asks for no owner. A holder that lost the lock during a pause is told tha
 on beside its successor.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, Final
 
 from checkers.claims import Hazard

@@ -4,8 +4,6 @@ INSERT ... ON CONFLICT DO NOTHING takes the lock, DELETE gives it back. It survi
 server's restart: that is its strength, and why a holder that dies leaves a lock that somebody must remove by hand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Self
 
@@ -93,9 +91,4 @@ class RowWithoutExpiry(Declarations):
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
         """Nothing else removes a dead client's row."""
-        session = PostgresSession(endpoints[0], access)
-        try:
-            for name in names:
-                session.ask(session.begin(), _SWEEP, name)
-        finally:
-            session.close()
+        PostgresSession.sweep(endpoints[0], access, _SWEEP, names)

@@ -5,8 +5,6 @@ Often it was meant to have a TTL, set by an EXPIRE that a crash in between never
 and no slow network ever ends it early.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Final

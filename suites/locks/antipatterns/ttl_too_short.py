@@ -4,8 +4,6 @@ Nothing need go wrong for two to be inside: the first is still at work when its 
 the work grows, long after the TTL was chosen.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from checkers.claims import Hazard

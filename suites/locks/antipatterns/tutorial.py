@@ -3,8 +3,6 @@
 SET NX PX with the owner in the value, polled; owner-checked scripts extend and release it. No fencing token.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self
 
@@ -15,7 +13,7 @@ from suites.lock import Declarations, Grant, Refused, new_owner, now
 from suites.locks.antipatterns.promises import CLAIMS, HAZARDS, UNFENCED
 from suites.locks.polling import pause_until
 from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, validity
-from suites.locks.redis_single import POLL, REQUEST, SWEEP
+from suites.locks.redis_single import POLL, REQUEST
 
 _SET: Final = "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end return 0"
 
@@ -77,12 +75,7 @@ class TutorialLock(Declarations):
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
         """Of those without a TTL something may stay."""
-        node = Node(endpoints[0], SWEEP, access)
-        try:
-            for name in names:
-                node.delete((key_of(name),))
-        finally:
-            node.close()
+        Node.sweep(endpoints[0], access, ((key_of(name),) for name in names))
 
 
 def key_of(name: str) -> str:

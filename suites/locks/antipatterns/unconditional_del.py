@@ -5,8 +5,6 @@ one's, and so on. The commonest mistake of all, which the random value in the ke
 Implementation with a Single Instance" on https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, Final
 
 from checkers.claims import Hazard

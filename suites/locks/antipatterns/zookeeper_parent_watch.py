@@ -5,8 +5,6 @@ again: the herd effect, which the recipe (https://zookeeper.apache.org/doc/curre
 by watching only the next lower node.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from checkers.claims import NO_FAULT, Claim, Hazard

@@ -6,8 +6,6 @@ for a version number), or a job only once (``idempotency-key``), no lock is need
 saves work in vain. Beside those, the figures of a lock say what it costs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, Self
 

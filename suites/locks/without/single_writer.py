@@ -8,8 +8,6 @@ set once.
 What it costs is that somebody must move the queue of a dead writer, with a lock, or by hand: nothing here does.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import ClassVar, Final, Self
@@ -19,7 +17,7 @@ from infra.access import OPEN, Access
 from suites.lock import NEVER, Declarations, Grant, new_owner, now
 from suites.locks.promises import CLOCKS, FROZEN_INSIDE, LINKS, RUNNING, SERVERS
 from suites.locks.redis_node import Node
-from suites.locks.redis_single import REQUEST, SWEEP
+from suites.locks.redis_single import REQUEST
 
 POLL: Final = 0.1
 """Seconds between two looks into the directory."""
@@ -84,11 +82,7 @@ class SingleWriter(Declarations):
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
         """The directory's entries stay for ever otherwise."""
-        node = Node(endpoints[0], SWEEP, access)
-        try:
-            node.delete([_key(name) for name in names])
-        finally:
-            node.close()
+        Node.sweep(endpoints[0], access, ((_key(name),) for name in names))
 
 
 def _key(name: str) -> str:
