@@ -100,13 +100,6 @@ class TestRedis:
             assert re.fullmatch(r"redis1's clock is 6[01]\.\d s ahead", line)
         assert 115_000 < servers.redis[0].pttl("lock") <= 121_000  # it was set in the future
 
-    def test_the_last_second_of_a_ttl_is_left(self, servers: Servers) -> None:
-        redis = servers.redis[0]
-        taken, _ = quickly(lambda: redis.set("lock", "first", px=60_000))
-        with done(servers.target("redis"), "clock-jump-forward", **only("redis1", seconds=55)):
-            now, left = quickly(lambda: redis.pttl("lock"))
-            assert left / 1000 == pytest.approx(60 - 55 - (now - taken), abs=0.02)
-
     def test_a_lock_lives_on_when_the_clock_jumps_back(self, servers: Servers) -> None:
         redis = servers.redis[0]
         taken, _ = quickly(lambda: redis.set("lock", "first", px=1000))
@@ -137,35 +130,6 @@ class TestRedis:
             assert {-2.5, 2.5} <= set(told)
             turns = sum(one > 0 > other for one, other in itertools.pairwise(told))
             assert 2 <= turns <= 11
-
-    def test_under_a_strobe_some_locks_end_at_once(self, servers: Servers) -> None:
-        """Those that were taken while the clock was behind."""
-        redis = servers.redis[0]
-        with done(servers.target("redis"), "clock-strobe", **only("redis1", seconds=2.5, turn_ms=100)):
-            began, taken, lost, kept = time.monotonic(), dict[str, float](), set[str](), set[str]()
-            while not (lost and kept) and time.monotonic() < began + 5.0:
-                name = f"lock{len(taken)}"
-                taken[name] = time.monotonic()
-                redis.set(name, "first", px=1000)
-                for name, at in taken.items():
-                    there = redis.get(name) is not None
-                    age = time.monotonic() - at
-                    if not there and age < 0.9:
-                        lost.add(name)
-                    if there and age > 0.5:
-                        kept.add(name)
-            assert lost
-            assert kept
-
-    def test_overlapping_skews_add_up_and_are_let_go_one_by_one(self, servers: Servers) -> None:
-        node = servers.nodes[0]
-        node.skew(Skew(100.0), "first")
-        node.skew(Skew(-30.0), "second")
-        assert servers.ahead() == pytest.approx(70.0, abs=0.1)
-        node.let_go("first")
-        assert servers.ahead() == pytest.approx(-30.0, abs=0.1)
-        node.let_go("second")
-        assert servers.ahead() == pytest.approx(0.0, abs=0.1)
 
     def test_it_survives_a_crash_and_what_was_set_meanwhile_holds_at_the_start(self, servers: Servers) -> None:
         def restarted() -> float:
@@ -243,10 +207,6 @@ class TestPostgres:
             took = time.monotonic() - began
         assert row
         assert 0.2 <= row[0][0]["Execution Time"] / 1000 <= took
-
-    def test_a_strobe_ends_with_its_heal(self, servers: Servers) -> None:
-        with done(servers.target("postgres"), "clock-strobe", **only("postgres", seconds=1.5, turn_ms=100)):
-            assert servers.environment.unclean() != []
 
 
 def test_an_image_without_a_movable_clock_says_so(environment: Environment) -> None:

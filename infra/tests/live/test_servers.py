@@ -13,9 +13,8 @@ import pytest
 
 from infra import commands, images, members, star
 from infra.faults import fault
-from infra.faults.plan import Plan, Step, compile_plan
+from infra.faults.plan import compile_plan
 from infra.faults.probe import Answer
-from infra.faults.runner import Runner
 from infra.tests.environments import on
 from infra.tests.live.hurting import ELECTING, ask, ask_all, await_, done, names
 from infra.tests.live.keeping import etcd, keep, kept
@@ -28,44 +27,6 @@ if TYPE_CHECKING:
 
 
 ALL = ("redis", "etcd", "zookeeper", "postgres")
-
-
-@pytest.mark.parametrize(
-    ("target", "kind", "state", "shown"),
-    [
-        pytest.param(backend, kind, state, shown, marks=pytest.mark.needs(backend), id=f"{kind}-{backend}")
-        for backend, kind, state, shown in (
-            ("redis", "pause", "paused", Answer.SILENT),
-            ("redis", "kill", "stopped", Answer.CLOSED),
-            ("etcd", "pause", "paused", Answer.SILENT),
-            ("zookeeper", "pause", "paused", Answer.SILENT),
-        )
-    ],
-    indirect=["target"],
-)
-def test_a_server_goes_down_and_comes_back(target: Target, kind: str, state: str, shown: Answer) -> None:
-    """That of redis, or the leader: see `test_a_wiped_server_starts_with_nothing_of_its_own` for one that is killed."""
-    old = target.cluster.leader()
-    with done(target, f"{kind}-server", **({} if old else {"nodes": ["redis1"]})) as hit:
-        victim = old or target.node("redis1")
-        assert hit.target == (f"{victim.name} (leader)" if old else victim.name)
-        assert victim.state() == state
-        assert {node.state() for node in target.cluster.nodes if node is not victim} == {"running"}
-        assert ask(target, "c1", victim.name) is shown
-        if old:
-            assert target.cluster.leader() not in (old, None)
-    assert victim.state() == "running"
-    assert target.cluster.ready()
-
-
-@on("redis")
-def test_the_final_heal_undoes_everything_at_once(environment: Environment, target: Target) -> None:
-    for name in ("cut-client-drop", "pause-server", "kill-server"):
-        step = compile_plan([name], 1, "redis", 1.0).steps[0]
-        options = {"nodes": ["redis2"]} if name == "kill-server" else step.options
-        Step(name, 0.0, 0.0, options).injury("redis").apply(target)
-    assert len(environment.unclean()) > 2
-    Runner(Plan("none", "redis", 1, ()), target).final_heal()
 
 
 @on(*ALL)
