@@ -19,6 +19,7 @@ from infra.faults.plan import BadPlan, Plan, Step, compile_plan
 from infra.faults.probe import Answer
 from infra.faults.register import FAULTS
 from infra.faults.target import Kind, MonotonicClock
+from infra.machine import Failed
 from infra.tests.imagined import Star, imagined
 
 
@@ -300,6 +301,18 @@ def test_what_comes_and_goes_by_itself_does_so_at_these_times(
         assert [hit.target for hit in hits] == [target] * 2
         assert [moment / 1e9 for hit in hits for moment in (hit.begun, hit.healed)] == pytest.approx(times)
         assert star.unclean() == []
+
+
+def test_a_clock_must_tell_the_time_it_was_set_to_unless_another_fault_keeps_it_from_answering() -> None:
+    with imagined("redis") as star:
+        FAULTS["pause-server"].make("redis", {"nodes": ["redis1"]}).apply(star.target("a", alone=True))
+        jump = FAULTS["clock-jump-back"].make("redis", {"nodes": ["redis1", "redis2"], "seconds": 50})
+        assert [hit.target for hit in jump.apply(star.target("b", alone=False))] == [
+            "redis1: 50 s back",
+            "redis2: 50 s back",
+        ]
+        with pytest.raises(Failed, match="redis1's clock was set, but it does not tell that time"):
+            jump.apply(star.target("b", alone=True))
 
 
 @pytest.mark.parametrize("name", ["slow-disk", "stall-disk", "fill-disk"])

@@ -199,12 +199,3 @@ class TestTwoThreads:
             gates.thaw(page, gate)
             gates.arm(page, gate, Action.STALL, alive)  # waits until the held thread has gone on
         assert gates.caught(page, gate) is None
-
-    def test_a_held_gate_does_not_block_the_other(self, page: mmap.mmap) -> None:
-        gates.arm(page, Gate.IN_RENEWAL, Action.STALL, alive)
-        with reaching(page, Gate.IN_RENEWAL):
-            held(page, Gate.IN_RENEWAL)
-            gates.arm(page, Gate.BEFORE_RELEASE, Action.STALL, alive)
-            gates.disarm(page, Gate.BEFORE_RELEASE, alive)
-            assert gates.caught(page, Gate.BEFORE_RELEASE) is None
-            gates.thaw(page, Gate.IN_RENEWAL)

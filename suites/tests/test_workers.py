@@ -304,7 +304,3 @@ class TestReplacement:
         assert running.granted_since(first), "the other grant of the first key came later"
         record.invoke(F.ACQUIRE, 0, 1)
         assert not running.granted_since(granted(0))
-
-    def test_recordings_of_generations_are_different_files(self, tmp_path: Path) -> None:
-        (spec, *_) = specs(str(tmp_path), "Free")
-        assert replace(spec, generation=1).recording != spec.recording

@@ -15,18 +15,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import Final
 from urllib.parse import quote
 
 import psycopg
 import pytest
-from kazoo.client import KazooClient
 
 from infra.environment import Environment
 from infra.libpq import login
 from infra.links import Cut
-from infra.tests.live.keeping import etcd
+from infra.tests.live.keeping import etcd, zookeeper
 from suites import registry
 from suites.lock import Believes, Grant, LockClient, LockError, Refused, Session, opened
 from suites.locks.etcd_key import EtcdKey
@@ -115,12 +114,8 @@ class Lane:
         """How many hold the lock or stand in its queue, of those whose servers tell."""
         match self.lock.backend:
             case "zookeeper":
-                zookeeper = KazooClient(",".join(self.environment.direct("zookeeper")), timeout=4)
-                zookeeper.start(SOON)
-                with closing(zookeeper):
-                    count = len(zookeeper.get_children(f"{ROOT}/{quote(self.key, safe='')}"))
-                    zookeeper.stop()
-                return count
+                with zookeeper(",".join(self.environment.direct("zookeeper"))) as client:
+                    return len(client.get_children(f"{ROOT}/{quote(self.key, safe='')}"))
             case "etcd":
                 first, where = prefix_of(self.key), self.environment.direct("etcd")[0]
                 ends = {"key": first, "range_end": first[:-1] + chr(ord(first[-1]) + 1)}
