@@ -6,6 +6,7 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatch
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast, get_args
 
@@ -301,6 +302,17 @@ def test_what_comes_and_goes_by_itself_does_so_at_these_times(
         assert [hit.target for hit in hits] == [target] * 2
         assert [moment / 1e9 for hit in hits for moment in (hit.begun, hit.healed)] == pytest.approx(times)
         assert star.unclean() == []
+
+
+@pytest.mark.parametrize("backend", star.BACKENDS)
+def test_a_rolling_restart_takes_one_at_a_time(backend: str) -> None:
+    with imagined(backend) as star:
+        step = compile_plan(["restart-rolling"], 3, backend, 1.0).steps[0]
+        hits = step.injury(backend).apply(star.target("a", alone=True))
+        assert [hit.target.split()[0] for hit in hits] == step.options["nodes"]
+        assert sorted(step.options["nodes"]) == sorted(star.engines)
+        assert all(earlier.healed <= later.begun for earlier, later in pairwise(hits))
+        assert {tuple(engine.log) for engine in star.engines.values()} == {("stop", "start")}
 
 
 def test_a_clock_must_tell_the_time_it_was_set_to_unless_another_fault_keeps_it_from_answering() -> None:
