@@ -91,13 +91,10 @@ def test_dependencies_and_the_lock(
     assert why in check.why
 
 
-@pytest.mark.usefixtures("well")
-def test_a_well_machine() -> None:
+def test_on_a_well_machine_nothing_is_repaired(well: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert set(states(doctor.checks()).values()) == {"ok"}
     assert doctor.main([]) == 0
-
-
-def test_nothing_to_repair_is_nothing_done(well: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
     assert doctor.main(["--fix"]) == 0
     assert well == []
     assert capsys.readouterr().out == ""

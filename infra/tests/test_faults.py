@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import replace
+from fnmatch import fnmatch
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast, get_args
 
@@ -18,6 +20,7 @@ from infra.faults.plan import BadPlan, Plan, Step, compile_plan
 from infra.faults.probe import Answer
 from infra.faults.register import FAULTS
 from infra.faults.target import Kind, MonotonicClock
+from infra.machine import Failed
 from infra.tests.imagined import Star, imagined
 
 
@@ -260,6 +263,79 @@ def test_these_groups_lose_these_nodes(
         assert target.cluster.ready()  # nobody among the nodes felt it
         injury.heal(target)
         assert all(len(seen(star, group)) == len(everybody) for group in target.groups)
+
+
+@pytest.mark.parametrize(
+    ("backend", "name", "options", "target", "links"),
+    [
+        ("etcd", "lose-requests", {"group": "c1"}, "all requests of clients c1", "c1 -> etcd*: bytes dropped"),
+        ("etcd", "lose-replies", {"group": "c1"}, "all replies to clients c1", "etcd* -> c1: bytes dropped"),
+        ("redis", "delayed-write", {"group": "c1"}, "requests of clients c1 to the store", "c1 -> store: bytes held"),
+        ("redis", "store-reply-lost", {"group": "c3"}, "replies of the store to clients c3", "store -> c3: bytes drop"),
+        ("zookeeper", "mute-leader", {}, "bytes from zk1 (leader) to zk2, zk3", "zk1 -> zk*: bytes dropped"),
+        ("zookeeper", "deafen-leader", {}, "bytes from zk2, zk3 to zk1 (leader)", "zk* -> zk1: bytes dropped"),
+    ],
+)
+def test_bytes_of_one_direction_are_stopped(
+    backend: str, name: str, options: dict[str, Any], target: str, links: str
+) -> None:
+    with imagined(backend) as star:
+        hit = FAULTS[name].make(backend, options).apply(star.target("a", alone=True))[0]
+        assert (hit.kind, hit.target) == ("cut", target)
+        assert all(fnmatch(line, f"{links}*") for line in star.links.active())
+        assert len(star.links.active()) == {"redis": 1, "etcd": 3, "zookeeper": 2}[backend]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "target", "times"),
+    [
+        ("reset-connections", {"times": 2}, "all connections of clients to redis", [1.05, 1.25, 1.7, 1.9]),
+        ("flap-links", {"node": "redis2", "how": "drop", "times": 2}, "redis2 from everybody", [1.0, 1.3, 1.7, 2.0]),
+        ("flap-links", {"node": "redis2", "how": "hold", "times": 2}, "redis2 from everybody", [1.0, 1.3, 1.7, 2.0]),
+    ],
+)
+def test_what_comes_and_goes_by_itself_does_so_at_these_times(
+    name: str, options: dict[str, Any], target: str, times: list[float]
+) -> None:
+    with imagined("redis") as star:
+        hits = FAULTS[name].make("redis", options).apply(star.target("a", alone=True))
+        assert [hit.target for hit in hits] == [target] * 2
+        assert [moment / 1e9 for hit in hits for moment in (hit.begun, hit.healed)] == pytest.approx(times)
+        assert star.unclean() == []
+
+
+@pytest.mark.parametrize("backend", star.BACKENDS)
+def test_a_rolling_restart_takes_one_at_a_time(backend: str) -> None:
+    with imagined(backend) as star:
+        step = compile_plan(["restart-rolling"], 3, backend, 1.0).steps[0]
+        hits = step.injury(backend).apply(star.target("a", alone=True))
+        assert [hit.target.split()[0] for hit in hits] == step.options["nodes"]
+        assert sorted(step.options["nodes"]) == sorted(star.engines)
+        assert all(earlier.healed <= later.begun for earlier, later in pairwise(hits))
+        assert {tuple(engine.log) for engine in star.engines.values()} == {("stop", "start")}
+
+
+def test_a_clock_must_tell_the_time_it_was_set_to_unless_another_fault_keeps_it_from_answering() -> None:
+    with imagined("redis") as star:
+        FAULTS["pause-server"].make("redis", {"nodes": ["redis1"]}).apply(star.target("a", alone=True))
+        jump = FAULTS["clock-jump-back"].make("redis", {"nodes": ["redis1", "redis2"], "seconds": 50})
+        assert [hit.target for hit in jump.apply(star.target("b", alone=False))] == [
+            "redis1: 50 s back",
+            "redis2: 50 s back",
+        ]
+        with pytest.raises(Failed, match="redis1's clock was set, but it does not tell that time"):
+            jump.apply(star.target("b", alone=True))
+
+
+@pytest.mark.parametrize("name", ["slow-disk", "stall-disk", "fill-disk"])
+def test_nothing_is_done_to_the_disk_of_a_server_that_is_down(name: str) -> None:
+    with imagined("redis") as star:
+        FAULTS["kill-server"].make("redis", {"nodes": ["redis1"]}).apply(star.target("a", alone=True))
+        step = compile_plan([name], 1, "redis", 1.0).steps[0]
+        injury = replace(step, options={**step.options, "nodes": ["redis1"]}).injury("redis")
+        with pytest.raises(fault.Nobody, match="redis1 is stopped"):
+            injury.apply(star.target("b", alone=False))
+        assert star.disks.done == {}
 
 
 def test_of_five_servers_rings_are_majorities_and_bridges_have_one_server_in_common() -> None:

@@ -198,6 +198,3 @@ def test_a_base_that_cannot_be_had_says_what_would_help(monkeypatch: pytest.Monk
     monkeypatch.setattr(machine, "has_apt", lambda: False)
     with pytest.raises(NotPossible, match="no registry answers for debian:trixie-slim"):
         base.ensure("trixie", Said())
-
-
-# --- with the engine ---

@@ -150,15 +150,6 @@ def test_another_process_heals_all_of_it(taken: list[tuple[str, tuple[Any, ...]]
     assert api.proxies == Toxiproxy().proxies
 
 
-def test_what_two_want_goes_when_neither_wants_it(links: Links) -> None:
-    links.cut("c1", "redis1", Cut.HOLD, "a")
-    links.block("c1", "redis1", Cut.HOLD, "b")
-    links.lift("a")
-    assert links.active() == ["c1 -> redis1: bytes held"]
-    links.lift("b")
-    assert links.active() == []
-
-
 def test_delays_of_several_add_up(links: Links) -> None:
     links.slow("c1", "redis1", 50, by="a")
     links.slow("c1", "redis1", 20, 5, by="b")
@@ -187,14 +178,6 @@ def test_what_is_wanted_of_a_held_link_waits(links: Links) -> None:
     links.lift("c")
     links.lift("b")
     assert links.active() == []
-
-
-def test_a_refusal_comes_through_all_the_same(links: Links) -> None:
-    links.cut("c1", "redis1", Cut.HOLD, "a")
-    links.cut("c1", "redis1", Cut.REFUSE, "b")
-    assert links.active() == ["c1 <-> redis1: refused"]
-    links.lift("b")
-    assert links.active() == ["c1 <-> redis1: bytes held"]
 
 
 def test_what_another_process_did_stays_unless_it_is_asked_for(api: Toxiproxy, links: Links) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import pytest
 from docker.errors import APIError
@@ -16,9 +16,6 @@ from infra.environment import Environment
 from infra.machine import Failed
 from infra.nodes import Node, made_from
 from infra.tests.imagined import Engine, engines_have_clocks
-
-if TYPE_CHECKING:
-    pass
 
 Verb = Literal["pause", "kill", "stop", "let_go"]
 FIVE, SEVEN = Skew(offset=5.0), Skew(offset=7.0)

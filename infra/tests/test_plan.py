@@ -47,6 +47,7 @@ JSON = st.recursive(
 def test_the_register_has_the_faults_of_the_list() -> None:
     assert list(FAULTS) == EXPECTED
     assert all(name == fault.name and fault.summary for name, fault in FAULTS.items())
+    assert all(fault.how and fault.sees for fault in FAULTS.values() if "workers" in fault.needs)
 
 
 @pytest.mark.parametrize(("name", "backend"), CELLS)
@@ -175,24 +176,18 @@ def test_a_file_that_is_not_json() -> None:
         parse("steps:")
 
 
-@given(cell=st.sampled_from(CELLS), field=st.sampled_from(["fault", "after", "for", "options"]), value=JSON)
+FIELDS = ["fault", "after", "for", "options", *["each option"] * 4]
+
+
+@settings(max_examples=200)
+@given(cell=st.sampled_from(CELLS), field=st.sampled_from(FIELDS), value=JSON)
 def test_any_value_anywhere_is_taken_or_refused_in_order(cell: tuple[str, str], field: str, value: object) -> None:
     data = compile_plan([cell[0]], 1, cell[1], 1.0).to_json()
-    data["steps"][0][field] = value
+    step = data["steps"][0]
+    step |= {"options": dict.fromkeys(step["options"], value)} if field == "each option" else {field: value}
     try:
         plan = Plan.from_json(data)
     except BadPlan:
         return
     assert Plan.from_json(plan.to_json()) == plan
-
-
-@given(cell=st.sampled_from(CELLS), value=JSON)
-def test_any_option_is_taken_or_refused_in_order(cell: tuple[str, str], value: object) -> None:
-    data = compile_plan([cell[0]], 1, cell[1], 1.0).to_json()
-    for name in data["steps"][0]["options"]:
-        data["steps"][0]["options"][name] = value
-    try:
-        plan = Plan.from_json(data)
-    except BadPlan:
-        return
     assert plan.describe()

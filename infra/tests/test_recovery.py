@@ -48,9 +48,8 @@ class Server:
 
 
 @pytest.fixture(autouse=True)
-def _remade(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    if not request.node.get_closest_marker("docker"):
-        monkeypatch.setattr(recovery, "remake", lambda node, image, links, clock: node.remake(image))
+def _remade(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "remake", lambda node, image, links, clock: node.remake(image))
 
 
 def give_back(*servers: Server) -> list[str]:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from infra.faults import moments
-from infra.faults.plan import Plan, Step, compile_plan
+from infra.faults.plan import Plan, Step
 from infra.faults.register import FAULTS
 from infra.faults.runner import Record, Runner
 from infra.faults.target import Hit
 from infra.machine import Failed
-from infra.star import BACKENDS
 from infra.tests.simulated import MS, TTL, Lane, Server, World, a_lane, run
 
 if TYPE_CHECKING:
@@ -313,13 +312,3 @@ def test_a_server_that_does_not_come_back_fails_the_fault(monkeypatch: pytest.Mo
     with pytest.raises(Failed, match="etcd1 was killed and started again, but does not serve within 40 s"):
         run(world, "crash-after-acquire", target)
     assert world.at_rest()
-
-
-@pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if "workers" in fault.needs])
-def test_what_is_done_to_workers_says_how_and_what_is_seen(name: str) -> None:
-    fault = FAULTS[name]
-    assert fault.how
-    assert fault.sees
-    backend = next(backend for backend in BACKENDS if fault.applies(backend) is None)
-    [line] = compile_plan([name], 1, backend, TTL).describe()
-    assert line.startswith("after ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 
 from checkers.history import read_recording
 from checkers.wire import F, Outcome, Reason
+from infra.store import Read, StoreError
 from suites import recorder
 from suites.gates import Gates
 from suites.keeper import Holding, Keeper
@@ -74,6 +75,40 @@ class FakeSession(Fake):
 
     def renew(self, _: Grant) -> None:
         raise AssertionError("a session is kept alive instead")
+
+
+class FakeStore:
+    """Keeps one list per key, unless told what to raise or to refuse; jobs in `claimed` have been claimed by others."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, tuple[int, ...]] = {}
+        self.bases: list[int | None] = []
+        self.claimed: set[int] = set()
+        self.refuses_writes = False
+        self.fails: dict[str, StoreError] = {}
+        """Of read, write and claim those that raise."""
+
+    def _may_fail(self, verb: str) -> None:
+        if verb in self.fails:
+            raise self.fails[verb]
+
+    def read(self, key: str, *_: object) -> Read:
+        self._may_fail("read")
+        elements = self.lists.get(key, ())
+        return Read(elements[-1] if elements else -1, elements)
+
+    def write(self, key: str, value: int, _: object, __: object, elements: Sequence[int] | None, base: object) -> bool:
+        self.lists[key] = tuple(elements or (value,))
+        self.bases.append(base if isinstance(base, int) else None)
+        self._may_fail("write")
+        return not self.refuses_writes
+
+    def claim(self, _: str, job: int) -> bool:
+        self._may_fail("claim")
+        return job not in self.claimed
+
+    def close(self) -> None:
+        pass
 
 
 def grant(name: str, owner: int, session: int = 0, ttl: float = TTL) -> Grant:

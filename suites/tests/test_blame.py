@@ -68,10 +68,15 @@ def test_the_others_are_tried_without_it(world: World, both: Asked, first: str) 
 
 @pytest.mark.parametrize(
     "error",
-    [TrialBroke(LINE), WorkerBroke(LINE), WorkerBroke(LINE, ["elsewhere/register/unfenced"])],
-    ids=["unclean", "nobody", "elsewhere"],
+    [
+        TrialBroke(LINE),
+        WorkerBroke(LINE),
+        WorkerBroke(LINE, ["elsewhere/register/unfenced"]),
+        WorkerBroke(LINE, [*LANES, "redis/register/unfenced"]),
+    ],
+    ids=["unclean", "nobody", "elsewhere", "everybody"],
 )
-def test_where_nobody_can_be_blamed_it_is_not_run_again(world: World, both: Asked, error: TrialBroke) -> None:
+def test_where_nobody_alone_can_be_blamed_it_is_not_run_again(world: World, both: Asked, error: TrialBroke) -> None:
     breaks(world, error, "redlock")
     session = world.session(both)
     with pytest.raises(TrialBroke):
@@ -79,16 +84,6 @@ def test_where_nobody_can_be_blamed_it_is_not_run_again(world: World, both: Aske
     for case in cases(both, "redlock"):
         with pytest.raises(TrialFailed):
             session.answer(case)
-    assert len(world.trials) == 1
-
-
-def test_where_everybody_is_to_blame_it_is_not_run_again(world: World, both: Asked) -> None:
-    breaks(world, WorkerBroke("late", (*LANES, "redis/register/unfenced")))
-    session = world.session(both)
-    with pytest.raises(WorkerBroke):
-        session.answer(cases(both, "redis")[0])
-    with pytest.raises(TrialFailed):
-        session.answer(cases(both, "redlock")[0])
     assert len(world.trials) == 1
 
 

@@ -132,26 +132,6 @@ def test_a_call_can_be_ended_early(page: mmap.mmap) -> None:
         gates.thaw(page, Gate.AFTER_ACQUIRE)
 
 
-@pytest.mark.parametrize("gate", Gate)
-@pytest.mark.parametrize(("action", "signalled"), [(Action.FREEZE, os.WIFSTOPPED), (Action.KILL, os.WIFSIGNALED)])
-def test_a_process_is_frozen_or_killed_at_the_gate(path: Path, gate: Gate, action: Action, signalled: object) -> None:
-    page = recorder.map_page(path)
-    gates.arm(page, gate, action, alive)
-    child = os.fork()
-    if child == 0:
-        Gates(recorder.map_page(path)).reach(gate, *HELD)
-        os._exit(0)
-    _, status = os.waitpid(child, os.WUNTRACED)
-    assert callable(signalled)
-    assert signalled(status)
-    caught = held(page, gate)
-    assert (caught.owner, caught.key, caught.process) == HELD
-    if action is Action.FREEZE:
-        os.kill(child, signal.SIGCONT)
-        _, status = os.waitpid(child, 0)
-        assert os.waitstatus_to_exitcode(status) == 0
-
-
 def test_a_freeze_within_a_request_waits_for_the_request(path: Path) -> None:
     page = recorder.map_page(path)
     gates.arm(page, Gate.BEFORE_RELEASE, Action.FREEZE, alive, seconds=0.05)
@@ -199,12 +179,3 @@ class TestTwoThreads:
             gates.thaw(page, gate)
             gates.arm(page, gate, Action.STALL, alive)  # waits until the held thread has gone on
         assert gates.caught(page, gate) is None
-
-    def test_a_held_gate_does_not_block_the_other(self, page: mmap.mmap) -> None:
-        gates.arm(page, Gate.IN_RENEWAL, Action.STALL, alive)
-        with reaching(page, Gate.IN_RENEWAL):
-            held(page, Gate.IN_RENEWAL)
-            gates.arm(page, Gate.BEFORE_RELEASE, Action.STALL, alive)
-            gates.disarm(page, Gate.BEFORE_RELEASE, alive)
-            assert gates.caught(page, Gate.BEFORE_RELEASE) is None
-            gates.thaw(page, Gate.IN_RENEWAL)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,21 +21,25 @@ def spec(tmp_path: Path) -> Spec:
     return a_spec(tmp_path)
 
 
-@pytest.fixture
-def bench(spec: Spec) -> Iterator[Bench]:
-    bench = Bench(spec, Fake())
+@contextmanager
+def at_work(spec: Spec, client: Fake) -> Iterator[Bench]:
+    bench = Bench(spec, client)
     bench.keeper.start()
     yield bench
     bench.keeper.close()
+
+
+@pytest.fixture
+def bench(spec: Spec) -> Iterator[Bench]:
+    with at_work(spec, Fake()) as bench:
+        yield bench
     assert bench.keeper.broken is None
 
 
 @pytest.fixture
 def in_session(spec: Spec) -> Iterator[Bench]:
-    bench = Bench(spec, FakeSession())
-    bench.keeper.start()
-    yield bench
-    bench.keeper.close()
+    with at_work(spec, FakeSession()) as bench:
+        yield bench
     assert bench.keeper.broken is None
 
 
@@ -58,12 +62,6 @@ class TestRenewal:
         if len(bench.rows(F.RENEW)) == 1:
             assert holding.expires <= row["ret"] + believed
 
-    def test_it_is_recorded_under_a_process_of_its_own(self, bench: Bench) -> None:
-        bench.hold()
-        rows = bench.await_rows(F.RENEW, 1)
-        assert set(rows["process"]) == {1 + 4}
-        assert bench.main.number == 1
-
     def test_an_unknown_one_prolongs_nothing_and_ends_the_process_number(self, bench: Bench) -> None:
         bench.client.answer = raising(Indeterminate("no answer"))
         holding = bench.hold()
@@ -80,14 +78,9 @@ class TestRenewal:
         assert (renewal["outcome"], renewal["reason"]) == (Outcome.FAIL, Reason.NOT_OWNER)
         assert renewal["ret"] <= lost["sent"] <= lost["ret"]
         assert not bench.keeper.believes(holding)
-
-    def test_no_more_of_it_after_the_loss(self, bench: Bench) -> None:
-        bench.client.answer = raising(Refused(Reason.NOT_OWNER))
-        bench.hold(ttl=1000 * TTL)
-        bench.await_rows(F.LOST, 1)
         bench.client.answer = lambda: None
         again = bench.hold(ttl=1000 * TTL)
-        assert bench.await_rows(F.RENEW, 2)[1]["owner"] == again.grant.owner
+        assert bench.await_rows(F.RENEW, 2)[1]["owner"] == again.grant.owner, "what is lost is not renewed any more"
 
     def test_a_renewal_due_before_the_loss_is_sent_all_the_same(self, bench: Bench) -> None:
         """As by a client that was frozen: its timer fires when it is thawed, whatever has happened meanwhile."""
@@ -120,27 +113,15 @@ class TestRenewal:
         assert owners == sorted(owners)
         assert owners[-1] == second.grant.owner
 
-    def test_without_renewal_the_belief_ends_with_the_lease(
-        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(bench.client, "renewed", False)
-        holding = bench.hold()
-        (lost,) = bench.await_rows(F.LOST, 1)
-        assert lost["sent"] == holding.grant.expires
-        assert bench.rows(F.RENEW).size == 0
-
     def test_a_renewal_of_a_shared_hold_says_so(self, bench: Bench) -> None:
         bench.hold(flags=SHARED)
         assert bench.await_rows(F.RENEW, 1)[0]["flags"] == SHARED
 
     def test_a_bug_of_the_adapter_is_kept_for_the_main_thread(self, spec: Spec) -> None:
-        bench = Bench(spec, Fake())
-        bench.client.answer = raising(ZeroDivisionError("a bug"))
-        bench.keeper.start()
-        bench.hold()
-        await_(lambda: bench.keeper.broken is not None)
-        assert isinstance(bench.keeper.broken, ZeroDivisionError)
-        bench.keeper.close()
+        with at_work(spec, Fake()) as bench:
+            bench.client.answer = raising(ZeroDivisionError("a bug"))
+            bench.hold()
+            await_(lambda: isinstance(bench.keeper.broken, ZeroDivisionError))
 
 
 class TestSeveralAtOnce:
@@ -165,15 +146,15 @@ class TestSeveralAtOnce:
         assert set(later["owner"]) == {second.grant.owner}
         assert bench.keeper.believes(second)
 
-    def test_each_is_lost_when_it_is_due(self, spec: Spec) -> None:
-        bench = Bench(spec, Fake())
-        bench.client.renewed = False
-        bench.keeper.start()
+    def test_each_is_lost_when_it_is_due_and_none_is_renewed_by_who_does_not_renew(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(bench.client, "renewed", False)
         long, short = bench.hold(ttl=2 * TTL), bench.hold()
         rows = bench.await_rows(F.LOST, 2)
         assert rows["owner"].tolist() == [short.grant.owner, long.grant.owner]
         assert rows["sent"].tolist() == [short.grant.expires, long.grant.expires]
-        bench.keeper.close()
+        assert bench.rows(F.RENEW).size == 0
 
     def test_what_was_released_while_another_was_renewed_is_not_renewed(self, bench: Bench) -> None:
         first, second = bench.hold(ttl=1000 * TTL), bench.hold(ttl=1000 * TTL)
@@ -187,6 +168,7 @@ class TestSeveralAtOnce:
         await_(lambda: all(one.expires >= row["inv"] + one.grant.ttl for one in holdings))
         in_session.client.answer = raising(Refused(Reason.NOT_OWNER))
         lost = in_session.await_rows(F.LOST, 2)
+        assert in_session.rows(F.KEEP_ALIVE)[-1]["session"] == 71
         assert set(lost["owner"]) == {holding.grant.owner for holding in holdings}
         assert (in_session.rows(F.KEEP_ALIVE)["outcome"] == Outcome.FAIL).sum() == 1
 
@@ -234,14 +216,12 @@ class TestLoss:
                 return self.believes
 
         client = Told()
-        bench = Bench(spec, client)
-        bench.keeper.start()
-        holding = bench.hold(ttl=1000 * TTL)
-        assert bench.keeper.believes(holding)
-        client.believes = False
-        (lost,) = bench.await_rows(F.LOST, 1)
+        with at_work(spec, client) as bench:
+            holding = bench.hold(ttl=1000 * TTL)
+            assert bench.keeper.believes(holding)
+            client.believes = False
+            (lost,) = bench.await_rows(F.LOST, 1)
         assert lost["sent"] < holding.expires, "when it was noticed, since the lease was not over"
-        bench.keeper.close()
 
 
 class TestSession:
@@ -250,18 +230,6 @@ class TestSession:
         assert set(rows["session"]) == {71}
         assert set(rows["owner"]) == {0}
         assert in_session.rows(F.RENEW).size == 0
-
-    def test_a_keep_alive_prolongs_what_is_held_in_the_session(self, in_session: Bench) -> None:
-        holding = in_session.hold()
-        row = in_session.await_rows(F.KEEP_ALIVE, 1, Outcome.OK)[0]
-        await_(lambda: holding.expires >= row["inv"] + holding.grant.ttl)
-
-    def test_its_refusal_ends_the_belief_in_what_is_held_in_it(self, in_session: Bench) -> None:
-        holding = in_session.hold(ttl=1000 * TTL)
-        in_session.client.answer = raising(Refused(Reason.NOT_OWNER))
-        (lost,) = in_session.await_rows(F.LOST, 1)
-        assert lost["owner"] == holding.grant.owner
-        assert in_session.rows(F.KEEP_ALIVE)[-1]["session"] == 71
 
     def test_nothing_is_kept_alive_while_there_is_none(self, in_session: Bench) -> None:
         in_session.client.answer = raising(Refused(Reason.NOT_OWNER))
@@ -423,12 +391,10 @@ class TestSentinel:
                 return True
 
         client = Slow()
-        bench = Bench(spec, client)
-        bench.keeper.start()
-        bench.hold(ttl=1000 * TTL)
-        await_(lambda: any(row["inv"] <= client.began and row["ret"] >= client.ended > 0 for row in stalls(bench)))
-        bench.keeper.close()
-
-
-def stalls(bench: Bench) -> Any:
-    return bench.rows(F.STALL)
+        with at_work(spec, client) as bench:
+            bench.hold(ttl=1000 * TTL)
+            await_(
+                lambda: any(
+                    row["inv"] <= client.began and row["ret"] >= client.ended > 0 for row in bench.rows(F.STALL)
+                )
+            )

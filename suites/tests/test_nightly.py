@@ -302,24 +302,23 @@ class TestOnSeveralMachines:
         assert {cell.version for cell in Run.open(into).read().cells} == {"8.0", "7.0"}
         assert len(list((tmp_path / "shards").iterdir())) == 2, "what was not ours is left"
 
-    def test_compared_with_the_night_before(self, suite: Suite, tmp_path: Path) -> None:
-        statuses = []
-        for number in ("1", "2"):
-            shards = tmp_path / f"shards{number}"
-            main(["shard", "redis-8.0-1of1", *ONE, "--results", str(shards)])
-            previous = ["--previous", str(tmp_path / "nights" / "1")] if number == "2" else []
-            statuses.append(main(["conclude", str(shards), str(tmp_path / "nights" / number), *ONE, *previous]))
-            suite.words = VIOLATED
-        assert statuses == [0, 1]
-
-    def test_a_shard_of_another_night_does_not_count(
-        self, suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    @pytest.mark.parametrize("why", ["it did not arrive", "it is of another night", "it is damaged"])
+    def test_a_shard_that_does_not_count_is_missed(
+        self, suite: Suite, tmp_path: Path, why: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
         shards = tmp_path / "shards"
-        main(["shard", "redis-8.0-1of1", *LITTLE, "--results", str(shards)])
-        main(["shard", "redis-7.0-1of1", *LITTLE, "--seed", "2", "--results", str(shards)])
+        first, second = ("redis-8.0-1of1", "redis-7.0-1of1")
+        main(["shard", first, *LITTLE, "--results", str(shards / first)])
+        if why != "it did not arrive":
+            seed = ("--seed", "2") if why == "it is of another night" else ()
+            main(["shard", second, *LITTLE, *seed, "--results", str(shards / second)])
+        if why == "it is damaged":
+            (damaged,) = (shards / second).glob("*/summary.json")
+            damaged.write_text("{")
         assert main(["conclude", str(shards), str(tmp_path / "nights" / "1"), *LITTLE]) == 3
-        assert "redis-7.0-1of1: missing" in capsys.readouterr().err
+        assert f"{second}: missing" in capsys.readouterr().err
+        shutil.rmtree(shards / first)
+        assert main(["conclude", str(shards), str(tmp_path / "nights" / "2"), *LITTLE]) == 2
 
     def test_older_nights_can_be_named_too(self, suite: Suite, tmp_path: Path) -> None:
         nights: list[str] = []
@@ -338,19 +337,3 @@ class TestOnSeveralMachines:
         monkeypatch.chdir(tmp_path)
         main(["shard", "redis-8.0-1of1", *ONE, "--results", "shards"])
         assert suite.where == [tmp_path / "shards"]
-
-    def test_a_shard_that_did_not_arrive_is_missed(
-        self, suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        main(["shard", "redis-8.0-1of1", *LITTLE, "--results", str(tmp_path / "shards")])
-        assert main(["conclude", str(tmp_path / "shards"), str(tmp_path / "nights" / "1"), *LITTLE]) == 3
-        assert "redis-7.0-1of1: missing" in capsys.readouterr().err
-
-    def test_a_damaged_one_is_missed(self, suite: Suite, tmp_path: Path) -> None:
-        for name in ("redis-8.0-1of1", "redis-7.0-1of1"):
-            main(["shard", name, *LITTLE, "--results", str(tmp_path / "shards" / name)])
-        (damaged,) = (tmp_path / "shards" / "redis-7.0-1of1").glob("*/summary.json")
-        damaged.write_text("{")
-        assert main(["conclude", str(tmp_path / "shards"), str(tmp_path / "nights" / "1"), *LITTLE]) == 3
-        shutil.rmtree(tmp_path / "shards" / "redis-8.0-1of1")
-        assert main(["conclude", str(tmp_path / "shards"), str(tmp_path / "nights" / "2"), *LITTLE]) == 2

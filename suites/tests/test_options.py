@@ -111,17 +111,6 @@ class TestBadInput:
         assert run.versions == {"etcd": "3.4", "redis": "image:mine:1"}
         assert asked(version_of=["valkey=8", "redis=valkey:8"]).versions == {"redis": "valkey:8"}
 
-    def test_a_lock_on_a_backend_that_does_not_exist(self, tmp_path: Path) -> None:
-        with pytest.raises(BadOption, match="'mysql'; there are: redis, zookeeper, etcd"):
-            asked(lock=[lock_file(tmp_path, LOCK.format(backend="mysql"))])
-
-    @pytest.mark.parametrize(
-        ("text", "says"), [("import fencepost_missing", "fencepost_missing"), ("def (", "mine.py")]
-    )
-    def test_a_lock_file_that_cannot_be_loaded_says_why(self, tmp_path: Path, text: str, says: str) -> None:
-        with pytest.raises(BadOption, match=f"cannot be loaded: .*{says}"):
-            asked(lock=[lock_file(tmp_path, text)])
-
     def test_results_that_are_no_folder(self, tmp_path: Path) -> None:
         file = tmp_path / "file"
         file.touch()
@@ -164,15 +153,6 @@ class TestCases:
             fenced, "redlock has no fencing token"
         )
         assert "compare-owner" in reasons
-
-    def test_a_lock_with_tokens_needs_no_substitute_for_them(self) -> None:
-        assert "compare-owner" not in {lane.store for lane in asked(lock=["redis"]).lanes}
-
-    def test_a_fault_that_does_not_apply_has_its_reason(self) -> None:
-        run = asked(lock=["redis", "etcd"], faults=["isolate-leader-drop"])
-        because = {case.lane.lock_name: case.because for case in run.cases("server-exclusion")}
-        assert because == {"redis": FAULTS["isolate-leader-drop"].applies("redis"), "etcd": None}
-        assert because["redis"]
 
     def test_faults_that_overlap_are_one_column(self) -> None:
         run = asked(lock=["redis", "etcd"], faults=["isolate-leader-drop+freeze-holder", "none"])

@@ -137,13 +137,6 @@ class TestOneTrialForAllCases:
         session.close()
         assert [environment.closed for environment in world.environments] == [True]
 
-    def test_another_fault_is_another_trial_on_the_same_environment(self, world: World, fences: Asked) -> None:
-        session = world.session(fences)
-        for fault in fences.faults:
-            session.answer(case_of(fences, "server-exclusion", fault))
-        assert [trial.column for trial in world.trials] == ["none", "freeze-holder"]
-        assert len(world.environments) == 1
-
     def test_each_case_gets_the_word_of_its_own_lane_and_property(self, world: World, fences: Asked) -> None:
         told = {("redis/register/unfenced", "holder-exclusion"): Word.UNKNOWN}
         world.script = lambda _: told
@@ -169,6 +162,8 @@ class TestWhatIsTold:
         session = world.session(fences)
         for fault in fences.faults:
             session.answer(case_of(fences, "server-exclusion", fault))
+        assert [trial.column for trial in world.trials] == ["none", "freeze-holder"]
+        assert len(world.environments) == 1
         assert [event.name for event in world.told] == ["boot", "ready", "step", "done", "step", "done"]
         assert [event.text("column") for event in world.told if event.name == "done"] == ["none", "freeze-holder"]
         assert {str(word) for event in world.told for word in event.facts.get("words", ())} == {"upheld"}
@@ -186,16 +181,6 @@ class TestWhatIsTold:
                 "because": "because",
             }
         ]
-
-    @pytest.mark.parametrize("fires", [1, 2, 3, None])
-    def test_a_silent_control_fails_after_its_last_trial(self, world: World, fences: Asked, fires: int | None) -> None:
-        case = case_of(fences, "holder-exclusion", "freeze-holder")
-        world.script = shown_by(case, fires)
-        world.session(fences).answer(case)
-        told = [event.text("word") for event in world.told if event.name == "verdict"]
-        assert told == ([] if fires else ["hazard not shown"])
-        again = [event.number("again") for event in world.told if event.name == "done"]
-        assert again == [1, 1, 0][3 - (fires or CONTROLS) :]
 
 
 class TestParts:
@@ -308,6 +293,10 @@ class TestPositiveControls:
         assert answer.attempts == attempts
         assert answer.judgement.word is (Word.BROKEN_AS_DOCUMENTED if fires else Word.HAZARD_NOT_SHOWN)
         assert len({trial.name for trial in world.trials}) == attempts, "all are stored"
+        told = [event.text("word") for event in world.told if event.name == "verdict"]
+        assert told == ([] if fires else ["hazard not shown"])
+        again = [event.number("again") for event in world.told if event.name == "done"]
+        assert again == [1, 1, 0][3 - attempts :]
 
     def test_each_lane_stops_when_its_own_has_been_shown(self, world: World, fences: Asked) -> None:
         lanes = [

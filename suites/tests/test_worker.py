@@ -18,7 +18,7 @@ from suites.keeper import Holding
 from suites.lock import Indeterminate, LockError, Refused
 from suites.section import Section
 from suites.spec import Process, Spec, group_of
-from suites.tests.bench import Fake, a_spec, grant
+from suites.tests.bench import Fake, FakeStore, a_spec, grant
 from suites.worker import Worker
 from suites.workload import Stopped
 
@@ -26,30 +26,6 @@ from suites.workload import Stopped
 @pytest.fixture
 def spec(tmp_path: Path) -> Spec:
     return a_spec(tmp_path)
-
-
-class FakeStore:
-    """Accepts everything, unless told what to raise or to refuse."""
-
-    def __init__(self) -> None:
-        self.read_error: fenced.StoreError | None = None
-        self.write_error: fenced.StoreError | None = None
-        self.refuses_writes = False
-        self.written: list[int] = []
-
-    def read(self, *_: object) -> fenced.Read:
-        if self.read_error:
-            raise self.read_error
-        return fenced.Read(-1, ())
-
-    def write(self, _: str, value: int, *__: object) -> bool:
-        self.written.append(value)
-        if self.write_error:
-            raise self.write_error
-        return not self.refuses_writes
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture
@@ -79,7 +55,7 @@ class TestWriting:
     def test_a_round_is_recorded_in_order(self, at_work: Worker) -> None:
         store, rows = sections(at_work)
         kinds = [F(row["f"]) for row in rows]
-        writes = [F.WRITE] * (len(store.written) - 1)  # one of them comes late
+        writes = [F.WRITE] * (len(store.bases) - 1)  # one of them comes late
         assert kinds == [F.ACQUIRE, F.READ, *writes, F.READ, F.RELEASE, F.WRITE]
         assert {row["outcome"] for row in rows} == {Outcome.OK}
         assert rows[-1]["flags"] == 2
@@ -108,20 +84,20 @@ class TestWriting:
         self, at_work: Worker, error: fenced.StoreError, outcome: Outcome
     ) -> None:
         store: Any = at_work.cells.store  # type: ignore[attr-defined]
-        store.read_error = error
+        store.fails["read"] = error
         _, rows = sections(at_work)
         reads = [row for row in rows if row["f"] == F.READ]
         assert [row["outcome"] for row in reads] == [outcome]
         if outcome is Outcome.INFO:
-            assert store.written == [], "not even late"
+            assert store.bases == [], "not even late"
 
     def test_nothing_after_an_unknown_write_not_even_late(self, at_work: Worker) -> None:
         store: Any = at_work.cells.store  # type: ignore[attr-defined]
-        store.write_error = fenced.Unknown("lost")
+        store.fails["write"] = fenced.Unknown("lost")
         _, rows = sections(at_work)
         assert [F(row["f"]) for row in rows] == [F.ACQUIRE, F.READ, F.WRITE, F.RELEASE]
         assert rows[2]["outcome"] == Outcome.INFO
-        assert len(store.written) == 1
+        assert len(store.bases) == 1
         assert rows[3]["process"] == rows[2]["process"] + at_work.spec.step, "that number is never used again"
 
     def test_a_refused_write_ends_the_section(self, at_work: Worker) -> None:

@@ -16,7 +16,6 @@ import pytest
 from checkers import wire
 from checkers.history import read_recording
 from checkers.wire import F, Outcome, Run, State
-from infra.faults.target import Aim
 from suites import recorder, registry
 from suites.actors import Crew
 from suites.forkserver import NICE, in_a_line
@@ -285,41 +284,6 @@ class TestReplacement:
         assert of[3].isdisjoint(of[1])
         assert {process % 3 for process in of[3]} == {1}
 
-    def test_one_killed_at_its_gate_is_no_surprise(self, server: ForkServer, tmp_path: Path) -> None:
-        handles = running(server, tmp_path)
-        crew = Crew(server, {"lane": handles}, ttl=0.3)
-        crew.arm("lane", Aim("after-acquire", "kill"))
-        assert server.await_condition(lambda: bool(crew.caught("lane")), SOON)
-        crew.disarm("lane")
-        victims = crew.caught("lane")
-        dead = [handle for handle in handles if handle.exited is not None]
-        assert [handle.exited for handle in dead] == [-signal.SIGKILL] * len(victims)
-        assert {victim.process for victim in victims} == {handle.spec.number for handle in dead}
-        crew.fill_up()
-        assert [handle.spec.generation for handle in handles[3:]] == [1] * len(victims)
-        server.finish(handles, SOON)
-
-    def test_a_frozen_one_lives_and_goes_on_when_released(self, server: ForkServer, tmp_path: Path) -> None:
-        handles = running(server, tmp_path)
-        crew = Crew(server, {"lane": handles}, ttl=0.3)
-        crew.arm("lane", Aim("between-read-and-write", "freeze"))
-        assert server.await_condition(lambda: bool(crew.caught("lane")), SOON)
-        crew.disarm("lane")
-        (victim, *_) = crew.caught("lane")
-        frozen = handles[victim.process % 3]
-        assert frozen.frozen()
-        assert not crew.settled(victim)
-        crew.fill_up()
-        assert len(handles) == 3
-        crew.release_all()
-        crew.release_all()
-        assert server.await_condition(lambda: crew.settled(victim), SOON)
-        assert not frozen.frozen()
-        rows = read_recording(frozen.spec.recording)
-        late = rows[(rows["owner"] == victim.owner) & (rows["ret"] > victim.at)]
-        assert F.RELEASE in set(late["f"].tolist()), "its round is over when it is settled"
-        server.finish(handles, SOON)
-
     def test_a_lane_goes_on_when_each_of_its_keys_was_granted_since(self, tmp_path: Path) -> None:
         """A lock that nobody frees any more must not be overlooked while work goes on under another key."""
         (spec, *_) = specs(str(tmp_path), "Free")
@@ -340,7 +304,3 @@ class TestReplacement:
         assert running.granted_since(first), "the other grant of the first key came later"
         record.invoke(F.ACQUIRE, 0, 1)
         assert not running.granted_since(granted(0))
-
-    def test_recordings_of_generations_are_different_files(self, tmp_path: Path) -> None:
-        (spec, *_) = specs(str(tmp_path), "Free")
-        assert replace(spec, generation=1).recording != spec.recording

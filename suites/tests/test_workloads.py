@@ -17,7 +17,7 @@ from suites import gates, recorder, registry
 from suites.lane import STORES, WORKLOADS, Lane, lanes_of
 from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, now
 from suites.section import Section
-from suites.tests.bench import Fake, a_spec, grant
+from suites.tests.bench import Fake, FakeStore, a_spec, grant
 from suites.worker import Worker
 from suites.workload import Stopped, Workload
 from suites.workloads.transfer import SOON, Backoff, Opposite, Transfer
@@ -65,33 +65,6 @@ class Rich(Fake):
     def write(self, grant: Grant, key: str, value: int, elements: Sequence[int]) -> bool:
         self.cells[key] = (value, elements)
         return grant.owner not in self.refuses
-
-
-class FakeStore:
-    """Keeps one list per key; jobs in `claimed` have been claimed by others."""
-
-    def __init__(self) -> None:
-        self.lists: dict[str, tuple[int, ...]] = {}
-        self.bases: list[int | None] = []
-        self.claimed: set[int] = set()
-        self.claim_error: fenced.StoreError | None = None
-
-    def read(self, key: str, *_: object) -> fenced.Read:
-        elements = self.lists.get(key, ())
-        return fenced.Read(elements[-1] if elements else -1, elements)
-
-    def write(self, key: str, value: int, _: object, __: object, elements: Sequence[int] | None, base: object) -> bool:
-        self.lists[key] = tuple(elements or (value,))
-        self.bases.append(base if isinstance(base, int) else None)
-        return True
-
-    def claim(self, _: str, job: int) -> bool:
-        if self.claim_error:
-            raise self.claim_error
-        return job not in self.claimed
-
-    def close(self) -> None:
-        pass
 
 
 MakeWorker = Callable[..., Worker]
@@ -223,9 +196,6 @@ class TestShare:
             seen[bool(row["flags"] & SHARED)].add(F(row["f"]).name)
         assert seen == {True: {"ACQUIRE", "READ", "RELEASE"}, False: {"ACQUIRE", "READ", "WRITE", "RELEASE"}}
 
-    def test_a_lock_that_cannot_share_is_not_asked_to(self) -> None:
-        assert "share" not in {lane.workload.name for lane in lanes_for(Plain)}
-
 
 class TestNested:
     def test_an_inner_acquire_is_a_try_that_names_the_grant(self, a_worker: MakeWorker) -> None:
@@ -262,9 +232,6 @@ class TestNested:
         assert kinds(worker)[-1] == "RELEASE"
         assert "WRITE" not in kinds(worker)
 
-    def test_a_lock_that_is_not_reentrant_is_not_asked_to(self) -> None:
-        assert "nested" not in {lane.workload.name for lane in lanes_for(Plain)}
-
 
 class TestOnce:
     def test_the_job_is_the_length_of_the_list(self, a_worker: MakeWorker) -> None:
@@ -291,7 +258,7 @@ class TestOnce:
     @pytest.mark.parametrize("error", [fenced.Unknown("lost"), fenced.Unavailable("refused")])
     def test_an_unanswered_claim_is_not_acted_upon(self, a_worker: MakeWorker, error: fenced.StoreError) -> None:
         worker = a_worker(of("once"), store_mode="idempotency-key")
-        store(worker).claim_error = error
+        store(worker).fails["claim"] = error
         worker._round()
         assert kinds(worker) == ["ACQUIRE", "READ", "RELEASE"]
 
@@ -306,25 +273,22 @@ class TestTransfer:
         assert len(set(written["value"].tolist())) == 6
         assert sorted(written["key"].tolist()) == [0, 0, 0, 1, 1, 1]
 
-    @pytest.mark.parametrize(("workload", "first"), [(Transfer, "aaaa"), (Opposite, "abab"), (Backoff, "abab")])
-    def test_who_begins_where(self, a_worker: MakeWorker, workload: type[Workload], first: str) -> None:
+    @pytest.mark.parametrize(
+        ("workload", "first", "waits"), [(Transfer, "aaaa", None), (Opposite, "abab", None), (Backoff, "abab", SOON)]
+    )
+    def test_who_begins_where_and_waits_how_long_for_the_second(
+        self, a_worker: MakeWorker, workload: type[Workload], first: str, waits: float | None
+    ) -> None:
         begun = ""
         for number in range(4):
             worker = a_worker(workload, number=number)
             worker._round()
-            (one, patience), (other, _) = lock(worker).asked
+            (one, patience), (other, patience_then) = lock(worker).asked
             assert {one, other} == {"a", "b"}
             assert patience == worker.spec.acquire_timeout
+            assert patience_then == (waits or worker.spec.acquire_timeout)
             begun += one
         assert begun == first
-
-    @pytest.mark.parametrize(("workload", "waits"), [(Opposite, None), (Backoff, SOON)])
-    def test_patience_for_the_second_lock(
-        self, a_worker: MakeWorker, workload: type[Workload], waits: float | None
-    ) -> None:
-        worker = a_worker(workload)
-        worker._round()
-        assert lock(worker).asked[1][1] == (waits or worker.spec.acquire_timeout)
 
     def test_who_does_not_get_the_second_lets_go_of_the_first(self, a_worker: MakeWorker) -> None:
         worker = a_worker(Opposite)
@@ -395,9 +359,6 @@ class TestGuarded:
         assert (row["f"], row["outcome"], row["reason"]) == (F.READ, outcome, reason)
         assert kinds(worker) == ["ACQUIRE", "READ", "RELEASE"]
 
-    def test_a_lock_that_keeps_no_data_has_no_such_lane(self) -> None:
-        assert "guarded" not in {lane.store for lane in lanes_for(Plain)}
-
 
 class Plain(Declarations, Fake):
     """Wants to be tried in every lane."""
@@ -408,6 +369,11 @@ class Plain(Declarations, Fake):
     @classmethod
     def open(cls, *_: object) -> Plain:
         return cls()
+
+
+def test_a_lock_that_neither_shares_nor_reenters_nor_keeps_data_is_not_asked_to() -> None:
+    lanes = lanes_for(Plain)
+    assert not {"share", "nested", "guarded"} & {name for lane in lanes for name in (lane.workload.name, lane.store)}
 
 
 class All(Plain, Rich):  # type: ignore[misc]

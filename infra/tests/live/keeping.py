@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import urllib.request
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -13,6 +14,8 @@ from kazoo.exceptions import NoNodeError
 from redis import Redis
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from infra.faults.target import Target
     from infra.nodes import Node
 
@@ -31,13 +34,10 @@ def keep(target: Target, word: str) -> None:
             case "etcd":
                 etcd(where, "kv/put", key=KEY, value=word)
             case "zookeeper":
-                zookeeper = KazooClient(where, timeout=4)
-                zookeeper.start(timeout=10)
-                if zookeeper.exists(f"/{KEY}"):
-                    zookeeper.delete(f"/{KEY}")
-                zookeeper.create(f"/{KEY}", word.encode())
-                zookeeper.stop()
-                zookeeper.close()
+                with zookeeper(where) as client:
+                    if client.exists(f"/{KEY}"):
+                        client.delete(f"/{KEY}")
+                    client.create(f"/{KEY}", word.encode())
             case "postgres":
                 with psycopg.connect(dsn(target, node), autocommit=True) as connection:
                     connection.execute(f'DROP TABLE IF EXISTS "{KEY}"')
@@ -57,15 +57,9 @@ def kept(target: Target, node: Node) -> str | None:
             found = etcd(where, "kv/range", key=KEY, serializable=True).get("kvs", [])
             return base64.b64decode(found[0]["value"]).decode() if found else None
         case "zookeeper":
-            zookeeper = KazooClient(where, timeout=4)
-            zookeeper.start(timeout=10)
-            try:
-                return str(zookeeper.get(f"/{KEY}")[0], "ascii")
-            except NoNodeError:
-                return None
-            finally:
-                zookeeper.stop()
-                zookeeper.close()
+            with zookeeper(where) as client, suppress(NoNodeError):
+                return str(client.get(f"/{KEY}")[0], "ascii")
+            return None
         case _:
             try:
                 with psycopg.connect(dsn(target, node)) as connection:
@@ -73,6 +67,18 @@ def kept(target: Target, node: Node) -> str | None:
                     return row[0] if row else None
             except psycopg.errors.UndefinedTable:
                 return None
+
+
+@contextmanager
+def zookeeper(where: str, **more: object) -> Iterator[KazooClient]:
+    """A session with the servers at `host:port,...`."""
+    client = KazooClient(where, timeout=4, **more)
+    client.start(timeout=60)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
 
 
 def etcd(where: str, path: str, timeout: float = 10.0, **what: object) -> Any:

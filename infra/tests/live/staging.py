@@ -10,8 +10,7 @@ import os
 import secrets
 import socket
 import tarfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,16 +19,16 @@ from typing import Any, Final
 from docker import DockerClient
 from docker.models.containers import Container
 from docker.types import IPAMConfig, IPAMPool
-from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
 from infra import client, images, owner, reaper, slots
 from infra.access import Access
 from infra.machine import run
+from infra.tests.live.hurting import await_
+from infra.tests.live.keeping import zookeeper
 
 PASSWORD: Final = "s3cret/with%odd'signs"
 USER: Final = "guest"
-READY_WITHIN: Final = 60.0
 _MAY: Final = "+ping +info +quit +eval +set +get +incr +del +pexpire"
 """What the locks need of Redis."""
 
@@ -98,18 +97,15 @@ class Staging:
             "auth enable",
         ):
             words = ["etcdctl", "--cacert=/tls/ca.pem", "--endpoints=https://127.0.0.1:2379", *line.split(" ")]
-            _until(lambda words=words: self.containers[names[0]].exec_run(words).exit_code == 0, line)  # type: ignore[misc]
+            await_(lambda words=words: self.containers[names[0]].exec_run(words).exit_code == 0, lambda line=line: line)  # type: ignore[misc]
         return self._listed(names)
 
     def zookeeper(self) -> str:
         """One server alone, whose `/fencepost` is for one user only."""
         self._run("zk1", "zookeeper", 2181)
         where = self._listed(["zk1"])
-        zookeeper = KazooClient(where)
-        zookeeper.start(READY_WITHIN)
-        zookeeper.create("/fencepost", acl=[make_digest_acl(USER, PASSWORD, all=True)])
-        zookeeper.stop()
-        zookeeper.close()
+        with zookeeper(where) as client:
+            client.create("/fencepost", acl=[make_digest_acl(USER, PASSWORD, all=True)])
         return where
 
     def secrets(self, backend: str) -> dict[str, str]:
@@ -137,12 +133,9 @@ class Staging:
 
     def queues(self) -> list[str]:
         """The nodes under ZooKeeper's `/fencepost`."""
-        zookeeper = KazooClient(self.where("zk1"), auth_data=[("digest", f"{USER}:{PASSWORD}")])
-        zookeeper.start(READY_WITHIN)
-        found: list[str] = zookeeper.get_children("/fencepost")
-        zookeeper.stop()
-        zookeeper.close()
-        return found
+        with zookeeper(self.where("zk1"), auth_data=[("digest", f"{USER}:{PASSWORD}")]) as client:
+            nodes: list[str] = client.get_children("/fencepost")
+        return nodes
 
     def _run(
         self, name: str, image: str, port: int, *, command: Sequence[str] | None = None, tls: bool = False
@@ -163,7 +156,7 @@ class Staging:
             container.put_archive("/", self._archive())
         container.start()
         container.reload()
-        _until(lambda: _listens(self.where(name)), name)
+        await_(lambda: _listens(self.where(name)), lambda: name)
 
     def where(self, name: str) -> str:
         """`host:port` of one that runs."""
@@ -227,10 +220,3 @@ def _listens(where: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _until(is_so: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + READY_WITHIN
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)

@@ -6,7 +6,6 @@ import itertools
 import re
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -16,7 +15,6 @@ import redis as redis_client
 from infra import clocks, compose
 from infra.clocks import Skew
 from infra.environment import Environment
-from infra.faults.plan import compile_plan
 from infra.faults.process import OneProcess
 from infra.faults.target import MonotonicClock, Target
 from infra.machine import Failed
@@ -100,13 +98,6 @@ class TestRedis:
             assert re.fullmatch(r"redis1's clock is 6[01]\.\d s ahead", line)
         assert 115_000 < servers.redis[0].pttl("lock") <= 121_000  # it was set in the future
 
-    def test_the_last_second_of_a_ttl_is_left(self, servers: Servers) -> None:
-        redis = servers.redis[0]
-        taken, _ = quickly(lambda: redis.set("lock", "first", px=60_000))
-        with done(servers.target("redis"), "clock-jump-forward", **only("redis1", seconds=55)):
-            now, left = quickly(lambda: redis.pttl("lock"))
-            assert left / 1000 == pytest.approx(60 - 55 - (now - taken), abs=0.02)
-
     def test_a_lock_lives_on_when_the_clock_jumps_back(self, servers: Servers) -> None:
         redis = servers.redis[0]
         taken, _ = quickly(lambda: redis.set("lock", "first", px=1000))
@@ -137,35 +128,6 @@ class TestRedis:
             assert {-2.5, 2.5} <= set(told)
             turns = sum(one > 0 > other for one, other in itertools.pairwise(told))
             assert 2 <= turns <= 11
-
-    def test_under_a_strobe_some_locks_end_at_once(self, servers: Servers) -> None:
-        """Those that were taken while the clock was behind."""
-        redis = servers.redis[0]
-        with done(servers.target("redis"), "clock-strobe", **only("redis1", seconds=2.5, turn_ms=100)):
-            began, taken, lost, kept = time.monotonic(), dict[str, float](), set[str](), set[str]()
-            while not (lost and kept) and time.monotonic() < began + 5.0:
-                name = f"lock{len(taken)}"
-                taken[name] = time.monotonic()
-                redis.set(name, "first", px=1000)
-                for name, at in taken.items():
-                    there = redis.get(name) is not None
-                    age = time.monotonic() - at
-                    if not there and age < 0.9:
-                        lost.add(name)
-                    if there and age > 0.5:
-                        kept.add(name)
-            assert lost
-            assert kept
-
-    def test_overlapping_skews_add_up_and_are_let_go_one_by_one(self, servers: Servers) -> None:
-        node = servers.nodes[0]
-        node.skew(Skew(100.0), "first")
-        node.skew(Skew(-30.0), "second")
-        assert servers.ahead() == pytest.approx(70.0, abs=0.1)
-        node.let_go("first")
-        assert servers.ahead() == pytest.approx(-30.0, abs=0.1)
-        node.let_go("second")
-        assert servers.ahead() == pytest.approx(0.0, abs=0.1)
 
     def test_it_survives_a_crash_and_what_was_set_meanwhile_holds_at_the_start(self, servers: Servers) -> None:
         def restarted() -> float:
@@ -202,21 +164,6 @@ class TestRedis:
         servers.environment.heal()
         assert [round(servers.ahead(node), 1) for node in range(5)] == [0.0] * 5
 
-    def test_a_fault_beside_another(self, servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The proof does without a node's answer only while another fault keeps it from answering."""
-        target = replace(servers.target("redis"), by="clock", alone=False)
-        servers.nodes[0].pause("pauser")
-        servers.nodes[1].skew(Skew(-10.0), "mover")
-        with done(target, "clock-jump-forward", **only("redis1", "redis2", seconds=50)):
-            assert servers.ahead(1) == pytest.approx(40.0, abs=0.1)
-            servers.nodes[0].let_go("pauser")
-            assert servers.ahead(0) == pytest.approx(50.0, abs=0.1)
-            servers.nodes[1].let_go("mover")
-        servers.nodes[0].pause("pauser")
-        monkeypatch.setattr("infra.faults.clocks.PROVEN_WITHIN", 0.1)
-        with pytest.raises(Failed, match="redis1's clock was set, but it does not tell that time"):
-            compile_plan(["clock-jump-back"], 1, "redis", 1.0).steps[0].injury("redis").apply(servers.target("redis"))
-
 
 class TestPostgres:
     def test_now_jumps_for_sessions_old_and_new(self, servers: Servers) -> None:
@@ -243,10 +190,6 @@ class TestPostgres:
             took = time.monotonic() - began
         assert row
         assert 0.2 <= row[0][0]["Execution Time"] / 1000 <= took
-
-    def test_a_strobe_ends_with_its_heal(self, servers: Servers) -> None:
-        with done(servers.target("postgres"), "clock-strobe", **only("postgres", seconds=1.5, turn_ms=100)):
-            assert servers.environment.unclean() != []
 
 
 def test_an_image_without_a_movable_clock_says_so(environment: Environment) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from infra import client as engine_client
 from infra import disks, reaper
 from infra.environment import Environment
-from infra.faults import fault, writes
+from infra.faults import writes
 from infra.machine import Failed
 from infra.tests.environments import on
 from infra.tests.live.hurting import Redis, await_, done
@@ -218,20 +217,6 @@ def test_ballast_is_gone_with_its_container_however_it_ends(environment: Environ
     assert environment.disks.active() == ["redis5's disk is full (no more)"]
     environment.disks.clear()
     assert target.cluster.ready()
-
-
-@on("redis")
-def test_faults_overlap_on_one_disk(environment: Environment, target: Target) -> None:
-    beside = replace(target, by="other", alone=False)
-    with done(replace(target, by="one"), "slow-disk", nodes=["redis1"], delay_ms=100):
-        with done(beside, "stall-disk", nodes=["redis1"]):
-            assert sidecars(environment) == ["redis1's disk is stalled"]
-        assert sidecars(environment) == ["redis1's disk is slow by 100 ms"]
-        third = replace(target, by="third", alone=False)
-        with done(beside, "kill-server", nodes=["redis1"]), pytest.raises(fault.Nobody):  # noqa: SIM117
-            with done(third, "fill-disk", nodes=["redis1"]):
-                raise AssertionError("a server that is down was hit")
-    assert sidecars(environment) == []
 
 
 @on("redis")

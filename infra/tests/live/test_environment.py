@@ -114,19 +114,6 @@ class TestNodes:
         healed.cluster("redis").await_ready()
         assert Redis(way).ask("GET kept") == b"$3\r\nyes\r\n"
 
-    def test_a_cut_outlasts_the_death_of_its_node(self, healed: Environment) -> None:
-        healed.links.cut("c1", "redis2", Cut.REFUSE)
-        healed.node("redis2").kill()
-        healed.node("redis2").let_go()
-        healed.cluster("redis").await_ready()
-        assert healed.links.active() == ["c1 <-> redis2: refused"]
-        assert Redis(healed.endpoints("redis", 2)[1]).ask("PING") == b"+PONG\r\n"
-
-    def test_a_paused_node_can_be_killed(self, healed: Environment) -> None:
-        healed.node("redis1").pause()
-        healed.node("redis1").kill()
-        assert healed.node("redis1").state() == "stopped"
-
 
 @on("etcd", "zookeeper")
 def test_without_a_majority_nobody_leads_and_what_was_written_is_kept(target: Target) -> None:

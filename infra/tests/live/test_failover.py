@@ -70,15 +70,6 @@ class TestReplica:
         with pytest.raises(KeyError):
             target.environment.endpoints_of(star.REPLICA, 1)
 
-    @on("redis")
-    def test_it_comes_back_from_the_dead(self, target: Target) -> None:
-        node = target.environment.node(star.REPLICA)
-        node.kill()
-        assert f"{star.REPLICA} is stopped" in target.environment.unclean()
-        client(target.endpoints["c1", star.PRIMARY]).set("meanwhile", "yes")
-        target.environment.heal()
-        await_(lambda: past(target, star.REPLICA).get("meanwhile") == "yes")
-
 
 class TestPromoteReplica:
     @on("redis")
@@ -154,17 +145,6 @@ class TestPromoteReplica:
         assert not pair.led_away()
         assert past(target, star.PRIMARY).get("since") == "then"
         await_(pair.follows)
-
-    @on("redis")
-    def test_the_death_of_the_old_primary_is_not_felt(self, target: Target) -> None:
-        way = target.endpoints["c1", star.PRIMARY]
-        with done(target, "promote-replica", behind_ms=0):
-            target.node(star.PRIMARY).kill("another")
-            assert client(way).set("felt", "no")
-            target.node(star.PRIMARY).let_go("another")
-            await_(target.node(star.PRIMARY).ready)
-        assert client(way).get("felt") == "no"
-        await_(pair_of(target).follows)
 
     @on("redis")
     @pytest.mark.parametrize(

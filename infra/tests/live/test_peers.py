@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pytest
-
 from infra.faults import fault
 from infra.faults.probe import Answer
 from infra.tests.environments import on
@@ -46,17 +44,6 @@ def test_an_isolated_follower_stops_serving_and_the_others_go_on(target: Target)
         assert "(follower)" in hit.target
         assert victim.health() is None
         assert target.cluster.leader() is leader
-
-
-@on("zookeeper")
-@pytest.mark.parametrize("name", ["mute-leader", "deafen-leader"])
-def test_a_leader_that_is_not_heard_or_does_not_hear_is_succeeded(target: Target, name: str) -> None:
-    old = _leader(target)
-    with done(target, name) as hit:
-        peers = ", ".join(node for node in names(target) if node != old.name)
-        ends = (f"{old.name} (leader)", peers) if name == "mute-leader" else (peers, f"{old.name} (leader)")
-        assert hit.target == f"bytes from {ends[0]} to {ends[1]}"
-        assert _leader(target) is not old
 
 
 @on("etcd")
@@ -101,16 +88,6 @@ def test_over_a_bridge_all_write_but_who_cannot_reach_a_leader_beyond_it(
         else:  # the bridge was elected, whom everybody reaches
             _only_these_write(environment, target, names(target))
     assert far.ready()
-
-
-@on("zookeeper")
-def test_over_a_bridge_who_cannot_reach_the_leader_does_not_serve(target: Target) -> None:
-    leader = _leader(target)
-    bridge = next(node for node in target.cluster.nodes if node is not leader)
-    with done(target, "split-bridge", bridge=bridge.name):
-        serving = {node for node in target.cluster.nodes if node.ready()}
-        assert bridge in serving
-        assert len(serving) == (2 if _leader(target) is not bridge else 3)
 
 
 def _follows(node: Node, leader: str) -> bool:

@@ -7,13 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-import pytest
-
 from infra.faults import probe
 from infra.faults.probe import Answer
 from infra.faults.register import FAULTS
 from infra.tests.environments import on
-from infra.tests.live.hurting import ELECTING, Redis, ask, done, live, names
+from infra.tests.live.hurting import ELECTING, Redis, done, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,22 +100,6 @@ def test_a_client_learns_late_that_its_connection_has_ended(target: Target) -> N
 
 
 @on("redis")
-def test_everything_that_clients_have_open_is_reset_each_time(target: Target) -> None:
-    pair = target.groups[0], names(target)[-1]
-    with live(target.endpoints[pair]) as idle:
-        injury = _injury(target, "reset-connections", times=2)
-        hits = injury.apply(target)
-        injury.heal(target)
-        assert probe.answer(idle) is Answer.CLOSED
-    assert [hit.kind for hit in hits] == ["reset", "reset"]
-    for hit in hits:
-        assert hit.applied - hit.begun >= 0.2e9
-        assert hit.begun < hit.applied <= hit.healing < hit.healed
-    assert hits[0].healed < hits[1].begun
-    assert {ask(target, *pair) for pair in target.endpoints} == {Answer.ANSWERED}
-
-
-@on("redis")
 def test_who_asks_all_the_time_is_reset_in_the_middle(environment: Environment, target: Target) -> None:
     """In that moment a request may be lost, or its reply: counted by the server and not by its client."""
     counted = ended = 0
@@ -140,25 +122,6 @@ def test_who_asks_all_the_time_is_reset_in_the_middle(environment: Environment, 
     done_by_server = int((Redis(environment.direct("redis")[0]).ask("INCR counted") or b"")[1:]) - 1
     assert counted <= done_by_server <= counted + ended
     assert Redis(target.endpoints["c1", "redis1"]).ask("PING") == b"+PONG\r\n"
-
-
-@on("redis")
-@pytest.mark.parametrize("how", ["drop", "hold"])
-def test_links_of_a_node_flap(target: Target, how: str) -> None:
-    node = names(target)[1]
-    injury = _injury(target, "flap-links", node=node, how=how, times=2)
-    with live(target.endpoints["c1", node]) as connection:
-        hits = injury.apply(target)
-        injury.heal(target)
-        if how == "hold":  # it lives on
-            connection.sendall(probe.QUESTIONS[target.backend])
-            assert probe.answer(connection) is Answer.ANSWERED
-        else:
-            assert probe.answer(connection) is Answer.CLOSED
-    assert [hit.target for hit in hits] == [f"{node} from everybody"] * 2
-    assert all(hit.healing - hit.begun >= 0.28e9 for hit in hits)
-    assert hits[1].begun - hits[0].healed >= 0.3e9
-    assert {ask(target, *pair) for pair in target.endpoints} == {Answer.ANSWERED}
 
 
 def _injury(target: Target, name: str, **options: object) -> Injury:

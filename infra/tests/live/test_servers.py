@@ -2,70 +2,24 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from contextlib import contextmanager
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
 
 from infra import commands, images, members, star
 from infra.faults import fault
-from infra.faults.plan import Plan, Step, compile_plan
 from infra.faults.probe import Answer
-from infra.faults.runner import Runner
 from infra.tests.environments import on
 from infra.tests.live.hurting import ELECTING, ask, ask_all, await_, done, names
 from infra.tests.live.keeping import etcd, keep, kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from infra.environment import Environment
     from infra.faults.target import Target
 
 
 ALL = ("redis", "etcd", "zookeeper", "postgres")
-
-
-@pytest.mark.parametrize(
-    ("target", "kind", "state", "shown"),
-    [
-        pytest.param(backend, kind, state, shown, marks=pytest.mark.needs(backend), id=f"{kind}-{backend}")
-        for backend, kind, state, shown in (
-            ("redis", "pause", "paused", Answer.SILENT),
-            ("redis", "kill", "stopped", Answer.CLOSED),
-            ("etcd", "pause", "paused", Answer.SILENT),
-            ("zookeeper", "pause", "paused", Answer.SILENT),
-        )
-    ],
-    indirect=["target"],
-)
-def test_a_server_goes_down_and_comes_back(target: Target, kind: str, state: str, shown: Answer) -> None:
-    """That of redis, or the leader: see `test_a_wiped_server_starts_with_nothing_of_its_own` for one that is killed."""
-    old = target.cluster.leader()
-    with done(target, f"{kind}-server", **({} if old else {"nodes": ["redis1"]})) as hit:
-        victim = old or target.node("redis1")
-        assert hit.target == (f"{victim.name} (leader)" if old else victim.name)
-        assert victim.state() == state
-        assert {node.state() for node in target.cluster.nodes if node is not victim} == {"running"}
-        assert ask(target, "c1", victim.name) is shown
-        if old:
-            assert target.cluster.leader() not in (old, None)
-    assert victim.state() == "running"
-    assert target.cluster.ready()
-
-
-@on("redis")
-def test_the_final_heal_undoes_everything_at_once(environment: Environment, target: Target) -> None:
-    for name in ("cut-client-drop", "pause-server", "kill-server"):
-        step = compile_plan([name], 1, "redis", 1.0).steps[0]
-        options = {"nodes": ["redis2"]} if name == "kill-server" else step.options
-        Step(name, 0.0, 0.0, options).injury("redis").apply(target)
-    assert len(environment.unclean()) > 2
-    Runner(Plan("none", "redis", 1, ()), target).final_heal()
 
 
 @on(*ALL)
@@ -140,27 +94,6 @@ def test_an_orderly_restart_keeps_all_and_another_leads(target: Target) -> None:
     assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
 
 
-@on("etcd", "postgres")
-def test_a_rolling_restart_takes_one_at_a_time(target: Target) -> None:
-    keep(target, "before")
-    members = names(target)
-    with counted(target) as serving:
-        step = compile_plan(["restart-rolling"], 3, target.backend, ttl=1.0).steps[0]
-        injury = step.injury(target.backend)
-        hits = injury.apply(target)
-        injury.heal(target)
-    assert [hit.target.split()[0] for hit in hits] == step.options["nodes"]
-    assert sorted(step.options["nodes"]) == sorted(members)
-    for hit in hits:
-        assert hit.begun < hit.applied <= hit.healing < hit.healed
-    for earlier, later in pairwise(hits):
-        assert earlier.healed <= later.begun
-    # Each was away, and never two of them.
-    assert min(serving) == len(members) - 1
-    assert target.cluster.ready()
-    assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
-
-
 @on("redis", "postgres")
 def test_a_power_failure_takes_all_and_what_was_kept_is_kept(target: Target) -> None:
     keep(target, "before")
@@ -192,23 +125,3 @@ def test_an_etcd_of_an_older_version_that_died_is_healed(environment: Environmen
     node.replace(older.name)
     await_(lambda: node.state() == "stopped", lambda: node.logs().decode()[-3000:])
     assert commands.heal(["--env", environment.name]) == 0
-
-
-@contextmanager
-def counted(target: Target) -> Iterator[list[int]]:
-    """How many containers ran, looked at all the time."""
-    counts: list[int] = []
-    over = threading.Event()
-
-    def count() -> None:
-        while not over.is_set():
-            counts.append(sum(node.state() == "running" for node in target.cluster.nodes))
-            time.sleep(0.01)
-
-    counting = threading.Thread(target=count)
-    counting.start()
-    try:
-        yield counts
-    finally:
-        over.set()
-        counting.join()

@@ -11,24 +11,21 @@ def test_a_holder_that_is_cut_off(lanes: Lanes) -> None:
 
 from __future__ import annotations
 
-import base64
-import json
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import Final
 from urllib.parse import quote
 
 import psycopg
 import pytest
-from kazoo.client import KazooClient
 
 from infra.environment import Environment
 from infra.libpq import login
 from infra.links import Cut
+from infra.tests.live.keeping import etcd, zookeeper
 from suites import registry
 from suites.lock import Believes, Grant, LockClient, LockError, Refused, Session, opened
 from suites.locks.etcd_key import EtcdKey
@@ -117,19 +114,12 @@ class Lane:
         """How many hold the lock or stand in its queue, of those whose servers tell."""
         match self.lock.backend:
             case "zookeeper":
-                zookeeper = KazooClient(",".join(self.environment.direct("zookeeper")), timeout=4)
-                zookeeper.start(SOON)
-                with closing(zookeeper):
-                    count = len(zookeeper.get_children(f"{ROOT}/{quote(self.key, safe='')}"))
-                    zookeeper.stop()
-                return count
+                with zookeeper(",".join(self.environment.direct("zookeeper"))) as client:
+                    return len(client.get_children(f"{ROOT}/{quote(self.key, safe='')}"))
             case "etcd":
-                first = prefix_of(self.key).encode()
-                ends = {"key": first, "range_end": first[:-1] + bytes([first[-1] + 1])}
-                body = {name: base64.b64encode(end).decode() for name, end in ends.items()} | {"count_only": True}
-                where = f"http://{self.environment.direct('etcd')[0]}/v3/kv/range"
-                with urllib.request.urlopen(where, json.dumps(body).encode(), timeout=SOON) as answer:
-                    return int(json.load(answer).get("count", 0))
+                first, where = prefix_of(self.key), self.environment.direct("etcd")[0]
+                ends = {"key": first, "range_end": first[:-1] + chr(ord(first[-1]) + 1)}
+                return int(etcd(where, "kv/range", SOON, **ends, count_only=True).get("count", 0))
         return 0
 
     def close(self) -> None:

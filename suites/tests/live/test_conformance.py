@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final, cast
 
 import pytest
 
@@ -21,7 +21,7 @@ from infra.links import Cut
 from suites import registry
 from suites.lock import NEVER, Believes, Grant, Indeterminate, LockClient, LockError, Refused, Session
 from suites.tests.bench import await_, granted, refusal
-from suites.tests.live.lanes import EXPIRY, TTL, Lane, Lanes, Steps, believes, ends, eventually, got, keep
+from suites.tests.live.lanes import EXPIRY, LONG, TTL, Lane, Lanes, Steps, believes, ends, eventually, got, keep
 
 REDIS: Final = tuple(name for name in registry.FAMILIES["Redis"] if name != "redis-semaphore")
 ZOOKEEPER: Final = (*(name for name in registry.FAMILIES["ZooKeeper"] if name != "zookeeper-semaphore"),
@@ -119,6 +119,70 @@ def test_of_two_that_hammer_one_is_inside_and_tokens_rise(lanes: Lanes, locks: t
             assert all(a is not None and b is not None and a < b for a, b in itertools.pairwise(tokens))
         elif lane.lock.name not in UNPROMISED:
             assert set(tokens) == {None}
+
+    lanes.check(locks, statement)
+
+
+@of_each(**{backend: [f"{backend}-semaphore"] for backend in ("redis", "zookeeper", "etcd", "postgres")})
+def test_a_semaphore_has_as_many_holders_as_permits(lanes: Lanes, locks: tuple[str, ...]) -> None:
+    def statement(lane: Lane) -> None:
+        *holders, last = (lane.client(1 + number % 3) for number in range(lane.lock.permits + 1))
+        grants = [granted(holder.acquire(lane.key, 1)) for holder in holders]
+        assert refusal(lambda: last.acquire(lane.key, 0)) is Reason.HELD
+        assert last.acquire(lane.key, 0.1) is None
+        for holder, grant in zip(holders, grants, strict=True):
+            keep(holder, grant)
+        waiting = lane.waiting(lambda: last.acquire(lane.key, LONG))
+        holders[1].release(grants[1])  # not the one that was first
+        later = granted(waiting.result())
+        assert refusal(lambda: holders[1].acquire(lane.key, 0)) is Reason.HELD
+        assert refusal(lambda: holders[1].release(grants[1])) is Reason.NOT_OWNER
+        holders[0].release(grants[0])
+        last.release(later)
+
+    lanes.check(locks, statement)
+
+
+@of_each(**{backend: [f"{backend}-rw"] for backend in ("redis", "zookeeper", "etcd", "postgres")})
+def test_readers_share_and_a_writer_excludes_everybody(lanes: Lanes, locks: tuple[str, ...]) -> None:
+    def statement(lane: Lane) -> None:
+        one, other, writer, late = (cast(Any, lane.client(group)) for group in (1, 2, 3, 2))
+        first, second = granted(one.acquire_shared(lane.key, 5)), granted(other.acquire_shared(lane.key, 5))
+        assert refusal(lambda: writer.acquire(lane.key, 0)) is Reason.HELD
+        waiting = lane.waiting(lambda: writer.acquire(lane.key, LONG))
+        if lane.lock.backend != "postgres":  # which promises no writer that it comes before later readers
+            assert refusal(lambda: late.acquire_shared(lane.key, 0)) is Reason.HELD
+        keep(one, first)
+        one.release(first)
+        assert refusal(lambda: one.release(first)) is Reason.NOT_OWNER
+        assert refusal(lambda: late.acquire(lane.key, 0)) is Reason.HELD
+        assert not waiting.done()
+        other.release(second)
+        written = granted(waiting.result())
+        keep(writer, written)
+        assert refusal(lambda: one.acquire_shared(lane.key, 0)) is Reason.HELD
+        behind = lane.waiting(lambda: late.acquire_shared(lane.key, LONG))
+        writer.release(written)
+        late.release(granted(behind.result()))
+
+    lanes.check(locks, statement)
+
+
+@of_each(**{backend: [f"{backend}-reentrant"] for backend in ("redis", "zookeeper", "etcd", "postgres")})
+def test_a_reentrant_lock_is_given_back_as_often_as_it_was_taken(lanes: Lanes, locks: tuple[str, ...]) -> None:
+    def statement(lane: Lane) -> None:
+        holder, other = lane.client(1), lane.client(2)
+        outer, inner = (granted(holder.acquire(lane.key, 1)) for _ in range(2))
+        assert (inner.owner, inner.token) == (outer.owner, outer.token)
+        assert inner.expires > outer.expires or inner.expires == NEVER or isinstance(holder, Session)
+        holder.release(inner)
+        assert refusal(lambda: other.acquire(lane.key, 0)) is Reason.HELD
+        keep(holder, outer)
+        if isinstance(holder, Believes):
+            assert holder.belief(outer)
+        holder.release(outer)
+        rises(outer, granted(other.acquire(lane.key, 5)))
+        assert refusal(lambda: holder.release(outer)) is Reason.NOT_OWNER
 
     lanes.check(locks, statement)
 

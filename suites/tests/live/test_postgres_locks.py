@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import replace
 
@@ -12,9 +11,9 @@ from psycopg import conninfo
 
 from checkers.wire import Reason
 from infra.libpq import Connection, Unknown, login
-from suites.lock import Indeterminate, Shares, Sweeps, opened
+from suites.lock import Indeterminate, Sweeps, opened
 from suites.tests.bench import granted, refusal
-from suites.tests.live.lanes import LONG, Lane, Lanes, believes
+from suites.tests.live.lanes import LONG, Lane, Lanes
 
 pytestmark = pytest.mark.needs("postgres")
 
@@ -67,33 +66,6 @@ def test_of_two_who_wait_for_each_other_the_server_refuses_one(lanes: Lanes) -> 
     granted(second.result())
 
 
-def test_readers_share_and_writers_do_not(lanes: Lanes) -> None:
-    lane = lanes.of("postgres-rw")
-    mine, other, third = (lane.client(group) for group in (1, 2, 3))
-    assert isinstance(mine, Shares)
-    assert isinstance(other, Shares)
-    reads = granted(mine.acquire_shared(lane.key, 1.0)), granted(other.acquire_shared(lane.key, 0))
-    assert third.acquire(lane.key, 0.1) is None
-    mine.release(reads[0])
-    assert refusal(lambda: third.acquire(lane.key, 0)) is Reason.HELD
-    other.release(reads[1])
-    write = granted(third.acquire(lane.key, 0))
-    assert refusal(lambda: mine.acquire_shared(lane.key, 0)) is Reason.HELD
-    third.release(write)
-
-
-def test_a_reentrant_lock_is_given_back_as_often_as_it_was_taken(lanes: Lanes) -> None:
-    lane = lanes.of("postgres-reentrant")
-    mine, other = lane.client(1), lane.client(2)
-    grant = granted(mine.acquire(lane.key, 1.0))
-    assert mine.acquire(lane.key, 1.0) == grant
-    mine.release(grant)
-    assert believes(mine, grant)
-    assert refusal(lambda: other.acquire(lane.key, 0)) is Reason.HELD
-    mine.release(grant)
-    granted(other.acquire(lane.key, 0))
-
-
 def test_what_is_lost_cannot_be_taken_again(lanes: Lanes) -> None:
     """In another session it would be another grant, or already somebody else's."""
     lane = lanes.of("postgres-reentrant")
@@ -107,15 +79,6 @@ def test_what_is_lost_cannot_be_taken_again(lanes: Lanes) -> None:
     assert granted(mine.acquire(lane.key, 1.0)) != grant
 
 
-def test_a_semaphore_has_two_permits(lanes: Lanes) -> None:
-    lane = lanes.of("postgres-semaphore")
-    clients = [lane.client(group) for group in (1, 2, 3)]
-    grants = [granted(client.acquire(lane.key, 1.0)) for client in clients[:2]]
-    assert clients[2].acquire(lane.key, 0.1) is None
-    clients[0].release(grants[0])
-    granted(clients[2].acquire(lane.key, 0))
-
-
 class TestLease:
     def test_it_is_nobodys_session(self, lanes: Lanes) -> None:
         lane = lanes.of("postgres-lease")
@@ -127,17 +90,6 @@ class TestLease:
                 client.acquire(lane.key, 0)
         mine.renew(grant)
         assert refusal(lambda: other.acquire(lane.key, 0)) is Reason.HELD
-
-    def test_who_lets_it_end_has_a_lower_token_and_no_say(self, lanes: Lanes) -> None:
-        lane = lanes.of("postgres-lease")
-        ttl = lane.lock.min_ttl
-        mine, other = lane.client(1, ttl), lane.client(2, ttl)
-        grant = granted(mine.acquire(lane.key, 1.0))
-        later = granted(other.acquire(lane.key, 10.0))
-        assert time.monotonic_ns() > grant.expires
-        assert later.token == (grant.token or 0) + 1
-        assert refusal(lambda: mine.renew(grant)) is Reason.NOT_OWNER
-        assert refusal(lambda: mine.release(grant)) is Reason.NOT_OWNER
 
     def test_a_sweep_removes_the_row(self, lanes: Lanes) -> None:
         lane = lanes.of("postgres-lease")

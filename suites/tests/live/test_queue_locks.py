@@ -11,7 +11,7 @@ import pytest
 from checkers.wire import Reason
 from infra.access import OPEN
 from infra.links import Cut
-from suites.lock import NEVER, Grant, Guards, Indeterminate, LockClient, LockError, Session, Shares, Sweeps, Wakes
+from suites.lock import NEVER, Grant, Guards, Indeterminate, LockClient, LockError, Session, Sweeps, Wakes
 from suites.locks import etcd_v3lock
 from suites.tests.bench import await_, granted, refusal
 from suites.tests.live.lanes import LONG, TTL, Lane, Lanes, Steps, believes, ends, eventually
@@ -21,52 +21,9 @@ pytestmark = pytest.mark.needs("zookeeper", "etcd")
 V3LOCKS = ("etcd-v3lock", "etcd-v3lock-checked")
 
 
-def test_readers_share_and_nobody_comes_before_a_writer_that_waits(lanes: Lanes) -> None:
-    def statement(lane: Lane) -> None:
-        assert issubclass(lane.lock, Shares)
-        one, other, writer, late = (cast(Any, lane.client(group)) for group in (1, 2, 1, 2))
-        readers = [granted(one.acquire_shared(lane.key, 5)), granted(other.acquire_shared(lane.key, 5))]
-        assert refusal(lambda: writer.acquire(lane.key, 0)) is Reason.HELD
-        waiting = lane.waiting(lambda: writer.acquire(lane.key, LONG))
-        assert refusal(lambda: late.acquire_shared(lane.key, 0)) is Reason.HELD
-        one.release(readers[0])
-        assert refusal(lambda: late.acquire(lane.key, 0)) is Reason.HELD
-        assert not waiting.done()
-        other.release(readers[1])
-        written = granted(waiting.result())
-        behind = lane.waiting(lambda: late.acquire_shared(lane.key, LONG))
-        writer.release(written)
-        late.release(granted(behind.result()))
-
-    lanes.check(("zookeeper-rw", "etcd-rw"), statement)
-
-
-def test_a_semaphore_has_two_holders_and_no_third(lanes: Lanes) -> None:
-    def statement(lane: Lane) -> None:
-        one, two, three = (lane.client(group) for group in (1, 2, 1))
-        first, second = granted(one.acquire(lane.key, 5)), granted(two.acquire(lane.key, 5))
-        assert refusal(lambda: three.acquire(lane.key, 0)) is Reason.HELD
-        waiting = lane.waiting(lambda: three.acquire(lane.key, LONG))
-        two.release(second)  # not the one that was first
-        third = granted(waiting.result())
-        assert refusal(lambda: two.acquire(lane.key, 0)) is Reason.HELD
-        one.release(first)
-        three.release(third)
-
-    lanes.check(("zookeeper-semaphore", "etcd-semaphore"), statement)
-
-
-def test_an_inner_release_frees_nothing_and_what_is_lost_is_not_acquired_again(lanes: Lanes) -> None:
+def test_what_is_lost_is_not_acquired_again(lanes: Lanes) -> None:
     def statement(lane: Lane) -> Steps:
-        holder, other = lane.client(1, TTL), lane.client(2)
-        outer = granted(holder.acquire(lane.key, 5))
-        inner = granted(holder.acquire(lane.key, 0))
-        assert (inner.owner, inner.token) == (outer.owner, outer.token)
-        holder.release(inner)
-        assert refusal(lambda: other.acquire(lane.key, 0)) is Reason.HELD
-        holder.release(outer)
-        other.release(granted(other.acquire(lane.key, 5)))
-        assert refusal(lambda: holder.release(outer)) is Reason.NOT_OWNER
+        holder = lane.client(1, TTL)
         grant = eventually(lambda: holder.acquire(lane.key, 5))
         yield  # cut off
         await_(lambda: not believes(holder, grant))

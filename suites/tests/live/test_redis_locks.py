@@ -14,7 +14,6 @@ from infra.star import PRIMARY, REPLICA
 from suites.lock import NEVER, Grant, Indeterminate, LockClient, Shares, now
 from suites.locks import redis_fair
 from suites.locks.redis_fair import PATIENCE
-from suites.locks.redis_semaphore import PERMITS
 from suites.tests.bench import SOON, await_, granted, refusal
 from suites.tests.live.lanes import EXPIRY, TTL, Lane, Lanes, Steps, got
 
@@ -63,14 +62,6 @@ class TestFair:
         assert refusal(lambda: other.acquire(lane.key, 0)) is Reason.DENIED
         other.release(granted(other.acquire(lane.key, PATIENCE + EXPIRY)))
         assert queue_length(lane) == 0
-
-    def test_who_gives_up_leaves_the_queue(self, lanes: Lanes) -> None:
-        lane = lanes.of("redis-fair")
-        holder, other = lane.client(1), lane.client(2)
-        grant = granted(holder.acquire(lane.key, 1))
-        assert other.acquire(lane.key, 0.1) is None
-        assert queue_length(lane) == 0
-        holder.release(grant)
 
     def test_who_stood_still_has_lost_its_place_and_queues_anew(
         self, lanes: Lanes, monkeypatch: pytest.MonkeyPatch
@@ -137,80 +128,27 @@ class TestWait:
         assert (later.token or 0) > (grant.token or 0) > 0
 
 
-class TestReadWrite:
-    def test_readers_exclude_no_reader_and_writers_everybody(self, lanes: Lanes) -> None:
-        lane = lanes.of("redis-rw")
-        readers = [lane.client(group) for group in (1, 2)]
-        writer = lane.client(3)
-        grants = [granted(shared(reader, lane.key)) for reader in readers]
-        assert refusal(lambda: writer.acquire(lane.key, 0)) is Reason.HELD
-        readers[0].renew(grants[0])
-        readers[0].release(grants[0])
-        assert refusal(lambda: writer.acquire(lane.key, 0)) is Reason.HELD
-        assert refusal(lambda: readers[0].release(grants[0])) is Reason.NOT_OWNER
-        assert refusal(lambda: shared(readers[0], lane.key)) is Reason.HELD, "a writer waits"
-        readers[1].release(grants[1])
-        alone = granted(writer.acquire(lane.key, 1))
-        assert [refusal(partial(shared, reader, lane.key)) for reader in readers] == [Reason.HELD] * 2
-        writer.renew(alone)
-        writer.release(alone)
-        readers[0].release(granted(shared(readers[0], lane.key, 1)))
-
-    def test_a_dead_reader_keeps_no_writer_out_beyond_its_ttl(self, lanes: Lanes) -> None:
-        lane = lanes.of("redis-rw")
-        reader, writer = lane.client(1, TTL), lane.client(2)
-        grant = granted(shared(reader, lane.key))
-        granted(writer.acquire(lane.key, TTL + EXPIRY))
-        assert time.monotonic_ns() >= grant.expires
-        assert refusal(lambda: reader.renew(grant)) is Reason.NOT_OWNER
+def test_a_dead_reader_keeps_no_writer_out_beyond_its_ttl(lanes: Lanes) -> None:
+    lane = lanes.of("redis-rw")
+    reader, writer = lane.client(1, TTL), lane.client(2)
+    assert isinstance(reader, Shares)
+    grant = granted(reader.acquire_shared(lane.key, 0))
+    granted(writer.acquire(lane.key, TTL + EXPIRY))
+    assert time.monotonic_ns() >= grant.expires
+    assert refusal(lambda: reader.renew(grant)) is Reason.NOT_OWNER
 
 
-def shared(client: LockClient, name: str, timeout: float = 0) -> Grant | None:
-    assert isinstance(client, Shares)
-    return client.acquire_shared(name, timeout)
-
-
-def test_a_semaphore_has_as_many_holders_as_permits(lanes: Lanes) -> None:
-    lane = lanes.of("redis-semaphore")
-    clients = [lane.client(1 + number % 3) for number in range(PERMITS + 1)]
-    grants = [granted(client.acquire(lane.key, 0)) for client in clients[:PERMITS]]
-    last = clients[-1]
-    assert refusal(lambda: last.acquire(lane.key, 0)) is Reason.HELD
-    for client, grant in zip(clients, grants, strict=False):
-        client.renew(grant)
-    clients[0].release(grants[0])
-    assert refusal(lambda: clients[0].release(grants[0])) is Reason.NOT_OWNER
-    taken = granted(last.acquire(lane.key, 0))
-    assert refusal(lambda: clients[0].acquire(lane.key, 0)) is Reason.HELD
-    last.release(taken)
-    clients[1].release(grants[1])
-
-
-class TestReentrant:
-    def test_who_holds_may_acquire_again_and_releases_as_often(self, lanes: Lanes) -> None:
-        lane = lanes.of("redis-reentrant")
-        holder, other = lane.client(1), lane.client(2)
-        outer = granted(holder.acquire(lane.key, 0))
-        inner = granted(holder.acquire(lane.key, 0))
-        assert (inner.owner, inner.token) == (outer.owner, outer.token)
-        assert inner.expires > outer.expires
-        holder.release(inner)
-        assert refusal(lambda: other.acquire(lane.key, 0)) is Reason.HELD
-        holder.renew(outer)
-        holder.release(outer)
-        assert granted(other.acquire(lane.key, 0)).owner != outer.owner
-
-    def test_an_inner_acquire_takes_nothing_that_was_lost(self, lanes: Lanes) -> None:
-        lane = lanes.of("redis-reentrant")
-        holder, other = lane.client(1, TTL), lane.client(2)
-        outer = granted(holder.acquire(lane.key, 0))
-        stolen = granted(other.acquire(lane.key, TTL + EXPIRY))
-        assert refusal(lambda: holder.acquire(lane.key, 1)) is Reason.NOT_OWNER
-        assert refusal(lambda: holder.release(outer)) is Reason.NOT_OWNER
-        other.release(stolen)
-        mine = granted(holder.acquire(lane.key, 0))
-        assert mine.owner != outer.owner
-        holder.release(mine)
+def test_an_inner_acquire_takes_nothing_that_was_lost(lanes: Lanes) -> None:
+    lane = lanes.of("redis-reentrant")
+    holder, other = lane.client(1, TTL), lane.client(2)
+    outer = granted(holder.acquire(lane.key, 0))
+    stolen = granted(other.acquire(lane.key, TTL + EXPIRY))
+    assert refusal(lambda: holder.acquire(lane.key, 1)) is Reason.NOT_OWNER
+    assert refusal(lambda: holder.release(outer)) is Reason.NOT_OWNER
+    other.release(stolen)
+    mine = granted(holder.acquire(lane.key, 0))
+    assert mine.owner != outer.owner
+    holder.release(mine)
 
 
 class TestRedlock:

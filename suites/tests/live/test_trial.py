@@ -14,7 +14,6 @@ import pytest
 
 from checkers.claims import Word
 from checkers.judgement import Judgement
-from checkers.wire import F
 from infra.environment import Environment
 from infra.tests.environments import taken
 from results.record import LaneRecord, TrialRecord
@@ -191,15 +190,6 @@ class TestTheRecord:
             victims = {fault.owner for fault in history.faults}
             assert victims
             assert victims <= set(history.columns["owner"].tolist())
-
-    def test_a_killed_worker_is_replaced_under_process_numbers_of_its_own(self, trials: Trials) -> None:
-        for lane in trials.lanes("kill-holder", "Unchanged"):
-            columns, count = lane.history.columns, lane.history.facts.workers
-            (victim, *_) = [fault for fault in lane.history.faults if fault.kind == "kill"]
-            later = columns["inv"] > victim.healed
-            assert victim.process not in set(columns["process"][later].tolist())
-            replaced = columns["process"][later & (columns["f"] == F.ACQUIRE)] % count == victim.process % count
-            assert replaced.any()
 
     def test_every_key_is_read_in_the_end(self, trials: Trials) -> None:
         for lane in trials.of("none").lanes:
