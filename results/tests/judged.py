@@ -1,0 +1,62 @@
+"""Stored runs and what they were judged to be, to be judged again: ``python -m results.tests.judged RUN NAME``.
+
+That keeps the histories of a run as `judged/NAME.tar.xz` beside this file, with the word for each property of each and
+the kinds and rows of its violations. How a story is told, and what a judgement gives as its reason, is not kept.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tarfile
+from io import BytesIO
+from pathlib import Path
+from typing import Final
+
+from checkers.check import check
+from checkers.history import History, load
+from checkers.judgement import judge_all
+
+FOLDER: Final = Path(__file__).with_suffix("")
+ANSWERS: Final = "judgements.json"
+Answers = dict[str, list[object]]
+"""Property → its word, and of each violation its kind and rows."""
+
+
+def judged(history: History) -> Answers:
+    """What a history is judged to be today, by all that it asks for."""
+    verdicts = check(history)
+    return {
+        verdict.property: [
+            judgement.word.value,
+            *([violation.kind, *violation.rows] for violation in verdict.violations),
+        ]
+        for verdict, judgement in zip(verdicts, judge_all(verdicts, history), strict=True)
+    }
+
+
+def keep(run: Path, name: str) -> None:
+    """Make the archive of a run folder."""
+    files = {file.relative_to(run / "trials").as_posix(): file for file in sorted(run.glob("trials/*/*.arrow"))}
+    answers = json.dumps({name: judged(load(file)) for name, file in files.items()}, indent=0).encode()
+    with tarfile.open(FOLDER / f"{name}.tar.xz", "w:xz") as archive:
+        entry = tarfile.TarInfo(ANSWERS)
+        entry.size = len(answers)
+        archive.addfile(entry, BytesIO(answers))
+        for place, file in files.items():
+            entry = tarfile.TarInfo(place)
+            entry.size = file.stat().st_size
+            with file.open("rb") as content:
+                archive.addfile(entry, content)
+
+
+def kept(archive: Path, folder: Path) -> dict[str, Answers]:
+    """Unpack an archive; history's file, relative to the folder → what it was judged to be."""
+    with tarfile.open(archive) as content:
+        content.extractall(folder, filter="data")
+    answers: dict[str, Answers] = json.loads((folder / ANSWERS).read_text())
+    return answers
+
+
+if __name__ == "__main__":
+    keep(Path(sys.argv[1]), sys.argv[2])
