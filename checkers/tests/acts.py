@@ -3,8 +3,6 @@
 Specifications are stated by the checks, over plain Python values, and share nothing with `checkers.models`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial

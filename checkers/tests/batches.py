@@ -4,8 +4,6 @@ What is drawn, what exhaustive search says and which proofs are checked is the s
 among others, since alone is a batch of one.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass

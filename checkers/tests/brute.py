@@ -1,7 +1,5 @@
 """Exhaustive search on tiny histories: nothing clever, nothing shared with the engines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, permutations, product

@@ -3,8 +3,6 @@
 Nothing here is shared with the engine, nor with the verifier of its proofs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

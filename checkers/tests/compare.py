@@ -1,7 +1,5 @@
 """What a comparison with exhaustive search says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Chance that costs little: to draw is most of what it takes to make a tiny history."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

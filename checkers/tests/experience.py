@@ -4,8 +4,6 @@ Nothing is shared with them but the notion of who certainly came later (`brute.c
 history and returns (what the checker says, the truth, what to show).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 from random import Random

@@ -1,7 +1,5 @@
 """The operations of a tiny key, for rules that look things up: what `checkers.operations` does for any number."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from checkers.models.model import UNSET, Operation

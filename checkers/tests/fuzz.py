@@ -8,8 +8,6 @@ Where a check can do so (`checkers.tests.batches`), it judges all histories as k
 them alone as well.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import pkgutil

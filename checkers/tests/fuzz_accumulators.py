@@ -1,7 +1,5 @@
 """Sets, counters and identities against exhaustive search and their definitions in words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from random import Random

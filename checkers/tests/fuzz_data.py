@@ -1,7 +1,5 @@
 """Registers, several at once, and maps with append, against exhaustive search."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from random import Random

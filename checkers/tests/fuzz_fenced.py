@@ -1,7 +1,5 @@
 """The engine for fenced stores against exhaustive search: verdicts, orders and contradictions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial

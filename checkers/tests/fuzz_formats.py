@@ -1,7 +1,5 @@
 """Histories written down and read again, and good files damaged: read as they were meant, or refused in one line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path

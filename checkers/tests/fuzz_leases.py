@@ -3,8 +3,6 @@
 A history is made by a service that works, then told a little wrong: noise is rarely near the edge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The lock engines against exhaustive search on tiny histories, and their orders against the specification."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

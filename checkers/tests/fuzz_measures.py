@@ -4,8 +4,6 @@ Where a measure calls something certain, the truth that the history was made fro
 are those of the other checks: ``invalid`` where there was something to find.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Measures of what reached the protected resource against their definitions, and against what can have been."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random

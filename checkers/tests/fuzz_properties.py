@@ -1,7 +1,5 @@
 """The properties of recordings against exhaustive search on random tiny histories."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """`recovery` against its definition, tried out moment by moment on random tiny histories."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import count

@@ -3,8 +3,6 @@
 The truth is `brute`'s: all orders, of the same specification. See `checkers.tests.fuzz`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """The engine for fencing tokens against exhaustive search: verdicts, orders and contradictions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random

@@ -1,7 +1,5 @@
 """Random tiny histories, mostly made from a correct run and then, often, disturbed: noise is rarely near the edge."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 from typing import Any

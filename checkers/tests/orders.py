@@ -4,8 +4,6 @@ Sets of operations are the bits of a number, and what has to come before an oper
 that is all that makes it fast. What failed once, with the same operations left in the same state, is not tried again.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar

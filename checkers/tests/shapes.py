@@ -3,8 +3,6 @@
 Nothing here is shared with the engines: what is possible is tried out, instant by instant.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Every checker and engine against exhaustive search on random tiny histories. `make fuzz` does more of it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from importlib import import_module

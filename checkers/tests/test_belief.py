@@ -1,7 +1,5 @@
 """Known histories for honest belief: what a client thought after its lock was another's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The histories that benchmarks judge, without Go: made as they should be, and judged as they were made."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from dataclasses import replace

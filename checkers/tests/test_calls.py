@@ -1,7 +1,5 @@
 """Known histories for fail-fast."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Sets, what became of their elements, counters, and identities."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

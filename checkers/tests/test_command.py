@@ -1,7 +1,5 @@
 """`python -m checkers` on recordings: what it prints and how it ends."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`python -m checkers --model`: every format, every way to end, and nothing but one line for whatever is wrong."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

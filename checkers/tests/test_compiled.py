@@ -3,8 +3,6 @@
 All tests that compile stand here, so that one process compiles, and a machine without numba lacks this file alone.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 

@@ -1,7 +1,5 @@
 """Known histories of two locks taken together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from checkers.tests.build import FAIL, INFO, OK, Book

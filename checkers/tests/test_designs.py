@@ -1,7 +1,5 @@
 """What each mechanism of a lock that is broken by design explains, and the nearest thing that it does not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from checkers.designs import DESIGNS

@@ -1,7 +1,5 @@
 """Known histories of jobs and sales."""
 
-from __future__ import annotations
-
 from checkers.check import applicable
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.tests.compare import asking

@@ -1,7 +1,5 @@
 """EDN: every form, every layout of a history, and text that is neither."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Known histories for both kinds of exclusion and for tokens."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

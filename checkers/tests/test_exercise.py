@@ -1,7 +1,5 @@
 """Why too few grants: what the acquires came to."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

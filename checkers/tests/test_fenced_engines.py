@@ -1,7 +1,5 @@
 """Engines for fencing tokens and fenced stores: what they find, in words and rows, and that both forms are the same."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

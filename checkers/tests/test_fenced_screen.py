@@ -1,7 +1,5 @@
 """The first look at a fenced store: each way to be wrong is seen, and what is normal passes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

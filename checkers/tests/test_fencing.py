@@ -1,7 +1,5 @@
 """Known histories of the store in each mode."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Histories from elsewhere: what their events become, in every format."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

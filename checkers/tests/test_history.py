@@ -1,7 +1,5 @@
 """Histories on disk: what comes back, and what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from random import Random

@@ -1,7 +1,5 @@
 """Known histories of two locks that a service takes for one, and random ones against a restatement."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

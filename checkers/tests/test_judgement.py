@@ -1,7 +1,5 @@
 """What verdicts mean, given claims and hazards."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

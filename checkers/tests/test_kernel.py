@@ -1,7 +1,5 @@
 """Kernels: one source, two forms, and a cache that gives out only what belongs to it, from folders that are trusted."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import shutil

@@ -1,7 +1,5 @@
 """Known histories for the model `lease`: verdict, blame, witness and proof."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From a history and a model to a judgement with its proof: engine, search, the least, and its words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path

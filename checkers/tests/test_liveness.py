@@ -1,7 +1,5 @@
 """Recovery after the last heal."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from checkers.check import check

@@ -1,7 +1,5 @@
 """The lock engines: verdicts on histories written by hand, both forms of the kernels, and the fuzz with fixed seeds."""
 
-from __future__ import annotations
-
 import pytest
 
 from checkers.engines import locks

@@ -1,7 +1,5 @@
 """Damaged, contradictory and hostile files: one line that names file and line, and nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 

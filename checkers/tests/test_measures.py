@@ -1,7 +1,5 @@
 """All measures at once: each answers on any history, and every answer can be written down."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from random import Random

@@ -1,7 +1,5 @@
 """Two holders at once: definite, possible, around a clock fault."""
 
-from __future__ import annotations
-
 from checkers.measures.overlaps import clock_jump, definite_overlap, possible_overlap
 from checkers.measures.subject import Subject
 from checkers.models.model import Settings

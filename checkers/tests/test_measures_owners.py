@@ -1,7 +1,5 @@
 """Beliefs, releases by others, phantoms and token gaps."""
 
-from __future__ import annotations
-
 from checkers.measures.owners import belief_versus_truth, release_by_non_owner
 from checkers.measures.tokens import phantom_success, token_gap
 from checkers.tests.build import FAIL, INFO, Book

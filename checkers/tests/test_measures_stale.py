@@ -1,7 +1,5 @@
 """What reached the store too late, was refused for nothing, was lost, or was read though it never was there."""
 
-from __future__ import annotations
-
 import pytest
 
 from checkers.measures.stale import (

@@ -1,7 +1,5 @@
 """Holds against leases, availability, recovery, fairness and latencies."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

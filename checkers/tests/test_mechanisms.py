@@ -1,7 +1,5 @@
 """What each mechanism explains, and what it does not: before the fault, of another key, holder, node or kind."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The words for what was found name the faults that it came of."""
 
-from __future__ import annotations
-
 from checkers.check import check
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.wire import F, Reason

@@ -1,7 +1,5 @@
 """Known histories of semaphores: how many the service let in, and how many were inside."""
 
-from __future__ import annotations
-
 from checkers.check import applicable
 from checkers.tests.build import Book
 from checkers.tests.compare import asking

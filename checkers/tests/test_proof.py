@@ -1,7 +1,5 @@
 """The verifier: that it accepts what is proven, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Known histories of queues: who overtook whom, and how many were woken."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from checkers.tests.build import FAIL, Book

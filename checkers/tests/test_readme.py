@@ -1,7 +1,5 @@
 """What checkers/README.md shows is what happens."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

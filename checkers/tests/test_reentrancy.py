@@ -1,7 +1,5 @@
 """Known histories of holders that acquire again."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

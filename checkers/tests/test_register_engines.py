@@ -1,7 +1,5 @@
 """Registers, several at once, and maps with append."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from random import Random
 from typing import Any

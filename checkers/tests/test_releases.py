@@ -1,7 +1,5 @@
 """Known histories for owner-release and crash-release."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

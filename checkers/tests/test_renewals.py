@@ -1,7 +1,5 @@
 """Known histories for honest renewal: grants that are renewed, and sessions that are kept alive."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

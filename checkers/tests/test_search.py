@@ -1,7 +1,5 @@
 """The general search: states, tables, budgets, keys, and the order of its answers."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Hashable, Iterator, Sequence
 from random import Random

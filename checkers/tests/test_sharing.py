@@ -1,7 +1,5 @@
 """Known histories of readers and writers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

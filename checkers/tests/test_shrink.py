@@ -1,7 +1,5 @@
 """The shrinker: what it leaves is bad, closed and minimal; on large histories too, and with few searches."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

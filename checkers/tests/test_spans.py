@@ -1,7 +1,5 @@
 """Spans of time against counting moments."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from random import Random
 

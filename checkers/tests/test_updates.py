@@ -1,7 +1,5 @@
 """Known histories of the set workload."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from checkers.check import missing

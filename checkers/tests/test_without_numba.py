@@ -1,7 +1,5 @@
 """Without numba, the extra [fast], checks run in plain Python, and answer the same."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

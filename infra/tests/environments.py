@@ -8,8 +8,6 @@ Both folders `live` take over what stands here. A test says what it needs:
 All tests of a process that need the same versions share an environment, which is clean before each and after it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 

@@ -6,8 +6,6 @@ A process collects its own tests alone: those under a folder `live`, or those un
 a whole, those that took longest in the last runs first. Who computes makes way for who waits.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What is secret comes from the environment, is shown to nobody, and goes to those who need it."""
 
-from __future__ import annotations
-
 import json
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """What compose said, as an error of ours: what another subnet may cure is told apart from what it cannot."""
 
-from __future__ import annotations
-
 from subprocess import CalledProcessError
 from typing import NoReturn
 

@@ -1,7 +1,5 @@
 """etcd3's messages, made anew, are what they were: byte for byte, and all of them."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import subprocess

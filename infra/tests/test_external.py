@@ -1,7 +1,5 @@
 """Clusters of somebody else's: how they are named, and which faults can be done to them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

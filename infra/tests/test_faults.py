@@ -1,7 +1,5 @@
 """Every fault as it is asked for and described, and what it does in a world without servers."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Hooks are called without a shell, and believed only where they say that they are done."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Why a server ended, out of its log."""
 
-from __future__ import annotations
-
 import pytest
 
 from infra.lastwords import last_words

@@ -1,7 +1,5 @@
 """Networks that the engine cannot remove before it is started anew: everybody passes over them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """What several want of the same links, on a Toxiproxy of the imagination that tells whoever steps into its traps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -3,8 +3,6 @@
 And pytest that is asked to end anywhere: it says so, and ends with the status of an interrupted run.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

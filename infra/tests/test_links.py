@@ -1,7 +1,5 @@
 """Links as they are named, without a Toxiproxy."""
 
-from __future__ import annotations
-
 import pytest
 
 from infra.links import Cut, Links

@@ -1,7 +1,5 @@
 """What several want of one node at the same time, on an engine that only remembers."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, Final, Literal, cast
 

@@ -1,7 +1,5 @@
 """Whose an environment is, and whether he lives."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Servers with a bug planted in them: their images, and how they are listed."""
 
-from __future__ import annotations
-
 import pytest
 
 from infra import images, planted

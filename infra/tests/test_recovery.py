@@ -1,7 +1,5 @@
 """What does not come back by being started: nodes of another version, an etcd whose place was given away."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """The runner: what is done when, what overlaps, and that all is healed whatever happens. In a simulated world."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any, cast

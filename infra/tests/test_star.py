@@ -1,7 +1,5 @@
 """The table of the star."""
 
-from __future__ import annotations
-
 import pytest
 
 from infra import star

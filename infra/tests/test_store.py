@@ -1,7 +1,5 @@
 """The client of the fenced store, without a server."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

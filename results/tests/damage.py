@@ -1,7 +1,5 @@
 """Run folders as disks, other programs and attackers leave them: every value of another type, every file cut off."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 `GOLDEN=rewrite .venv/bin/python -m pytest results/tests` writes them anew; what `git diff` shows then is reviewed.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Final

@@ -4,8 +4,6 @@ That keeps the histories of a run as `judged/NAME.tar.xz` beside this file, with
 the kinds and rows of its violations. How a story is told, and what a judgement gives as its reason, is not kept.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tarfile

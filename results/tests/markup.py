@@ -1,7 +1,5 @@
 """Pages as tests read them: their elements, and their words as plain lines."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterator

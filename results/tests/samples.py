@@ -1,7 +1,5 @@
 """Histories made by hand: a small one with a stale write, a hostile one, a long one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any

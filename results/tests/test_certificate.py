@@ -1,7 +1,5 @@
 """What a certificate says of the stages of an upgrade."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

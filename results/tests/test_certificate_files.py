@@ -1,7 +1,5 @@
 """How a certificate is written, that it cannot be changed without being noticed, and what follows from it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

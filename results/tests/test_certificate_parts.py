@@ -1,7 +1,5 @@
 """Beside the verdict: whether the test bit, what was caught, what clients were told, under which conditions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 from pathlib import Path

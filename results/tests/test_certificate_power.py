@@ -3,8 +3,6 @@
 As `test_compare_power`: stored trials of one version, drawn again and again.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """`python -m results`: its commands, what they print, and their exit statuses."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """`python -m results compare`: what it prints, writes and ends with."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -5,8 +5,6 @@ any two runs (how busy the machine was differs from trial to trial), or all of A
 another (then it differs between the two).
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

@@ -1,7 +1,5 @@
 """What a comparison says of verdicts, of the evidence behind them, and of times."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Curves: intervals as Wilson gives them, and a file that stands alone."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 import pytest

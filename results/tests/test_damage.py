@@ -1,7 +1,5 @@
 """Damaged run folders: what is wrong is named, the rest is told, and nothing outside of the folder is read."""
 
-from __future__ import annotations
-
 import io
 import os
 import random

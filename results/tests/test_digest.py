@@ -1,7 +1,5 @@
 """The digest: what is red and what was known, in Markdown in which no recorded string is anything but text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

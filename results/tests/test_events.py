@@ -1,7 +1,5 @@
 """What the processes of a run say is read by others while they write, and when they died half-way."""
 
-from __future__ import annotations
-
 import errno
 import json
 import threading

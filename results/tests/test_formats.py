@@ -1,7 +1,5 @@
 """What runs of other versions look like: older formats open, newer ones say so; the summary obeys its schema."""
 
-from __future__ import annotations
-
 import copy
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Holds: where they begin, where they end, and when their leases may."""
 
-from __future__ import annotations
-
 from checkers.history import from_rows
 from checkers.wire import F
 from results.pages.holds import holds

@@ -1,7 +1,5 @@
 """A run's page: what stands in the matrix and behind it, what is told below it, and that it stays small."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Stored runs are judged today as they were: no word, kind or row of a verdict may change unless that is meant."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The matrix in terminals of every kind, and the command."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What is stored of a history's times and rates."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

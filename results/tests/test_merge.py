@@ -1,7 +1,5 @@
 """`python -m results merge`: shards become one run; nothing twice, nothing lost, nothing that is of another run."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

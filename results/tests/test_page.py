@@ -1,7 +1,5 @@
 """Pages: in reading order, complete, small, and deaf to hostile strings."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import re

@@ -1,7 +1,5 @@
 """The statistics against enumeration, against simulation, and against tables."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

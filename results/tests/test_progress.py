@@ -1,7 +1,5 @@
 """Where a run stands, from its events, by a clock that is set by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`python -m results prune`: what it removes, and above all what it does not."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Run folders: what is saved comes back, damage is named, and processes do not get in each other's way."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

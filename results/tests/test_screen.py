@@ -1,7 +1,5 @@
 """What a person sees while trials run: on terminals of every width and encoding, and in a log."""
 
-from __future__ import annotations
-
 import errno
 import io
 import re

@@ -1,7 +1,5 @@
 """`python -m results serve`: what it hands out, and to whom."""
 
-from __future__ import annotations
-
 import http.client
 import threading
 from collections.abc import Iterator

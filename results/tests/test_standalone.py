@@ -1,7 +1,5 @@
 """The picture of a judgement, as a file without a page."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 import pytest

@@ -1,7 +1,5 @@
 """Stories for pages: at most five lines, in which every operation of the witness stands once."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

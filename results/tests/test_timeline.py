@@ -1,7 +1,5 @@
 """Timelines: what is packed can be unpacked to what was recorded, is small, and no string of a history breaks out."""
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib

@@ -1,7 +1,5 @@
 """The page of all runs: what changed between runs that can be compared, what is damaged, and what is read again."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pages: what may run in them, and the script that pages of a run share."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -5,8 +5,6 @@
 results.tests.trials RUN... > FILE`; a certified upgrade is two runs, one of each stage.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A certificate as most are: fifteen locks of one backend with eight promises each, in every stage."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Upgrades made by hand: cells and trials of every stage, and whole runs of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A keeper at work on a lock in memory, and what it recorded; for tests of workers without servers."""
 
-from __future__ import annotations
-
 import mmap
 import time
 from collections.abc import Callable, Sequence

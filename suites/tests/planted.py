@@ -3,8 +3,6 @@
 Each is the Redis lock with the one thing changed that its docstring names, and promises what that one promises.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Sequence

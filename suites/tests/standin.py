@@ -3,8 +3,6 @@
 To be loaded by the fork server before it forks, which then gives its workers this store.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import replace

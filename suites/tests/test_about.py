@@ -1,7 +1,5 @@
 """What is stored about a trial: of a rolling upgrade each step and what went wrong meanwhile, and how busy it was."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 
 from checkers.history import FaultInterval, History

@@ -1,7 +1,5 @@
 """The locks that need no server, by hand; the others are tried by the suite itself, which must find what is wrong."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

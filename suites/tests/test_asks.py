@@ -1,7 +1,5 @@
 """What a lane asks under which fault, where it depends on what the lock says or is."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import pytest

@@ -1,7 +1,5 @@
 """A lock whose workers break a trial takes no other lock along, and its reason is told once at length."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The calibration of a certification: which bugs are tried in it, where, and what a run makes of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from checkers.claims import Word

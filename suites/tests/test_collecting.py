@@ -1,7 +1,5 @@
 """`pytest suites/ --collect-only`: it starts nothing, and the tests stand in the order in which trials answer them."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

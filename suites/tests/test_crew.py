@@ -1,7 +1,5 @@
 """What can happen to a worker at each of its gates, seen in the recordings of real processes."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

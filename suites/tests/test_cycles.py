@@ -1,7 +1,5 @@
 """A cycle has victims for faults on workers, whatever the backend."""
 
-from __future__ import annotations
-
 import pytest
 
 from infra.environment import BACKENDS

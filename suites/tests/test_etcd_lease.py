@@ -1,7 +1,5 @@
 """A lease of etcd between two threads: one keeps it alive, the other gives it up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace

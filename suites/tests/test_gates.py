@@ -1,7 +1,5 @@
 """A gate does what it is armed for, once, to a thread that holds, and tells when and holding what."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import signal

@@ -1,7 +1,5 @@
 """What an acquire returned is refused in one clear line when it cannot be a grant, and believed when it can."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

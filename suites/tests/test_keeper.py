@@ -1,7 +1,5 @@
 """The keeper renews in time, notices a loss when it is due, and a gate in its renewal catches only who holds."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

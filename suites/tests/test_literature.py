@@ -1,7 +1,5 @@
 """What the literature says is asked of lanes that exist, and what came of it is told as it was measured."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """The catalogue of planted bugs: what must find each asks for it. `python -m suites mutants --run` tries them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

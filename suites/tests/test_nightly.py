@@ -1,7 +1,5 @@
 """A night: every shard once, what was missing again, and red only for what was not there the night before."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What was asked for: a bad input gets one line that lists what exists, and every case is asked or has its reason."""
 
-from __future__ import annotations
-
 import json
 from argparse import Namespace
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Workers work more slowly where there are more of them than the machine carries, whoever else of the run has some."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

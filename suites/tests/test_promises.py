@@ -1,7 +1,5 @@
 """Every lock says something about every fault, and what it says names faults that exist."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

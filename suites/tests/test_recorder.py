@@ -1,7 +1,5 @@
 """What is recorded is what is read back, from several threads and after SIGKILL."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """What Redlock makes of the votes on a release: only what certainly did not happen is refused."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from unittest.mock import patch
 

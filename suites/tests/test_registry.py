@@ -1,7 +1,5 @@
 """The registry of locks: bad names get an answer that helps."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

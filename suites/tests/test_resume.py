@@ -1,7 +1,5 @@
 """A run that was interrupted goes on where it was: what is stored whole is not run again, everything else is."""
 
-from __future__ import annotations
-
 import json
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping

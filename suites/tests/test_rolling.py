@@ -1,7 +1,5 @@
 """The columns of an upgrade: which plans they are, of which backends, and that each begins with the old version."""
 
-from __future__ import annotations
-
 import pytest
 
 from checkers.claims import Word

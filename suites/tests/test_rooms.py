@@ -1,7 +1,5 @@
 """The commands of the four rooms: help is no failure, and a reader who goes away is no traceback."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Which process of pytest-xdist runs which tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import SimpleNamespace

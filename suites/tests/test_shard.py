@@ -1,7 +1,5 @@
 """`--shard i/n`: the shards together are the whole, each of about the same length, each backend booted few times."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

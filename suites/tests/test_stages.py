@@ -1,7 +1,5 @@
 """`--from` and `--to`: every trial on both versions, in turn, each on an environment of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace

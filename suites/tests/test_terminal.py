@@ -1,7 +1,5 @@
 """What a person, a log and JUnit's XML are told, by a run of pytest whose trials are made up."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

@@ -1,7 +1,5 @@
 """A client that dials a proxy speaks TLS with the server behind it, and checks that server's name."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading

@@ -1,7 +1,5 @@
 """suites/your-own-lock.md: its lock is one, its diff fits, and what it shows of other backends can be called."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Workers end with whoever started them, break the trial loudly, and are replaced under new process numbers."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

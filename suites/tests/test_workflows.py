@@ -1,7 +1,5 @@
 """The workflows of CI: what they run exists, nothing that was typed reaches a shell as script, nothing is for ever."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

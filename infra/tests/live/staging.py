@@ -3,8 +3,6 @@
 Reached by ports published on that network's gateway, an address of this machine, as a real one would be by its own.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Clusters of somebody else's: how they are named, whether they let us in, and what hooks do to their nodes."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Images against the real engine, and the engine itself."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Links on a real Toxiproxy, with Redis at their ends, and what faults make of them, seen from outside."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

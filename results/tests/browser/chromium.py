@@ -3,8 +3,6 @@
 The tests drive the Chromium of the machine (Debian's), with what Playwright has for it; nothing is downloaded.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """A browser for each test process, and run folders with every kind of page."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

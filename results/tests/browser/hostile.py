@@ -1,7 +1,5 @@
 """Strings that want to be more than text, one in every place that a history, a plan or a client fills."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Run folders with every kind of page: from samples, and from lanes that were recorded."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property

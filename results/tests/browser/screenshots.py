@@ -7,8 +7,6 @@ run's page down to the end of its matrix. Of a run that tried an upgrade only `c
 what changes. All light, as they open, with few colours.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What stands on a page for a pair of eyes: what is written where, in which colours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final, TypedDict, cast
 

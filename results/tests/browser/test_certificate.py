@@ -1,7 +1,5 @@
 """The certificate is one sheet of paper, with the verdict first, and never by colour alone."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whatever a history, a plan or a client says stays text: it does not run, it makes no elements, and it can be read."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import pytest

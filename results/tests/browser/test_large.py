@@ -4,8 +4,6 @@ Compared is the work of the page's own thread, as the browser counts its process
 about what else this machine is doing. What it says, and how many tasks took long by it, is printed (`pytest -rP`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Pages can be read: light and dark, on a phone, on paper, with every sign drawn."""
 
-from __future__ import annotations
-
 import io
 from typing import Final, Literal
 

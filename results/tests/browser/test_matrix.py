@@ -1,7 +1,5 @@
 """A run's page: its matrix is filtered, walked through and opened, and leads to the trials."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

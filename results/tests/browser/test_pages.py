@@ -1,7 +1,5 @@
 """Every page opens from disk: in silence, without a request beyond its folder, without moving by itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 

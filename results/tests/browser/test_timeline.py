@@ -1,7 +1,5 @@
 """The whole lane on one axis: drawn, zoomed, moved along and asked, with the mouse and without."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final

@@ -1,8 +1,6 @@
 """What the timeline's script makes of the packed data: every operation, no trouble lost however far away, and drawings
 whose cost is that of the pixels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A trial's page: its story is on screen, and all of it can be had with the mouse and without."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """What watches over the pages sees what it is there for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@ What counts against it: an error or a warning in the console, an exception, what
 for anything but itself and the `assets/` of its run, a layout that moves by itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests on real servers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

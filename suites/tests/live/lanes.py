@@ -9,8 +9,6 @@ def test_a_holder_that_is_cut_off(lanes: Lanes) -> None:
     lanes.check(("redis", "zookeeper"), statement, lanes.cut)
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence

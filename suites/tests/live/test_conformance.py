@@ -3,8 +3,6 @@
 Clients of group 1 are those to whom things are done; those of group 2 are left alone.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import subprocess

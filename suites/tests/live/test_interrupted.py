@@ -3,8 +3,6 @@
 Everything that a run starts inherits a variable of its environment, which tells it from what others run here.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """An upgrade to a server with a bug planted in it: the certificate says which promise it breaks."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

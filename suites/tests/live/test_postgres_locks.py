@@ -1,7 +1,5 @@
 """What is special to one of the locks on PostgreSQL, against a real server."""
 
-from __future__ import annotations
-
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import replace
 

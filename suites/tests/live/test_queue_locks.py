@@ -1,7 +1,5 @@
 """What is special to some of the locks on ZooKeeper and etcd, against real servers."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import Any, cast

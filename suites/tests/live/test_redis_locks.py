@@ -1,7 +1,5 @@
 """What is special to one of the locks on Redis, against real servers."""
 
-from __future__ import annotations
-
 import time
 from functools import partial
 
