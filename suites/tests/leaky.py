@@ -1,5 +1,7 @@
 """A lock that tells its password in its errors, as a client library might that quotes what it was given."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Sequence
 from typing import ClassVar, Self
