@@ -89,7 +89,7 @@ class Crew:
     def arm(self, lane: str, aim: Aim) -> None:
         armed = self._armed[lane] = Armed(aim, self._aimed_at(lane, aim))
         for handle in armed.handles:
-            handle.killed = aim.action == "kill"
+            handle.doomed |= aim.action == "kill"
             alive = partial(self._alive, handle)
             gates.arm(handle.page, armed.gate, ACTIONS[aim.action], alive, key=aim.key, seconds=aim.seconds)
 
@@ -128,7 +128,7 @@ class Crew:
             )
         if armed.aim.action == "kill":
             for handle in armed.handles:
-                handle.killed = armed.caught(handle)
+                handle.doomed = armed.caught(handle)
 
     def thaw(self, victim: Victim) -> None:
         held = self._held[_id(victim)]

@@ -59,7 +59,9 @@ class Handle:
     page: mmap.mmap
     exited: int | None = None
     killed: bool = False
-    """Whether the harness, or a gate that it armed, ended the worker: then its death is no surprise."""
+    """Whether the harness has ended the worker."""
+    doomed: bool = False
+    """Whether a gate that the harness armed may end the worker, or has done so."""
 
     @property
     def state(self) -> State:
@@ -141,7 +143,9 @@ class ForkServer:
         while b"\n" in self._pending or select.select([_stdout(self._process)], [], [], 0)[0]:
             self._take(self._read())
         for handle in self.handles.values():
-            if handle.state is State.BROKEN or (handle.exited not in (None, 0) and not handle.killed):
+            if handle.state is State.BROKEN or (
+                handle.exited not in (None, 0) and not (handle.killed or handle.doomed)
+            ):
                 raise WorkerBroke(f"{handle.spec.name} broke: {handle.reason()}", {handle.spec.lane})
 
     def await_state(self, handles: Sequence[Handle], state: State, timeout: float) -> None:

@@ -68,6 +68,15 @@ def team(tmp_path: Path) -> Iterator[Team]:
             assert server.finish(handles, SOON) == []
 
 
+def test_whom_the_harness_ends_under_an_armed_gate_dies_as_meant(team: Team) -> None:
+    """A trial that is broken off kills its workers, and disarms the gates before it has heard of their deaths."""
+    team.crew.arm(LANE, Aim("before-release", "kill", key=99))
+    for handle in team.handles:
+        team.server.kill(handle)
+    team.crew.release_all()
+    assert team.await_(lambda: all(handle.exited is not None for handle in team.handles))
+
+
 def rows(handle: Handle, *, main: bool | None = None, since: int = 0, until: int = 1 << 62) -> Any:
     """What the worker, or one of its threads, began to do between two times (ns)."""
     told = read_recording(handle.spec.recording)
