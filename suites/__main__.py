@@ -25,6 +25,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "literature": ("suites.reproduce", "measure what the literature says"),
     "curves": ("suites.curves", "measure P(two inside) against the length of a pause, the jump of a clock"),
     "mutants": ("suites.mutants", "locks broken on purpose, each of which must be found out"),
+    "repeat": ("suites.repeat", "the README's two commands again and again, to see whether they are ever red"),
     "readme": ("suites.readme", "write the parts of README.md that are made from the code"),
 }
 """Command → the module whose `main` does it, and what help says of it."""

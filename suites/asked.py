@@ -191,6 +191,8 @@ class Asked:
         reasons = [one.applies(lane.backend, world) or (one.planned if plan is None else "") for one in faults]
         if any(one.waits for one in faults) and not hasattr(lane.lock, "keep_alive"):
             reasons.append("who waits for this lock has no session that is kept alive")
+        if any(one.renewal for one in faults) and not lane.lock.renewed:
+            reasons.append("nothing is renewed here")
         return next(filter(None, reasons), None)
 
     def _impossible(self, column: str, backend: str) -> str | None:

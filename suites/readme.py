@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard
-from suites import registry, reproduce
+from suites import registry, repeat, reproduce
 from suites.literature import STATEMENTS, Probe, Statement
 from suites.lock import LockClient
 
@@ -131,4 +131,16 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-_PARTS: Final[Mapping[str, Callable[[], str]]] = {"locks": _locks, "literature": _literature, "curves": _curves}
+def _repeated() -> str:
+    """What `python -m suites repeat` has noted of the commit that it tried last."""
+    commit = repeat.noted()[-1].commit
+    lines = (repeat.in_words(command, repeat.green_in_a_row(command, commit)) for command in ("certify", "test"))
+    return "".join(f"\n- {line}" for line in lines) + "\n\n"
+
+
+_PARTS: Final[Mapping[str, Callable[[], str]]] = {
+    "locks": _locks,
+    "literature": _literature,
+    "curves": _curves,
+    "repeated": _repeated,
+}

@@ -38,6 +38,12 @@ CONTROLS: Final = 3
 """A positive control may need this many trials, with seeds s, s+1, s+2; all of them are stored and counted."""
 
 
+OUR_FAILURE: Final = (
+    "The suite failed to stress the property, which says nothing about the lock. Run it again with another --seed, and "
+    "on a quiet machine; where it comes back, report it with the folder of the run."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a case came to: the judgement that counts, the trial's page, and in which of how many trials.
@@ -65,6 +71,8 @@ class Answer:
         word = self.judgement.word
         if word.fails:
             lines = [f"{word}: {plain(self.judgement.because)}", *(f"  {line}" for line in self.story)]
+            if word is Word.UNEXERCISED:
+                lines.append(f"  {OUR_FAILURE}")
             pytest.fail("\n".join([*lines, f"  see {plain(str(self.page))}"]), pytrace=False)
 
     def must_be_caught(self) -> None:

@@ -135,6 +135,7 @@ class Fault:
     waits    of what strikes those who wait, in their sessions: seconds by which workers must be ready to wait longer
              for a lock than they are else, so that it can show.
     lasting  whether what it does is never undone, so that a plan with it can be run only once.
+    renewal  whether it strikes a renewal: what renews nothing never meets it.
     """
 
     name: str
@@ -152,6 +153,7 @@ class Fault:
     planned: str = ""
     lasting: bool = False
     waits: float = 0.0
+    renewal: bool = False
 
     @property
     def passes(self) -> bool:

@@ -127,6 +127,7 @@ def freeze_at(gate: Gate) -> Fault:
         HitHolder("freeze", gate),
         how=f"SIGSTOP, {_WHERE[gate]}",
         sees=sees[gate],
+        renewal=gate == "in-renewal",
     )
 
 
@@ -204,6 +205,15 @@ def freeze_successor() -> Fault:
 
 
 def _fault(
-    name: str, kind: Kind, summary: str, injury: Injury, *, how: str, sees: str, ttls: float = PAST_TTL
+    name: str,
+    kind: Kind,
+    summary: str,
+    injury: Injury,
+    *,
+    how: str,
+    sees: str,
+    ttls: float = PAST_TTL,
+    renewal: bool = False,
 ) -> Fault:
-    return Fault(name, kind, summary, without_options(injury), ttls=ttls, needs=NEEDS, how=how, sees=sees)
+    make = without_options(injury)
+    return Fault(name, kind, summary, make, ttls=ttls, needs=NEEDS, how=how, sees=sees, renewal=renewal)

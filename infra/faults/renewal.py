@@ -102,6 +102,7 @@ def stall_renewal() -> Fault:
         without_options(HitRenewal("stall")),
         ttls=PAST_TTL,
         needs=NEEDS,
+        renewal=True,
         how="both of its threads wait: just after its acquire, and about to renew",
         sees="its lease ends while it holds, and it notices; its renewal is refused",
     )
@@ -116,6 +117,7 @@ def kill_renewal() -> Fault:
         without_options(HitRenewal("die")),
         ttls=PAST_TTL,
         needs=NEEDS,
+        renewal=True,
         how="its main thread waits just after its acquire, the other ends when about to renew",
         sees="its lease ends while it holds, and it notices",
     )
