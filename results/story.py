@@ -35,7 +35,7 @@ MEANINGS: Final[dict[Word, str]] = {
     Word.VIOLATED: "a claim broke; there is a witness",
     Word.HAZARD_NOT_SHOWN: "a documented hazard did not fire: the power to detect is in doubt",
     Word.UNKNOWN: "a checker's budget ran out",
-    Word.UNEXERCISED: "nothing stressed it: our failure; try another --seed",
+    Word.UNEXERCISED: "nothing stressed it: our failure, never a pass",
     Word.BROKEN_AS_DOCUMENTED: "a documented hazard was demonstrated",
     Word.NOT_CLAIMED_BROKEN: "broke, but was never promised",
     Word.NOT_CLAIMED_HELD: "held, though not promised",
