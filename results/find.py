@@ -58,7 +58,7 @@ def find(name: str, root: Path) -> Run:
         pass  # no path: too long, or of characters that none has
     stored = runs(root)
     if not stored:
-        raise BadFile(f"no runs in {root}")
+        raise BadFile(f"no run {name!r} in {root}, which has none")
     if back := re.fullmatch(r"last(?:~(\d{1,9}))?", name):
         number = int(back[1] or 0)
         if number >= len(stored):

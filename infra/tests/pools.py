@@ -1,11 +1,13 @@
 """pytest-xdist: some processes run the tests that need Docker, which wait, and the others all the rest, which compute.
 
     pytest -p infra.tests.pools -n 6 checkers/tests infra/tests ...
+    pytest -p infra.tests.pools -n 6 checkers/tests infra/tests ... --store-durations    in durations.json of this folder
 
 A process collects its own tests alone: those under a folder `live`, or those under none. A file goes to one process as
-a whole, those that took longest in the last runs first. Who computes makes way for who waits.
+a whole, those that take longest first. Who computes makes way for who waits.
 """
 
+import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,13 +21,13 @@ COMPUTE: Final = 2
 """Processes for tests without Docker, of however many; with fewer than three all run everything."""
 TRIALS: Final = 2
 """Trials that go on at once, of all that these processes do: the product's pace depends on it."""
-DURATIONS: Final = "pools/durations"
-"""Key in pytest's cache: file -> seconds that its tests took."""
+DURATIONS: Final = Path(__file__).with_name("durations.json")
+"""File -> test -> seconds that it took, of those that took a second or more; "" -> all of the file."""
 
 _pools: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 """In the controller: process -> its pool, "live" or "compute"."""
-_durations: pytest.StashKey[dict[str, float]] = pytest.StashKey()
-"""In the controller: file -> seconds that its tests took in this run."""
+_durations: pytest.StashKey[dict[str, dict[str, float]]] = pytest.StashKey()
+"""In the controller: file -> test -> seconds that it took in this run."""
 
 
 def is_live(path: Path) -> bool:
@@ -37,6 +39,10 @@ def pool_of(config: pytest.Config) -> str:
     """Of this process of xdist; "" where there are no pools."""
     pool: str = getattr(config, "workerinput", {}).get("pool", "")
     return pool
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--store-durations", action="store_true", help=f"how long tests take, into {DURATIONS.name}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -91,14 +97,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """In the controller every report has the process that it came from."""
     if (node := getattr(report, "node", None)) and _durations in node.config.stash:
-        took, file = node.config.stash[_durations], report.nodeid.partition("::")[0]
-        took[file] = took.get(file, 0.0) + report.duration
+        file, _, test = report.nodeid.partition("::")
+        tests = node.config.stash[_durations].setdefault(file, {})
+        tests[test] = tests.get(test, 0.0) + report.duration
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
-    if took := config.stash.get(_durations, {}):
-        config.cache.set(DURATIONS, {**config.cache.get(DURATIONS, {}), **took})
+    if _durations in config.stash and config.getoption("store_durations"):
+        stored = {
+            file: {"": round(sum(tests.values()), 1)} | {test: round(took, 1) for test, took in tests.items() if took >= 1}
+            for file, tests in sorted(config.stash[_durations].items())
+        }
+        DURATIONS.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
 
 
 class LongestFirst(LoadFileScheduling):  # type: ignore[misc]
@@ -120,7 +131,7 @@ class TwoPools:
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         self._config = config
-        took = config.cache.get(DURATIONS, {})
+        took = {file: tests[""] for file, tests in json.loads(DURATIONS.read_text()).items()}
         pools = Counter(config.stash[_pools].values())
         self._schedulers = {pool: LongestFirst(config, log, count, took) for pool, count in pools.items()}
 
