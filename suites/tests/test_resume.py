@@ -327,7 +327,7 @@ class TestRefused:
         done = collected("--resume", "nope", "--results", str(tmp_path))
         assert (done.returncode, done.stdout) == (USAGE, "")
         (line,) = done.stderr.strip().splitlines()
-        assert line == f"ERROR: --resume nope: no runs in {tmp_path}"
+        assert line == f"ERROR: --resume nope: no run 'nope' in {tmp_path}, which has none"
 
 
 def test_pytest_asks_what_the_run_asked(tmp_path: Path) -> None:
