@@ -83,15 +83,12 @@ def in_words(command: str, runs: Sequence[Repeated]) -> str:
     """How many were green in a row, and what follows (95 %, by the rule of three)."""
     if not runs:
         return f"make {command}: none yet"
-    judged = sum(each.judged for each in runs)
-    what = (
-        f"{sum(each.trials for each in runs):,} trials, {judged:,} judgements"
-        if command == "certify"
-        else f"{judged:,} tests"
-    )
+    trials, judged = sum(each.trials for each in runs), sum(each.judged for each in runs)
+    unit = "judgements" if command == "certify" else "tests"
+    what = f"{trials:,} trials, {judged:,} {unit}" if trials else f"{judged:,} {unit}"
     return (
-        f"make {command}: {len(runs)} green in a row since {runs[0].commit[:12]} ({what}): "
-        f"red without cause are fewer than {min(1.0, 3 / len(runs)):.1%} of runs, {3 / judged:.2g} of what they judge"
+        f"make {command}: {len(runs)} green in a row since {runs[0].commit[:12]} ({what}), so with 95 % confidence "
+        f"fewer than {min(1.0, 3 / len(runs)):.0%} of runs and {3 / judged:.1g} of {unit} are red without cause"
     )
 
 

@@ -1,0 +1,59 @@
+"""`python -m suites repeat` on a project whose commands take no time."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from suites import repeat
+
+MAKEFILE = """
+certify:
+\t@mkdir -p results/runs/r/trials/a results/runs/r/trials/b
+\t@touch results/runs/r/trials/a/verdicts.json results/runs/r/trials/b/verdicts.json
+\t@case "$(ARGS)" in *" 3"*) echo "1 failed, 9 passed"; exit 1;; *) echo "10 passed, 3 skipped";; esac
+test:
+\t@echo "500 passed"
+"""
+
+
+@pytest.fixture
+def commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The only one of a project, in which the third run of `make certify` is red."""
+    (tmp_path / "results").mkdir()
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    monkeypatch.setattr(repeat, "ROOT", tmp_path)
+    monkeypatch.setattr(repeat, "NOTED", tmp_path / "results" / "repeated.jsonl")
+    author = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+    for words in (["init", "--quiet"], ["add", "."], [*author, "commit", "--quiet", "-m", "all"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    return subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=tmp_path, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def test_it_goes_on_where_it_stopped_and_ends_at_a_red_run(commit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert repeat.main(["certify", "--count", "1"]) == 0
+    assert repeat.main(["certify", "--count", "2"]) == 0
+    assert [(run.seed, run.busy, run.status, run.trials, run.judged) for run in repeat.noted()] == [
+        (1, os.cpu_count(), 0, 2, 10),
+        (2, 0, 0, 2, 10),
+    ]
+    assert repeat.in_words("certify", repeat.green_in_a_row("certify", commit)) == (
+        f"make certify: 2 green in a row since {commit[:12]} (4 trials, 20 judgements), so with 95 % confidence "
+        "fewer than 100% of runs and 0.1 of judgements are red without cause"
+    )
+    assert repeat.main(["certify", "--count", "3"]) == 1
+    log = capsys.readouterr().out.splitlines()[-1].rpartition(": ")[2]
+    assert "1 failed, 9 passed" in Path(log).read_text(), "the clone of a red run stays"
+    assert repeat.green_in_a_row("certify", commit) == []
+    assert repeat.main(["certify", "--count", "1"]) == 0, "and the count begins again"
+    assert len(repeat.green_in_a_row("certify", commit)) == 1
+
+
+def test_commands_are_counted_apart(commit: str) -> None:
+    assert repeat.main(["test", "--count", "1"]) == 0
+    assert repeat.green_in_a_row("certify", commit) == []
+    assert repeat.in_words("certify", []) == "make certify: none yet"
+    assert "500 tests)" in repeat.in_words("test", repeat.green_in_a_row("test", commit))
