@@ -24,7 +24,6 @@ from checkers import tests
 from checkers.engines.kernel import always
 from checkers.tests.batches import Batched
 from checkers.tests.compare import Disagreement
-from checkers.tests.dice import Dice
 
 Check = Callable[[Random], str]
 """Makes one history, judges it in both ways, and answers what it was: "valid", "invalid", maybe with more behind a
@@ -87,7 +86,7 @@ def one(name: str, history: str) -> str:
     try:
         if last:
             return "; ".join(_together(name, seed, range(int(first), int(last) + 1)))
-        return CHECKS[name](Dice(history))
+        return CHECKS[name](Random(history))
     except Exception as error:
         told = error if isinstance(error, Disagreement) else repr(error)
         raise Disagreement(f"{name}, history {history}: {told}") from error
@@ -98,7 +97,7 @@ def _together(name: str, seed: int | str, numbers: range) -> list[str]:
     if not isinstance(check, Batched):
         raise Disagreement("this check judges each history alone")
     with always(compiled=numbers[0] >= PLAIN and numbers[0] // BATCH % COMPILED != 0):
-        return check.together(Dice(f"{seed}/{number}") for number in numbers)
+        return check.together(Random(f"{seed}/{number}") for number in numbers)
 
 
 def _batch(name: str, seed: int, numbers: range) -> list[str]:

@@ -7,19 +7,16 @@ from itertools import accumulate
 from random import Random
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from checkers.engines.engine import Conflict
 from checkers.engines.fenced import fenced_store
-from checkers.models.model import Peers, Settings
+from checkers.models.model import Settings
 from checkers.models.stores import FencedStore
-from checkers.operations import ByKey, Operations, Source
+from checkers.operations import ByKey
 from checkers.tests import brute, generate
 from checkers.tests.batches import Batched, names, sorted_history
-from checkers.tests.brute import FOREVER, Op
+from checkers.tests.brute import BELOW, FOREVER, Op
 from checkers.tests.build import FACTS
 from checkers.tests.compare import Disagreement, compare
-from checkers.tests.few import Few
 from checkers.wire import FIELDS, FINAL, NONE, F, Outcome, Reason
 
 OUTCOMES: Final = {
@@ -29,31 +26,8 @@ OUTCOMES: Final = {
 }
 _KINDS: Final = (int(F.READ), int(F.WRITE))
 _KEY: Final = [name for name, _ in FIELDS].index("key")
-_FEW_KEYS: Final = 3
-BELOW: Final = -9
-"""A token below all others that are used here."""
 
 State = tuple[int, int]
-
-
-def fenced(mode: str) -> brute.Step:
-    """The rules of a fenced store, said again. State: (highest token, value)."""
-    reads, strict = mode.startswith("fence-reads"), mode.endswith("strict")
-
-    def step(state: State, op: Op) -> tuple[State, ...]:
-        highest, value = state
-        write, outcome, token = op[:3]
-        if not write and (not reads or token == NONE):
-            return (state,) if outcome == "info" or (outcome == "ok" and op.value == value) else ()
-        if token > highest or (token == highest and not (write and strict)):
-            if outcome == "fail":
-                return ()
-            if write:
-                return ((token, op.value),)
-            return ((token, value),) if outcome == "info" or op.value == value else ()
-        return () if outcome == "ok" else (state,)
-
-    return step
 
 
 def crowded(rng: Random, mode: str) -> list[Op]:
@@ -205,7 +179,7 @@ class Judged:
 
     def __init__(self, some: Sequence[Told], mode: str) -> None:
         self.mode = mode
-        self.step = fenced(mode)
+        self.step = brute.fence(mode)
         self.first = list(accumulate((len(one.lanes) for one in some), initial=0))
         keys = self.first.pop()
         table = [(*row[:_KEY], row[_KEY] + key, *row[_KEY + 1 :]) for one, key in self._each(some) for row in one.rows]
@@ -245,16 +219,8 @@ class Judged:
         return FencedStore.of(self.history, Settings())
 
     @cached_property
-    def _by_key(self) -> Sequence[Peers]:
-        """The operations of each key: of a few keys as the product has them, of many as it takes less time."""
-        if len(self.rows) <= _FEW_KEYS:
-            by_key = ByKey(self.history, (F.READ, F.WRITE))
-            return [by_key[key] for key in range(len(self.rows))]
-        few: list[Few] = [Few() for _ in self.rows]
-        key = self.history.columns["key"].tolist()
-        for operation in Operations(Source(self.history), np.arange(len(self.history))):
-            few[key[operation.row]].append(operation)
-        return few
+    def _by_key(self) -> ByKey:
+        return ByKey(self.history, (F.READ, F.WRITE))
 
     def refuted(self, key: int) -> None:
         """What contradicts itself does so alone, with what `needs` says it cannot do without."""

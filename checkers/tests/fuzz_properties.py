@@ -37,8 +37,7 @@ def store(rng: Random, *, mode: str) -> str:
         ops = [op for op in ops if op.write or op.outcome != "fail"]
         truth = brute.linearizable(ops, (0, NONE, frozenset()), brute.compare_owner)
     else:
-        step = brute.fence(reads=RULES[mode].reads, strict=RULES[mode].strict)
-        truth = brute.linearizable(ops, (-2, NONE), step)
+        truth = brute.fenced(ops, mode)
     word = compare(_valid(generate.store_book(ops, mode), "fenced-store"), truth, ops)
     if mode in RULES:
         found = ByKey(generate.store_book(ops, mode).history(), (F.READ, F.WRITE))[0]
