@@ -234,7 +234,7 @@ class Judged:
                 if row not in kept:
                     kept.add(row)
                     waiting += self._model.needs(by_row[row], peers) or ()
-            if brute.linearizable([ops[row] for row in kept], (BELOW, NONE), self.step):
+            if brute.fenced([ops[row] for row in kept], self.mode):
                 raise Disagreement(f"no contradiction: {conflict}, closed {sorted(kept)}\n{ops}")
 
 
@@ -245,7 +245,7 @@ def stores(shops: Sequence[Shop], *, mode: str) -> list[str]:
     for one, first in zip(shops, judged.first, strict=True):
         mine = []
         for key, lane in enumerate(one.told.lanes, first):
-            truth = brute.linearizable(lane, (BELOW, NONE), judged.step)
+            truth = brute.fenced(lane, mode)
             mine.append(judged.compared(key, truth))
             if not truth:
                 judged.refuted(key)

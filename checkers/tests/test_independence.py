@@ -1,11 +1,9 @@
-"""Known histories of two locks that a service takes for one, and random ones against a restatement."""
+"""Known histories of two locks that a service takes for one."""
 
-from random import Random
 from typing import Any
 
 import pytest
 
-from checkers.leases import INFINITY
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import asking
 from checkers.verdict import Verdict
@@ -72,31 +70,3 @@ def test_what_shows_nothing() -> None:
     )
     assert verdict(held(bounds={}).acquire(3, 4, 2, key=1)).unexercised == "the lock declares no bound"
     assert verdict(held().acquire(3, 30, 1, flags=NESTED, key=1)).valid
-
-
-def test_against_a_restatement() -> None:
-    rng = Random(7)
-    seen = set()
-    for _ in range(400):
-        book, asked = Book(bounds={"independence": BOUND}, ttl=100), []
-        for owner in range(1, rng.randint(3, 6)):
-            inv = rng.randint(1, 20)
-            ret, key = inv + rng.randint(1, 12), rng.randrange(2)
-            outcome = rng.choice((OK, OK, OK, FAIL, INFO))
-            reason = rng.choice((Reason.HELD, Reason.TIMEOUT, Reason.DENIED)) if outcome == FAIL else Reason.NONE
-            book.acquire(inv, ret, owner, outcome=outcome, reason=reason, key=key)
-            over = ret if outcome == FAIL else INFINITY
-            if outcome == OK and rng.random() < 0.8:
-                sent = ret + rng.randint(1, 5)
-                over = sent + rng.randint(1, 3)
-                book.release(sent, over, owner, key=key)
-            asked.append((key, inv, ret, over, outcome, reason))
-        valid = True
-        for n, (key, inv, ret, _, outcome, reason) in enumerate(asked):
-            others = [one for m, one in enumerate(asked) if m != n and one[0] == key]
-            free = sum(not any(o[1] <= at < o[3] for o in others) for at in range(inv, ret))
-            if outcome != INFO and reason != Reason.DENIED:
-                valid &= not (free > BOUND or (reason == Reason.HELD and free == ret - inv))
-        assert verdict(book).valid is valid, asked
-        seen.add(valid)
-    assert seen == {True, False}
