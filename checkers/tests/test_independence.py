@@ -2,12 +2,9 @@
 
 from typing import Any
 
-import pytest
-
-from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.tests.build import Book
 from checkers.tests.compare import asking
-from checkers.verdict import Verdict
-from checkers.wire import NESTED, F, Reason
+from checkers.wire import NESTED, F
 
 BOUND = 5
 
@@ -32,30 +29,6 @@ def test_a_free_lock_that_comes_with_the_release_of_another() -> None:
     assert (violation.kind, violation.at, violation.holders) == ("kept-by-another-name", 8, (0,))
     assert "worker 1 was granted a at" in violation.story[0]
     assert violation.story[1].startswith("worker 2's acquire of b, sent at")
-
-
-@pytest.mark.parametrize(
-    ("reason", "valid"), [(Reason.HELD, False), (Reason.TIMEOUT, True), (Reason.UNAVAILABLE, True)]
-)
-def test_a_try_that_is_told_of_a_holder_whom_there_is_not(reason: Reason, valid: bool) -> None:
-    assert verdict(held().acquire(3, 4, 0, process=2, outcome=FAIL, reason=reason, key=1)).valid is valid
-
-
-@pytest.mark.parametrize("outcome", [OK, INFO])
-def test_who_asks_for_it_too_may_have_it(outcome: Any) -> None:
-    book = held().acquire(3, 22, 2, key=1)
-    assert verdict(book.acquire(2, 30, 3, outcome=outcome, key=1)).valid
-    book = held().acquire(3, 22, 2, key=1)
-    assert not verdict(book.acquire(9, 30, 3, outcome=outcome, key=1)).valid
-
-
-def test_who_had_it_before_has_it_until_the_release_is_certain() -> None:
-    def after(outcome: Any) -> Verdict:
-        book = held().acquire(1, 2, 4, process=3, key=1).release(4, 5, 4, outcome, process=3, key=1)
-        return verdict(book.acquire(3, 22, 2, key=1))
-
-    assert not after(OK).valid
-    assert after(INFO).valid
 
 
 def test_a_fault_or_a_stall_may_make_it_late() -> None:
