@@ -301,9 +301,8 @@ def words(book: Book, values: Sequence[Hashable]) -> History:
 
 def test_operations_are_looked_up() -> None:
     book = Book(keys=("a",))
-    book.write(1, 2, 1, 7, token=3).write(3, 4, 2, 8, token=4).read(5, 6, 2, 7, token=4).write(
-        7, 0, 3, 7, INFO, token=9
-    )
+    book.write(1, 2, 1, 7, token=3).write(3, 4, 2, 8, token=4).read(5, 6, 2, 7, token=4)
+    book.write(7, 0, 3, 7, INFO, token=9)
     operations = of(book)
 
     def rows(*kinds: F, **conditions: Any) -> list[int]:
