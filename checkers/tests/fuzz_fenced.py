@@ -16,7 +16,7 @@ from checkers.tests import brute, generate
 from checkers.tests.batches import Batched, names, sorted_history
 from checkers.tests.brute import BELOW, FOREVER, Op
 from checkers.tests.build import FACTS
-from checkers.tests.compare import Disagreement, compare
+from checkers.tests.compare import Disagreement, compare, replayed
 from checkers.wire import FIELDS, FINAL, NONE, F, Outcome, Reason
 
 OUTCOMES: Final = {
@@ -174,49 +174,37 @@ def shop(rng: Random, *, mode: str) -> Shop:
 class Judged:
     """Some of what was told as the keys of one history, through the engine.
 
-    first: of each its first key. rows: of each key row → operation; order: the engine's, of each key.
+    first: of each its first key. rows: of each key row → operation.
     """
 
     def __init__(self, some: Sequence[Told], mode: str) -> None:
         self.mode = mode
-        self.step = brute.fence(mode)
         self.first = list(accumulate((len(one.lanes) for one in some), initial=0))
         keys = self.first.pop()
         table = [(*row[:_KEY], row[_KEY] + key, *row[_KEY + 1 :]) for one, key in self._each(some) for row in one.rows]
         facts = replace(FACTS, store=mode, keys=names(keys))
         self.history, places = sorted_history(facts, table)
         self.rows: list[dict[int, Op]] = [{} for _ in range(keys)]
-        at = [0] * len(table)
         listed = ((lane + key, op) for one, key in self._each(some) for lane, op in one.ops)
         for place, (key, op) in zip(places, listed, strict=True):
-            at[place] = key
             if op.outcome != "never":
                 self.rows[key][place] = op
         self.answer = fenced_store(self.history, Settings())
         self.conflicts: dict[int, list[Conflict]] = {}
         for conflict in self.answer.conflicts:
             self.conflicts.setdefault(conflict.key, []).append(conflict)
-        self.order: list[list[int]] = [[] for _ in range(keys)]
-        for row in self.answer.order().tolist():
-            self.order[at[row]].append(row)
+        self._model = FencedStore.of(self.history, Settings())
+        replayed(self.history, self.answer, self._model)
 
     def _each(self, some: Sequence[Told]) -> Iterator[tuple[Told, int]]:
         return zip(some, self.first, strict=True)
 
     def compared(self, key: int, truth: bool) -> str:
-        """The word for a key. Raises Disagreement, also where the order is none."""
-        ops = self.rows[key]
+        """The word for a key. Raises Disagreement."""
         if key in self.answer.undecided:
             return f"undecided, {'valid' if truth else 'invalid'}"
         conflicts = self.conflicts.get(key, [])
-        word = compare(not conflicts, truth, (key, ops, conflicts))
-        if truth:
-            _replayed([row for row in self.order[key] if row in ops], ops, self.step)
-        return word
-
-    @cached_property
-    def _model(self) -> FencedStore:
-        return FencedStore.of(self.history, Settings())
+        return compare(not conflicts, truth, (key, self.rows[key], conflicts))
 
     @cached_property
     def _by_key(self) -> ByKey:
@@ -259,32 +247,6 @@ def stores(shops: Sequence[Shop], *, mode: str) -> list[str]:
         both_forms(others, truths, mode)
         return [word + _turns(one.told.lanes[0]) for word, one in zip(words, shops, strict=True)]
     return words
-
-
-def _replayed(order: Sequence[int], ops: dict[int, Op], step: brute.Step) -> None:
-    """The order holds every answered operation once, respects real time, and is one that the rules allow."""
-    missing = {row for row, op in ops.items() if op.outcome != "info"} - set(order)
-    latest = 0
-    states = {(BELOW, NONE)}
-    for row in order:
-        op = ops[row]
-        if op.end < latest:
-            break
-        latest = max(latest, op.inv)
-        states = {new for state in states for new in step(state, _answered(op, state))}
-        if not states:
-            break
-    else:
-        if not missing and len(set(order)) == len(order):
-            return
-    raise Disagreement(f"not an order of linearization points: {order}, missing {missing}\n{ops}")
-
-
-def _answered(op: Op, state: State) -> Op:
-    """An unknown operation that is listed took effect."""
-    if op.outcome != "info":
-        return op
-    return op._replace(outcome="ok", value=op.value if op.write else state[1])
 
 
 def _unclear(lane: Sequence[Op], mode: str) -> bool:
