@@ -50,16 +50,6 @@ def test_milliseconds_of_the_longest_circle() -> None:
     assert verdict(book).counters["longest circle (ms)"] == 7
 
 
-def test_a_circle_of_three() -> None:
-    book = Book(keys=("a", "b", "c"), ttl=10)
-    for worker in range(3):
-        book.acquire(1, 2 + worker, worker + 1, process=worker, key=worker)
-        book.acquire(5, 20, 0, process=worker, key=(worker + 1) % 3, outcome=FAIL)
-        book.release(21, 22, worker + 1, process=worker, key=worker)
-    (violation,) = verdict(book).violations
-    assert len(violation.holders) == 3
-
-
 def test_in_one_order_nobody_waits_in_a_circle() -> None:
     book = Book(ttl=10).acquire(1, 2, 1).acquire(3, 30, 2).acquire(5, 6, 3, process=1, key=1)
     book.release(20, 21, 3, process=1, key=1).release(22, 23, 1).acquire(31, 32, 4, process=2, key=1)

@@ -51,17 +51,6 @@ def test_a_renewal_after_the_release_had_returned_is_a_contradiction() -> None:
     assert [v.kind for v in verdict(book).violations] == ["renewed-after-release"]
 
 
-def test_a_queued_acquire_wider_than_the_ttl_is_no_false_alarm() -> None:
-    """Its core is empty: it may have been granted in any gap, here between the two others."""
-    book = Book(keys=("a",)).acquire(1, 2, 1, ttl=5).release(6, 7, 1)
-    book.acquire(1, 30, 2, ttl=5)
-    book.acquire(20, 21, 3, ttl=5).release(24, 25, 3)
-    assert verdict(book).valid
-    # Without a gap there is no place for it.
-    book = Book(keys=("a",)).acquire(1, 1, 1, ttl=50).acquire(5, 15, 2, ttl=5)
-    assert verdict(book).valid is False
-
-
 def test_three_holds_squeezed_into_too_little_room() -> None:
     """Any two of them fit; only all three together do not."""
     book = Book(keys=("a",))
@@ -75,37 +64,12 @@ def test_three_holds_squeezed_into_too_little_room() -> None:
     assert len(violation.holders) == 3
 
 
-def test_tokens_fix_the_order_of_grants() -> None:
-    """Sorted by token, grant 2 follows grant 1 and has no room; without tokens it could have come first."""
-
-    def book(*tokens: int) -> Book:
-        result = Book(keys=("a",))
-        result.acquire(4, 9, 1, ttl=10, token=tokens[0])
-        return result.acquire(1, 9, 2, ttl=5, token=tokens[1]).release(9, 10, 2)
-
-    assert verdict(book(-1, -1)).valid
-    assert verdict(book(2, 1)).valid
-    assert verdict(book(1, 2)).valid is False
-
-
 def test_every_overlapping_pair_is_reported() -> None:
     book = Book(keys=("a",)).acquire(1, 2, 1, ttl=100)
     for owner in (2, 3, 4):
         book.acquire(owner * 10, owner * 10 + 1, owner, ttl=3)
         book.release(owner * 10 + 2, owner * 10 + 3, owner)
     assert [v.holders for v in verdict(book).violations] == [(0, n) for n in (1, 3, 5)]
-
-
-def etcd(second: int) -> Book:
-    """Leases run from creation or keep-alive, not from the acquire."""
-    result = Book(keys=("a",), lease="session").add(F.SESSION_OPEN, 1, 2, session=7)
-    return result.acquire(8, 9, 1, ttl=10, session=7).acquire(10, second, 2, ttl=10, session=8)
-
-
-def zookeeper(second: int) -> Book:
-    """Sessions are extended by keep-alives and ended by a close."""
-    result = Book(keys=("a",), lease="touch").acquire(8, 9, 1, ttl=10, session=7)
-    return result.add(F.KEEP_ALIVE, 12, 13, session=7).acquire(10, second, 2, ttl=10, session=8)
 
 
 def without_lease() -> Book:
@@ -115,18 +79,11 @@ def without_lease() -> Book:
 
 @cases(
     "book, valid",
-    ("etcd, in time", etcd(11), True),
-    ("etcd, too early", etcd(10), False),
-    ("etcd, kept alive", etcd(11).add(F.KEEP_ALIVE, 5, 6, session=7), False),
-    ("etcd, a keep-alive without an answer", etcd(11).add(F.KEEP_ALIVE, 5, 6, INFO, session=7), True),
-    ("zookeeper, in time", zookeeper(22), True),
-    ("zookeeper, too early", zookeeper(21), False),
-    ("zookeeper, closed", zookeeper(21).add(F.SESSION_CLOSE, 20, 0, INFO, session=7), True),
     ("before the last event", without_lease().acquire(3, 8, 2), False),
     ("after the last event", without_lease().acquire(3, 9, 2), True),
     ("before the release", without_lease().release(12, 13, 1).acquire(3, 11, 2), False),
 )
-def test_kinds_of_leases(book: Book, valid: bool) -> None:
+def test_locks_without_leases(book: Book, valid: bool) -> None:
     assert verdict(book).valid is valid
 
 
@@ -213,15 +170,6 @@ def test_grants_without_a_ttl_fit_anywhere_and_that_is_seen_at_once(ttl: int, lo
         book.acquire(10 * owner, 10 * owner + 75, owner, ttl=ttl)
     assert verdict(book).valid
     assert sum(looked_at) < 30 * 3_000
-
-
-def test_floats_that_wait_for_one_another_still_find_their_places() -> None:
-    """The two without a TTL come while it is waited for them, before the third takes all the room there is."""
-    book = Book(keys=("a",))
-    book.acquire(1, 9, 1, ttl=-1).acquire(4, 9, 2, ttl=-1).acquire(2, 12, 3, ttl=6)
-    assert verdict(book).valid
-    book.acquire(1, 7, 4, ttl=12)
-    assert verdict(book).valid is False
 
 
 def test_holders_overlap_from_return_to_release_or_loss() -> None:

@@ -55,11 +55,6 @@ def test_a_store_without_a_fence_goes_by_time_where_tokens_went_back() -> None:
     assert kinds(book.write(13, 14, 1, 10, token=7)) == ["stale-write-accepted"]
 
 
-def test_a_write_that_was_in_flight_when_the_successor_came_proves_nothing() -> None:
-    book = Book(store="unfenced", keys=("a",)).acquire(1, 2, 1, ttl=5).write(9, 20, 1, 10).acquire(8, 10, 2, ttl=50)
-    assert verdict(book).valid
-
-
 def test_no_stale_attempt_is_unexercised() -> None:
     book = Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1).write(3, 4, 1, 10, token=1)
     assert verdict(book).unexercised == "no stale attempts, 1 needed"
@@ -78,27 +73,8 @@ def two(store: str) -> Book:
     return Book(store=store, keys=("a",)).acquire(1, 2, 1, token=1).acquire(3, 4, 2, token=2)
 
 
-def read(store: str) -> Book:
-    """A read under the larger token, and a write under the smaller one."""
-    return two(store).read(5, 6, 2, -1, token=2).write(7, 8, 1, 10, token=1)
-
-
-def unanswered(store: str) -> Book:
-    return two(store).read(5, 0, 2, -1, INFO, token=2).write(7, 8, 1, 10, FAIL, token=1)
-
-
-def twice(store: str) -> Book:
-    return two(store).write(5, 6, 1, 10, token=1).write(7, 8, 1, 11, token=1)
-
-
 @cases(
     "book, expected",
-    ("reads that are not fenced raise no bar", read("fence-writes"), []),
-    ("reads that are fenced do", read("fence-reads-and-writes"), ["stale-write-accepted"]),
-    ("an unanswered read that is not fenced explains nothing", unanswered("fence-writes"), ["needless-refusal"]),
-    ("an unanswered read that is fenced explains a refusal", unanswered("fence-reads-and-writes"), []),
-    ("several writes a token", twice("fence-writes"), []),
-    ("a strict store takes one write a token", twice("fence-writes-strict"), ["second-write-accepted"]),
     ("what a guard of the lock service refuses", stale("guarded"), []),
     ("what a guard of the lock service accepts", stale("guarded", outcome=1), ["stale-write-accepted"]),
     ("an unanswered stale write", stale("unfenced", INFO), []),
@@ -142,12 +118,6 @@ def test_the_owner_is_whoever_came_first_last() -> None:
     assert found.proof is not None
     assert found.proof.form == "order"
     assert len(found.proof.rows) == 5
-
-
-def test_an_unanswered_first_access_may_take_the_ownership_at_any_time() -> None:
-    book = Book(store="compare-owner", keys=("a",)).acquire(1, 2, 1).acquire(3, 4, 2)
-    book.read(5, 6, 1, -1).read(7, 0, 2, -1, INFO).write(9, 10, 1, 10).write(11, 12, 1, 11, FAIL)
-    assert verdict(book).valid
 
 
 def test_repeated_values_are_searched() -> None:
