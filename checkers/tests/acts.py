@@ -148,14 +148,6 @@ def searched(rng: Random, *, kind: Kind) -> str:
     return "valid" if case.truth else "invalid"
 
 
-def together(rng: Random, *, kind: Kind, keys: int) -> list[str]:
-    """Several histories as the keys of one: the engine's word for each. Raises Disagreement."""
-    settings = kind.settings(rng)
-    drawn = [kind.draw(rng, settings) for _ in range(keys)]
-    history = _history([(act, n) for n, (acts, _) in enumerate(drawn) for act in acts], names(keys))
-    return judged(history, drawn, kind.name, settings)
-
-
 def judged(history: History, drawn: Sequence[Drawn], name: str, settings: Settings) -> list[str]:
     """The word for what the engine says of each key of a history. Raises Disagreement."""
     statement = MODELS[name]

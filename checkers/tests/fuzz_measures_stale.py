@@ -16,11 +16,7 @@ from checkers.wire import NONE
 
 def stale(rng: Random, *, mode: str) -> str:
     """Stale and needless, counted pair by pair; and no store that can have answered so has any."""
-    ops = (
-        generate.dense(rng, mode=mode)
-        if rng.random() < 0.3
-        else generate.accesses(rng, mode=mode, sequential=rng.random() < 0.5)
-    )
+    ops = generate.either(rng, mode)
     reads, strict = mode.startswith("fence-reads"), mode.endswith("strict")
     subject = measured(generate.store_book(ops, mode))
     looked = [op for op in ops if op.write or reads]

@@ -22,11 +22,7 @@ from checkers.wire import NONE, F
 
 def store(rng: Random, *, mode: str) -> str:
     """One history of a fenced store, through `check` and through the general search."""
-    ops = (
-        generate.dense(rng, mode=mode)
-        if rng.random() < 0.3
-        else generate.accesses(rng, mode=mode, sequential=rng.random() < 0.5)
-    )
+    ops = generate.either(rng, mode)
     if mode == "compare-owner":
         ops = [op for op in ops if op.write or op.outcome != "fail"]
         truth = brute.linearizable(ops, (0, NONE, frozenset()), brute.compare_owner)

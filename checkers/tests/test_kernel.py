@@ -273,13 +273,8 @@ def test_nothing_is_loaded_from_a_run_folder(package: Package, mark: Path) -> No
     run = package.folder / "run"
     shutil.copytree(ROOT / "results/tests/formats/2", run)
     (planted,) = (package.folder / "home/fencepost/kernels").iterdir()
-    for place in (
-        "",
-        "__pycache__",
-        "fencepost/kernels",
-        f"fencepost/kernels/{planted.name}",
-        f".cache/{planted.name}",
-    ):
+    kept = f"fencepost/kernels/{planted.name}"
+    for place in ("", "__pycache__", "fencepost/kernels", kept, f".cache/{planted.name}"):
         shutil.copytree(planted, run / place, dirs_exist_ok=True)
     shutil.rmtree(package.folder / "home")
     judged = f"from checkers.__main__ import main; assert main([{str(run)!r}]) == 1"
