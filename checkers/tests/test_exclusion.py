@@ -29,6 +29,11 @@ def test_a_grant_at_the_deadline_is_legal_and_one_before_is_not() -> None:
     assert violation.holders == (0, 1)
 
 
+def without_lease() -> Book:
+    """Held until release or silence."""
+    return Book(keys=("a",), lease="none", ttl=0).acquire(1, 2, 1).read(8, 9, 1, -1)
+
+
 @cases(
     "book, valid",
     ("drift brings the deadline forward", two((12, 18), drift=0.2), True),
@@ -41,6 +46,9 @@ def test_a_grant_at_the_deadline_is_legal_and_one_before_is_not() -> None:
     ("an unanswered release may have happened at once", two((12, 14)).release(14, 0, 1, INFO), True),
     ("but not earlier", two((12, 13)).release(14, 0, 1, INFO), False),
     ("a refused release releases nothing", two((12, 14)).release(12, 13, 1, FAIL), False),
+    ("no lease, before the last event", without_lease().acquire(3, 8, 2), False),
+    ("no lease, after the last event", without_lease().acquire(3, 9, 2), True),
+    ("no lease, before the release", without_lease().release(12, 13, 1).acquire(3, 11, 2), False),
 )
 def test_what_ends_a_lease_and_what_extends_it(book: Book, valid: bool) -> None:
     assert verdict(book).valid is valid
@@ -70,21 +78,6 @@ def test_every_overlapping_pair_is_reported() -> None:
         book.acquire(owner * 10, owner * 10 + 1, owner, ttl=3)
         book.release(owner * 10 + 2, owner * 10 + 3, owner)
     assert [v.holders for v in verdict(book).violations] == [(0, n) for n in (1, 3, 5)]
-
-
-def without_lease() -> Book:
-    """Held until release or silence."""
-    return Book(keys=("a",), lease="none", ttl=0).acquire(1, 2, 1).read(8, 9, 1, -1)
-
-
-@cases(
-    "book, valid",
-    ("before the last event", without_lease().acquire(3, 8, 2), False),
-    ("after the last event", without_lease().acquire(3, 9, 2), True),
-    ("before the release", without_lease().release(12, 13, 1).acquire(3, 11, 2), False),
-)
-def test_locks_without_leases(book: Book, valid: bool) -> None:
-    assert verdict(book).valid is valid
 
 
 def test_a_session_ends_all_its_holds_at_once() -> None:
