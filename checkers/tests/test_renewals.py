@@ -40,6 +40,9 @@ class TestAcknowledged:
         reason = Reason.NOT_OWNER if outcome == FAIL else Reason.NONE
         assert verdict(one().acquire(20, 30, 2).renew(31, 32, 1, outcome, reason=reason)).valid
 
+    def test_after_its_own_release_and_anothers_grant(self) -> None:
+        assert verdict(one().release(11, 12, 1).acquire(13, 14, 2).renew(15, 16, 1)).valid is False
+
 
 class TestRefused:
     def test_before_the_earliest_end(self) -> None:
