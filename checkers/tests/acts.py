@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from checkers.engines.engine import Answer, Conflict
 from checkers.history import History
 from checkers.linearizability import Judgement, decide
 from checkers.models.model import UNSET, Settings
@@ -120,44 +119,12 @@ def _case(rng: Random, *, kind: Kind) -> Case:
 def _cases(cases: Sequence[Case], *, name: str) -> list[str]:
     """What the engine says of each, as keys of one history, and what is said at last. Raises Disagreement."""
     settings = cases[0].settings
-    statement = MODELS[name]
-    if len(cases) == 1:
-        ((_, acts, truth),) = cases
-        history = history_of(acts)
-        words = judged(history, [(acts, truth)], name, settings)
-        if words != ["valid"]:
-            _at_last(history, statement, cases[0])
-        return words
     history = _history([(act, n) for n, case in enumerate(cases) for act in case.acts], names(len(cases)))
-    assert statement.engine is not None
-    answer = statement.engine(history, settings)
-    words = _judged(history, [(case.acts, case.truth) for case in cases], statement, settings, answer)
-    rows: list[list[int]] = [[] for _ in cases]
-    for row, key in enumerate(history.columns["key"].tolist()):
-        rows[key].append(row)
-    for key, (case, word) in enumerate(zip(cases, words, strict=True)):
+    words = judged(history, [(case.acts, case.truth) for case in cases], name, settings)
+    for case, word in zip(cases, words, strict=True):
         if word != "valid":
-            engine = partial(_said, _part(answer, key, rows[key]))
-            _at_last(history_of(case.acts), replace(statement, engine=engine), case)
+            _at_last(history_of(case.acts), MODELS[name], case)
     return words
-
-
-def _part(answer: Answer, key: int, rows: Sequence[int]) -> Answer:
-    """What an engine said of one key, as if it had been alone: its verdict need not be found twice."""
-    place = {row: n for n, row in enumerate(rows)}
-    conflicts = tuple(
-        Conflict(conflict.kind, 0, tuple(place[row] for row in conflict.rows))
-        for conflict in answer.conflicts
-        if conflict.key == key
-    )
-    undecided = {0: answer.undecided[key]} if key in answer.undecided else {}
-    return Answer(conflicts, undecided, lambda: np.empty(0, np.int64))
-
-
-def _said(answer: Answer, history: History, settings: Settings) -> Answer:
-    """Stands for an engine that has been asked already."""
-    del history, settings
-    return answer
 
 
 def _at_last(history: History, statement: Specification, case: Case) -> Judgement:
@@ -181,24 +148,11 @@ def searched(rng: Random, *, kind: Kind) -> str:
     return "valid" if case.truth else "invalid"
 
 
-def together(rng: Random, *, kind: Kind, keys: int) -> list[str]:
-    """Several histories as the keys of one: the engine's word for each. Raises Disagreement."""
-    settings = kind.settings(rng)
-    drawn = [kind.draw(rng, settings) for _ in range(keys)]
-    history = _history([(act, n) for n, (acts, _) in enumerate(drawn) for act in acts], [str(n) for n in range(keys)])
-    return judged(history, drawn, kind.name, settings)
-
-
 def judged(history: History, drawn: Sequence[Drawn], name: str, settings: Settings) -> list[str]:
     """The word for what the engine says of each key of a history. Raises Disagreement."""
     statement = MODELS[name]
     assert statement.engine is not None
-    return _judged(history, drawn, statement, settings, statement.engine(history, settings))
-
-
-def _judged(
-    history: History, drawn: Sequence[Drawn], statement: Specification, settings: Settings, answer: Answer
-) -> list[str]:
+    answer = statement.engine(history, settings)
     model = statement.make(history, settings)
     assert model is not None
     bad = {conflict.key for conflict in answer.conflicts}

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from checkers.leases import Window
 from checkers.tests.orders import explained
+from checkers.wire import NONE
 
 FOREVER = 10**6
 
@@ -35,25 +36,33 @@ def linearizable(ops: Sequence[Op], initial: Any, step: Step) -> bool:
     return explained(ops, [(op.inv, op.end) for op in ops], [op.outcome == "info" for op in ops], initial, step)
 
 
-def fence(*, reads: bool, strict: bool) -> Step:
-    """State: (highest token, value). An unknown operation may have been accepted or refused."""
+BELOW = -9
+"""A token below all others that are used here."""
 
-    def step(state: tuple[int, int], op: Op) -> Iterator[tuple[int, int]]:
+
+def fence(mode: str) -> Step:
+    """A fenced store. State: (highest token, value). An unknown operation may have been accepted or refused."""
+    reads, strict = mode.startswith("fence-reads"), mode.endswith("strict")
+
+    def step(state: tuple[int, int], op: Op) -> tuple[tuple[int, int], ...]:
         highest, value = state
-        fenced = op.write or reads
-        accepted = not fenced or (op.token > highest if strict and op.write else op.token >= highest)
-        if op.outcome == "fail":
-            if not accepted:
-                yield state
-        elif not accepted:
-            if op.outcome == "info":
-                yield state
-        elif op.write:
-            yield op.token, op.value
-        elif op.outcome == "info" or op.value == value:
-            yield (op.token if reads else highest), value
+        write, outcome, token = op[:3]
+        if not write and (not reads or token == NONE):
+            return (state,) if outcome == "info" or (outcome == "ok" and op.value == value) else ()
+        if token > highest or (token == highest and not (write and strict)):
+            if outcome == "fail":
+                return ()
+            if write:
+                return ((token, op.value),)
+            return ((token, value),) if outcome == "info" or op.value == value else ()
+        return () if outcome == "ok" else (state,)
 
     return step
+
+
+def fenced(ops: Sequence[Op], mode: str) -> bool:
+    """Whether a fenced store can have answered so."""
+    return linearizable(ops, (BELOW, NONE), fence(mode))
 
 
 def compare_owner(state: tuple[int, int, frozenset[int]], op: Op) -> Iterator[tuple[int, int, frozenset[int]]]:

@@ -3,8 +3,7 @@
 Nothing here is shared with the engine, nor with the verifier of its proofs.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -307,8 +306,3 @@ def _prolonged(state: State, act: Act, until: int) -> State:
     until = max(until, dict(ends).get(lease, 0))
     ends = frozenset((*(one for one in ends if one[0] != lease), (lease, until)))
     return State(now, holder, ends, over, tokens, had)
-
-
-def without(case: Case, acts: Sequence[Act]) -> Case:
-    """The same without some of its acts."""
-    return replace(case, acts=tuple(act for act in case.acts if act not in acts))

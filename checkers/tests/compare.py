@@ -10,10 +10,8 @@ from checkers.engines.engine import Answer
 from checkers.history import History
 from checkers.models.model import Illegal, Model
 from checkers.operations import Operations, Source
-from checkers.property import Property
 from checkers.tests.build import Book
 from checkers.verdict import Verdict
-from checkers.view import View
 
 
 class Disagreement(AssertionError):
@@ -41,23 +39,19 @@ def counted(verdict: Verdict, truth: int, what: object) -> str:
     return compare(verdict.valid, not truth, what)
 
 
-def asking(about: str) -> Callable[..., Verdict]:
-    """(history, property) -> the verdict; about: the property if none is named."""
-
-    def verdict(book: Book, name: str = about) -> Verdict:
-        return check(book.history(), [name])[0]
-
-    return verdict
-
-
-def verdict_on(book: Book, property: Property) -> Verdict:
-    """The verdict, whose violations must be fit to be told."""
+def verdict_on(book: Book, name: str) -> Verdict:
+    """Of a property; its violations must be fit to be told."""
     history = book.history()
-    verdict = property.verdict(View(history))
+    (verdict,) = check(history, [name])
     for violation in verdict.violations:
         assert violation.story
         assert all(0 <= row < len(history) for row in (*violation.rows, *violation.holders))
     return verdict
+
+
+def asking(about: str) -> Callable[..., Verdict]:
+    """(history, property) -> the verdict; about: the property if none is named."""
+    return lambda book, name=about: verdict_on(book, name)
 
 
 def replayed(history: History, answer: Answer, model: Model) -> None:

@@ -1,25 +1,20 @@
 """What clients experience, judged moment by moment on random tiny histories: for comparison with the checkers.
 
-Nothing is shared with them but the notion of who certainly came later (`brute.comes_after`). Each function makes one
-history and returns (what the checker says, the truth, what to show).
+Nothing is shared with them but the notion of who certainly came later (`brute.comes_after`).
 """
 
 from dataclasses import replace
 from itertools import product
 from random import Random
 
-from checkers.check import check
 from checkers.tests import brute, generate
 from checkers.tests.brute import FOREVER, Lease
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.verdict import Verdict
+from checkers.tests.compare import counted, verdict_on
 from checkers.wire import SHARED, F, Outcome, Reason
 
-Answer = tuple[Verdict, int, object]
-"""The verdict, how many violations there are in truth, and the history."""
 
-
-def belief(rng: Random) -> Answer:
+def belief(rng: Random) -> str:
     """At every moment at which a client thinks that it holds: had somebody else got it, and the bound passed since?"""
     bound = rng.randint(0, 3)
     grants, book = _grants(rng, {"honest-belief": bound})
@@ -44,10 +39,10 @@ def belief(rng: Random) -> Answer:
         )
         for grant, end in zip(grants, ends, strict=True)
     )
-    return _judged(book, "honest-belief"), truth, book.rows
+    return counted(verdict_on(book, "honest-belief"), truth, book.rows)
 
 
-def owner_release(rng: Random) -> Answer:
+def owner_release(rng: Random) -> str:
     """Every release that was acknowledged, against everybody who came later."""
     grants, book = _grants(rng, {})
     for place, grant in enumerate(grants):
@@ -62,10 +57,10 @@ def owner_release(rng: Random) -> Answer:
         for grant in grants
         if grant.release and grant.release[1] < FOREVER
     )
-    return _judged(book, "owner-release"), truth, book.rows
+    return counted(verdict_on(book, "owner-release"), truth, book.rows)
 
 
-def renewal(rng: Random) -> Answer:
+def renewal(rng: Random) -> str:
     """Every renewal of grants that nobody released: acknowledged against who came later, refused against all instants.
 
     A refusal is true if some instant of it, of the grant and of the renewals that it certainly followed explains it.
@@ -85,7 +80,7 @@ def renewal(rng: Random) -> Answer:
                 continue  # of what overlaps nobody can say which came first
             book.renew(inv, ret, owner, FAIL, reason=Reason.NOT_OWNER)
             truth += not _can_be_over(grant, inv, ret)
-    return _judged(book, "honest-renewal"), truth, book.rows
+    return counted(verdict_on(book, "honest-renewal"), truth, book.rows)
 
 
 def _can_be_over(grant: Lease, inv: int, ret: int) -> bool:
@@ -95,7 +90,7 @@ def _can_be_over(grant: Lease, inv: int, ret: int) -> bool:
     return any(moment >= max(chosen) + grant.ttl for chosen in product(*instants) for moment in range(inv, ret + 1))
 
 
-def crash_release(rng: Random) -> Answer:
+def crash_release(rng: Random) -> str:
     """Every tick from when the lock should be free: did anybody wait, hold beside the dead, and did the machine run?"""
     bound, ttl = rng.randint(1, 6), rng.randint(1, 6)
     book = Book(
@@ -164,7 +159,7 @@ def crash_release(rng: Random) -> Answer:
     passed_on = granted == stop and len(waited) <= bound
     counts = granted > struck and not (hung and resumed <= free)
     kept = for_certain > bound or (for_certain > 0 and secured > free + bound and not passed_on)
-    return _judged(book, "crash-release"), int(counts and kept), (book.rows, book.faults)
+    return counted(verdict_on(book, "crash-release"), int(counts and kept), (book.rows, book.faults))
 
 
 def _left(book: Book, rng: Random, owner: int, ret: int, ttl: int) -> int:
@@ -179,7 +174,7 @@ def _left(book: Book, rng: Random, owner: int, ret: int, ttl: int) -> int:
     return (at if outcome == INFO else at + 1) + ttl
 
 
-def calls(rng: Random) -> Answer:
+def calls(rng: Random) -> str:
     """Every tick of every call in which its worker ran."""
     margin, patience, workers = rng.randint(0, 8), rng.randint(1, 8), 2
     book = Book(keys=("a",), bounds={"fail-fast": margin}, patience=patience, workers=workers)
@@ -204,7 +199,7 @@ def calls(rng: Random) -> Answer:
             not any(who == worker and begin <= tick < end for who, begin, end in lapses) for tick in range(inv, ret)
         )
         truth += ran - told > margin
-    return _judged(book, "fail-fast"), truth, (book.rows, book.faults)
+    return counted(verdict_on(book, "fail-fast"), truth, (book.rows, book.faults))
 
 
 def _grants(rng: Random, bounds: dict[str, int]) -> tuple[list[Lease], Book]:
@@ -213,12 +208,3 @@ def _grants(rng: Random, bounds: dict[str, int]) -> tuple[list[Lease], Book]:
     book.facts = replace(book.facts, bounds=bounds)
     book.rows = [row for row in book.rows if row[12] != F.RENEW or row[13] == Outcome.OK]
     return grants, book
-
-
-def _judged(book: Book, name: str) -> Verdict:
-    history = book.history()
-    (verdict,) = check(history, [name])
-    for violation in verdict.violations:
-        assert violation.story
-        assert all(0 <= row < len(history) for row in (*violation.rows, *violation.holders))
-    return verdict

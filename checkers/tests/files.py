@@ -57,6 +57,23 @@ def event(process: Any, type_: str, f: str, value: Any = None, **more: Any) -> d
     return {"process": process, "type": type_, "f": f, "value": value, **more}
 
 
+def told(text: str) -> list[Event]:
+    """Events from ``process type f value name=value ...``, apart by semicolons; what is no JSON is a string."""
+    result: list[Event] = []
+    for words in (part.split() for part in text.split(";")):
+        more = {name: _read(value) for name, _, value in (word.partition("=") for word in words[3:] if "=" in word)}
+        plain = [_read(word) for word in words[3:] if "=" not in word]
+        result.append(event(_read(words[0]), words[1], words[2], *plain, **more))
+    return result
+
+
+def _read(word: str) -> Any:
+    try:
+        return json.loads(word)
+    except ValueError:
+        return word
+
+
 def loaded(folder: Path, content: str | bytes) -> History:
     path = folder / "history"
     path.write_bytes(content.encode() if isinstance(content, str) else content)

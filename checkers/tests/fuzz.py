@@ -24,17 +24,13 @@ from checkers import tests
 from checkers.engines.kernel import always
 from checkers.tests.batches import Batched
 from checkers.tests.compare import Disagreement
-from checkers.tests.dice import Dice
 
 Check = Callable[[Random], str]
 """Makes one history, judges it in both ways, and answers what it was: "valid", "invalid", maybe with more behind a
 comma. Raises Disagreement."""
 
-CHUNK: Final = 5_000
-"""Histories that a process makes at a time."""
-
 BATCH: Final = 5_000
-"""Histories that are judged together."""
+"""Histories that a process makes at a time, and that are judged together."""
 
 ALONE: Final = 32
 """Of so many histories one is judged alone too."""
@@ -65,7 +61,7 @@ def run(name: str, count: int, seed: int, first: int = 0) -> Counter[str]:
     """How often each word came. Raises Disagreement, which names the one history."""
     seen: Counter[str] = Counter()
     together = isinstance(CHECKS[name], Batched)
-    for begin, size in _chunks(count, BATCH):
+    for begin, size in _batches(count):
         numbers = range(first + begin, first + begin + size)
         if together:
             seen.update(_batch(name, seed, numbers))
@@ -87,7 +83,7 @@ def one(name: str, history: str) -> str:
     try:
         if last:
             return "; ".join(_together(name, seed, range(int(first), int(last) + 1)))
-        return CHECKS[name](Dice(history))
+        return CHECKS[name](Random(history))
     except Exception as error:
         told = error if isinstance(error, Disagreement) else repr(error)
         raise Disagreement(f"{name}, history {history}: {told}") from error
@@ -98,7 +94,7 @@ def _together(name: str, seed: int | str, numbers: range) -> list[str]:
     if not isinstance(check, Batched):
         raise Disagreement("this check judges each history alone")
     with always(compiled=numbers[0] >= PLAIN and numbers[0] // BATCH % COMPILED != 0):
-        return check.together(Dice(f"{seed}/{number}") for number in numbers)
+        return check.together(Random(f"{seed}/{number}") for number in numbers)
 
 
 def _batch(name: str, seed: int, numbers: range) -> list[str]:
@@ -108,22 +104,9 @@ def _batch(name: str, seed: int, numbers: range) -> list[str]:
     except Exception as error:
         for number in numbers:
             one(name, f"{seed}/{number}")
-        least = _least(name, seed, numbers)
-        one(name, least)
-        raise Disagreement(f"{name}, history {least}: only once, {error!r}") from error
-
-
-def _least(name: str, seed: int, numbers: range) -> str:
-    """A short range of histories that disagree only together."""
-    whole = f"{seed}/{numbers[0]}-{numbers[-1]}"
-    half = len(numbers) // 2
-    for part in (numbers[:half], numbers[half:]):
-        if half > 1:
-            try:
-                one(name, f"{seed}/{part[0]}-{part[-1]}")
-            except Disagreement:
-                return _least(name, seed, part)
-    return whole
+        whole = f"{seed}/{numbers[0]}-{numbers[-1]}"
+        one(name, whole)
+        raise Disagreement(f"{name}, history {whole}: only once, {error!r}") from error
 
 
 def main() -> int:
@@ -164,9 +147,7 @@ def main() -> int:
 
 def _parallel(pool: ProcessPoolExecutor, name: str, count: int, seed: int) -> Counter[str]:
     """Raises Disagreement, of the first history that is known to disagree."""
-    parts: list[Future[Counter[str]]] = [
-        pool.submit(run, name, size, seed, first) for first, size in _chunks(count, CHUNK)
-    ]
+    parts: list[Future[Counter[str]]] = [pool.submit(run, name, size, seed, first) for first, size in _batches(count)]
     seen: Counter[str] = Counter()
     try:
         for part in as_completed(parts):
@@ -177,9 +158,9 @@ def _parallel(pool: ProcessPoolExecutor, name: str, count: int, seed: int) -> Co
     return seen
 
 
-def _chunks(count: int, size: int) -> Iterator[tuple[int, int]]:
-    for first in range(0, count, size):
-        yield first, min(size, count - first)
+def _batches(count: int) -> Iterator[tuple[int, int]]:
+    for first in range(0, count, BATCH):
+        yield first, min(BATCH, count - first)
 
 
 if __name__ == "__main__":

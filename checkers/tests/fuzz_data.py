@@ -185,13 +185,9 @@ def maps(rng: Random, settings: Settings, *, lists: bool) -> Drawn:
     return acts, possible(kept, () if lists else "", partial(kv_step, lists=lists, settings=settings))
 
 
-KINDS: dict[str, Kind] = {
-    "register": Kind("register", register_settings, partial(registers, swaps=False)),
-    "cas-register": Kind("cas-register", register_settings, partial(registers, swaps=True)),
-}
-
 CHECKS: dict[str, Callable[[Random], str]] = {
-    **{name: batched(kind) for name, kind in KINDS.items()},
+    "register": batched(Kind("register", register_settings, partial(registers, swaps=False))),
+    "cas-register": batched(Kind("cas-register", register_settings, partial(registers, swaps=True))),
     "kv-strings": partial(searched, kind=Kind("kv", nil_settings, partial(maps, lists=False))),
     "kv-lists": partial(searched, kind=Kind("kv", nil_settings, partial(maps, lists=True))),
     "multi-register": partial(searched, kind=Kind("multi-register", nil_settings, many)),

@@ -7,19 +7,16 @@ from itertools import accumulate
 from random import Random
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from checkers.engines.engine import Conflict
 from checkers.engines.fenced import fenced_store
-from checkers.models.model import Peers, Settings
+from checkers.models.model import Settings
 from checkers.models.stores import FencedStore
-from checkers.operations import ByKey, Operations, Source
+from checkers.operations import ByKey
 from checkers.tests import brute, generate
 from checkers.tests.batches import Batched, names, sorted_history
-from checkers.tests.brute import FOREVER, Op
+from checkers.tests.brute import BELOW, FOREVER, Op
 from checkers.tests.build import FACTS
-from checkers.tests.compare import Disagreement, compare
-from checkers.tests.few import Few
+from checkers.tests.compare import Disagreement, compare, replayed
 from checkers.wire import FIELDS, FINAL, NONE, F, Outcome, Reason
 
 OUTCOMES: Final = {
@@ -29,31 +26,8 @@ OUTCOMES: Final = {
 }
 _KINDS: Final = (int(F.READ), int(F.WRITE))
 _KEY: Final = [name for name, _ in FIELDS].index("key")
-_FEW_KEYS: Final = 3
-BELOW: Final = -9
-"""A token below all others that are used here."""
 
 State = tuple[int, int]
-
-
-def fenced(mode: str) -> brute.Step:
-    """The rules of a fenced store, said again. State: (highest token, value)."""
-    reads, strict = mode.startswith("fence-reads"), mode.endswith("strict")
-
-    def step(state: State, op: Op) -> tuple[State, ...]:
-        highest, value = state
-        write, outcome, token = op[:3]
-        if not write and (not reads or token == NONE):
-            return (state,) if outcome == "info" or (outcome == "ok" and op.value == value) else ()
-        if token > highest or (token == highest and not (write and strict)):
-            if outcome == "fail":
-                return ()
-            if write:
-                return ((token, op.value),)
-            return ((token, value),) if outcome == "info" or op.value == value else ()
-        return () if outcome == "ok" else (state,)
-
-    return step
 
 
 def crowded(rng: Random, mode: str) -> list[Op]:
@@ -200,61 +174,41 @@ def shop(rng: Random, *, mode: str) -> Shop:
 class Judged:
     """Some of what was told as the keys of one history, through the engine.
 
-    first: of each its first key. rows: of each key row → operation; order: the engine's, of each key.
+    first: of each its first key. rows: of each key row → operation.
     """
 
     def __init__(self, some: Sequence[Told], mode: str) -> None:
         self.mode = mode
-        self.step = fenced(mode)
         self.first = list(accumulate((len(one.lanes) for one in some), initial=0))
         keys = self.first.pop()
         table = [(*row[:_KEY], row[_KEY] + key, *row[_KEY + 1 :]) for one, key in self._each(some) for row in one.rows]
         facts = replace(FACTS, store=mode, keys=names(keys))
         self.history, places = sorted_history(facts, table)
         self.rows: list[dict[int, Op]] = [{} for _ in range(keys)]
-        at = [0] * len(table)
         listed = ((lane + key, op) for one, key in self._each(some) for lane, op in one.ops)
         for place, (key, op) in zip(places, listed, strict=True):
-            at[place] = key
             if op.outcome != "never":
                 self.rows[key][place] = op
         self.answer = fenced_store(self.history, Settings())
         self.conflicts: dict[int, list[Conflict]] = {}
         for conflict in self.answer.conflicts:
             self.conflicts.setdefault(conflict.key, []).append(conflict)
-        self.order: list[list[int]] = [[] for _ in range(keys)]
-        for row in self.answer.order().tolist():
-            self.order[at[row]].append(row)
+        self._model = FencedStore.of(self.history, Settings())
+        replayed(self.history, self.answer, self._model)
 
     def _each(self, some: Sequence[Told]) -> Iterator[tuple[Told, int]]:
         return zip(some, self.first, strict=True)
 
     def compared(self, key: int, truth: bool) -> str:
-        """The word for a key. Raises Disagreement, also where the order is none."""
-        ops = self.rows[key]
+        """The word for a key. Raises Disagreement."""
         if key in self.answer.undecided:
             return f"undecided, {'valid' if truth else 'invalid'}"
         conflicts = self.conflicts.get(key, [])
-        word = compare(not conflicts, truth, (key, ops, conflicts))
-        if truth:
-            _replayed([row for row in self.order[key] if row in ops], ops, self.step)
-        return word
+        return compare(not conflicts, truth, (key, self.rows[key], conflicts))
 
     @cached_property
-    def _model(self) -> FencedStore:
-        return FencedStore.of(self.history, Settings())
-
-    @cached_property
-    def _by_key(self) -> Sequence[Peers]:
-        """The operations of each key: of a few keys as the product has them, of many as it takes less time."""
-        if len(self.rows) <= _FEW_KEYS:
-            by_key = ByKey(self.history, (F.READ, F.WRITE))
-            return [by_key[key] for key in range(len(self.rows))]
-        few: list[Few] = [Few() for _ in self.rows]
-        key = self.history.columns["key"].tolist()
-        for operation in Operations(Source(self.history), np.arange(len(self.history))):
-            few[key[operation.row]].append(operation)
-        return few
+    def _by_key(self) -> ByKey:
+        return ByKey(self.history, (F.READ, F.WRITE))
 
     def refuted(self, key: int) -> None:
         """What contradicts itself does so alone, with what `needs` says it cannot do without."""
@@ -268,7 +222,7 @@ class Judged:
                 if row not in kept:
                     kept.add(row)
                     waiting += self._model.needs(by_row[row], peers) or ()
-            if brute.linearizable([ops[row] for row in kept], (BELOW, NONE), self.step):
+            if brute.fenced([ops[row] for row in kept], self.mode):
                 raise Disagreement(f"no contradiction: {conflict}, closed {sorted(kept)}\n{ops}")
 
 
@@ -279,7 +233,7 @@ def stores(shops: Sequence[Shop], *, mode: str) -> list[str]:
     for one, first in zip(shops, judged.first, strict=True):
         mine = []
         for key, lane in enumerate(one.told.lanes, first):
-            truth = brute.linearizable(lane, (BELOW, NONE), judged.step)
+            truth = brute.fenced(lane, mode)
             mine.append(judged.compared(key, truth))
             if not truth:
                 judged.refuted(key)
@@ -293,32 +247,6 @@ def stores(shops: Sequence[Shop], *, mode: str) -> list[str]:
         both_forms(others, truths, mode)
         return [word + _turns(one.told.lanes[0]) for word, one in zip(words, shops, strict=True)]
     return words
-
-
-def _replayed(order: Sequence[int], ops: dict[int, Op], step: brute.Step) -> None:
-    """The order holds every answered operation once, respects real time, and is one that the rules allow."""
-    missing = {row for row, op in ops.items() if op.outcome != "info"} - set(order)
-    latest = 0
-    states = {(BELOW, NONE)}
-    for row in order:
-        op = ops[row]
-        if op.end < latest:
-            break
-        latest = max(latest, op.inv)
-        states = {new for state in states for new in step(state, _answered(op, state))}
-        if not states:
-            break
-    else:
-        if not missing and len(set(order)) == len(order):
-            return
-    raise Disagreement(f"not an order of linearization points: {order}, missing {missing}\n{ops}")
-
-
-def _answered(op: Op, state: State) -> Op:
-    """An unknown operation that is listed took effect."""
-    if op.outcome != "info":
-        return op
-    return op._replace(outcome="ok", value=op.value if op.write else state[1])
 
 
 def _unclear(lane: Sequence[Op], mode: str) -> bool:

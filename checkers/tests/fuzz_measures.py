@@ -4,7 +4,7 @@ Where a measure calls something certain, the truth that the history was made fro
 are those of the other checks: ``invalid`` where there was something to find.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -20,6 +20,7 @@ from checkers.measures.availability import availability_gap
 from checkers.measures.fairness import bypass
 from checkers.measures.latency import kaplan_meier, survival_quantile
 from checkers.measures.overlaps import definite_overlap, possible_overlap
+from checkers.measures.record import Gauge
 from checkers.measures.subject import Subject
 from checkers.measures.tokens import phantom_success, token_gap
 from checkers.models.model import Settings
@@ -31,6 +32,12 @@ from checkers.wire import NONE, F, Reason
 
 def measured(book: Book) -> Subject:
     return Subject(book.history(), Settings())
+
+
+def answers(gauge: Gauge, of: Book | Subject, names: Iterable[str]) -> dict[str, object]:
+    """What a measure says, by the names of its numbers and of the fields of `Measure`."""
+    found = gauge(measured(of) if isinstance(of, Book) else of)
+    return {name: getattr(found, name) if hasattr(found, name) else found[name] for name in names}
 
 
 def same(said: object, truth: object, what: object) -> None:

@@ -6,12 +6,10 @@ from functools import partial
 from itertools import combinations
 from random import Random
 
-from checkers.check import check
 from checkers.engines.search import search
 from checkers.leases import Grant, Window
 from checkers.models.stores import RULES, FencedStore
 from checkers.operations import ByKey
-from checkers.register import PROPERTIES
 from checkers.schedule import in_any_order
 from checkers.tests import brute, experience, generate, shapes
 from checkers.tests.brute import FOREVER
@@ -22,24 +20,15 @@ from checkers.view import View
 from checkers.wire import NONE, F
 
 
-def _valid(book: Book, name: str) -> bool | None:
-    return verdict_on(book, PROPERTIES[name]).valid
-
-
 def store(rng: Random, *, mode: str) -> str:
     """One history of a fenced store, through `check` and through the general search."""
-    ops = (
-        generate.dense(rng, mode=mode)
-        if rng.random() < 0.3
-        else generate.accesses(rng, mode=mode, sequential=rng.random() < 0.5)
-    )
+    ops = generate.either(rng, mode)
     if mode == "compare-owner":
         ops = [op for op in ops if op.write or op.outcome != "fail"]
         truth = brute.linearizable(ops, (0, NONE, frozenset()), brute.compare_owner)
     else:
-        step = brute.fence(reads=RULES[mode].reads, strict=RULES[mode].strict)
-        truth = brute.linearizable(ops, (-2, NONE), step)
-    word = compare(_valid(generate.store_book(ops, mode), "fenced-store"), truth, ops)
+        truth = brute.fenced(ops, mode)
+    word = compare(verdict_on(generate.store_book(ops, mode), "fenced-store").valid, truth, ops)
     if mode in RULES:
         found = ByKey(generate.store_book(ops, mode).history(), (F.READ, F.WRITE))[0]
         compare(search(found, FencedStore(RULES[mode])).valid, truth, ("search", ops))
@@ -53,7 +42,7 @@ def server(rng: Random, *, kind: str) -> str:
         truth = all(brute.told([replace(g, token=NONE) for g in pair]) for pair in combinations(grants, 2))
     else:
         truth = brute.told(grants, kind)
-    return compare(_valid(generate.lease_book(grants, kind, rng), "server-exclusion"), truth, (kind, grants))
+    return compare(verdict_on(generate.lease_book(grants, kind, rng), "server-exclusion").valid, truth, (kind, grants))
 
 
 def schedule(rng: Random) -> str:
@@ -101,7 +90,7 @@ def holder(rng: Random) -> str:
             book.write(at, at + 1, owner, owner, outcome)
         holds.append((ret, min(ends, default=last)))
     pairs = brute.inside_together(holds)
-    return counted(check(book.history(), ["holder-exclusion"])[0], pairs, holds)
+    return counted(verdict_on(book, "holder-exclusion"), pairs, holds)
 
 
 def tokens(rng: Random) -> str:
@@ -114,7 +103,7 @@ def tokens(rng: Random) -> str:
     book = Book(keys=("a",))
     for owner, grant in enumerate(grants, 1):
         book.acquire(grant.start, grant.ret, owner, sent=grant.start, token=grant.token)
-    return compare(_valid(book, "token-order"), brute.tokens_ordered(grants), grants)
+    return compare(verdict_on(book, "token-order").valid, brute.tokens_ordered(grants), grants)
 
 
 def unfenced(rng: Random) -> str:
@@ -137,7 +126,7 @@ def unfenced(rng: Random) -> str:
         accepted and any(inv > later.ret for later in grants if brute.comes_after(later, grant, grants))
         for inv, grant, accepted in writes
     )
-    return counted(check(book.history(), ["fenced-store"])[0], stale, book.rows)
+    return counted(verdict_on(book, "fenced-store"), stale, book.rows)
 
 
 def updates(rng: Random) -> str:
@@ -166,19 +155,13 @@ def updates(rng: Random) -> str:
         gone = elements.pop(place)  # the store itself lies
         book.final(clock, clock + 1, elements[-1] if elements else NONE, len(elements))
         unnoticed = last and acknowledged[gone] == "INFO" and not _lost(acknowledged, elements)
-        return compare(_valid(book, "no-lost-update"), unnoticed, (elements, book.rows))
+        return compare(verdict_on(book, "no-lost-update").valid, unnoticed, (elements, book.rows))
     book.final(clock, clock + 1, elements[-1] if elements else NONE, len(elements))
     history = book.history()
     found = {int(history.columns["value"][row]) for row in lost_updates(View(history))}
     if found != _lost(acknowledged, elements):
         raise Disagreement(f"checker lost {found}, in truth {_lost(acknowledged, elements)}:\n{book.rows}")
-    return compare(_valid(book, "no-lost-update"), not found, book.rows)
-
-
-def experienced(rng: Random, *, what: Callable[[Random], experience.Answer]) -> str:
-    """What clients experience, moment by moment; every violation must be reported, and nothing else."""
-    verdict, truth, shown = what(rng)
-    return counted(verdict, truth, shown)
+    return compare(verdict_on(book, "no-lost-update").valid, not found, book.rows)
 
 
 def _lost(acknowledged: dict[int, str], elements: list[int]) -> set[int]:
@@ -200,10 +183,10 @@ CHECKS: dict[str, Callable[[Random], str]] = {
     "holder-exclusion": holder,
     "token-order": tokens,
     "no-lost-update": updates,
-    "honest-belief": partial(experienced, what=experience.belief),
-    "owner-release": partial(experienced, what=experience.owner_release),
-    "honest-renewal": partial(experienced, what=experience.renewal),
-    "crash-release": partial(experienced, what=experience.crash_release),
-    "fail-fast": partial(experienced, what=experience.calls),
+    "honest-belief": experience.belief,
+    "owner-release": experience.owner_release,
+    "honest-renewal": experience.renewal,
+    "crash-release": experience.crash_release,
+    "fail-fast": experience.calls,
     **shapes.CHECKS,
 }

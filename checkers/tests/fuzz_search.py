@@ -1,6 +1,6 @@
 """The search in all its forms, the shrinker and the verifier, against exhaustive search, for every model there is.
 
-The truth is `brute`'s: all orders, of the same specification. See `checkers.tests.fuzz`.
+The truth is that of `orders`: all of them, of the same specification. See `checkers.tests.fuzz`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

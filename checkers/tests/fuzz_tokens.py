@@ -11,6 +11,7 @@ from checkers.models.tokens import FencingTokens
 from checkers.tests.batches import Batched, names, sorted_history
 from checkers.tests.build import FACTS, FAIL, INFO, OK
 from checkers.tests.compare import Disagreement, compare, replayed
+from checkers.tests.orders import explained
 from checkers.wire import NESTED, NONE, SHARED, F, Outcome
 
 BELOW: Final = -9
@@ -70,18 +71,11 @@ def judged(some: Sequence[Lanes]) -> list[str]:
 def _increasing(grants: Sequence[tuple[int, int, int, int]]) -> bool:
     """Whether some order of (inv, ret, token, shared) respects real time and has tokens that increase."""
 
-    def possible(left: frozenset[int], highest: int, shared: int) -> bool:
-        if not left:
-            return True
-        horizon = min(grants[n][1] for n in left)
-        return any(
-            possible(left - {n}, token, reader)
-            for n in left
-            for inv, _, token, reader in [grants[n]]
-            if inv <= horizon and (token > highest or (token == highest and shared and reader))
-        )
+    def step(state: tuple[int, int], grant: tuple[int, int, int, int]) -> tuple[tuple[int, int], ...]:
+        (highest, shared), (_, _, token, reader) = state, grant
+        return ((token, reader),) if token > highest or (token == highest and shared and reader) else ()
 
-    return possible(frozenset(range(len(grants))), BELOW, 0)
+    return explained(grants, [grant[:2] for grant in grants], [False] * len(grants), (BELOW, 0), step)
 
 
 CHECKS: Final = {"fencing-tokens": Batched(lanes, lambda _: None, judged)}

@@ -108,6 +108,11 @@ def dense(rng: Random, *, mode: str) -> list[Op]:
     return ops
 
 
+def either(rng: Random, mode: str) -> list[Op]:
+    """Dense ones now and then."""
+    return dense(rng, mode=mode) if rng.random() < 0.3 else accesses(rng, mode=mode, sequential=rng.random() < 0.5)
+
+
 def store_book(ops: list[Op], mode: str) -> Book:
     """The same operations as a history."""
     book = Book(store=mode, keys=("a",))

@@ -10,13 +10,6 @@ from functools import partial
 from itertools import permutations, product
 from random import Random
 
-from checkers.deadlock import DEADLOCK_FREE
-from checkers.duplicates import NO_DUPLICATE
-from checkers.exclusion import HOLDER_EXCLUSION, SERVER_EXCLUSION
-from checkers.permits import PERMITS
-from checkers.queueing import FIFO, HERD_FREE
-from checkers.reentrancy import REENTRANCY
-from checkers.sharing import SHARING
 from checkers.tests import generate
 from checkers.tests.brute import FOREVER, Lease, earliest_end, tokens_ordered
 from checkers.tests.build import FAIL, INFO, OK, Book
@@ -36,7 +29,7 @@ def readers(rng: Random) -> str:
         book.rows = [(*row[:-1], SHARED) if reads and row[5] == n else row for row in book.rows]
     known = all(lease.token >= 0 for lease in leases) and tokens_ordered(leases)
     truth = _room(leases, shared, ordered=known)
-    valid = verdict_on(book, SERVER_EXCLUSION).valid
+    valid = verdict_on(book, "server-exclusion").valid
     floats = any(_end(lease, lease.start) <= min([lease.ret, *(r for _, r in lease.renewals)]) for lease in leases)
     if known or not floats:
         return compare(valid, truth, (leases, shared))
@@ -80,7 +73,7 @@ def reading_holders(rng: Random) -> str:
         for n, one in enumerate(holds)
         for other in holds[n + 1 :]
     )
-    return counted(verdict_on(book, HOLDER_EXCLUSION), pairs, holds)
+    return counted(verdict_on(book, "holder-exclusion"), pairs, holds)
 
 
 def capacity(rng: Random) -> str:
@@ -92,7 +85,7 @@ def capacity(rng: Random) -> str:
     book = generate.lease_book([replace(lease, token=NONE) for lease in leases], "grant", rng)
     book.facts = replace(book.facts, permits=room)
     truth = any(all(sum(a <= t < end for a, end in holds) <= room for t in range(60)) for holds in _choices(leases))
-    valid = verdict_on(book, PERMITS).valid
+    valid = verdict_on(book, "permits").valid
     points = all(lease.start == lease.ret for lease in leases)
     return compare(valid, truth, (room, leases)) if points else sound(valid, truth, (room, leases))
 
@@ -116,7 +109,7 @@ def crowd(rng: Random) -> str:
         book.acquire(max(ret - 2, 1), ret, owner).release(left, left + 1, owner)
         holds.append((ret, left))
     late = sum(left > ret and sum(one <= ret < other for one, other in holds) > room for ret, left in holds)
-    return counted(verdict_on(book, HOLDER_EXCLUSION), late, (room, holds))
+    return counted(verdict_on(book, "holder-exclusion"), late, (room, holds))
 
 
 def queue(rng: Random) -> str:
@@ -142,7 +135,7 @@ def queue(rng: Random) -> str:
         book.acquire(inv, ret, owner, sent=start, base=queued if told else NONE).release(release, release, owner)
         free = release if rng.random() < 0.9 else a + ttl
     passed = sum(_overtaken(early, late, ttl) for early, late in permutations(grants, 2))
-    return counted(verdict_on(book, FIFO), passed, grants)
+    return counted(verdict_on(book, "fifo"), passed, grants)
 
 
 def _overtaken(early: tuple[int, int, int, int, int, int], late: tuple[int, int, int, int, int, int], ttl: int) -> bool:
@@ -193,7 +186,7 @@ def herd(rng: Random) -> str:
     truth = sum(wakes.values()) <= count + sum(word != "ok" for word in outcome.values())
     if not all_at_once and not truth:
         raise Disagreement(f"a queue that wakes one at a time looks like a herd: {wakes}, {outcome}")
-    return compare(verdict_on(book, HERD_FREE).valid, truth, (wakes, outcome))
+    return compare(verdict_on(book, "herd-free").valid, truth, (wakes, outcome))
 
 
 def circles(rng: Random) -> str:
@@ -233,7 +226,7 @@ def circles(rng: Random) -> str:
                 for wait, after in zip(circle, (*circle[1:], circle[0]), strict=True)
             ):
                 expected.append(min(wait[1] for wait in circle) - max(wait[0] for wait in circle))
-    verdict = verdict_on(book, DEADLOCK_FREE)
+    verdict = verdict_on(book, "deadlock-free")
     found = (len(verdict.violations), verdict.counters["circles of waiting holders"])
     truth = (sum(time > ttl for time in expected), sum(time > 0 for time in expected))
     if found != truth:
@@ -278,7 +271,32 @@ def refused_readers(rng: Random) -> str:
         and not any(first <= t <= last for first, last in writers for t in range(inv, ret + 1))
         for inv, ret, reason in reads
     )
-    return counted(verdict_on(book, SHARING), refused, (writers, reads))
+    return counted(verdict_on(book, "sharing"), refused, (writers, reads))
+
+
+def one_for_two(rng: Random) -> str:
+    """Two locks that a service may take for one: of each acquire the time in which its key was certainly free."""
+    bound = 5
+    book, asked = Book(bounds={"independence": bound}, ttl=100), []
+    for owner in range(1, rng.randint(3, 6)):
+        inv = rng.randint(1, 20)
+        ret, key = inv + rng.randint(1, 12), rng.randrange(2)
+        outcome = rng.choice((OK, OK, OK, FAIL, INFO))
+        reason = rng.choice((Reason.HELD, Reason.TIMEOUT, Reason.DENIED)) if outcome == FAIL else Reason.NONE
+        book.acquire(inv, ret, owner, outcome=outcome, reason=reason, key=key)
+        over = ret if outcome == FAIL else FOREVER
+        if outcome == OK and rng.random() < 0.8:
+            sent = ret + rng.randint(1, 5)
+            over = sent + rng.randint(1, 3)
+            book.release(sent, over, owner, key=key)
+        asked.append((key, inv, ret, over, outcome, reason))
+    valid = True
+    for n, (key, inv, ret, _, outcome, reason) in enumerate(asked):
+        others = [one for m, one in enumerate(asked) if m != n and one[0] == key]
+        free = sum(not any(o[1] <= at < o[3] for o in others) for at in range(inv, ret))
+        if outcome != INFO and reason != Reason.DENIED:
+            valid &= not (free > bound or (reason == Reason.HELD and free == ret - inv))
+    return compare(verdict_on(book, "independence").valid, valid, asked)
 
 
 def nested(rng: Random) -> str:
@@ -311,7 +329,7 @@ def nested(rng: Random) -> str:
         book.acquire(start, granted, other, token=5 + other)
         if any(sent < granted for sent in releases) and granted < until:
             wrong.add(("freed", start, granted, other))
-    return counted(verdict_on(book, REENTRANCY), len(wrong), book.rows)
+    return counted(verdict_on(book, "reentrancy"), len(wrong), book.rows)
 
 
 def jobs(rng: Random, *, sales: bool) -> str:
@@ -326,7 +344,7 @@ def jobs(rng: Random, *, sales: bool) -> str:
             book.add(F.EFFECT, clock, clock, outcome, owner=clock, process=clock, value=job, key=key)
         done[key, job] += outcome == OK
     twice = sum(times - 1 for times in done.values() if times)
-    return counted(verdict_on(book, NO_DUPLICATE), twice, book.rows)
+    return counted(verdict_on(book, "no-duplicate"), twice, book.rows)
 
 
 CHECKS: dict[str, Callable[[Random], str]] = {
@@ -338,6 +356,7 @@ CHECKS: dict[str, Callable[[Random], str]] = {
     "herd-free": herd,
     "deadlock-free": circles,
     "sharing": refused_readers,
+    "independence": one_for_two,
     "reentrancy": nested,
     "no-duplicate": partial(jobs, sales=False),
     "no-duplicate-sales": partial(jobs, sales=True),

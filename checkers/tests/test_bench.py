@@ -100,10 +100,15 @@ def test_without_go_there_is_one_clear_line(
     assert "--alone" in told
 
 
-def test_tables_without_porcupine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def one_case(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
     monkeypatch.setattr(cases, "large", lambda *, quick: [cases.Case("mutex", Shape(2_000, 2, 10, bad=quick))])
     monkeypatch.setattr(measure, "compile_for", lambda *_: None)
+
+
+@pytest.mark.usefixtures("one_case")
+def test_tables_without_porcupine(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench.main(["--quick", "--alone", "--part", "large"]) == 0
     form, blank, head, rule, row, end = capsys.readouterr().out.split("\n", 5)
     assert form == measure.form()
@@ -113,10 +118,8 @@ def test_tables_without_porcupine(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert not end.strip()
 
 
+@pytest.mark.usefixtures("one_case")
 def test_a_wrong_verdict_is_noticed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
-    monkeypatch.setattr(cases, "large", lambda *, quick: [cases.Case("mutex", Shape(2_000, 2, 10, bad=quick))])
-    monkeypatch.setattr(measure, "compile_for", lambda *_: None)
     monkeypatch.setattr(measure, "judge", lambda *_: (True,))
     assert bench.main(["--quick", "--alone", "--part", "large"]) == 1
     assert "we say (True,)" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from checkers.calls import ANSWERED, SLOWEST
-from checkers.tests.build import FAIL, INFO, Book
+from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import asking
 from checkers.wire import F, Outcome
 
@@ -26,18 +26,47 @@ def test_any_other_call_ends_within_the_margin(f: F, outcome: Outcome) -> None:
     assert violation.story[-1].startswith("So a call took longer")
 
 
-def test_an_acquire_may_wait_as_long_as_it_was_told_to() -> None:
-    assert verdict(a_book().acquire(10, 120, 1)).valid
-    (violation,) = verdict(a_book().acquire(10, 121, 1)).violations
-    assert violation.at == 120
-    assert verdict(a_book(patience=0).acquire(10, 9999, 1)).valid
-
-
-def test_a_call_without_an_answer_ends_as_well() -> None:
+def unanswered() -> Book:
+    """It has no answer, and ended at 21."""
     book = a_book().renew(10, 0, 1, INFO)
-    unanswered = book.rows[0]
-    book.rows[0] = (10, 21, *unanswered[2:])
-    assert verdict(book).valid is False
+    book.rows[0] = (10, 21, *book.rows[0][2:])
+    return book
+
+
+def stalled(process: int, *until: int) -> Book:
+    """A renewal from 10 to 30; the sentinel missed the time from 15, from 16, ... on."""
+    book = a_book().renew(10, 30, 1)
+    for begun, end in enumerate(until, 15):
+        book.add(F.STALL, begun, end, process=process)
+    return book
+
+
+def struck(kind: str, owner: int = 1) -> Book:
+    book = a_book(fault_names=("freeze-holder",)).renew(10, 60, 1)
+    return book.fault("freeze-holder", 11, 65, applied=15, kind=kind, owner=owner, process=owner)
+
+
+@cases(
+    "book, rows",
+    ("an acquire may wait as long as it was told to", a_book().acquire(10, 120, 1), []),
+    ("and no longer", a_book().acquire(10, 121, 1), [0]),
+    ("as long as it likes", a_book(patience=0).acquire(10, 9999, 1), []),
+    ("a call without an answer ends as well", unanswered(), [0]),
+    ("every call that is too long", a_book().renew(10, 60, 1).renew(70, 82, 1).renew(90, 99, 1), [0, 1]),
+    ("what the sentinel of its own worker missed", stalled(1 + 4, 25), []),
+    ("what that of another missed", stalled(2, 25), [0]),
+    ("what that missed is not enough", stalled(1, 24), [0]),
+    ("overlapping lapses count once", stalled(1, 20, 24), [0]),
+    ("frozen", struck("freeze"), []),
+    ("stalled by a fault", struck("stall"), []),
+    ("its call was made to hang", struck("call"), []),
+    ("another was frozen", struck("freeze", 2), [0]),
+    ("killed", struck("kill"), [0]),
+)
+def test_which_calls_are_too_long(book: Book, rows: list[int]) -> None:
+    found = verdict(book)
+    assert [violation.rows for violation in found.violations] == [(row,) for row in rows]
+    assert found.valid is not bool(rows)
 
 
 def test_a_call_that_never_ended_is_not_judged() -> None:
@@ -46,38 +75,9 @@ def test_a_call_that_never_ended_is_not_judged() -> None:
     assert found.unexercised == "no call ended"
 
 
-def test_every_call_that_is_too_long_is_reported() -> None:
-    book = a_book().renew(10, 60, 1).renew(70, 82, 1).renew(90, 99, 1)
-    found = verdict(book)
-    assert [violation.rows for violation in found.violations] == [(0,), (1,)]
-    assert found.counters[ANSWERED] == 3
-
-
-def test_what_the_sentinel_of_its_own_worker_missed_does_not_count() -> None:
-    book = a_book().renew(10, 30, 1).add(F.STALL, 15, 25, process=1 + 4)
-    assert verdict(book).valid
-    assert verdict(a_book().renew(10, 30, 1).add(F.STALL, 15, 25, process=2)).valid is False
-    assert verdict(a_book().renew(10, 30, 1).add(F.STALL, 15, 24, process=1)).valid is False
-
-
-def test_overlapping_lapses_count_once() -> None:
-    book = a_book().renew(10, 30, 1).add(F.STALL, 15, 20, process=1).add(F.STALL, 16, 24, process=1)
-    assert verdict(book).valid is False
-
-
-@pytest.mark.parametrize("kind", ["freeze", "stall", "call"])
-def test_a_fault_on_the_worker_excuses_its_calls(kind: str) -> None:
-    def struck(owner: int, kind: str) -> Book:
-        book = a_book(fault_names=("freeze-holder",)).renew(10, 60, 1)
-        return book.fault("freeze-holder", 11, 65, applied=15, kind=kind, owner=owner, process=owner)
-
-    assert verdict(struck(1, kind)).valid
-    assert verdict(struck(2, kind)).valid is False
-    assert verdict(struck(1, "kill")).valid is False
-
-
-def test_the_slowest() -> None:
+def test_counters() -> None:
     found = verdict(a_book(bounds={"fail-fast": 10**9}).renew(10, 3 * 10**7, 1).renew(20, 10**7, 2))
+    assert found.counters[ANSWERED] == 2
     assert found.counters[SLOWEST] == 29
 
 

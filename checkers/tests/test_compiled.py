@@ -25,10 +25,10 @@ from checkers.models.model import Settings
 from checkers.models.registers import CasRegister
 from checkers.models.stores import RULES, FencedStore
 from checkers.tests import fuzz_locks, test_register_engines
-from checkers.tests.acts import together
+from checkers.tests.batches import Batched
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import replayed
-from checkers.tests.fuzz_data import KINDS
+from checkers.tests.fuzz_data import CHECKS
 from checkers.wire import NONE
 
 pytest.importorskip("numba", reason="kernels are compiled by numba, the extra [fast], which is not installed")
@@ -133,11 +133,12 @@ both = pytest.mark.parametrize("compiled", [False, True])
 
 
 @both
-@pytest.mark.parametrize("name", sorted(KINDS))
+@pytest.mark.parametrize("name", ["register", "cas-register"])
 def test_keys_do_not_disturb_each_other(name: str, compiled: bool) -> None:
+    check = CHECKS[name]
+    assert isinstance(check, Batched)
     with always(compiled=compiled):
-        for n in range(3):
-            assert len(together(Random(f"tests/{n}"), kind=KINDS[name], keys=100)) == 100
+        assert len(check.together(Random(f"tests/{n}") for n in range(2_000))) == 2_000
 
 
 @both

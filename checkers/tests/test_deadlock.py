@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.tests.build import FAIL, INFO, OK, Book, cases
 from checkers.tests.compare import asking
 from checkers.wire import SHARED, F
 
@@ -50,21 +50,6 @@ def test_milliseconds_of_the_longest_circle() -> None:
     assert verdict(book).counters["longest circle (ms)"] == 7
 
 
-def test_who_lets_go_of_the_first_waits_for_nobody() -> None:
-    """The worker noticed that it had lost its first lock: it holds nothing that another could wait for."""
-    assert verdict(crossed(30).lost(9, 1)).valid
-
-
-def test_a_circle_of_three() -> None:
-    book = Book(keys=("a", "b", "c"), ttl=10)
-    for worker in range(3):
-        book.acquire(1, 2 + worker, worker + 1, process=worker, key=worker)
-        book.acquire(5, 20, 0, process=worker, key=(worker + 1) % 3, outcome=FAIL)
-        book.release(21, 22, worker + 1, process=worker, key=worker)
-    (violation,) = verdict(book).violations
-    assert len(violation.holders) == 3
-
-
 def test_in_one_order_nobody_waits_in_a_circle() -> None:
     book = Book(ttl=10).acquire(1, 2, 1).acquire(3, 30, 2).acquire(5, 6, 3, process=1, key=1)
     book.release(20, 21, 3, process=1, key=1).release(22, 23, 1).acquire(31, 32, 4, process=2, key=1)
@@ -76,16 +61,15 @@ def test_in_one_order_nobody_waits_in_a_circle() -> None:
     assert found.unexercised is None
 
 
-def test_readers_wait_for_no_reader() -> None:
-    assert verdict(crossed(18, flags=SHARED)).valid
-
-
-def test_who_was_killed_while_it_waited_waits_no_more() -> None:
-    assert verdict(crossed(18, outcome=INFO)).valid
-
-
-def test_who_gets_its_second_lock_in_the_end_has_waited_all_the_same() -> None:
-    assert verdict(crossed(18, second=9, outcome=OK)).valid is False
+@cases(
+    "book, valid",
+    ("who noticed that it had lost its first waits for nobody", crossed(30).lost(9, 1), True),
+    ("readers wait for no reader", crossed(18, flags=SHARED), True),
+    ("who was killed while it waited waits no more", crossed(18, outcome=INFO), True),
+    ("who gets its second lock in the end has waited all the same", crossed(18, second=9, outcome=OK), False),
+)
+def test_who_waits(book: Book, valid: bool) -> None:
+    assert verdict(book).valid is valid
 
 
 def test_unexercised_where_nobody_takes_two() -> None:

@@ -1,7 +1,7 @@
 """Known histories of jobs and sales."""
 
 from checkers.check import applicable
-from checkers.tests.build import FAIL, INFO, Book
+from checkers.tests.build import Book
 from checkers.tests.compare import asking
 from checkers.view import View
 from checkers.wire import NONE, F
@@ -37,13 +37,6 @@ def test_a_job_done_again_names_both_that_did_it() -> None:
     assert "worker 2 did job 1 at 0.000 s" in first.story
 
 
-def test_keys_have_jobs_of_their_own_and_what_was_refused_was_not_done() -> None:
-    book = jobs(0, 1)
-    book.facts = Book(workload="once").facts
-    book.add(F.EFFECT, 50, 50, owner=2, value=1, key=1).add(F.EFFECT, 51, 51, FAIL, owner=2, value=1)
-    assert verdict(book).valid
-
-
 def sales(*bases: int, outcome: object = None) -> Book:
     book = Book(workload="inventory", keys=("a",))
     for owner, base in enumerate(bases, 1):
@@ -58,11 +51,6 @@ def test_two_sales_from_one_list_sold_one_item() -> None:
     (violation,) = verdict(sales(NONE, 100, 100)).violations
     assert (violation.kind, violation.at) == ("sold-twice", 33)
     assert "worker 3's write of 300" in " ".join(violation.story)
-
-
-def test_a_sale_that_was_refused_or_got_no_answer_sold_nothing_for_certain() -> None:
-    assert verdict(sales(NONE, 100).write(50, 51, 2, 300, FAIL, base=NONE)).valid
-    assert verdict(sales(NONE, 100).write(50, 0, 2, 300, INFO, base=NONE)).valid
 
 
 def test_sales_are_a_list_of_updates_too() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from checkers import fencing
 from checkers.engines import search
-from checkers.tests.build import FAIL, INFO, Book
+from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import asking
 from checkers.wire import LATE, Reason
 
@@ -55,16 +55,6 @@ def test_a_store_without_a_fence_goes_by_time_where_tokens_went_back() -> None:
     assert kinds(book.write(13, 14, 1, 10, token=7)) == ["stale-write-accepted"]
 
 
-def test_an_unanswered_stale_write_counts_only_when_a_read_proves_it() -> None:
-    assert verdict(stale("unfenced", INFO)).valid
-    assert kinds(stale("unfenced", INFO).read(15, 16, 2, 10)) == ["stale-write-accepted"]
-
-
-def test_a_write_that_was_in_flight_when_the_successor_came_proves_nothing() -> None:
-    book = Book(store="unfenced", keys=("a",)).acquire(1, 2, 1, ttl=5).write(9, 20, 1, 10).acquire(8, 10, 2, ttl=50)
-    assert verdict(book).valid
-
-
 def test_no_stale_attempt_is_unexercised() -> None:
     book = Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1).write(3, 4, 1, 10, token=1)
     assert verdict(book).unexercised == "no stale attempts, 1 needed"
@@ -79,38 +69,26 @@ def test_a_fault_on_the_way_to_the_store_must_meet_a_write() -> None:
         assert verdict(book).unexercised == expected
 
 
-def test_a_late_write_is_refused_only_once_the_bar_is_up() -> None:
-    """Granting token 2 raises nothing: the store must still accept token 1 until token 2 comes by."""
-    book = Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1).acquire(7, 8, 2, token=2)
-    book.write(9, 10, 1, 11, FAIL, token=1, flags=LATE)
-    assert kinds(book) == ["needless-refusal"]
+def two(store: str) -> Book:
+    return Book(store=store, keys=("a",)).acquire(1, 2, 1, token=1).acquire(3, 4, 2, token=2)
 
 
-def test_reads_raise_the_bar_only_where_they_are_fenced() -> None:
-    def book(store: str) -> Book:
-        result = Book(store=store, keys=("a",)).acquire(1, 2, 1, token=1).acquire(3, 4, 2, token=2)
-        return result.read(5, 6, 2, -1, token=2).write(7, 8, 1, 10, token=1)
-
-    assert verdict(book("fence-writes")).valid
-    assert kinds(book("fence-reads-and-writes")) == ["stale-write-accepted"]
-
-
-def test_an_unanswered_read_can_explain_a_refusal_where_reads_are_fenced() -> None:
-    def book(store: str) -> Book:
-        result = Book(store=store, keys=("a",)).acquire(1, 2, 1, token=1).acquire(3, 4, 2, token=2)
-        return result.read(5, 0, 2, -1, INFO, token=2).write(7, 8, 1, 10, FAIL, token=1)
-
-    assert kinds(book("fence-writes")) == ["needless-refusal"]
-    assert verdict(book("fence-reads-and-writes")).valid
-
-
-def test_a_strict_store_takes_one_write_a_token() -> None:
-    def book(store: str) -> Book:
-        result = Book(store=store, keys=("a",)).acquire(1, 2, 1, token=1).write(3, 4, 1, 10, token=1)
-        return result.write(5, 6, 1, 11, token=1)
-
-    assert verdict(book("fence-writes")).valid
-    assert kinds(book("fence-writes-strict")) == ["second-write-accepted"]
+@cases(
+    "book, expected",
+    ("what a guard of the lock service refuses", stale("guarded"), []),
+    ("what a guard of the lock service accepts", stale("guarded", outcome=1), ["stale-write-accepted"]),
+    ("an unanswered stale write", stale("unfenced", INFO), []),
+    ("and a read that proves it", stale("unfenced", INFO).read(15, 16, 2, 10), ["stale-write-accepted"]),
+    (
+        "every stale write is reported",
+        stale("unfenced", outcome=1).write(15, 16, 1, 11).write(17, 18, 1, 12),
+        ["stale-write-accepted"] * 3,
+    ),
+    # Granting token 2 raises nothing: the store must still accept token 1 until token 2 comes by.
+    ("before the bar is up", two("fence-writes").write(9, 10, 1, 11, FAIL, token=1, flags=LATE), ["needless-refusal"]),
+)
+def test_what_a_store_accepts(book: Book, expected: list[str]) -> None:
+    assert kinds(book) == expected
 
 
 def test_values_that_cannot_be() -> None:
@@ -142,12 +120,6 @@ def test_the_owner_is_whoever_came_first_last() -> None:
     assert len(found.proof.rows) == 5
 
 
-def test_an_unanswered_first_access_may_take_the_ownership_at_any_time() -> None:
-    book = Book(store="compare-owner", keys=("a",)).acquire(1, 2, 1).acquire(3, 4, 2)
-    book.read(5, 6, 1, -1).read(7, 0, 2, -1, INFO).write(9, 10, 1, 10).write(11, 12, 1, 11, FAIL)
-    assert verdict(book).valid
-
-
 def test_repeated_values_are_searched() -> None:
     book = Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1).acquire(3, 4, 2, token=2)
     book.write(5, 6, 1, 10, token=1).write(7, 8, 2, 10, token=2).read(9, 10, 2, 10, token=2)
@@ -169,17 +141,7 @@ def test_a_search_that_is_too_long_is_unknown(monkeypatch: pytest.MonkeyPatch) -
 
 def test_an_unknown_store_mode_is_unknown() -> None:
     assert verdict(stale("of-tomorrow")).valid is None
-
-
-def test_every_stale_write_is_reported() -> None:
-    book = stale("unfenced", outcome=1).write(15, 16, 1, 11).write(17, 18, 1, 12)
-    assert len(verdict(book).violations) == 3
-
-
-def test_data_in_the_lock_service_are_guarded_by_it() -> None:
-    assert verdict(stale("guarded")).valid
     assert verdict(stale("guarded")).unexercised is None
-    assert kinds(stale("guarded", outcome=1)) == ["stale-write-accepted"]
 
 
 @pytest.mark.parametrize("store", ["compare-and-set", "idempotency-key"])

@@ -1,6 +1,7 @@
 """Histories from elsewhere: what their events become, in every format."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,100 +11,113 @@ import pytest
 
 from checkers import history as native
 from checkers.formats.formats import Family, load_any, load_with_defaults
-from checkers.history import BadHistory, malformed, save
+from checkers.history import BadHistory, History, malformed, save
 from checkers.tests import files
-from checkers.tests.build import Book
-from checkers.tests.files import Event, column, event, loaded, values
+from checkers.tests.build import Book, cases
+from checkers.tests.files import column, event, loaded, told, values
 from checkers.tests.fuzz_formats import WRITERS
 from checkers.wire import NONE, SHARED, F, Outcome, Reason
 
 FAMILIES = {"jsonl": Family.FOREIGN_JSONL, "edn": Family.EDN, "text": Family.TEXT, "log": Family.LOG}
 
 
-def ours(*lines: Event) -> str:
+def ours(text: str) -> str:
     """JSONL with times: every event names its own."""
-    return files.jsonl(lines)
+    return files.jsonl(told(text))
+
+
+def edn(text: str) -> str:
+    return files.edn(told(text))
+
+
+def described(history: History, names: Iterable[str]) -> dict[str, Any]:
+    """Columns, values and facts by their names."""
+    about: dict[str, Any] = {"keys": history.facts.keys, "clock": history.clock, "lines": history.lines}
+    about |= {name: values(history, name) for name in ("value", "base")}
+    found = {name: about[name] if name in about else column(history, name) for name in names}
+    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in found.items()}
+
+
+READ, WRITE, CAS, OK, INFO = F.READ, F.WRITE, F.CAS, Outcome.OK, Outcome.INFO
 
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_every_format_tells_the_same(tmp_path: Path, name: str) -> None:
-    told = loaded(
-        tmp_path,
-        WRITERS[name](
-            [
-                event(0, "invoke", "write", 3),
-                event(1, "invoke", "read"),
-                event(0, "ok", "write", 3),
-                event(2, "invoke", "cas", [3, 4]),
-                event(1, "ok", "read", 3),
-                event(2, "info", "cas", [3, 4]),
-                event(2, "invoke", "cas", [4, 5]),
-                event(1, "invoke", "read"),
-            ]
-        ),
-    )
-    assert column(told, "f") == [F.WRITE, F.READ, F.CAS, F.CAS, F.READ]
-    assert column(told, "outcome") == [Outcome.OK, Outcome.OK, Outcome.INFO, Outcome.INFO, Outcome.INFO]
-    assert column(told, "inv") == [1, 2, 4, 7, 8]
-    assert column(told, "ret") == [3, 5, 6, 0, 0]
-    assert column(told, "process") == [0, 1, 2, 2, 1]
-    assert column(told, "owner") == [1, 2, 3, 3, 2]
-    assert values(told) == [3, 3, 4, 5, "-"]
-    assert values(told, "base") == ["-", "-", 3, 4, "-"]
-    assert told.lines is not None
-    assert told.lines.tolist() == [[1, 3], [2, 5], [4, 6], [7, 0], [8, 0]]
-    assert told.facts.keys == ("",)
-    assert told.facts.lane == "history"
-    assert told.clock is not None
-    assert malformed(told) is None
+    begun = "0 invoke write 3; 1 invoke read; 0 ok write 3; 2 invoke cas [3,4]; 1 ok read 3; 2 info cas [3,4]"
+    history = loaded(tmp_path, WRITERS[name](told(begun + "; 2 invoke cas [4,5]; 1 invoke read")))
+    expected = {
+        "f": [WRITE, READ, CAS, CAS, READ],
+        "outcome": [OK, OK, INFO, INFO, INFO],
+        "inv": [1, 2, 4, 7, 8],
+        "ret": [3, 5, 6, 0, 0],
+        "process": [0, 1, 2, 2, 1],
+        "owner": [1, 2, 3, 3, 2],
+        "value": [3, 3, 4, 5, "-"],
+        "base": ["-", "-", 3, 4, "-"],
+        "lines": [[1, 3], [2, 5], [4, 6], [7, 0], [8, 0]],
+        "keys": ("",),
+    }
+    assert described(history, expected) == expected
+    assert history.facts.lane == "history"
+    assert history.clock is not None
+    assert malformed(history) is None
     assert load_with_defaults(tmp_path / "history").family == FAMILIES[name]
 
 
-def test_times_are_the_order_where_every_line_has_one(tmp_path: Path) -> None:
-    told = loaded(
-        tmp_path,
-        ours(
-            event(1, "invoke", "read", time=7),
-            event(0, "ok", "write", 1, time=9),
-            event(1, "ok", "read", 1, time=9),
-            event(0, "invoke", "write", 1, time=5),
-        ),
-    )
-    assert (column(told, "inv"), column(told, "ret")) == ([5, 7], [9, 9])
-    assert column(told, "f") == [F.WRITE, F.READ]
-    assert told.clock is None
+TIMED = ours("1 invoke read time=7; 0 ok write 1 time=9; 1 ok read 1 time=9; 0 invoke write 1 time=5")
+UNTIMED = ours("0 invoke read time=9; 0 ok read 1; 1 invoke read time=3")
+BACKWARDS = edn("0 ok read 1 index=1 time=5; 0 invoke read index=0 time=9; 1 invoke read index=7 time=1")
+HELD = "5 invoke acquire time=1 key=a; 5 ok acquire time=2 owner=x token=7 ttl=100 session=s; "
+OWNED = ours(
+    HELD + "5 invoke write 1 time=3 key=b token=7; 5 ok write time=4; "
+    "5 invoke release time=5 key=a owner=x; 5 ok release time=6"
+)
+WORKERS = ours("; ".join(f"{who} invoke read time=1" for who in ("a", 7, "b", -1, 10**12)))
+TAGGED = "{{:process 0, :type :{}, :f :read, :value #jepsen.independent/tuple [:k {}]}}\n"
+COUNTED = ours(
+    "0 invoke add -2 time=1; 1 invoke increment time=2; 2 invoke decrement time=3; "
+    "3 invoke dec 5 time=4; 4 invoke inc 5 time=5"
+)
+TXN = "{:process 0, :type :%s, :f :txn, :value [%s]}\n"
+TRANSACTIONS = (
+    TXN % ("invoke", "[:read :x nil] [:w :y 2] [:append 9 1]")
+    + TXN % ("ok", "[:read :x 1] [:w :y 2] [:append 9 1]")
+    + TXN % ("invoke", "[:r :x nil]")
+)
+PARTS = [(("r", ":x", 1), ("w", ":y", 2), ("append", 9, 1)), (("r", ":x", None),)]
+
+
+@cases(
+    "text, expected",
+    ("times are the order", TIMED, {"inv": [5, 7], "ret": [9, 9], "f": [WRITE, READ], "clock": None}),
+    ("times before one are shifted", ours("0 invoke read time=-5; 0 ok read 1 time=0"), {"inv": [1], "ret": [6]}),
+    ("one line without time makes lines the order", UNTIMED, {"inv": [1, 3], "clock": [[9, 0], [3, 0]]}),
+    ("index is the order", BACKWARDS, {"inv": [1, 3], "ret": [2, 0], "clock": [[9, 5], [1, 0]]}),
+    ("owners and tokens", OWNED, {"owner": [1, 7, 1], "token": [7, 7, NONE]}),
+    ("leases and keys", OWNED, {"ttl": [100, 0, 0], "session": [1, 0, 0], "keys": ("a", "b"), "key": [0, 1, 0]}),
+    ("names of processes", WORKERS, {"process": [8, 7, 9, 10, 11], "owner": [9, 8, 10, 11, 12]}),
+    ("pairs that are no keys", edn("0 invoke write [1,2]; 1 invoke cas [3,4]"), {"keys": ("",), "value": [(1, 2), 4]}),
+    (
+        "tagged independent keys",
+        TAGGED.format("invoke", "nil") + TAGGED.format("ok", "[1 2]"),
+        {"keys": (":k",), "value": [(1, 2)]},
+    ),
+    ("locks with keys", edn("0 invoke acquire [1,null]; 0 ok acquire [1,null]"), {"keys": ("1",)}),
+    ("counters", COUNTED, {"f": [F.ADD] * 5, "value": [-2, 1, -1, -5, 5]}),
+    ("transactions", TRANSACTIONS, {"value": PARTS}),
+    ("a reader by its value", ours("0 invoke acquire read time=1"), {"flags": [SHARED]}),
+    ("a reader by a keyword", ours("0 invoke acquire :shared time=1"), {"flags": [SHARED]}),
+    ("a writer by its value", ours("0 invoke acquire write time=1"), {"flags": [0]}),
+    ("a reader by a field", ours("0 invoke acquire time=1 shared=true"), {"flags": [SHARED]}),
+    ("a writer by a field", ours("0 invoke acquire time=1 shared=false"), {"flags": [0]}),
+)
+def test_what_events_become(tmp_path: Path, text: str, expected: dict[str, Any]) -> None:
+    assert described(loaded(tmp_path, text), expected) == expected
+
+
+def test_a_file_with_times_is_ours(tmp_path: Path) -> None:
+    loaded(tmp_path, TIMED)
     assert load_with_defaults(tmp_path / "history").family == Family.JSONL
-
-
-def test_times_before_one_are_shifted(tmp_path: Path) -> None:
-    told = loaded(tmp_path, ours(event(0, "invoke", "read", time=-5), event(0, "ok", "read", 1, time=0)))
-    assert (column(told, "inv"), column(told, "ret")) == ([1], [6])
-
-
-def test_one_line_without_time_makes_lines_the_order(tmp_path: Path) -> None:
-    told = loaded(
-        tmp_path,
-        ours(event(0, "invoke", "read", time=9), event(0, "ok", "read", 1), event(1, "invoke", "read", time=3)),
-    )
-    assert column(told, "inv") == [1, 3]
-    assert told.clock is not None
-    assert told.clock.tolist() == [[9, 0], [3, 0]]
-
-
-def test_foreign_times_may_go_backwards_and_index_is_the_order(tmp_path: Path) -> None:
-    told = loaded(
-        tmp_path,
-        files.edn(
-            [
-                event(0, "ok", "read", 1, index=1, time=5),
-                event(0, "invoke", "read", index=0, time=9),
-                event(1, "invoke", "read", index=7, time=1),
-            ]
-        ),
-    )
-    assert (column(told, "inv"), column(told, "ret")) == ([1, 3], [2, 0])
-    assert told.clock is not None
-    assert told.clock.tolist() == [[9, 5], [1, 0]]
 
 
 SPELLINGS = [
@@ -127,22 +141,8 @@ SPELLINGS = [
 
 @pytest.mark.parametrize(("spelling", "f", "flags"), SPELLINGS)
 def test_spellings(tmp_path: Path, spelling: str, f: F, flags: int) -> None:
-    told = loaded(tmp_path, ours(event(0, "invoke", spelling, time=1), event(0, "ok", spelling, time=2)))
-    assert (column(told, "f"), column(told, "flags"), column(told, "value")) == ([f], [flags], [NONE])
-
-
-@pytest.mark.parametrize(
-    ("invoked", "flags"),
-    [
-        (event(0, "invoke", "acquire", "read", time=1), SHARED),
-        (event(0, "invoke", "acquire", ":shared", time=1), SHARED),
-        (event(0, "invoke", "acquire", "write", time=1), 0),
-        (event(0, "invoke", "acquire", time=1, shared=True), SHARED),
-        (event(0, "invoke", "acquire", time=1, shared=False), 0),
-    ],
-)
-def test_readers(tmp_path: Path, invoked: Event, flags: int) -> None:
-    assert column(loaded(tmp_path, ours(invoked)), "flags") == [flags]
+    history = loaded(tmp_path, ours(f"0 invoke {spelling} time=1; 0 ok {spelling} time=2"))
+    assert described(history, ("f", "flags", "value")) == {"f": [f], "flags": [flags], "value": ["-"]}
 
 
 REASONS = [
@@ -169,28 +169,28 @@ REASONS = [
 
 @pytest.mark.parametrize(("f", "more", "reason"), REASONS)
 def test_reasons(tmp_path: Path, f: str, more: dict[str, Any], reason: Reason) -> None:
-    told = loaded(tmp_path, ours(event(0, "invoke", f, 1, time=1), event(0, "fail", f, 1, time=2, **more)))
-    assert column(told, "reason") == [reason]
+    history = loaded(tmp_path, files.jsonl([event(0, "invoke", f, 1, time=1), event(0, "fail", f, 1, time=2, **more)]))
+    assert column(history, "reason") == [reason]
 
 
 def test_an_error_where_a_value_stands(tmp_path: Path) -> None:
-    told = loaded(
+    history = loaded(
         tmp_path,
         "INFO  jepsen.util - 0\t:invoke\t:write\t4\nINFO  jepsen.util - 0\t:fail\t:write\t:timed-out\n"
         "INFO  jepsen.util - 1\t:invoke\t:cas\t[1 2]\nINFO  jepsen.util - 1\t:fail\t:cas\t[1 2]\n",
     )
-    assert column(told, "reason") == [Reason.TIMEOUT, Reason.NONE]
-    assert [told.errors[place] for place in column(told, "error")] == [":timed-out", ""]
+    assert column(history, "reason") == [Reason.TIMEOUT, Reason.NONE]
+    assert [history.errors[place] for place in column(history, "error")] == [":timed-out", ""]
 
 
 def test_other_loggers_are_passed_over(tmp_path: Path) -> None:
-    told = loaded(
+    history = loaded(
         tmp_path,
         "2020-01-02 03:04:05,678{GMT}\tINFO\t[main] jepsen.core: Hello\n{:not an}\n"
         "2020-01-02 03:04:05,679{GMT}\tINFO\t[worker 0] jepsen.util: 0\t:invoke\t:read\tnil\n"
         "2020-01-02 03:04:05,680{GMT}\tINFO\t[worker 0] jepsen.util: 0\t:ok\t:read\t3\n",
     )
-    assert values(told) == [3]
+    assert values(history) == [3]
     with pytest.raises(BadHistory, match="history:2: not an event"):
         loaded(tmp_path, "INFO  jepsen.util - 0\t:invoke\t:read\tnil\nINFO  jepsen.util - 0\t:ok\t:re\n")
     with pytest.raises(BadHistory, match="history:2: not an event"):
@@ -198,136 +198,47 @@ def test_other_loggers_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_blanks_instead_of_tabs(tmp_path: Path) -> None:
-    told = loaded(
+    history = loaded(
         tmp_path,
         "INFO  jepsen.util - 1   :invoke :cas    [1 2]\nINFO  jepsen.util - 1   :fail   :cas    [1 2]  timed out\n",
     )
-    assert (values(told), values(told, "base"), column(told, "reason")) == ([2], [1], [Reason.TIMEOUT])
+    assert (values(history), values(history, "base"), column(history, "reason")) == ([2], [1], [Reason.TIMEOUT])
     with pytest.raises(BadHistory, match="history:1: not one value"):
         loaded(tmp_path, "INFO  jepsen.util - 1   :invoke :write    1 2\n")
 
 
-def test_owners_tokens_and_keys(tmp_path: Path) -> None:
-    told = loaded(
-        tmp_path,
-        ours(
-            event(5, "invoke", "acquire", time=1, key="a"),
-            event(5, "ok", "acquire", time=2, owner="x", token=7, ttl=100, session="s"),
-            event(5, "invoke", "write", 1, time=3, key="b", token=7),
-            event(5, "ok", "write", time=4),
-            event(5, "invoke", "release", time=5, key="a", owner="x"),
-            event(5, "ok", "release", time=6),
-        ),
-    )
-    assert column(told, "owner") == [1, 7, 1]
-    assert column(told, "token") == [7, 7, NONE]
-    assert (column(told, "ttl"), column(told, "session")) == ([100, 0, 0], [1, 0, 0])
-    assert (told.facts.keys, column(told, "key")) == (("a", "b"), [0, 1, 0])
-
-
 def test_keys_of_different_types_have_different_names(tmp_path: Path) -> None:
-    told = loaded(tmp_path, ours(*(event(n, "invoke", "read", time=1, key=key) for n, key in enumerate((1, "1", "b")))))
-    assert told.facts.keys == ("1", '"1"', "b")
-
-
-def test_processes_may_have_names(tmp_path: Path) -> None:
-    told = loaded(tmp_path, ours(*(event(who, "invoke", "read", time=1) for who in ("a", 7, "b", -1, 10**12))))
-    assert column(told, "process") == [8, 7, 9, 10, 11]
-    assert len(set(column(told, "owner"))) == 5
+    events = [event(n, "invoke", "read", time=1, key=key) for n, key in enumerate((1, "1", "b"))]
+    assert loaded(tmp_path, files.jsonl(events)).facts.keys == ("1", '"1"', "b")
 
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_independent_keys(tmp_path: Path, name: str) -> None:
-    told = loaded(
-        tmp_path,
-        WRITERS[name](
-            [
-                event(0, "invoke", "cas", ["x", [1, 2]]),
-                event("nemesis", "info", "start", None),
-                event(1, "invoke", "read", ["y", None]),
-                event(0, "fail", "cas", ["x", [1, 2]]),
-                event(1, "ok", "read", ["y", 4]),
-                event(0, "invoke", "write", ["y", [1, 2]]),
-            ]
-        ),
-    )
-    assert (told.facts.keys, column(told, "key")) == (("x", "y"), [0, 1, 1])
-    assert values(told) == [2, 4, (1, 2)]
-    assert values(told, "base") == [1, "-", "-"]
-
-
-def test_pairs_that_are_no_keys(tmp_path: Path) -> None:
-    told = loaded(tmp_path, files.edn([event(0, "invoke", "write", [1, 2]), event(1, "invoke", "cas", [3, 4])]))
-    assert told.facts.keys == ("",)
-    assert values(told) == [(1, 2), 4]
-
-
-def test_tagged_independent_keys(tmp_path: Path) -> None:
-    line = "{{:process 0, :type :{}, :f :read, :value #jepsen.independent/tuple [:k {}]}}\n"
-    told = loaded(tmp_path, line.format("invoke", "nil") + line.format("ok", "[1 2]"))
-    assert (told.facts.keys, values(told)) == ((":k",), [(1, 2)])
-
-
-def test_locks_with_independent_keys(tmp_path: Path) -> None:
-    told = loaded(tmp_path, files.edn([event(0, "invoke", "acquire", [1, None]), event(0, "ok", "acquire", [1, None])]))
-    assert told.facts.keys == ("1",)
-
-
-def test_counters(tmp_path: Path) -> None:
-    told = loaded(
-        tmp_path,
-        ours(
-            event(0, "invoke", "add", -2, time=1),
-            event(1, "invoke", "increment", time=2),
-            event(2, "invoke", "decrement", time=3),
-            event(3, "invoke", "dec", 5, time=4),
-            event(4, "invoke", "inc", 5, time=5),
-        ),
-    )
-    assert set(column(told, "f")) == {F.ADD}
-    assert values(told) == [-2, 1, -1, -5, 5]
-
-
-def test_transactions(tmp_path: Path) -> None:
-    told = loaded(
-        tmp_path,
-        "{:process 0, :type :invoke, :f :txn, :value [[:read :x nil] [:w :y 2] [:append 9 1]]}\n"
-        "{:process 0, :type :ok, :f :txn, :value [[:read :x 1] [:w :y 2] [:append 9 1]]}\n"
-        "{:process 0, :type :invoke, :f :txn, :value [[:r :x nil]]}\n",
-    )
-    assert values(told) == [(("r", ":x", 1), ("w", ":y", 2), ("append", 9, 1)), (("r", ":x", None),)]
+    begun = '0 invoke cas ["x",[1,2]]; nemesis info start null; 1 invoke read ["y",null]; '
+    text = WRITERS[name](told(begun + '0 fail cas ["x",[1,2]]; 1 ok read ["y",4]; 0 invoke write ["y",[1,2]]'))
+    expected = {"keys": ("x", "y"), "key": [0, 1, 1], "value": [2, 4, (1, 2)], "base": [1, "-", "-"]}
+    assert described(loaded(tmp_path, text), expected) == expected
 
 
 def test_values_are_hashable_and_told_apart(tmp_path: Path) -> None:
     written: list[Any] = [None, 0, "0", [], {}, [[]], {"a": [1]}, [["a", [1]]], "nil", 10**30, -0.5]
-    told = loaded(tmp_path, ours(*(event(n, "invoke", "write", value, time=1) for n, value in enumerate(written))))
-    assert len(set(column(told, "value"))) == len(written)
-    assert len(set(values(told))) == len(written)
-    assert values(told)[:4] == [None, 0, "0", ()]
+    history = loaded(
+        tmp_path, files.jsonl(event(n, "invoke", "write", value, time=1) for n, value in enumerate(written))
+    )
+    assert len(set(column(history, "value"))) == len(set(values(history))) == len(written)
+    assert values(history)[:4] == [None, 0, "0", ()]
 
 
 def test_faults(tmp_path: Path) -> None:
-    told = loaded(
-        tmp_path,
-        files.edn(
-            [
-                event("nemesis", "info", "start-partition", None),
-                event("nemesis", "info", "start-partition", "n1"),
-                event(0, "invoke", "read"),
-                event("nemesis", "info", "kill", ["n2"]),
-                event("nemesis", "info", "kill", ["n2"]),
-                event("nemesis", "info", "stop-partition"),
-                event("nemesis", "info", "stop-partition", "done"),
-                event("nemesis", "info", "start"),
-            ]
-        ),
-    )
-    assert [(fault.name, fault.target, fault.begun, fault.applied) for fault in told.faults] == [
+    words = ("start-partition null", "start-partition n1", "", 'kill ["n2"]', 'kill ["n2"]', "stop-partition")
+    lines = [f"nemesis info {word}" if word else "0 invoke read" for word in (*words, "stop-partition done", "start")]
+    history = loaded(tmp_path, edn("; ".join(lines)))
+    assert [(fault.name, fault.target, fault.begun, fault.applied) for fault in history.faults] == [
         ("start-partition", "n1", 1, 2),
         ("kill", '["n2"]', 4, 5),
     ]
-    assert [(fault.healing, fault.healed) for fault in told.faults] == [(6, 7), (8, 0)]
-    assert len(told) == 1
+    assert [(fault.healing, fault.healed) for fault in history.faults] == [(6, 7), (8, 0)]
+    assert len(history) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from checkers.check import check, missing
 from checkers.claims import Claim, Hazard, Word, heaviest
 from checkers.judgement import Judgement, judge, judge_all
-from checkers.tests.build import FAIL, Book
+from checkers.tests.build import FAIL, Book, cases
 from checkers.verdict import Verdict, Violation
 from checkers.wire import F
 
@@ -43,71 +43,87 @@ def test_a_hazard_excuses_what_its_mechanism_explains() -> None:
     assert not found.word.fails
 
 
-@pytest.mark.parametrize(
-    ("applied", "healed", "more"),
-    [
-        (13, 40, {}),  # frozen only when the lease had ended
-        (5, 11, {}),  # thawed before the lease ended
-        (5, 40, {"owner": 2}),  # the later holder was frozen
-        (21, 40, {}),  # the violation came first
-    ],
+def late_write(applied: int, healed: int, **facts: Any) -> Book:
+    """Frozen by a fault that no hazard names; its belief ended at 12 and it noticed at 25."""
+    book = overlap(fault_names=("late-write",), **facts).lost(25, 1, sent=12)
+    return book.fault("late-write", applied, healed, kind="freeze", owner=1)
+
+
+def crowd() -> Book:
+    """Of the three that are inside, for whom there are two permits, the last to come is nobody's excuse."""
+    return overlap(permits=2).acquire(1, 22, 3, sent=21, ttl=50).release(30, 31, 3)
+
+
+def by_another(*claims: Claim) -> Book:
+    """A freeze by a fault that the hazard does not name."""
+    book = overlap(fault_names=("freeze-holder", "late-write"), claims=claims).fault("freeze-holder", 3, 4)
+    return book.fault("late-write", 5, 40, kind="freeze", owner=1)
+
+
+def stalled(believed: int = 12, **facts: Any) -> Book:
+    """Worker 1's belief ended at 12 and it noticed at 25, beside worker 2, who came in at 20; nobody froze it."""
+    return overlap(fault_names=("none",), claims=(EVERYWHERE,), **facts).lost(25, 1, sent=believed)
+
+
+def stall_holder() -> Book:
+    """Its client looks at the clock in another thread, so the late notice is the machine's."""
+    claims = (Claim("holder-exclusion", under=("stall-holder",)),)
+    book = overlap(fault_names=("stall-holder",), claims=claims).lost(25, 1, sent=12)
+    return book.fault("stall-holder", 5, 40, kind="stall", owner=1)
+
+
+def went_backwards() -> Book:
+    """The counter was lost: worker 1, who was stalled, has the larger token although it came first."""
+    facts = {"fault_names": ("none",), "claims": (EVERYWHERE,), "hazards": (HAZARD,)}
+    book = Book(keys=("a",), **facts).acquire(1, 8, 1, sent=2, ttl=10, token=4).lost(25, 1, sent=12)
+    return book.acquire(3, 20, 2, sent=5, ttl=50, token=3).release(30, 31, 2)
+
+
+EVERYWHERE = Claim("holder-exclusion")
+QUIET = Hazard("holder-exclusion", FROZEN, "frozen-past-ttl", certain=False)
+FENCED = Hazard("holder-exclusion", FROZEN, "frozen-past-ttl", stores=("fence-*",))
+STORE = Hazard("fenced-store", FROZEN, "frozen-past-ttl")
+VIOLATED, DOCUMENTED, BROKEN = Word.VIOLATED, Word.BROKEN_AS_DOCUMENTED, Word.NOT_CLAIMED_BROKEN
+
+
+@cases(
+    "book, expected",
+    ("frozen only when the lease had ended", freeze(overlap(), 13, 40), VIOLATED),
+    ("thawed before the lease ended", freeze(overlap(), 5, 11), VIOLATED),
+    ("the later holder was frozen", freeze(overlap(), 5, 40, 2), VIOLATED),
+    ("the violation came first", freeze(overlap(), 21, 40), VIOLATED),
+    ("frozen when it was to notice, by a late answer", freeze(overlap().lost(40, 1, sent=15), 13, 40), DOCUMENTED),
+    ("it would have been inside in any case", freeze(overlap().lost(40, 1, sent=21), 13, 40), VIOLATED),
+    ("a frozen holder of a permit is one too many when it wakes up", freeze(crowd(), 5, 40), DOCUMENTED),
+    ("the last to come", freeze(crowd(), 5, 40, 3), VIOLATED),
+    ("a fault that never came", overlap().fault("freeze-holder", 5, 40, applied=0, kind="freeze", owner=1), VIOLATED),
+    ("the lock was given away before the lease ended", freeze(overlap(lease_ends=25), 5, 40), VIOLATED),
+    # Its renewal goes on, so its lease does.
+    ("a hung thread", overlap().fault("freeze-holder", 5, 40, kind="stall", owner=1), VIOLATED),
+    ("a freeze that was never healed", freeze(overlap(), 5, 0), DOCUMENTED),
+    ("a freeze by another fault", by_another(), BROKEN),
+    ("a freeze by another fault, claimed", by_another(Claim("holder-exclusion", under=("late-write",))), VIOLATED),
+    ("a freeze after the lease", freeze(overlap(), 15, 40), VIOLATED),
+    ("renewed at 9 it runs until 19", freeze(overlap().renew(9, 10, 1), 15, 40), DOCUMENTED),
+    ("a hazard that does not show", freeze(overlap().lost(15, 1), 5, 40), Word.HAZARD_NOT_SHOWN),
+    ("one that need not show", freeze(overlap(hazards=(QUIET,)).lost(15, 1), 5, 40), Word.NOT_CLAIMED_HELD),
+    ("one that shows all the same", freeze(overlap(hazards=(QUIET,)), 5, 40), DOCUMENTED),
+    ("it goes before a wider claim", freeze(overlap(claims=(EVERYWHERE,)), 5, 40), DOCUMENTED),
+    ("without the fault", overlap(claims=(EVERYWHERE,), fault_names=("none",)), VIOLATED),
+    ("of other store modes", freeze(overlap(hazards=(FENCED,), claims=(EVERYWHERE,)), 5, 40), VIOLATED),
+    ("of this store mode", freeze(overlap(hazards=(FENCED,), store="fence-writes"), 5, 40), DOCUMENTED),
+    ("a stall of the machine is told by a late notice", stalled(), DOCUMENTED),
+    ("it still believed when worker 2 came in", stalled(21), VIOLATED),
+    ("nothing documents that a freeze breaks it", stalled(hazards=()), VIOLATED),
+    ("something documents that it breaks another", stalled(store="unfenced", hazards=(STORE,)), VIOLATED),
+    ("a stall where tokens went backwards", went_backwards(), DOCUMENTED),
+    ("a late notice by a fault that no hazard names", late_write(5, 40), BROKEN),
+    ("a fault that came and went before the machine stalled", late_write(4, 6), DOCUMENTED),
+    ("a fault that came after the machine stalled", late_write(15, 40), DOCUMENTED),
+    ("a thread that a fault stalled is not the one that notices", stall_holder(), DOCUMENTED),
 )
-def test_a_hazard_excuses_nothing_else(applied: int, healed: int, more: dict[str, Any]) -> None:
-    assert word(freeze(overlap(), applied, healed, **more)) is Word.VIOLATED
-
-
-@pytest.mark.parametrize(
-    ("believed", "expected"),
-    [
-        (15, Word.BROKEN_AS_DOCUMENTED),
-        (21, Word.VIOLATED),  # it would have been inside beside the other in any case
-    ],
-)
-def test_it_may_have_been_frozen_when_it_was_to_notice(believed: int, expected: Word) -> None:
-    """Its lease ended at 12, and its belief, counted from a late answer, only when it was frozen."""
-    assert word(freeze(overlap().lost(40, 1, sent=believed), 13, 40)) is expected
-
-
-@pytest.mark.parametrize(("owner", "expected"), [(1, Word.BROKEN_AS_DOCUMENTED), (3, Word.VIOLATED)])
-def test_a_frozen_holder_of_a_permit_is_one_too_many_when_it_wakes_up(owner: int, expected: Word) -> None:
-    """Of the three that are inside the last to come is nobody's excuse."""
-    crowd = overlap(permits=2).acquire(1, 22, 3, sent=21, ttl=50).release(30, 31, 3)
-    assert word(freeze(crowd, 5, 40, owner)) is expected
-
-
-def test_a_fault_that_never_came_explains_nothing() -> None:
-    book = overlap().fault("freeze-holder", 5, 40, applied=0, kind="freeze", owner=1)
-    assert word(book) is Word.VIOLATED
-
-
-def test_a_second_grant_before_the_lease_ended_is_not_the_freeze() -> None:
-    """The holder was frozen past its TTL, but the service had given the lock away before that."""
-    assert word(freeze(overlap(lease_ends=25), 5, 40)) is Word.VIOLATED
-
-
-def test_a_hung_thread_is_no_freeze() -> None:
-    """Its renewal goes on, so its lease does."""
-    assert word(overlap().fault("freeze-holder", 5, 40, kind="stall", owner=1)) is Word.VIOLATED
-
-
-def test_a_freeze_that_was_never_healed_still_explains() -> None:
-    assert word(freeze(overlap(), 5, 0)) is Word.BROKEN_AS_DOCUMENTED
-
-
-def test_a_freeze_by_a_fault_that_the_hazard_does_not_name_explains_nothing() -> None:
-    for claims, expected in (
-        ((), Word.NOT_CLAIMED_BROKEN),
-        ((Claim("holder-exclusion", under=("late-write",)),), Word.VIOLATED),
-    ):
-        book = overlap(fault_names=("freeze-holder", "late-write"), claims=claims)
-        book.fault("freeze-holder", 3, 4).fault("late-write", 5, 40, kind="freeze", owner=1)
-        assert word(book) is expected
-
-
-def test_renewals_move_the_end_of_the_lease() -> None:
-    """Renewed at 9: the lease runs until 19, and a freeze from 15 explains the overlap."""
-    assert word(freeze(overlap(), 15, 40)) is Word.VIOLATED
-    assert word(freeze(overlap().renew(9, 10, 1), 15, 40)) is Word.BROKEN_AS_DOCUMENTED
+def test_what_a_hazard_excuses(book: Book, expected: Word) -> None:
+    assert word(book) is expected
 
 
 def test_one_unexplained_violation_outweighs_all_explained_ones() -> None:
@@ -120,30 +136,9 @@ def test_one_unexplained_violation_outweighs_all_explained_ones() -> None:
 
 
 def test_a_store_that_lies_is_not_explained_by_a_freeze() -> None:
-    hazard = Hazard("fenced-store", FROZEN, "frozen-past-ttl")
-    book = freeze(overlap(store="fence-writes", hazards=(hazard,)), 5, 40)
+    book = freeze(overlap(store="fence-writes", hazards=(STORE,)), 5, 40)
     book.write(21, 22, 2, 20, token=2).read(23, 24, 1, 99)
     assert word(book, "fenced-store") is Word.VIOLATED
-
-
-def test_a_hazard_that_does_not_show() -> None:
-    book = freeze(overlap().lost(15, 1), 5, 40)
-    assert word(book) is Word.HAZARD_NOT_SHOWN
-    quiet = freeze(overlap(hazards=(Hazard("holder-exclusion", FROZEN, "frozen-past-ttl", certain=False),)), 5, 40)
-    assert word(quiet) is Word.BROKEN_AS_DOCUMENTED
-    assert word(quiet.lost(15, 1)) is Word.NOT_CLAIMED_HELD
-
-
-def test_a_hazard_goes_before_a_wider_claim() -> None:
-    claims = (Claim("holder-exclusion"),)
-    assert word(freeze(overlap(claims=claims), 5, 40)) is Word.BROKEN_AS_DOCUMENTED
-    assert word(overlap(claims=claims, fault_names=("none",))) is Word.VIOLATED
-
-
-def test_hazards_hold_in_their_store_modes_only() -> None:
-    hazard = Hazard("holder-exclusion", FROZEN, "frozen-past-ttl", stores=("fence-*",))
-    assert word(freeze(overlap(hazards=(hazard,), claims=(Claim("holder-exclusion"),)), 5, 40)) is Word.VIOLATED
-    assert word(freeze(overlap(hazards=(hazard,), store="fence-writes"), 5, 40)) is Word.BROKEN_AS_DOCUMENTED
 
 
 def test_claims_under_several_faults_must_cover_each() -> None:
@@ -204,58 +199,11 @@ def test_a_store_without_a_fence_needs_no_stale_write_unless_somebody_counts_on_
     quiet = overlap(hazards=(), fault_names=("none",), store="unfenced")
     assert word(quiet, "fenced-store") is Word.NOT_APPLICABLE
     assert missing(quiet.history(), ["fenced-store"]) == {}
-    hazard = Hazard("fenced-store", FROZEN, "frozen-past-ttl")
-    control = freeze(overlap(hazards=(hazard,), store="unfenced"), 5, 40)
+    control = freeze(overlap(hazards=(STORE,), store="unfenced"), 5, 40)
     assert word(control, "fenced-store") is Word.HAZARD_NOT_SHOWN
     assert "fenced-store" in missing(control.history(), ["fenced-store"])
     broken = overlap(hazards=(), fault_names=("none",), store="unfenced").write(40, 41, 1, 10)
     assert word(broken, "fenced-store") is Word.NOT_CLAIMED_BROKEN
-
-
-def test_a_stall_of_the_machine_is_told_by_a_late_notice() -> None:
-    """Worker 1's belief ended at 12 and it noticed at 25, beside worker 2, who came in at 20; nobody froze it."""
-
-    def stalled(believed: int, **facts: Any) -> Book:
-        return overlap(fault_names=("none",), claims=(Claim("holder-exclusion"),), **facts).lost(25, 1, sent=believed)
-
-    assert word(stalled(12)) is Word.BROKEN_AS_DOCUMENTED
-    assert word(stalled(21)) is Word.VIOLATED  # it still believed when worker 2 came in
-    assert word(stalled(12, hazards=())) is Word.VIOLATED  # nothing documents that a freeze breaks it
-    assert word(stalled(12, store="unfenced", hazards=(Hazard("fenced-store", FROZEN, "frozen-past-ttl"),))) is (
-        Word.VIOLATED
-    )
-
-
-def test_a_stall_of_the_machine_is_told_where_tokens_went_backwards() -> None:
-    """The counter was lost: worker 1, who was stalled, has the larger token although it came first."""
-    facts = {"fault_names": ("none",), "claims": (Claim("holder-exclusion"),), "hazards": (HAZARD,)}
-    book = Book(keys=("a",), **facts).acquire(1, 8, 1, sent=2, ttl=10, token=4).lost(25, 1, sent=12)
-    assert word(book.acquire(3, 20, 2, sent=5, ttl=50, token=3).release(30, 31, 2)) is Word.BROKEN_AS_DOCUMENTED
-
-
-def test_a_stall_by_a_fault_is_not_the_machine() -> None:
-    """The late notice comes from a fault that no hazard names: nothing is excused by it."""
-    book = overlap(fault_names=("late-write",)).lost(25, 1, sent=12)
-    assert word(book.fault("late-write", 5, 40, kind="freeze", owner=1)) is Word.NOT_CLAIMED_BROKEN
-
-
-def test_a_stall_of_the_machine_counts_though_a_fault_came_and_went_before_it() -> None:
-    """Frozen from 4 to 6; its belief ended at 12, and nobody froze it then."""
-    book = overlap(fault_names=("late-write",)).lost(25, 1, sent=12)
-    assert word(book.fault("late-write", 4, 6, kind="freeze", owner=1)) is Word.BROKEN_AS_DOCUMENTED
-
-
-def test_a_thread_that_a_fault_stalled_is_not_the_one_that_notices() -> None:
-    """Its client looks at the clock in another thread, so the late notice is the machine's."""
-    book = overlap(fault_names=("stall-holder",), claims=(Claim("holder-exclusion", under=("stall-holder",)),))
-    book.lost(25, 1, sent=12).fault("stall-holder", 5, 40, kind="stall", owner=1)
-    assert word(book) is Word.BROKEN_AS_DOCUMENTED
-
-
-def test_a_stall_of_the_machine_counts_though_a_fault_comes_after_it() -> None:
-    """Its belief had ended at 12; only at 15 did a fault freeze the worker as well."""
-    book = overlap(fault_names=("late-write",)).lost(25, 1, sent=12)
-    assert word(book.fault("late-write", 15, 40, kind="freeze", owner=1)) is Word.BROKEN_AS_DOCUMENTED
 
 
 def test_a_grant_that_was_over_when_it_arrived_is_no_hold() -> None:
@@ -310,12 +258,10 @@ def test_an_uncertain_hazard_of_a_store_without_a_fence_needs_no_stale_write() -
 
 def test_a_trial_goes_on_until_a_certain_hazard_has_shown() -> None:
     silent, shown = freeze(overlap().lost(15, 1), 5, 40), freeze(overlap(), 5, 40)
-    assert missing(silent.history(), ["holder-exclusion"]) == {
-        "holder-exclusion": "no violation by frozen-past-ttl yet"
-    }
+    expected = {"holder-exclusion": "no violation by frozen-past-ttl yet"}
+    assert missing(silent.history(), ["holder-exclusion"]) == expected
     assert missing(shown.history(), ["holder-exclusion"]) == {}
-    maybe = Hazard("holder-exclusion", FROZEN, "frozen-past-ttl", certain=False)
-    assert missing(freeze(overlap(hazards=(maybe,)).lost(15, 1), 5, 40).history(), ["holder-exclusion"]) == {}
+    assert missing(freeze(overlap(hazards=(QUIET,)).lost(15, 1), 5, 40).history(), ["holder-exclusion"]) == {}
 
 
 @pytest.mark.parametrize("kind", ["clock", "wipe", "failover"])

@@ -18,7 +18,7 @@ from checkers.linearizability import decide
 from checkers.models.model import Settings, Unusable
 from checkers.tests import fuzz_leases
 from checkers.tests.brute_leases import Act, Case, possible
-from checkers.tests.build import FAIL, INFO, Book
+from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.wire import NESTED, SHARED, F, Reason
 
 
@@ -39,52 +39,6 @@ def said(book: Book, **settings: Any) -> tuple[str, tuple[int, ...]]:
 def one(**facts: Any) -> Book:
     """Granted at 10 for 10."""
     return Book(**{"keys": ("a",), "ttl": 0, **facts}).acquire(10, 10, 1, ttl=10)
-
-
-def test_a_grant_inside_a_hold() -> None:
-    assert said(one().acquire(12, 19, 2, ttl=10)) == ("granted-inside-a-hold", (0, 1))
-    assert said(one().acquire(12, 20, 2, ttl=10)) == ("valid", (0, 1))
-
-
-def test_a_renewal_that_came_in_time_is_believed_and_one_that_did_not_is_a_lie() -> None:
-    assert said(one().renew(15, 16, 1).acquire(17, 24, 2, ttl=10)) == ("granted-inside-a-hold", (0, 1, 2))
-    assert said(one().acquire(12, 22, 2, ttl=10).renew(24, 25, 1)) == ("renewal-lied", (0, 1, 2))
-    # At the very deadline it may have found the lease expired.
-    assert said(one().renew(15, 20, 1).acquire(17, 24, 2, ttl=10))[0] == "renewal-lied"
-    assert said(one().renew(15, 19, 1).acquire(17, 25, 2, ttl=10))[0] == "valid"
-
-
-def test_lost_early() -> None:
-    assert said(one().renew(15, 19, 1, FAIL)) == ("lost-early", (0, 1))
-    assert said(one().renew(15, 20, 1, FAIL))[0] == "valid"
-    assert said(one().renew(11, 12, 1).release(19, 20, 1, FAIL)) == ("lost-early", (0, 1, 2))
-
-
-@pytest.mark.parametrize("reason", [Reason.UNAVAILABLE, Reason.DENIED, Reason.TIMEOUT])
-def test_who_was_never_asked_refused_nothing(reason: Reason) -> None:
-    assert said(one().renew(15, 16, 1, FAIL, reason=reason))[0] == "valid"
-
-
-def test_a_release_that_lied() -> None:
-    book = one().acquire(25, 26, 2, ttl=10).release(28, 29, 1)
-    assert said(book) == ("release-lied", (0, 1, 2))
-    assert said(one().release(28, 29, 1).acquire(30, 31, 2, ttl=10))[0] == "valid"  # expiry may come late
-    assert said(one().release(12, 13, 1).release(14, 15, 1))[0] == "release-lied"
-    assert said(Book(keys=("a",)).release(2, 3, 1)) == ("release-lied", (0,))
-    assert said(Book(keys=("a",)).renew(2, 3, 1)) == ("renewal-lied", (0,))
-
-
-def test_renewed_after_its_own_release() -> None:
-    assert said(one().release(11, 12, 1).renew(13, 14, 1)) == ("renewal-lied", (0, 1, 2))
-
-
-def test_an_unanswered_acquire_happened_if_its_release_was_acknowledged() -> None:
-    def book() -> Book:
-        return one().acquire(11, 0, 2, outcome=INFO, ttl=10)
-
-    assert said(book()) == ("valid", (0,))
-    assert said(book().release(14, 15, 2))[0] == "release-lied"
-    assert said(book().release(14, 21, 2))[0] == "valid"
 
 
 def test_the_settings_bring_a_ttl_and_a_drift() -> None:
@@ -110,8 +64,6 @@ def test_what_is_no_lease_is_refused() -> None:
 
 
 def test_whose_an_operation_is_must_be_clear() -> None:
-    assert said(one().release(12, 13, 1).acquire(13, 14, 1, ttl=10).release(15, 16, 1))[0] == "valid"
-    assert said(one().acquire(12, 19, 1, ttl=10))[0] == "granted-inside-a-hold"
     for book in (
         one().release(12, 13, 1, INFO).acquire(14, 15, 1, ttl=10),
         one().release(12, 15, 1).acquire(14, 16, 1, ttl=10),
@@ -122,20 +74,122 @@ def test_whose_an_operation_is_must_be_clear() -> None:
             lease(book.history(), Settings())
 
 
-def test_one_owner_may_hold_several_keys() -> None:
-    book = Book(ttl=10).acquire(1, 2, 1).acquire(1, 2, 1, key=1).release(3, 4, 1).acquire(5, 6, 2)
-    assert said(book)[0] == "valid"
-    assert said(book.acquire(5, 6, 3, key=1))[0] == "granted-inside-a-hold"
+def unanswered() -> Book:
+    """It happened if its release was acknowledged."""
+    return one().acquire(11, 0, 2, outcome=INFO, ttl=10)
 
 
-def test_nested_acquires_are_part_of_their_grant() -> None:
-    book = one().acquire(11, 12, 1, flags=NESTED).release(13, 14, 1, flags=NESTED)
-    assert said(book.acquire(15, 19, 2, ttl=10))[0] == "granted-inside-a-hold"
+def two_keys() -> Book:
+    """Held by one owner, who releases the first."""
+    return Book(ttl=10).acquire(1, 2, 1).acquire(1, 2, 1, key=1).release(3, 4, 1).acquire(5, 6, 2)
 
 
-def test_three_holds_that_fit_pair_by_pair_only() -> None:
-    book = Book(keys=("a",), ttl=7).acquire(1, 6, 1).acquire(2, 8, 2).acquire(3, 14, 3)
-    assert said(book) == ("granted-inside-a-hold", (0, 1, 2))
+def nested() -> Book:
+    """Part of their grant."""
+    return one().acquire(11, 12, 1, flags=NESTED).release(13, 14, 1, flags=NESTED)
+
+
+def ordered(*tokens: int) -> Book:
+    book = Book(keys=("a",), ttl=10).acquire(4, 9, 1, token=tokens[0])
+    return book.acquire(1, 9, 2, ttl=5, token=tokens[1]).release(9, 10, 2)
+
+
+def touched(second: int) -> Book:
+    """What prolongs the session is the word that the release was done."""
+    book = Book(lease="touch", ttl=10).acquire(1, 2, 1, session=7).acquire(5, 6, 2, session=7, key=1)
+    return book.release(8, 9, 2, session=7, key=1).acquire(10, second, 3, session=8)
+
+
+def freed(first: int, other: int) -> Book:
+    """An unanswered release frees its lock or leaves its session alone; executed, it prolongs what else that holds."""
+    book = Book(lease="touch", ttl=10).acquire(1, 1, 1, session=7).acquire(2, 2, 2, session=7, key=1)
+    book.release(8, 0, 2, INFO, session=7, key=1)
+    return book.acquire(3, other, 3, session=8, key=1).acquire(3, first, 4, session=9)
+
+
+def etcd(second: int, *third: int, **facts: Any) -> Book:
+    """Session 7 holds both keys; another gets the second one. A third grant, late: it held the first until then."""
+    book = Book(lease="session", ttl=10, **facts).add(F.SESSION_OPEN, 1, 2, session=7)
+    book.acquire(3, 4, 1, session=7).acquire(5, 6, 2, session=7, key=1).acquire(8, second, 3, session=8, key=1)
+    return book.acquire(third[0], third[1], 4, session=7) if third else book
+
+
+def crossed() -> Book:
+    """Each of two sessions is to have ended before the other got its second key, at one instant."""
+    book = Book(lease="session", ttl=10).acquire(4, 4, 1, session=7).acquire(4, 4, 2, session=8, key=1)
+    return book.acquire(5, 5, 3, session=8).acquire(5, 5, 4, session=7, key=1)
+
+
+def elsewhere() -> Book:
+    """Sessions are seen in it."""
+    book = Book(lease="grant", ttl=10).add(F.SESSION_OPEN, 1, 2, session=7).acquire(8, 9, 1, session=7)
+    return book.acquire(10, 11, 2, session=8)
+
+
+def closed(at: int, second: int) -> Book:
+    """What is granted in it afterwards contradicts the closing."""
+    book = Book(lease="session", ttl=10).add(F.SESSION_CLOSE, 2, at, session=7).acquire(4, 5, 1, session=7)
+    return book.add(F.KEEP_ALIVE, 9, 9, session=7).acquire(9, second, 2, session=8)
+
+
+INSIDE, RENEWAL, RELEASE, VALID = "granted-inside-a-hold", "renewal-lied", "release-lied", "valid"
+IN_TIME = one().renew(15, 16, 1).acquire(17, 24, 2, ttl=10)
+THREE = Book(keys=("a",), ttl=7).acquire(1, 6, 1).acquire(2, 8, 2).acquire(3, 14, 3)
+AGAIN = one().release(12, 13, 1).acquire(13, 14, 1, ttl=10).release(15, 16, 1)
+
+
+@cases(
+    "book, kind, rows",
+    ("a grant inside a hold", one().acquire(12, 19, 2, ttl=10), INSIDE, (0, 1)),
+    ("a grant after it", one().acquire(12, 20, 2, ttl=10), VALID, (0, 1)),
+    ("a renewal that came in time is believed", IN_TIME, INSIDE, (0, 1, 2)),
+    ("one that did not lies", one().acquire(12, 22, 2, ttl=10).renew(24, 25, 1), RENEWAL, (0, 1, 2)),
+    # At the very deadline it may have found the lease expired.
+    ("at the deadline", one().renew(15, 20, 1).acquire(17, 24, 2, ttl=10), RENEWAL, None),
+    ("before the deadline", one().renew(15, 19, 1).acquire(17, 25, 2, ttl=10), VALID, None),
+    ("lost early", one().renew(15, 19, 1, FAIL), "lost-early", (0, 1)),
+    ("lost in the end", one().renew(15, 20, 1, FAIL), VALID, None),
+    ("renewed and lost", one().renew(11, 12, 1).release(19, 20, 1, FAIL), "lost-early", (0, 1, 2)),
+    ("not reached", one().renew(15, 16, 1, FAIL, reason=Reason.UNAVAILABLE), VALID, None),
+    ("denied", one().renew(15, 16, 1, FAIL, reason=Reason.DENIED), VALID, None),
+    ("timed out", one().renew(15, 16, 1, FAIL, reason=Reason.TIMEOUT), VALID, None),
+    ("a release lied", one().acquire(25, 26, 2, ttl=10).release(28, 29, 1), RELEASE, (0, 1, 2)),
+    ("expiry may come late", one().release(28, 29, 1).acquire(30, 31, 2, ttl=10), VALID, None),
+    ("released twice", one().release(12, 13, 1).release(14, 15, 1), RELEASE, None),
+    ("released by a stranger", Book(keys=("a",)).release(2, 3, 1), RELEASE, (0,)),
+    ("renewed by a stranger", Book(keys=("a",)).renew(2, 3, 1), RENEWAL, (0,)),
+    ("renewed after its own release", one().release(11, 12, 1).renew(13, 14, 1), RENEWAL, (0, 1, 2)),
+    ("unanswered", unanswered(), VALID, (0,)),
+    ("unanswered, and released inside a hold", unanswered().release(14, 15, 2), RELEASE, None),
+    ("unanswered, and released", unanswered().release(14, 21, 2), VALID, None),
+    ("asked again after its release", AGAIN, VALID, None),
+    ("asked again inside its hold", one().acquire(12, 19, 1, ttl=10), INSIDE, None),
+    ("one owner of two keys", two_keys(), VALID, None),
+    ("the key that it kept", two_keys().acquire(5, 6, 3, key=1), INSIDE, None),
+    ("nested", nested().acquire(15, 19, 2, ttl=10), INSIDE, None),
+    ("three that fit pair by pair only", THREE, INSIDE, (0, 1, 2)),
+    ("no tokens", ordered(-1, -1), VALID, None),
+    ("tokens in another order", ordered(2, 1), VALID, None),
+    ("tokens in order", ordered(1, 2), INSIDE, None),
+    ("touch prolongs everything", touched(17), RENEWAL, None),
+    ("touch prolongs no longer", touched(18), VALID, None),
+    ("an unanswered release prolonged", freed(18, 8), VALID, None),
+    ("an unanswered release left alone", freed(12, 12), VALID, None),
+    ("an unanswered release freed, and did not prolong", freed(12, 8), INSIDE, None),
+    ("a session ends all its holds at once", etcd(10), INSIDE, None),
+    ("a session ended all its holds", etcd(11), VALID, None),
+    ("a session was still there", etcd(11, 14, 15), INSIDE, None),
+    ("a session was there until then", etcd(14, 14, 15), VALID, None),
+    ("two sessions cannot end before each other", crossed(), INSIDE, None),
+    ("sessions of histories from elsewhere", elsewhere(), VALID, None),
+    ("closed at the end", closed(9, 9), VALID, None),
+    ("closed before it was granted", closed(4, 30), RELEASE, None),
+    # It did not end at 9: it had been closed before, or not at all.
+    ("closed and kept alive", closed(4, 9), RENEWAL, None),
+)
+def test_verdicts(book: Book, kind: str, rows: tuple[int, ...] | None) -> None:
+    found = said(book)
+    assert found == (kind, found[1] if rows is None else rows)
 
 
 def test_only_what_matters_is_told() -> None:
@@ -148,80 +202,7 @@ def test_only_what_matters_is_told() -> None:
     assert {int(book.history().columns["owner"][row]) for row in rows} <= {25, 77}
 
 
-def test_tokens_fix_the_order() -> None:
-    def book(*tokens: int) -> Book:
-        result = Book(keys=("a",), ttl=10)
-        result.acquire(4, 9, 1, token=tokens[0])
-        return result.acquire(1, 9, 2, ttl=5, token=tokens[1]).release(9, 10, 2)
-
-    assert said(book(-1, -1))[0] == "valid"
-    assert said(book(2, 1))[0] == "valid"
-    assert said(book(1, 2))[0] != "valid"
-
-
 # Sessions
-
-
-def etcd(second: int, **facts: Any) -> Book:
-    """Session 7 holds both keys; another gets the second one."""
-    book = Book(lease="session", ttl=10, **facts).add(F.SESSION_OPEN, 1, 2, session=7)
-    book.acquire(3, 4, 1, session=7).acquire(5, 6, 2, session=7, key=1)
-    return book.acquire(8, second, 3, session=8, key=1)
-
-
-def test_a_session_ends_all_its_holds_at_once() -> None:
-    assert said(etcd(10))[0] == "granted-inside-a-hold"
-    assert said(etcd(11))[0] == "valid"
-    # It was still there when it was granted another key, late: so it held the first one until then.
-    late = etcd(11).acquire(14, 15, 4, session=7)
-    assert said(late)[0] == "granted-inside-a-hold"
-    assert said(etcd(14).acquire(14, 15, 4, session=7))[0] == "valid"
-
-
-def test_touch_prolongs_everything() -> None:
-    def book(second: int) -> Book:
-        result = Book(lease="touch", ttl=10).acquire(1, 2, 1, session=7)
-        result.acquire(5, 6, 2, session=7, key=1).release(8, 9, 2, session=7, key=1)
-        return result.acquire(10, second, 3, session=8)
-
-    assert said(book(17))[0] == "renewal-lied"  # what prolonged it is the word that the release was done
-    assert said(book(18))[0] == "valid"
-
-
-def test_an_unanswered_release_frees_its_lock_or_leaves_its_session_alone() -> None:
-    """Not both: executed, it prolongs what else its session holds."""
-
-    def book(first: int, other: int) -> Book:
-        result = Book(lease="touch", ttl=10).acquire(1, 1, 1, session=7).acquire(2, 2, 2, session=7, key=1)
-        result.release(8, 0, 2, INFO, session=7, key=1)
-        return result.acquire(3, other, 3, session=8, key=1).acquire(3, first, 4, session=9)
-
-    assert said(book(18, 8))[0] == "valid"
-    assert said(book(12, 12))[0] == "valid"
-    assert said(book(12, 8))[0] == "granted-inside-a-hold"
-
-
-def test_two_sessions_cannot_end_before_each_other() -> None:
-    """Each is to have ended before the other got its second key, at one instant."""
-    book = Book(lease="session", ttl=10).acquire(4, 4, 1, session=7).acquire(4, 4, 2, session=8, key=1)
-    book.acquire(5, 5, 3, session=8).acquire(5, 5, 4, session=7, key=1)
-    assert said(book)[0] == "granted-inside-a-hold"
-
-
-def test_sessions_of_histories_from_elsewhere_are_seen() -> None:
-    book = Book(lease="grant", ttl=10).add(F.SESSION_OPEN, 1, 2, session=7).acquire(8, 9, 1, session=7)
-    assert said(book.acquire(10, 11, 2, session=8))[0] == "valid"
-
-
-def test_what_a_session_is_granted_after_it_was_closed_contradicts_its_closing() -> None:
-    def book(closed: int, second: int) -> Book:
-        result = Book(lease="session", ttl=10).add(F.SESSION_CLOSE, 2, closed, session=7)
-        result.acquire(4, 5, 1, session=7).add(F.KEEP_ALIVE, 9, 9, session=7)
-        return result.acquire(9, second, 2, session=8)
-
-    assert said(book(9, 9))[0] == "valid"
-    assert said(book(4, 30))[0] == "release-lied"
-    assert said(book(4, 9))[0] == "renewal-lied"  # it did not end at 9: it had been closed before, or not at all
 
 
 def test_the_closings_of_a_session_are_told_apart() -> None:

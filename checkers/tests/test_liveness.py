@@ -5,7 +5,7 @@ from dataclasses import replace
 from checkers.check import check
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.tests.compare import asking
-from checkers.wire import SHARED, F, Reason
+from checkers.wire import F, Reason
 
 NOBODY = "nobody asked for the lock, or could have got it, after the last heal"
 
@@ -37,19 +37,6 @@ def test_too_late_or_never() -> None:
     assert never.valid is False
 
 
-def test_the_bound_counts_from_the_first_request() -> None:
-    assert verdict(healed().acquire(60, 80, 2)).valid
-    assert verdict(healed().acquire(60, 91, 2)).valid is False
-
-
-def test_what_nobody_asks_for_nobody_gets() -> None:
-    """Who asked was refused while somebody held who lives; then all of them were busy elsewhere."""
-    away = healed().acquire(11, 12, 3).release(24, 25, 3).add(F.ACQUIRE, 15, 22, FAIL)
-    assert verdict(away).unexercised == NOBODY
-    assert verdict(away.acquire(70, 80, 2)).valid
-    assert verdict(away.add(F.ACQUIRE, 69, 98, FAIL)).valid is True, "its own bound lies beyond the end"
-
-
 def test_who_gave_up_before_the_bound_and_what_came_after_it() -> None:
     """Refused at 40, long before 50, when the bound had passed."""
     gave_up = healed().add(F.ACQUIRE, 15, 40, FAIL)
@@ -62,12 +49,6 @@ def test_who_gave_up_before_the_bound_and_what_came_after_it() -> None:
     busy = healed().add(F.ACQUIRE, 15, 40, FAIL).acquire(60, 61, 2).add(F.ACQUIRE, 65, 95, FAIL)
     assert verdict(busy).valid, "it was refused because somebody had it"
     assert verdict(healed().add(F.ACQUIRE, 15, 40, FAIL).add(F.ACQUIRE, 98, 0, INFO)).unexercised == NOBODY
-
-
-def test_a_history_that_ends_too_soon_says_nothing() -> None:
-    found = verdict(healed().add(F.ACQUIRE, 75, 0, INFO))
-    assert found.valid
-    assert found.unexercised == NOBODY
 
 
 def test_unexercised() -> None:
@@ -86,20 +67,6 @@ def test_a_live_holder_is_no_failure_to_recover() -> None:
     assert verdict(held).unexercised == NOBODY
     silent = healed().acquire(11, 12, 3).renew(14, 15, 3).add(F.ACQUIRE, 15, 95, FAIL)
     assert verdict(silent).valid is False
-
-
-def test_a_grant_beside_who_held_since_before_the_heal_shows_recovery() -> None:
-    """A reader that holds throughout is joined by another, or keeps a writer waiting; of two permits one was free."""
-    reading = healed().acquire(11, 12, 2, flags=SHARED).read(98, 99, 2, -1)
-    joined = verdict(reading.acquire(30, 40, 3, flags=SHARED).release(50, 51, 3))
-    assert (joined.valid, joined.unexercised) == (True, None)
-    assert joined.counters["keys asked for after the heal"] == 1
-    late = healed().acquire(11, 12, 2, flags=SHARED).read(98, 99, 2, -1).acquire(30, 70, 3, flags=SHARED)
-    assert verdict(late).unexercised == NOBODY, "who holds and lives may have kept it waiting"
-    writer = healed().acquire(11, 12, 2, flags=SHARED).read(98, 99, 2, -1).add(F.ACQUIRE, 30, 95, FAIL)
-    assert verdict(writer).unexercised == NOBODY
-    second = healed(permits=2).acquire(11, 12, 2).read(98, 99, 2, -1).acquire(30, 40, 3).release(50, 51, 3)
-    assert verdict(second).unexercised is None
 
 
 class TestStory:

@@ -38,11 +38,6 @@ def test_a_lease_that_ended_frees_its_permit_but_its_holder_is_inside() -> None:
     assert [v.kind for v in verdict(book, "holder-exclusion").violations] == ["too-many-inside"]
 
 
-def test_a_grant_that_may_have_come_at_any_time_takes_no_permit_for_certain() -> None:
-    book = Book(keys=("a",), permits=1, ttl=5).acquire(1, 30, 1).acquire(10, 11, 2).release(12, 13, 2)
-    assert verdict(book).valid
-
-
 def test_unexercised_until_all_permits_were_taken() -> None:
     book = Book(keys=("a",), permits=3).acquire(1, 2, 1).acquire(3, 4, 2).release(8, 9, 1).release(8, 9, 2)
     for name in ("permits", "holder-exclusion"):

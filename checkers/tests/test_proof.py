@@ -33,10 +33,6 @@ def bad() -> Book:
     return Book(keys=("a",)).write(1, 2, 1, 7).write(3, 4, 1, 8).read(5, 6, 2, 7).read(7, 8, 2, 8)
 
 
-def test_an_order() -> None:
-    assert valid(good(), (0, 1, 2, 3)) is None
-
-
 @pytest.mark.parametrize(
     ("order", "wrong"),
     [
@@ -73,10 +69,6 @@ def test_failed_operations_stand_in_the_order_only_as_evidence() -> None:
     assert valid(book, (0,), "mutex") is None
     assert "does not belong there" in str(valid(book, (0, 1), "mutex"))
     assert valid(good().write(7, 8, 1, 9, FAIL), (0, 1, 2, 3)) is None
-
-
-def test_a_contradiction() -> None:
-    assert invalid(bad(), (0, 1, 2)) is None
 
 
 @pytest.mark.parametrize(

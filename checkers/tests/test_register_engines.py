@@ -11,12 +11,11 @@ from checkers.engines.engine import Answer
 from checkers.engines.registers import cas_register, kv, register
 from checkers.history import BadHistory, History
 from checkers.linearizability import decide
-from checkers.models.model import UNSET, Operation, Settings
+from checkers.models.model import Operation, Settings
 from checkers.models.registers import CasRegister, Kv, MultiRegister
 from checkers.operations import Operations, Source
 from checkers.tests.acts import Act, history_of
 from checkers.tests.build import FACTS, FAIL, INFO, Book
-from checkers.tests.compare import replayed
 from checkers.wire import F
 
 PLAIN = Settings()
@@ -61,25 +60,6 @@ def test_each_contradiction_is_named_with_its_rows(kind: str, acts: list[Act], r
     assert set(conflict.rows) >= rows
 
 
-def test_an_unknown_write_that_was_read_happened_and_one_that_was_not_is_left_out() -> None:
-    acts = [write(1, 1, 2), write(2, 3, 0, "info"), write(3, 4, 0, "info"), read(2, 5, 6)]
-    answer = asked(acts)
-    assert not answer.conflicts
-    assert answer.order().tolist() == [0, 1, 3]
-    assert asked([*acts, read(1, 7, 8)]).conflicts
-
-
-def test_an_unknown_compare_and_set_proves_what_it_expected() -> None:
-    acts = [write(1, 1, 0, "info"), cas(1, 2, 1, 0, "info"), read(2, 5, 6), read(None, 7, 8)]
-    assert asked(acts[:3]).order().tolist() == [0, 1, 2]
-    assert asked(acts).conflicts
-
-
-def test_simultaneous_operations_are_concurrent() -> None:
-    assert not asked([write(1, 1, 2), write(2, 2, 3), read(1, 3, 4)]).conflicts
-    assert asked([write(1, 1, 2), write(2, 3, 4), read(1, 5, 6)]).conflicts
-
-
 def test_values_written_twice_are_left_to_the_search_unless_nobody_saw_them() -> None:
     twice = [write(1, 1, 2), write(1, 3, 4)]
     assert asked([*twice, read(1, 5, 6)]).undecided == {0: "a value that was seen was written repeatedly"}
@@ -96,28 +76,6 @@ def test_what_repeated_values_do_not_touch_still_contradicts_itself() -> None:
     assert not answer.undecided
     early = [read(1, 1, 2), write(1, 3, 4), write(1, 3, 4)]
     assert [conflict.kind for conflict in asked(early).conflicts] == ["value-read-before-write"]
-
-
-def test_settings_say_what_failures_and_nil_prove() -> None:
-    failed = [write(1, 1, 2), cas(1, 2, 3, 4, "fail"), read(1, 5, 6)]
-    assert asked(failed).conflicts
-    assert not asked(failed, Settings(failed_cas="ignored")).conflicts
-    nil = [write(1, 1, 2), read(None, 3, 4), read(1, 5, 6)]
-    assert asked(nil).conflicts
-    answer = asked(nil, Settings(nil_read="unknown"))
-    assert not answer.conflicts
-    assert answer.order().tolist() == [0, 1, 2]
-    assert not asked([read(5, 1, 2)], Settings(initial=5)).conflicts
-    assert asked([read(5, 1, 2)]).conflicts
-    assert not asked([write(1, 1, 2), read(UNSET, 3, 4), read(1, 5, 6)]).conflicts
-
-
-def test_a_failed_compare_and_set_stands_where_the_value_was_another() -> None:
-    acts = [write(1, 1, 2), cas(1, 5, 1, 9, "fail"), cas(1, 2, 3, 4), read(2, 8, 9)]
-    answer = asked(acts)
-    assert not answer.conflicts
-    assert not answer.undecided
-    replayed(history_of(acts), answer, CasRegister(PLAIN))
 
 
 def test_keys_are_apart() -> None:

@@ -28,9 +28,6 @@ class TestAcknowledged:
         assert (violation.kind, violation.at, violation.rows) == ("renewed-though-lost", 31, (0, 1, 2))
         assert violation.story[-1].startswith("So a renewal was acknowledged")
 
-    def test_a_renewal_in_flight_at_the_grant_is_in_doubt(self) -> None:
-        assert verdict(one().acquire(20, 30, 2).renew(30, 32, 1)).valid
-
     def test_after_the_lease_but_before_anybody_else(self) -> None:
         """Expiry may come late."""
         found = verdict(one().renew(40, 41, 1))
@@ -61,13 +58,6 @@ class TestRefused:
     def test_drift_and_grain_bring_the_end_forward(self) -> None:
         assert verdict(one(drift=0.25).renew(16, 17, 1, **LOST)).valid
         assert verdict(one(grain=2).renew(16, 17, 1, **LOST)).valid
-
-    def test_an_acknowledged_renewal_before_it_counts(self) -> None:
-        assert verdict(one().renew(15, 16, 1).renew(22, 24, 1, **LOST)).valid is False
-        assert verdict(one().renew(15, 16, 1).renew(22, 25, 1, **LOST)).valid
-
-    def test_a_renewal_in_flight_prolongs_nothing(self) -> None:
-        assert verdict(one().renew(15, 23, 1).renew(22, 24, 1, **LOST)).valid
 
     def test_after_the_release_was_sent(self) -> None:
         assert verdict(one().release(16, 20, 1).renew(15, 17, 1, **LOST)).valid

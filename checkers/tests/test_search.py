@@ -61,12 +61,6 @@ def many_unknown(writes: int) -> Book:
     return book.read(10 + 10 * writes, 11 + 10 * writes, 1, 0)
 
 
-def test_valid() -> None:
-    book = Book().write(1, 4, 1, 7).read(2, 3, 2, 7).read(5, 6, 2, 7)
-    found = search(of(book), Cell())
-    assert found == Searched(True, (0, 1, 2))
-
-
 def test_invalid_says_where_it_is_stuck() -> None:
     book = Book().write(1, 2, 1, 7).write(3, 4, 1, 8).read(5, 9, 2, 7).read(6, 8, 3, 8)
     found = search(of(book), Cell())
@@ -77,18 +71,6 @@ def test_invalid_says_where_it_is_stuck() -> None:
 
 def test_nothing_is_valid() -> None:
     assert search(Operations(Source(Book().history()), np.empty(0, np.int64)), Cell()) == Searched(True)
-
-
-def test_ties_are_concurrent() -> None:
-    assert search(of(Book().write(1, 5, 1, 7).read(5, 6, 2, NONE)), Cell()).valid
-    assert not search(of(Book().write(1, 4, 1, 7).read(5, 6, 2, NONE)), Cell()).valid
-
-
-def test_unknown_operations_may_happen_late_or_never() -> None:
-    late = Book().write(1, 0, 1, 7, INFO).read(5, 6, 2, NONE).read(8, 9, 2, 7)
-    assert search(of(late), Cell()).order == (1, 0, 2)
-    assert search(of(Book().write(1, 0, 1, 7, INFO).read(5, 6, 2, NONE)), Cell()).order == (1,)
-    assert not search(of(Book().read(1, 2, 2, 7).write(3, 0, 1, 7, INFO)), Cell()).valid
 
 
 def test_failed_operations_are_left_out_unless_they_are_evidence() -> None:
@@ -253,13 +235,6 @@ def test_a_bad_key_is_found_beside_one_that_explodes() -> None:
     assert 0 not in found
 
 
-def test_keys_are_judged_apart() -> None:
-    book = Book(keys=("a", "b")).write(1, 2, 1, 7).write(1, 2, 1, 8, key=1).read(3, 4, 1, 8, key=1).read(3, 4, 1, 7)
-    found = search_keys(keys(book), Cell(), 5.0)
-    assert {key: one.valid for key, one in found.items()} == {0: True, 1: True}
-    assert (found[0].order, found[1].order) == ((0, 3), (1, 2))
-
-
 def test_models_errors_are_not_swallowed() -> None:
     class Broken(Cell):
         def step(self, state: State, operation: Operation) -> State | Illegal:
@@ -301,9 +276,8 @@ def words(book: Book, values: Sequence[Hashable]) -> History:
 
 def test_operations_are_looked_up() -> None:
     book = Book(keys=("a",))
-    book.write(1, 2, 1, 7, token=3).write(3, 4, 2, 8, token=4).read(5, 6, 2, 7, token=4).write(
-        7, 0, 3, 7, INFO, token=9
-    )
+    book.write(1, 2, 1, 7, token=3).write(3, 4, 2, 8, token=4).read(5, 6, 2, 7, token=4)
+    book.write(7, 0, 3, 7, INFO, token=9)
     operations = of(book)
 
     def rows(*kinds: F, **conditions: Any) -> list[int]:

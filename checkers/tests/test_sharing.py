@@ -1,10 +1,8 @@
 """Known histories of readers and writers."""
 
-from typing import Any
-
 import pytest
 
-from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.tests.build import FAIL, Book
 from checkers.tests.compare import asking
 from checkers.wire import SHARED, F, Reason
 
@@ -45,31 +43,6 @@ def test_a_reader_that_only_readers_can_have_kept_out(reason: Reason) -> None:
 
 def test_no_connection_is_no_refusal() -> None:
     assert verdict(refused(6, 9, Reason.UNAVAILABLE)).valid
-
-
-@pytest.mark.parametrize("outcome", [OK, FAIL, INFO])
-def test_a_writer_that_waits_or_holds_may_keep_a_reader_out(outcome: Any) -> None:
-    assert verdict(refused(6, 9, book=reading().acquire(9, 30, 4, outcome=outcome))).valid
-    assert verdict(refused(6, 8, book=reading().acquire(9, 30, 4, outcome=outcome))).valid is False
-
-
-def test_a_writer_keeps_readers_out_until_it_has_certainly_released() -> None:
-    book = reading().acquire(30, 31, 4).release(40, 42, 4)
-    assert verdict(refused(42, 45, book=book)).valid
-    book = reading().acquire(30, 31, 4).release(40, 42, 4)
-    assert verdict(refused(43, 45, book=book)).valid is False
-
-
-def test_a_writer_that_never_released_until_somebody_else_was_granted_the_key() -> None:
-    def book() -> Book:
-        return reading().acquire(30, 31, 4).acquire(140, 142, 1 + 4, flags=SHARED)
-
-    assert verdict(refused(142, 150, book=book())).valid
-    assert verdict(refused(143, 150, book=book())).valid is False
-
-
-def test_an_unanswered_writer_may_come_at_any_time() -> None:
-    assert verdict(refused(90, 95, book=reading().acquire(30, 31, 4, outcome=INFO))).valid
 
 
 def test_a_timeout_under_a_fault_or_a_stall_is_nobodys_refusal() -> None:

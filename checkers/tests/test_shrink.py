@@ -12,7 +12,7 @@ from checkers.proof import verify_invalid
 from checkers.shrink import Shrunk, shrink
 from checkers.tests.build import INFO, Book
 from checkers.tests.test_search import Cell, of
-from checkers.wire import NONE, F
+from checkers.wire import NONE
 
 SETTINGS = Settings(initial=NONE)
 
@@ -72,12 +72,6 @@ def test_a_wrong_suspicion_is_refuted() -> None:
     assert shrink(of(book), register(book), [1], FAR) == Shrunk(None, refuted=True)
 
 
-def test_suspects_beside_the_point_lead_to_what_is_bad() -> None:
-    book = long(50).write(900, 901, 1, 77)
-    shrunk = shrink(of(book), register(book), [101], FAR)
-    assert verify_invalid(book.history(), MODELS["register"], SETTINGS, shrunk.rows or ()) is None
-
-
 def test_without_time_there_is_no_answer() -> None:
     book = long(50)
     assert shrink(of(book), register(book), [100], 0.0) == Shrunk(None)
@@ -105,13 +99,3 @@ def test_many_operations_are_left_out_at_once(searched: list[int]) -> None:
     shrunk = shrink(of(book), register(book), list(range(295, 303)), FAR)
     assert sum(searched) < 100
     assert shrunk.rows == (300, 301, 302)
-
-
-def test_failed_operations_that_prove_nothing_are_not_among_them() -> None:
-    book = Book(keys=("a",)).acquire(1, 2, 1).acquire(3, 4, 2)
-    book.add(F.RELEASE, 1, 5, owner=9, process=9)
-    model = MODELS["mutex"].make(book.history(), SETTINGS)
-    assert model is not None
-    shrunk = shrink(of(book), model, [0, 2], FAR)
-    assert shrunk.minimal
-    assert verify_invalid(book.history(), MODELS["mutex"], SETTINGS, shrunk.rows or ()) is None

@@ -50,17 +50,6 @@ def test_three_branches_are_two_forks() -> None:
     assert len(verdict(book.final(40, 41, 2, 1)).violations) == 2
 
 
-def test_nothing_is_lost_in_a_chain_even_through_an_unanswered_write() -> None:
-    book = Book(workload="set", keys=("a",)).acquire(1, 2, 1).read(3, 4, 1, -1).write(5, 0, 1, 10, INFO, base=-1)
-    book.acquire(3, 10, 2).read(11, 12, 2, 10).write(13, 14, 2, 20, base=10)
-    assert verdict(book.final(40, 41, 20, 2)).valid
-
-
-def test_an_unanswered_write_that_is_missing_is_not_lost() -> None:
-    book = Book(workload="set", keys=("a",)).acquire(1, 2, 1).write(5, 0, 1, 10, INFO, base=-1)
-    assert verdict(book.final(40, 41, -1, 0)).valid
-
-
 def test_lists_that_no_writer_wrote() -> None:
     def kinds(value: int, length: int) -> list[str]:
         return [v.kind for v in verdict(overwritten().final(40, 41, value, length)).violations]
