@@ -12,7 +12,7 @@ import pytest
 from infra import base, images, machine, sources
 from infra.images import Image, UnknownVersion, resolve
 from infra.machine import Failed, NotPossible
-from infra.tests.fakes import Said, commands, executable
+from infra.tests.fakes import commands, executable
 
 FAKE_DOCKER = r"""
 cd "$STATE"
@@ -138,7 +138,7 @@ def test_what_builds_are_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         },
     )
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-    images.ensure(resolve("toxiproxy"), Said())
+    images.ensure(resolve("toxiproxy"))
     (build,) = [line for line in called.called if line.startswith("docker build")]
     assert "--build-arg HTTPS_PROXY " in build
     assert "--build-arg GOPROXY " in build
@@ -176,18 +176,18 @@ def test_a_version_that_went_before_it_was_built_says_so(
     monkeypatch.setattr(sources, "forget", forgotten.append)
     image = Image("redis", "fencepost/redis:8.0.6", "sid", "8.0.6")
     with pytest.raises(UnknownVersion if gone else Failed, match="8.0.7 .Debian sid" if gone else "non-zero code"):
-        images.ensure(image, Said())
+        images.ensure(image)
     assert forgotten == ["sid"]
 
 
 def test_an_image_of_the_users_own_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     called = commands(monkeypatch, {"docker image ls": "sha256:own\n"})
-    images.ensure(resolve("redis", "image:my/redis:1"), Said())
+    images.ensure(resolve("redis", "image:my/redis:1"))
     assert called.called == ["docker image ls --no-trunc --quiet my/redis:1"]
     called.answers["docker image ls"] = ""
     monkeypatch.setattr(base, "pull", lambda name, say: False)
     with pytest.raises(Failed, match="docker pull my/redis:1 says why"):
-        images.ensure(resolve("redis", "image:my/redis:1"), Said())
+        images.ensure(resolve("redis", "image:my/redis:1"))
 
 
 def test_a_base_that_cannot_be_had_says_what_would_help(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -197,4 +197,4 @@ def test_a_base_that_cannot_be_had_says_what_would_help(monkeypatch: pytest.Monk
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(machine, "has_apt", lambda: False)
     with pytest.raises(NotPossible, match="no registry answers for debian:trixie-slim"):
-        base.ensure("trixie", Said())
+        base.ensure("trixie")

@@ -1,10 +1,11 @@
-"""Which image a version means, and who is asked for it."""
+"""Which image a version means, who is asked for it, and what `python -m infra versions` offers."""
 
 import pytest
 
-from infra import images, machine, sources
-from infra.images import Image, UnknownBackend, UnknownVersion, resolve
-from infra.machine import Failed
+from infra import images, sources, versions
+from infra.images import Image, UnknownBackend, UnknownVersion, resolve, spelled
+from infra.machine import Failed, NotPossible
+from infra.versions import Offer, offers
 
 HAD = {
     "trixie": {"redis": ["8.0.2"], "valkey": ["8.1.1"], "etcd": ["3.5.16"], "postgres": ["17.11"]},
@@ -16,13 +17,16 @@ HAD = {
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Sources that were asked; nothing is built yet."""
+    """Sources that were asked; those that are not in HAD do not answer. Nothing is built yet."""
     asked: list[str] = []
 
-    def answer(source: str, say: machine.Say) -> sources.Had:
+    def answer(source: str, say: object) -> sources.Had:
         asked.append(source)
+        if source not in HAD:
+            raise Failed(f"{source} is away")
         return HAD[source]
 
+    monkeypatch.setattr(sources, "ask", answer)
     monkeypatch.setattr(sources, "ask_or_recall", answer)
     monkeypatch.setattr(images, "is_current", lambda image: False)
     return asked
@@ -103,23 +107,15 @@ def test_the_newest_of_a_series_outside_stable_suites(backend: str, series: str,
     ],
 )
 def test_a_pair_is_spelled(pair: str, backend: str, version: str) -> None:
-    assert images.spelled(pair) == (backend, version)
+    assert spelled(pair) == (backend, version)
 
 
 @pytest.mark.usefixtures("asked")
 @pytest.mark.parametrize(
     ("backend", "version", "there_is"),
     [
-        (
-            "etcd",
-            "3.5.15",
-            [
-                "3.5.16 (Debian trixie)",
-                "3.4 (Debian bookworm)",
-                "3.5.30 (Debian sid)",
-                " 3.5.30, 3.5.16, 3.5.9, 3.5.0 (Go module proxy)",
-            ],
-        ),
+        ("etcd", "3.5.15", ["3.5.16 (Debian trixie)", "3.4 (Debian bookworm)", "3.5.30 (Debian sid)"]),
+        ("etcd", "3.5.15", [" 3.5.30, 3.5.16, 3.5.9, 3.5.0 (Go module proxy)"]),
         ("etcd", "3.8", ["3.5 (Debian trixie)", " 3.7.3, 3.6.16, 3.5.30 (Go module proxy)"]),
         ("etcd", "3.8.1", [" 3.7.3, 3.6.16, 3.5.30 (Go module proxy)"]),
         ("redis", "8.0.5", ["8.0.2 (Debian trixie)", "7.0 (Debian bookworm)", "8.0.6 (Debian sid)"]),
@@ -151,16 +147,10 @@ def test_what_cannot_be_a_version_asks_nobody(asked: list[str]) -> None:
 
 
 def test_a_silent_source_is_told_and_the_others_are_asked(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(source: str, say: machine.Say) -> sources.Had:
-        asked.append(source)
-        if source == "sid":
-            raise Failed("docker run: no route to host")
-        return HAD[source]
-
-    monkeypatch.setattr(sources, "ask_or_recall", answer)
+    monkeypatch.delitem(HAD, "sid")
     assert resolve("etcd", "3.7").name == "fencepost/etcd:3.7.3"
     assert asked == ["sid", "modules"]
-    with pytest.raises(UnknownVersion, match=r"could not be asked: docker run: no route to host"):
+    with pytest.raises(UnknownVersion, match="could not be asked: sid is away"):
         resolve("postgres", "18")
 
 
@@ -176,3 +166,63 @@ def test_an_exact_version_that_is_built_asks_nobody(asked: list[str], monkeypatc
     monkeypatch.setattr(images, "is_current", lambda image: image.suite == "sid")
     assert resolve("redis", "8.0.5") == Image("redis", "fencepost/redis:8.0.5", "sid", "8.0.5")  # gone from sid since
     assert not asked
+
+
+def test_each_version_is_offered_once_where_it_is_looked_for_first() -> None:
+    assert [offer for offer in offers(HAD) if offer.server in ("redis", "valkey", "etcd")] == [
+        Offer("redis", "8.0.2", "trixie", "8.0"),
+        Offer("redis", "7.0.15", "bookworm", "7.0"),
+        Offer("redis", "8.0.6", "sid"),
+        Offer("valkey", "8.1.1", "trixie", "8.1"),
+        Offer("valkey", "9.1.2", "sid", "9.1"),
+        Offer("etcd", "3.5.16", "trixie", "3.5"),
+        Offer("etcd", "3.4.23", "bookworm", "3.4"),
+        Offer("etcd", "3.5.30", "sid"),
+        Offer("etcd", "3.7.3", "modules", "3.7"),
+        Offer("etcd", "3.7.2", "modules"),
+        Offer("etcd", "3.6.16", "modules", "3.6"),
+        *(Offer("etcd", version, "modules") for version in ("3.6.0", "3.5.9", "3.5.0")),
+    ]
+
+
+@pytest.mark.usefixtures("asked")
+def test_what_is_offered_can_be_had_as_it_is_spelled() -> None:
+    for offer in offers(HAD):
+        series, exact = (resolve(*spelled(spelling)) for spelling in (offer.spellings.split(", ") * 2)[:2])
+        assert exact.name == f"fencepost/{offer.server}:{offer.version}"
+        stable = offer.series and offer.source in ("trixie", "bookworm")
+        assert series.name == (f"fencepost/{offer.server}:{offer.source}" if stable else exact.name)
+
+
+@pytest.mark.usefixtures("asked")
+def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert versions.main([]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == "backend version from --version-of"
+    assert "redis 8.0.2 Debian trixie redis=8.0, redis=8.0.2 (the default)" in lines
+    assert "redis valkey 9.1.2 Debian sid valkey=9.1, valkey=9.1.2" in lines
+    assert "etcd 3.7.2 Go module proxy etcd=3.7.2" in lines
+    assert sum("the default" in line for line in lines) == 3
+
+
+@pytest.mark.usefixtures("asked")
+def test_the_table_names_silent_sources_and_lists_the_rest(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for source in ("trixie", "modules"):
+        monkeypatch.delitem(HAD, source)
+    assert versions.main([]) == 0
+    told = capsys.readouterr()
+    assert told.err.splitlines() == [
+        "fencepost: Debian trixie could not be asked: trixie is away",
+        "fencepost: Go module proxy could not be asked: modules is away",
+    ]
+    assert "18.6" in told.out
+    assert "the default" not in told.out
+    assert "redis=8.0," not in told.out  # that is trixie's, whatever it has
+    for source in ("bookworm", "sid"):
+        monkeypatch.delitem(HAD, source)
+    with pytest.raises(NotPossible):
+        versions.main([])
+    told = capsys.readouterr()
+    assert (told.out, len(told.err.splitlines())) == ("", 4)

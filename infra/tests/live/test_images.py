@@ -13,17 +13,16 @@ from infra import base, engine, images, machine
 from infra.images import resolve
 from infra.machine import Failed
 from infra.star import BACKENDS
-from infra.tests.fakes import Said
 
 
 def test_a_silent_registry_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "REGISTRY_ANSWERS_WITHIN", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        assert not base.pull(f"127.0.0.1:{silent.getsockname()[1]}/nothing:1", Said())
+        assert not base.pull(f"127.0.0.1:{silent.getsockname()[1]}/nothing:1")
 
 
 def test_a_refusing_registry_is_no_pull() -> None:
-    assert not base.pull("127.0.0.1:9/nothing:1", Said())
+    assert not base.pull("127.0.0.1:9/nothing:1")
 
 
 def test_what_is_there_is_only_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,6 +89,6 @@ def test_compose_out_of_another_suites_package(tmp_path: Path, monkeypatch: pyte
     if not machine.debian_mirror():
         pytest.skip("this machine does not get packages from Debian")
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
-    engine._unpack_compose(Said())
+    engine._unpack_compose()
     version = machine.run([str(tmp_path / "cli-plugins/docker-compose"), "version", "--short"])
     assert version.startswith("2.")
