@@ -89,6 +89,6 @@ def test_compose_out_of_another_suites_package(tmp_path: Path, monkeypatch: pyte
     if not machine.debian_mirror():
         pytest.skip("this machine does not get packages from Debian")
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
-    engine._unpack_compose()
+    engine._unpack_compose(machine.say)
     version = machine.run([str(tmp_path / "cli-plugins/docker-compose"), "version", "--short"])
     assert version.startswith("2.")
