@@ -27,7 +27,7 @@ from infra.links import Links
 from infra.nodes import Cluster, Node
 from infra.probes import Health
 from infra.star import Proxy
-from infra.tests.simulated import World, a_lane
+from infra.tests.simulated import Lane, World, a_lane
 from infra.toxics import Toxic
 from infra.toxiproxy import Api, Change, ProxyState
 
@@ -154,8 +154,8 @@ class Disks:
 class Star:
     """One backend and two lanes of workers. `unclean`: what is done to any of it."""
 
-    def __init__(self, backend: str) -> None:
-        self.world = World([a_lane("a", 0, 0, 0), a_lane("b", 0, 1, 0, 1)])
+    def __init__(self, backend: str, *lanes: Lane) -> None:
+        self.world = World(list(lanes) or [a_lane("a", 0, 0, 0), a_lane("b", 0, 1, 0, 1)])
         self.toxiproxy = Toxiproxy()
         self.links = Links(self.toxiproxy)
         self.disks = Disks()
@@ -192,10 +192,10 @@ class Star:
         moved = {f"{name}'s clock is moved: {engine.skews}" for name, engine in self.engines.items() if engine.skews}
         disks = {f"{name}'s disk: {what}" for (name, _), what in self.disks.done.items()}
         workers = {
-            f"{worker.process} is caught: {worker.caught}{worker.renewal}"
+            f"{worker.process} is caught: {worker.hurt}"
             for lane in self.world.all_lanes
             for worker in lane.workers
-            if worker.renewal or worker.caught not in ("", "kill")
+            if worker.hurt
         }
         return [*self.links.active(), *sorted(nodes | moved | disks | workers)]
 
@@ -289,9 +289,9 @@ class Connection:
 
 
 @contextmanager
-def imagined(backend: str) -> Iterator[Star]:
+def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
     """While it lasts, all questions of faults are asked here."""
-    star = Star(backend)
+    star = Star(backend, *lanes)
 
     def timed(_: str, endpoint: str, __: float, size: int = 0) -> tuple[Answer, float]:
         return star.ask(endpoint, size)
