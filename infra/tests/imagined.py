@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -272,14 +272,11 @@ class Star:
         return Written("silent" if silent else "kept", sum(what for what in done if isinstance(what, float)))
 
 
-class Connection:
+class Connection(AbstractContextManager["Connection"]):
     """Up until what its link is said to be says otherwise."""
 
-    def __init__(self, star: Star, endpoint: str) -> None:
-        self.star, self.endpoint = star, endpoint
-
-    def __enter__(self) -> Connection:
-        return self
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
 
     def __exit__(self, *_: object) -> None:
         pass
@@ -304,7 +301,7 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
     def connect(_: str, endpoint: str, __: float = 0.0) -> Connection:
         if star.ask(endpoint)[0] is Answer.CLOSED:
             raise ConnectionRefusedError(endpoint)
-        return Connection(star, endpoint)
+        return Connection(endpoint)
 
     def transfer(_: Node, new: Node) -> bool:
         if star.leads in star._heard_by(new.name):
