@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from infra import links as links_module
 from infra import star, toxics
 from infra.links import Cut, Links
+from infra.machine import Failed, Unknown
 from infra.star import Proxy
 from infra.tests.imagined import Toxiproxy
 from infra.toxics import STREAMS, Bandwidth, Delay, LateEnd, Limit, Reset, Slices, Stream
-from infra.toxiproxy import ProxyState
+from infra.toxiproxy import Api, ProxyState
 
 
 @pytest.fixture(autouse=True)
@@ -148,6 +149,32 @@ def test_another_process_heals_all_of_it(taken: list[tuple[str, tuple[Any, ...]]
             do(links, key, verb, *args)
     Links(api).heal_all()
     assert api.proxies == Toxiproxy().proxies
+
+
+def test_pairs(links: Links) -> None:
+    pairs = links.pairs()
+    assert len(pairs) == len(set(pairs)) == 3 * 14 + 6 + 6 + 2
+    assert {("c3", "store"), ("zk1", "zk2")} <= set(pairs)
+    assert not any("c0" in pair or pair[0] == pair[1] for pair in pairs)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [("c9", "redis1", "there are c1, redis1"), ("etcd1", "redis1", "lead to c1, c2, c3, etcd2, etcd3")],
+)
+def test_unknown_links_are_told_with_what_there_is(links: Links, a: str, b: str, said: str) -> None:
+    with pytest.raises(Unknown, match=said):
+        links.cut(a, b, Cut.DROP)
+
+
+def test_one_direction_cannot_be_refused(links: Links) -> None:
+    with pytest.raises(ValueError, match="cut both"):
+        links.block("c1", "redis1", Cut.REFUSE)
+
+
+def test_a_toxiproxy_that_does_not_answer_is_an_error() -> None:
+    with pytest.raises(Failed, match="toxiproxy: get /proxies"):
+        Links(Api("127.0.0.1", 9)).heal_all()
 
 
 def test_delays_of_several_add_up(links: Links) -> None:

@@ -22,7 +22,7 @@ from kazoo.security import make_digest_acl
 from infra import client, images, owner, reaper, slots
 from infra.access import Access
 from infra.machine import run
-from infra.tests.live.hurting import await_
+from infra.tests.live.hurting import await_, place
 from infra.tests.live.keeping import zookeeper
 
 PASSWORD: Final = "s3cret/with%odd'signs"
@@ -212,9 +212,8 @@ def staging(folder: Path) -> Iterator[Staging]:
 
 
 def _listens(where: str) -> bool:
-    host, _, port = where.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=1).close()
+        socket.create_connection(place(where), timeout=1).close()
     except OSError:
         return False
     return True

@@ -9,8 +9,9 @@ import pytest
 from infra import client as engine_client
 from infra import disks, reaper
 from infra.environment import Environment
-from infra.faults import writes
+from infra.faults import fault, writes
 from infra.machine import Failed
+from infra.star import BACKENDS
 from infra.tests.environments import on
 from infra.tests.live.hurting import Redis, await_, done
 from infra.tests.live.keeping import keep, kept
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from infra.faults.writes import Written
     from infra.nodes import Node
 
-
-ALL = ("redis", "etcd", "zookeeper", "postgres")
 
 MIB = 1 << 20
 
@@ -42,7 +41,7 @@ def hit_first(target: Target) -> dict[str, object]:
     return {"nodes": ["redis1"]} if target.backend == "redis" else {}
 
 
-@on(*ALL)
+@on(*BACKENDS)
 def test_a_disk_outlives_the_server(environment: Environment, target: Target) -> None:
     keep(target, "before")
     node = target.cluster.nodes[0]
@@ -54,7 +53,7 @@ def test_a_disk_outlives_the_server(environment: Environment, target: Target) ->
     assert kept(target, node) == "before"
 
 
-@on(*ALL)
+@on(*BACKENDS)
 def test_disks_have_room_but_not_without_end(environment: Environment, target: Target) -> None:
     for node in target.cluster.nodes:
         assert 64 * MIB < environment.disks.room(node.name) < 512 * MIB
@@ -118,13 +117,11 @@ def test_a_killed_server_comes_back_with_a_fast_disk(environment: Environment, t
 
 @on("etcd")
 def test_a_leader_whose_disk_stalls_is_deposed(environment: Environment, target: Target) -> None:
-    old = target.cluster.leader()
-    assert old
+    old = fault.leader(target)
     with done(target, "stall-disk") as hit:
         assert hit.target == f"{old.name} (leader)"
         assert old.state() == "running"
-        new = target.cluster.leader()
-        assert new is not None
+        new = fault.leader(target)
         assert new is not old
         assert write(target, new).outcome == "kept"
     assert sidecars(environment) == []
@@ -134,8 +131,7 @@ def test_a_leader_whose_disk_stalls_is_deposed(environment: Environment, target:
 
 @on("zookeeper")
 def test_zookeepers_leader_never_notices_that_disks_stall(target: Target) -> None:
-    old = target.cluster.leader()
-    assert old
+    old = fault.leader(target)
     with done(target, "stall-disk") as hit:
         assert hit.target.startswith(f"{old.name} (leader), ")
         third = next(node for node in target.cluster.nodes if node.name not in hit.target)
@@ -168,7 +164,7 @@ def test_postgres_still_reads_when_its_disk_stalls(target: Target) -> None:
         assert write(target, target.cluster.nodes[0], patience=0.5).outcome == "silent"
 
 
-@on(*ALL)
+@on(*BACKENDS)
 def test_a_full_disk_refuses_a_write_and_all_is_kept(environment: Environment, target: Target) -> None:
     keep(target, "before")
     with done(target, "fill-disk", **hit_first(target)) as hit:
@@ -183,8 +179,7 @@ def test_a_full_disk_refuses_a_write_and_all_is_kept(environment: Environment, t
         if target.backend == "redis":
             assert write(target, target.node("redis2"), 1_000_000).outcome == "kept"
         elif target.backend != "postgres":
-            leader = target.cluster.leader()
-            assert leader is not None
+            leader = fault.leader(target)
             assert leader is not victim
             assert write(target, leader, 1_000_000).outcome == "kept"
     assert sidecars(environment) == []

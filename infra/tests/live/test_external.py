@@ -9,13 +9,14 @@ import pytest
 
 from infra import external, images
 from infra.access import Access
-from infra.beside import ExternalEnvironment, comes_true
+from infra.beside import ExternalEnvironment
 from infra.external import External
 from infra.faults import probe
 from infra.faults.probe import Answer
 from infra.hooks import Hooks
 from infra.links import Cut
 from infra.machine import Failed
+from infra.tests.live.hurting import await_
 from infra.tests.live.staging import PASSWORD, Staging, staging
 
 
@@ -67,10 +68,6 @@ class TestAdmission:
         assert "no TLS with us" in told or "does it speak TLS there?" in told
 
 
-def settled(is_so: Callable[[], bool]) -> bool:
-    return comes_true(is_so, 10.0)
-
-
 @pytest.fixture
 def beside(there: Staging) -> Iterator[Callable[..., ExternalEnvironment]]:
     made: list[ExternalEnvironment] = []
@@ -111,9 +108,7 @@ class TestNodes:
         node.pause()
         environment.heal()
         assert environment.unclean() == []
-        with pytest.raises(
-            Failed, match=r"redis1: no control over the nodes of a target: --hook kill='\.\.\.' gives it"
-        ):
+        with pytest.raises(Failed, match=r"redis1: no control over the nodes of a target: --hook kill='\.\.\.' gives"):
             node.kill()
         environment.close()
         assert probe.ask("redis", where) is Answer.ANSWERED
@@ -145,18 +140,17 @@ class TestNodes:
                 labels=there.labels,
                 detach=True,
             )
-            assert settled(lambda port=port: probe.ask("redis", f"127.0.0.1:{port}") is Answer.ANSWERED)  # type: ignore[misc]
-            environment = beside(f"redis=127.0.0.1:{port}")
+            where = f"127.0.0.1:{port}"
+            await_(lambda where=where: probe.ask("redis", where) is Answer.ANSWERED)  # type: ignore[misc]
+            environment = beside(f"redis={where}")
             try:
                 if who == "everybody":
                     assert environment.ensure("redis").ready()
                     continue
                 with pytest.raises(Failed) as caught:
                     environment.ensure("redis")
-                assert (
-                    f"redis1 (127.0.0.1:{port}) answers here, but Toxiproxy's container cannot reach it as 10.77."
-                    in (str(caught.value))
-                )
+                says = f"redis1 ({where}) answers here, but Toxiproxy's container cannot reach it as 10.77."
+                assert says in str(caught.value)
             finally:
                 container.remove(force=True)
                 environment.close()

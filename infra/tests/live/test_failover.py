@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,14 +13,15 @@ from redis import Redis
 
 from infra import failover, star
 from infra.environment import Environment
+from infra.faults import fault
 from infra.faults.plan import Plan, Step
 from infra.faults.runner import Runner
 from infra.faults.target import MonotonicClock, Target
-from infra.libpq import DATABASE
 from infra.links import Cut
 from infra.machine import Failed
 from infra.tests.environments import on
-from infra.tests.live.hurting import await_, done
+from infra.tests.live.hurting import await_, done, live, place
+from infra.tests.live.keeping import Session, asked, session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 def client(endpoint: str) -> Redis:
     """Whoever is there, asked once."""
-    host, _, port = endpoint.rpartition(":")
-    return failover.connect((host, int(port)))
+    return failover.connect(place(endpoint))
 
 
 def pair_of(target: Target) -> Failover:
@@ -42,7 +41,7 @@ def pair_of(target: Target) -> Failover:
 
 
 def past(target: Target, node: str) -> Redis:
-    return client("{}:{}".format(*target.environment.node(node).address))
+    return failover.connect(target.environment.node(node).address)
 
 
 class TestReplica:
@@ -91,14 +90,10 @@ class TestPromoteReplica:
                 return super().wait(seconds, until, every)
 
         busy = replace(target, clock=Meanwhile())
-        host, _, port = first.rpartition(":")
-        with (
-            socket.create_connection((host, int(port)), timeout=1.0) as live,
-            done(busy, "promote-replica", behind_ms=50) as hit,
-        ):
+        with live(first) as connection, done(busy, "promote-replica", behind_ms=50) as hit:
             assert hit.target.startswith(f"{star.REPLICA}, ")
             assert granted == [4]
-            assert live.recv(1) == b""  # what was connected is closed
+            assert connection.recv(1) == b""  # what was connected is closed
             for group in target.groups:
                 assert client(target.endpoints[group, star.PRIMARY]).get("lock") is None
             assert past(target, star.PRIMARY).get("lock") == "A"  # the old primary knows, past the links
@@ -178,8 +173,7 @@ class TestPromoteReplica:
 class TestChangeLeader:
     @on("etcd", "zookeeper")
     def test_another_leads(self, target: Target) -> None:
-        old = target.cluster.leader()
-        assert old
+        old = fault.leader(target)
         term = max(health.term for health in target.cluster.healths() if health)
         with done(target, "change-leader", to=1) as hit:
             assert hit.healed
@@ -197,16 +191,16 @@ class TestTerminateBackends:
     @on("postgres")
     def test_sessions_end_and_their_locks_are_free(self, target: Target) -> None:
         with closing(connect(target, "c1")) as holder, closing(connect(target, "c2")) as other:
-            assert ask(holder, "SELECT pg_try_advisory_lock(1)") is True
-            assert ask(other, "SELECT pg_try_advisory_lock(1)") is False
-            pids = {ask(holder, "SELECT pg_backend_pid()"), ask(other, "SELECT pg_backend_pid()")}
+            assert asked(holder, "SELECT pg_try_advisory_lock(1)") is True
+            assert asked(other, "SELECT pg_try_advisory_lock(1)") is False
+            pids = {asked(holder, "SELECT pg_backend_pid()"), asked(other, "SELECT pg_backend_pid()")}
             with done(target, "terminate-backends") as hit:
                 assert hit.target.startswith("2 sessions of postgres (pid ")
-                for session in (holder, other):
+                for ended in (holder, other):
                     with pytest.raises(psycopg.errors.AdminShutdown):
-                        ask(session, "SELECT 1")
+                        asked(ended, "SELECT 1")
             with closing(connect(target, "c2")) as again:
-                assert ask(again, "SELECT pg_try_advisory_lock(1)") is True
+                assert asked(again, "SELECT pg_try_advisory_lock(1)") is True
                 there = again.execute("SELECT pid FROM pg_stat_activity").fetchall()
                 assert not pids & {pid for (pid,) in there}
 
@@ -222,24 +216,24 @@ class TestBouncer:
     def test_a_client_meets_several_sessions(self, target: Target) -> None:
         with closing(pooled(target, "c1")) as one, closing(pooled(target, "c1")) as other:
             one.execute("BEGIN")
-            session = ask(one, "SELECT pg_backend_pid()")
+            pid = asked(one, "SELECT pg_backend_pid()")
             one.execute("COMMIT")
             other.execute("BEGIN")
-            assert ask(other, "SELECT pg_backend_pid()") == session
-            assert ask(one, "SELECT pg_backend_pid()") != session
+            assert asked(other, "SELECT pg_backend_pid()") == pid
+            assert asked(one, "SELECT pg_backend_pid()") != pid
             other.execute("COMMIT")
 
     @on("postgres")
     def test_a_session_lock_is_everybodys_and_outlives_its_client(self, target: Target) -> None:
         with closing(pooled(target, "c1")) as one, closing(pooled(target, "c2")) as other:
-            assert ask(one, "SELECT pg_try_advisory_lock(2)") is True
-            assert ask(other, "SELECT pg_try_advisory_lock(2)") is True  # both hold it: it is one session
+            assert asked(one, "SELECT pg_try_advisory_lock(2)") is True
+            assert asked(other, "SELECT pg_try_advisory_lock(2)") is True  # both hold it: it is one session
             one.execute("BEGIN")
-            assert ask(other, "SELECT pg_try_advisory_lock(2)") is False  # now it is another
+            assert asked(other, "SELECT pg_try_advisory_lock(2)") is False  # now it is another
             one.execute("COMMIT")
         with closing(connect(target, "c3")) as late:
-            assert ask(late, "SELECT pg_try_advisory_lock(2)") is False  # nobody holds it, and it is not free
-            assert ask(late, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 1
+            assert asked(late, "SELECT pg_try_advisory_lock(2)") is False  # nobody holds it, and it is not free
+            assert asked(late, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 1
         assert Step("terminate-backends", 0.0, 0.0, {}).injury("postgres").apply(target)
 
     @on("postgres")
@@ -258,35 +252,19 @@ class TestBouncer:
             environment.links.cut(a, b, Cut.REFUSE)
             assert environment.links.active() == [f"{a} <-> {b}: refused"]
             with pytest.raises(psycopg.OperationalError):
-                ask(pooled(target, "c1"), "SELECT 1")
+                asked(pooled(target, "c1"), "SELECT 1")
             environment.links.heal(a, b)
         with closing(pooled(target, "c1")) as whole:
-            assert ask(whole, "SELECT 1") == 1
+            assert asked(whole, "SELECT 1") == 1
 
     @on("postgres")
     def test_it_keeps_the_password_to_itself(self, target: Target) -> None:
         assert target.environment.password.encode() not in target.environment.logs(star.BOUNCER)
 
 
-def connect(target: Target, group: str, node: str = "postgres") -> psycopg.Connection[tuple[object, ...]]:
-    host, _, port = target.environment.endpoints_of(node, int(group[1:])).rpartition(":")
-    return psycopg.connect(
-        host=host,
-        port=int(port),
-        user="postgres",
-        password=target.environment.password,
-        dbname=DATABASE,
-        connect_timeout=2,
-        autocommit=True,
-        prepare_threshold=None,
-    )
+def connect(target: Target, group: str, node: str = "postgres") -> Session:
+    return session(target.environment, place(target.environment.endpoints_of(node, int(group[1:]))))
 
 
-def pooled(target: Target, group: str) -> psycopg.Connection[tuple[object, ...]]:
+def pooled(target: Target, group: str) -> Session:
     return connect(target, group, star.BOUNCER)
-
-
-def ask(connection: psycopg.Connection[tuple[object, ...]], question: str) -> object:
-    row = connection.execute(question).fetchone()
-    assert row
-    return row[0]
