@@ -88,31 +88,31 @@ class Engine:
     def inspect_container(self, _: str) -> dict[str, Any]:
         return {"State": {"Status": self.status}}
 
-    def _become(self, status: str, legal_from: str, name: str) -> None:
+    def _become(self, status: str, name: str, legal_from: str = "running") -> None:
         assert self.status == legal_from, f"{name} while {self.status}"
         self.status = status
         self.log.append(name)
 
     def pause(self, _: str) -> None:
-        self._become("paused", "running", "pause")
+        self._become("paused", "pause")
 
     def unpause(self, _: str) -> None:
-        self._become("running", "paused", "unpause")
+        self._become("running", "unpause", legal_from="paused")
 
     def kill(self, _: str, signal: str) -> None:
         assert signal == "SIGKILL"
-        self._become("exited", "running", "kill")
+        self._become("exited", "kill")
 
     def stop(self, _: str, timeout: int) -> None:
         assert timeout
-        self._become("exited", "running", "stop")
+        self._become("exited", "stop")
 
     def wait(self, _: str, timeout: int) -> None:
         assert timeout
         assert self.status == "exited"
 
     def start(self, _: str) -> None:
-        self._become("running", "exited", "start")
+        self._become("running", "start", legal_from="exited")
 
 
 def engines_have_clocks(patch: pytest.MonkeyPatch) -> None:
@@ -290,9 +290,6 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
     """While it lasts, all questions of faults are asked here."""
     star = Star(backend, *lanes)
 
-    def timed(_: str, endpoint: str, __: float, size: int = 0) -> tuple[Answer, float]:
-        return star.ask(endpoint, size)
-
     def timed_end(_: str, endpoint: str, __: float) -> tuple[Answer, float]:
         answer, seconds = star.ask(endpoint)
         late = star.toxiproxy.proxies[endpoint.replace(":", "-")].toxics.values()
@@ -312,7 +309,7 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
         engines_have_clocks(patch)
         patch.setattr(links_module, "_DRAIN", 0.0)
         patch.setattr(probe, "ask", lambda _, endpoint, patience=0.0: star.ask(endpoint)[0])
-        patch.setattr(probe, "timed", timed)
+        patch.setattr(probe, "timed", lambda _, endpoint, patience, size=0: star.ask(endpoint, size))
         patch.setattr(probe, "timed_end", timed_end)
         patch.setattr(probe, "connect", connect)
         patch.setattr(probe, "answer", lambda connection: star.ask(connection.endpoint)[0])

@@ -33,65 +33,45 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("backend", "version", "name", "suite"),
+    ("backend", "version", "image", "sources_asked"),
     [
-        ("etcd", None, "fencepost/etcd:trixie", "trixie"),
-        ("etcd", "3", "fencepost/etcd:trixie", "trixie"),
-        ("etcd", "3.5", "fencepost/etcd:trixie", "trixie"),
-        ("etcd", "3.4", "fencepost/etcd:bookworm", "bookworm"),
-        ("redis", "7", "fencepost/redis:bookworm", "bookworm"),
-        ("postgres", "15", "fencepost/postgres:bookworm", "bookworm"),
-        ("toxiproxy", None, "fencepost/toxiproxy:2.12.0", "trixie"),
-        ("toxiproxy", "2.12.0", "fencepost/toxiproxy:2.12.0", "trixie"),
-        ("redis", "image:my/redis:unstable", "my/redis:unstable", None),
-        ("redis", "valkey:8", "fencepost/valkey:trixie", "trixie"),
-        ("redis", "valkey:8.1", "fencepost/valkey:trixie", "trixie"),
-        ("redis", "valkey:image:my/valkey", "my/valkey", None),
+        # A series that a stable suite has for life.
+        ("etcd", None, "etcd fencepost/etcd:trixie trixie None", ""),
+        ("etcd", "3", "etcd fencepost/etcd:trixie trixie None", ""),
+        ("etcd", "3.5", "etcd fencepost/etcd:trixie trixie None", ""),
+        ("etcd", "3.4", "etcd fencepost/etcd:bookworm bookworm None", ""),
+        ("redis", "7", "redis fencepost/redis:bookworm bookworm None", ""),
+        ("postgres", "15", "postgres fencepost/postgres:bookworm bookworm None", ""),
+        ("toxiproxy", None, "toxiproxy fencepost/toxiproxy:2.12.0 trixie 2.12.0", ""),
+        ("toxiproxy", "2.12.0", "toxiproxy fencepost/toxiproxy:2.12.0 trixie 2.12.0", ""),
+        ("redis", "image:my/redis:unstable", "redis my/redis:unstable None None", ""),
+        ("redis", "valkey:8", "valkey fencepost/valkey:trixie trixie None", ""),
+        ("redis", "valkey:8.1", "valkey fencepost/valkey:trixie trixie None", ""),
+        ("redis", "valkey:image:my/valkey", "valkey my/valkey None None", ""),
+        # Just that one. A stable suite of another series is not asked.
+        ("etcd", "3.4.23", "etcd fencepost/etcd:3.4.23 bookworm 3.4.23", "bookworm"),
+        ("etcd", "3.5.16", "etcd fencepost/etcd:3.5.16 trixie 3.5.16", "trixie"),
+        ("postgres", "17.11", "postgres fencepost/postgres:17.11 trixie 17.11", "trixie"),
+        ("redis", "8.0.6", "redis fencepost/redis:8.0.6 sid 8.0.6", "trixie sid"),
+        ("redis", "valkey:8.1.1", "valkey fencepost/valkey:8.1.1 trixie 8.1.1", "trixie"),
+        ("redis", "valkey:9.1.2", "valkey fencepost/valkey:9.1.2 sid 9.1.2", "sid"),
+        ("etcd", "3.5.30", "etcd fencepost/etcd:3.5.30 sid 3.5.30", "trixie sid"),
+        ("etcd", "3.5.9", "etcd-modules fencepost/etcd:3.5.9 trixie 3.5.9", "trixie sid modules"),
+        ("etcd", "3.6.0", "etcd-modules fencepost/etcd:3.6.0 trixie 3.6.0", "sid modules"),
+        # The newest of a series that no stable suite has.
+        ("postgres", "18", "postgres fencepost/postgres:18.6 sid 18.6", "sid"),
+        ("redis", "valkey:9", "valkey fencepost/valkey:9.1.2 sid 9.1.2", "sid"),
+        ("etcd", "3.6", "etcd-modules fencepost/etcd:3.6.16 trixie 3.6.16", "sid modules"),
+        ("etcd", "3.7", "etcd-modules fencepost/etcd:3.7.3 trixie 3.7.3", "sid modules"),
     ],
 )
-def test_a_series_asks_nobody(
-    asked: list[str], backend: str, version: str | None, name: str, suite: str | None
+def test_which_image_a_version_means_and_who_is_asked(
+    asked: list[str], backend: str, version: str | None, image: str, sources_asked: str
 ) -> None:
-    image = resolve(backend, version)
-    assert (image.name, image.suite) == (name, suite)
-    assert not asked
-
-
-@pytest.mark.parametrize(
-    ("backend", "version", "image", "others"),
-    [
-        ("etcd", "3.4.23", Image("etcd", "fencepost/etcd:3.4.23", "bookworm", "3.4.23"), []),
-        ("etcd", "3.5.16", Image("etcd", "fencepost/etcd:3.5.16", "trixie", "3.5.16"), []),
-        ("postgres", "17.11", Image("postgres", "fencepost/postgres:17.11", "trixie", "17.11"), []),
-        ("redis", "8.0.6", Image("redis", "fencepost/redis:8.0.6", "sid", "8.0.6"), ["trixie"]),
-        ("redis", "valkey:8.1.1", Image("valkey", "fencepost/valkey:8.1.1", "trixie", "8.1.1"), []),
-        ("redis", "valkey:9.1.2", Image("valkey", "fencepost/valkey:9.1.2", "sid", "9.1.2"), []),
-        ("etcd", "3.5.30", Image("etcd", "fencepost/etcd:3.5.30", "sid", "3.5.30"), ["trixie"]),
-        ("etcd", "3.5.9", Image("etcd-modules", "fencepost/etcd:3.5.9", "trixie", "3.5.9"), ["trixie", "sid"]),
-        ("etcd", "3.6.0", Image("etcd-modules", "fencepost/etcd:3.6.0", "trixie", "3.6.0"), ["sid"]),
-    ],
-)
-def test_an_exact_version_is_that_one(
-    asked: list[str], backend: str, version: str, image: Image, others: list[str]
-) -> None:
-    """others: who may have it and was asked before the one who has it; a stable suite of another series is not."""
-    assert resolve(backend, version) == image
-    assert asked[:-1] == others
-
-
-@pytest.mark.usefixtures("asked")
-@pytest.mark.parametrize(
-    ("backend", "series", "name", "suite"),
-    [
-        ("postgres", "18", "fencepost/postgres:18.6", "sid"),
-        ("redis", "valkey:9", "fencepost/valkey:9.1.2", "sid"),
-        ("etcd", "3.6", "fencepost/etcd:3.6.16", "trixie"),
-        ("etcd", "3.7", "fencepost/etcd:3.7.3", "trixie"),
-    ],
-)
-def test_the_newest_of_a_series_outside_stable_suites(backend: str, series: str, name: str, suite: str) -> None:
-    image = resolve(backend, series)
-    assert (image.name, image.suite) == (name, suite)
+    """image: its recipe, name, suite and exact version."""
+    made = resolve(backend, version)
+    assert f"{made.recipe} {made.name} {made.suite} {made.version}" == image
+    assert asked == sources_asked.split()
 
 
 @pytest.mark.parametrize(

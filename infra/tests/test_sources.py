@@ -80,12 +80,6 @@ def test_upstream_version(debian: str, own: str) -> None:
     assert sources.upstream(debian) == own
 
 
-def test_in_which_order_a_version_is_looked_for() -> None:
-    assert sources.of("etcd") == ["trixie", "bookworm", "sid", "modules"]
-    assert sources.of("valkey") == ["trixie", "sid"]
-    assert list(sources.WHERE) == ["trixie", "bookworm", "sid", "modules"]
-
-
 class TestSuites:
     @pytest.mark.parametrize(
         ("suite", "asked_in", "mirror"),

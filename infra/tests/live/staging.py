@@ -72,17 +72,10 @@ class Staging:
         names = [f"etcd{number}" for number in range(1, count + 1)]
         cluster = ",".join(f"{name}=http://{name}:2380" for name in names)
         for name in names:
-            flags = {
-                "name": name,
-                "initial-cluster": cluster,
-                "listen-peer-urls": "http://0.0.0.0:2380",
-                "initial-advertise-peer-urls": f"http://{name}:2380",
-                "listen-client-urls": "https://0.0.0.0:2379",
-                "advertise-client-urls": f"https://{name}:2379",
-                "cert-file": "/tls/server.pem",
-                "key-file": "/tls/server.key",
-            }
-            self._run(name, "etcd", 2379, command=[f"--{flag}={value}" for flag, value in flags.items()], tls=True)
+            flags = f"""--name={name} --initial-cluster={cluster} --cert-file=/tls/server.pem --key-file=/tls/server.key
+                --listen-peer-urls=http://0.0.0.0:2380 --initial-advertise-peer-urls=http://{name}:2380
+                --listen-client-urls=https://0.0.0.0:2379 --advertise-client-urls=https://{name}:2379"""
+            self._run(name, "etcd", 2379, command=flags.split(), tls=True)
         root = secrets.token_hex(8)
         for line in (
             "endpoint health",

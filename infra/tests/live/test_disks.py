@@ -42,18 +42,6 @@ def hit_first(target: Target) -> dict[str, object]:
 
 
 @on(*BACKENDS)
-def test_a_disk_outlives_the_server(environment: Environment, target: Target) -> None:
-    keep(target, "before")
-    node = target.cluster.nodes[0]
-    for down in (node.stop, node.kill):
-        down()
-        assert environment.disks.files(node.name) != []
-        node.let_go()
-        target.cluster.await_ready()
-    assert kept(target, node) == "before"
-
-
-@on(*BACKENDS)
 def test_disks_have_room_but_not_without_end(environment: Environment, target: Target) -> None:
     for node in target.cluster.nodes:
         assert 64 * MIB < environment.disks.room(node.name) < 512 * MIB

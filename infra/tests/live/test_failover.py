@@ -44,8 +44,8 @@ def past(target: Target, node: str) -> Redis:
     return failover.connect(target.environment.node(node).address)
 
 
+@on("redis")
 class TestReplica:
-    @on("redis")
     def test_it_follows_and_its_link_can_be_cut(self, target: Target) -> None:
         primary = client(target.endpoints["c1", star.PRIMARY])
         replica = past(target, star.REPLICA)
@@ -62,7 +62,6 @@ class TestReplica:
             await_(lambda how=how: replica.get("told") == how.value)  # type: ignore[misc]
             await_(pair_of(target).follows)
 
-    @on("redis")
     def test_it_is_none_of_redlocks_five(self, target: Target) -> None:
         assert [node.name for node in target.cluster.nodes] == [f"redis{i}" for i in range(1, 6)]
         assert [node.name for node in target.cluster.auxiliaries] == [star.REPLICA]
@@ -70,8 +69,8 @@ class TestReplica:
             target.environment.endpoints_of(star.REPLICA, 1)
 
 
+@on("redis")
 class TestPromoteReplica:
-    @on("redis")
     def test_an_acknowledged_lock_is_lost_and_tokens_go_back(self, target: Target) -> None:
         first, second = target.endpoints["c1", star.PRIMARY], target.endpoints["c2", star.PRIMARY]
         holder = client(first)
@@ -111,7 +110,6 @@ class TestPromoteReplica:
         client(first).set("lock", "C")
         await_(lambda: past(target, star.REPLICA).get("lock") == "C")
 
-    @on("redis")
     def test_another_process_fails_back_without_a_loss(self, target: Target) -> None:
         way = target.endpoints["c3", star.PRIMARY]
         pair_of(target).promote("somebody")
@@ -122,7 +120,6 @@ class TestPromoteReplica:
         assert other.unclean() == []
         assert past(target, star.PRIMARY).get("since") == client(way).get("since") == "then"
 
-    @on("redis")
     def test_a_promoted_one_that_is_killed_is_still_promoted(self, target: Target) -> None:
         way = target.endpoints["c1", star.PRIMARY]
         pair, replica = pair_of(target), target.environment.node(star.REPLICA)
@@ -141,7 +138,6 @@ class TestPromoteReplica:
         assert past(target, star.PRIMARY).get("since") == "then"
         await_(pair.follows)
 
-    @on("redis")
     @pytest.mark.parametrize(
         ("other", "first"), [("kill-server", True), ("pause-server", False), ("cut-client-hold", True)]
     )
@@ -159,7 +155,6 @@ class TestPromoteReplica:
             assert {record.name for record in runner.records} == set(names if first or not down else [other])
             await_(lambda: target.environment.unclean() == [])
 
-    @on("redis")
     def test_a_replica_that_does_not_follow_is_not_promoted(self, target: Target) -> None:
         target.links.cut(star.REPLICA, star.PRIMARY, Cut.REFUSE, "another")
         await_(lambda: not pair_of(target).follows())
@@ -187,8 +182,8 @@ class TestChangeLeader:
         await_(target.cluster.ready)
 
 
+@on("postgres")
 class TestTerminateBackends:
-    @on("postgres")
     def test_sessions_end_and_their_locks_are_free(self, target: Target) -> None:
         with closing(connect(target, "c1")) as holder, closing(connect(target, "c2")) as other:
             assert asked(holder, "SELECT pg_try_advisory_lock(1)") is True
@@ -204,15 +199,14 @@ class TestTerminateBackends:
                 there = again.execute("SELECT pid FROM pg_stat_activity").fetchall()
                 assert not pids & {pid for (pid,) in there}
 
-    @on("postgres")
     def test_nobody_is_there(self, target: Target) -> None:
         assert Step("terminate-backends", 0.0, 0.0, {}).injury("postgres").apply(target) == []
 
 
+@on("postgres")
 class TestBouncer:
     """PgBouncer in transaction mode, as clients see it."""
 
-    @on("postgres")
     def test_a_client_meets_several_sessions(self, target: Target) -> None:
         with closing(pooled(target, "c1")) as one, closing(pooled(target, "c1")) as other:
             one.execute("BEGIN")
@@ -223,7 +217,6 @@ class TestBouncer:
             assert asked(one, "SELECT pg_backend_pid()") != pid
             other.execute("COMMIT")
 
-    @on("postgres")
     def test_a_session_lock_is_everybodys_and_outlives_its_client(self, target: Target) -> None:
         with closing(pooled(target, "c1")) as one, closing(pooled(target, "c2")) as other:
             assert asked(one, "SELECT pg_try_advisory_lock(2)") is True
@@ -236,7 +229,6 @@ class TestBouncer:
             assert asked(late, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 1
         assert Step("terminate-backends", 0.0, 0.0, {}).injury("postgres").apply(target)
 
-    @on("postgres")
     def test_its_links_and_its_process_can_be_hurt(self, target: Target) -> None:
         environment = target.environment
         bouncer = environment.node(star.BOUNCER)
@@ -257,7 +249,6 @@ class TestBouncer:
         with closing(pooled(target, "c1")) as whole:
             assert asked(whole, "SELECT 1") == 1
 
-    @on("postgres")
     def test_it_keeps_the_password_to_itself(self, target: Target) -> None:
         assert target.environment.password.encode() not in target.environment.logs(star.BOUNCER)
 

@@ -11,7 +11,7 @@ import pytest
 from etcd3 import Etcd3Client
 from redis import Redis
 
-from infra import clocks, failover, images, probes, recovery, sources
+from infra import failover, images, probes, recovery, sources
 from infra.clocks import Skew
 from infra.environment import Environment
 from infra.faults.target import MonotonicClock
@@ -130,11 +130,7 @@ class TestTheSameServer:
     def test_its_clock_can_be_moved(self, planted: Plant, environment: Environment) -> None:
         node = environment.node(PRIMARY)
         node.skew(Skew(offset=60.0))
-        right = environment.store_health()
-        told = node.health()
-        assert told is not None
-        assert right is not None
-        assert clocks.apart(told, right) > 50
+        assert any(line.startswith(f"{PRIMARY}'s clock is ") for line in environment.unclean())
         node.let_go()
 
     def test_it_keeps_its_data_and_its_bug_when_it_is_killed(self, environment: Environment, redis: Redis) -> None:

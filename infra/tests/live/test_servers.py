@@ -90,7 +90,7 @@ def test_an_orderly_restart_keeps_all_and_another_leads(target: Target) -> None:
     assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
 
 
-@on("redis", "postgres")
+@on(*star.BACKENDS)
 def test_a_power_failure_takes_all_and_what_was_kept_is_kept(target: Target) -> None:
     keep(target, "before")
     with done(target, "restart-all") as hit:
