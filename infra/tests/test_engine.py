@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infra import engine, machine
-from infra.machine import Failed, NotPossible
+from infra.machine import Failed, NotPossible, Trouble
 from infra.tests.fakes import Commands, commands, executable, rights
 
 SILENT = Failed("docker version: Cannot connect to the Docker daemon at unix:///var/run/docker.sock")
@@ -98,28 +98,23 @@ def test_no_second_daemon_beside_a_silent_one(called: Commands, monkeypatch: pyt
 
 
 @pytest.mark.usefixtures("called")
-def test_a_daemon_that_stays_silent_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_daemon", lambda: 4711)
-    monkeypatch.setattr(engine, "ENGINE_STARTS_WITHIN", 0.0)
-    with pytest.raises(Failed, match=r"does not answer.*process 4711"):
-        engine.ensure()
-
-
-@pytest.mark.usefixtures("called")
 @pytest.mark.parametrize(
-    ("allowed", "trouble", "says"),
+    ("daemon", "allowed", "trouble", "says"),
     [
-        ({}, Failed, "status 9: it cannot"),
-        ({"root": False}, NotPossible, "not root"),
-        ({"consent": False}, NotPossible, "said no"),
-        ({"apt": False}, NotPossible, "install it"),
+        (4711, {}, Failed, r"does not answer.*process 4711"),
+        (None, {}, Failed, "status 9: it cannot"),
+        (None, {"root": False}, NotPossible, "not root"),
+        (None, {"consent": False}, NotPossible, "said no"),
+        (None, {"apt": False}, NotPossible, "install it"),
     ],
-    ids=["it dies", "no root", "no consent", "no apt"],
+    ids=["it is silent", "it dies", "no root", "no consent", "no apt"],
 )
-def test_an_engine_that_cannot_be_started_says_why(
-    monkeypatch: pytest.MonkeyPatch, allowed: dict[str, bool], trouble: type[machine.Trouble], says: str
+def test_an_engine_that_does_not_start_says_why(
+    monkeypatch: pytest.MonkeyPatch, daemon: int | None, allowed: dict[str, bool], trouble: type[Trouble], says: str
 ) -> None:
     rights(monkeypatch, **allowed)
+    monkeypatch.setattr(engine, "_daemon", lambda: daemon)
+    monkeypatch.setattr(engine, "ENGINE_STARTS_WITHIN", 0.0 if daemon else 60.0)
     with pytest.raises(trouble, match=says):
         engine.ensure()
 

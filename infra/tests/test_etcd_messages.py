@@ -25,12 +25,8 @@ def test_all_messages_of_the_generated_code_are_there() -> None:
     package = importlib.util.find_spec("etcd3")
     assert package is not None
     source = Path(str(package.origin)).parent / "etcdrpc" / "rpc_pb2.py"
-    values = {
-        ast.unparse(node.targets[0]): ast.unparse(node.value)
-        for node in ast.parse(source.read_text()).body
-        if isinstance(node, ast.Assign)
-    }
-    made = [name for name, value in values.items() if "GeneratedProtocolMessageType" in value]
+    nodes = [node for node in ast.parse(source.read_text()).body if isinstance(node, ast.Assign)]
+    made = [ast.unparse(node.targets[0]) for node in nodes if "GeneratedProtocolMessageType" in ast.unparse(node.value)]
     assert len(made) > 80
     assert [name for name in made if not hasattr(etcdrpc, name)] == []
 

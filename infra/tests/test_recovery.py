@@ -59,7 +59,7 @@ def _remade(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def give_back(*servers: Server) -> list[str]:
     booted = {server.name: BOOTED for server in servers if server.runs != BOOTED}
-    return recovery.give_back(cast("Any", servers), booted, cast("Any", None), cast("Any", None))
+    return recovery.give_back(*cast("Any", (servers, booted, None, None)))
 
 
 def runs(*servers: Server) -> list[str]:
@@ -105,10 +105,9 @@ class TestMend:
         for server in servers[others_run:]:
             server.running = False
         monkeypatch.setattr(members, "lost_place", lambda others, peer: lost and peer == "http://etcd3:2383")
-        links = SimpleNamespace(bury=lambda _: None)
+        links, cluster = SimpleNamespace(bury=lambda _: None), SimpleNamespace(nodes=servers)
         clock = SimpleNamespace(wait=lambda seconds, until, every: until())
-        cluster = SimpleNamespace(nodes=servers)
-        recovery.mend(cast("Any", servers[2]), cast("Any", cluster), cast("Any", links), cast("Any", clock))
+        recovery.mend(*cast("Any", (servers[2], cluster, links, clock)))
         assert servers[2].running
         assert servers[2].done == (["wiped"] if wiped else [])
 

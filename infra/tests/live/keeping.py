@@ -92,16 +92,8 @@ def session(environment: Environment, at: tuple[str, int] | None = None, user: s
     """With PostgreSQL; past the links, if it is not said where."""
     host, port = at or environment.node("postgres").address
     password = environment.password if user == "postgres" else user
-    return psycopg.connect(
-        host=host,
-        port=port,
-        user=user,
-        password=password,
-        dbname=DATABASE,
-        connect_timeout=5,
-        autocommit=True,
-        prepare_threshold=None,
-    )
+    dsn = f"postgresql://{user}:{password}@{host}:{port}/{DATABASE}"
+    return psycopg.connect(dsn, connect_timeout=5, autocommit=True, prepare_threshold=None)
 
 
 def asked(connection: Session, question: str) -> object:

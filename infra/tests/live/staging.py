@@ -159,13 +159,13 @@ class Staging:
         return ",".join(map(self.where, names))
 
     def _archive(self) -> bytes:
+        def readable(member: tarfile.TarInfo) -> tarfile.TarInfo:
+            member.mode |= 0o555
+            return member
+
         with io.BytesIO() as buffer:
             with tarfile.open(fileobj=buffer, mode="w") as archive:
-                for path in self.folder.iterdir():
-                    told = archive.gettarinfo(path, f"tls/{path.name}")
-                    told.mode = 0o644
-                    with path.open("rb") as file:
-                        archive.addfile(told, file)
+                archive.add(self.folder, "tls", filter=readable)
             return buffer.getvalue()
 
     def _certificates(self) -> None:

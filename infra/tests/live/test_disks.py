@@ -36,9 +36,8 @@ def sidecars(environment: Environment) -> list[str]:
     return sorted(one["Labels"][disks.FAULT] for one in found)
 
 
-def hit_first(target: Target) -> dict[str, object]:
-    """Of redis only the first, so that the others can be compared with it."""
-    return {"nodes": ["redis1"]} if target.backend == "redis" else {}
+FIRST = {"redis": {"nodes": ["redis1"]}}
+"""Backend -> options: only the first is hit, so that others can be compared with it."""
 
 
 @on(*BACKENDS)
@@ -49,7 +48,7 @@ def test_disks_have_room_but_not_without_end(environment: Environment, target: T
 
 @on("redis", "etcd")
 def test_a_slow_disk_delays_what_is_acknowledged(environment: Environment, target: Target) -> None:
-    with done(target, "slow-disk", delay_ms=150, **hit_first(target)) as hit:
+    with done(target, "slow-disk", delay_ms=150, **FIRST.get(target.backend, {})) as hit:
         victim = target.node(hit.target.split()[0])
         assert sidecars(environment) == sorted(
             f"{one.split()[0]}'s disk is slow by 150 ms" for one in hit.target.split(", ")
@@ -137,7 +136,7 @@ def test_zookeepers_leader_never_notices_that_disks_stall(target: Target) -> Non
 def test_what_a_stalled_disk_holds_back_is_acknowledged_at_the_heal(target: Target) -> None:
     endpoint = target.endpoints["c1", "redis1"]
     waiting, other = Redis(endpoint), Redis(endpoint)
-    with done(target, "stall-disk", **hit_first(target)):
+    with done(target, "stall-disk", **FIRST.get(target.backend, {})):
         assert waiting.ask("SET fp-stalled late", patience=0.3) is None
         assert other.ask("PING", patience=0.3) is None  # one thread does everything
     assert waiting.listen(5.0) == b"+OK\r\n"
@@ -155,7 +154,7 @@ def test_postgres_still_reads_when_its_disk_stalls(target: Target) -> None:
 @on(*BACKENDS)
 def test_a_full_disk_refuses_a_write_and_all_is_kept(environment: Environment, target: Target) -> None:
     keep(target, "before")
-    with done(target, "fill-disk", **hit_first(target)) as hit:
+    with done(target, "fill-disk", **FIRST.get(target.backend, {})) as hit:
         victim = target.node(hit.target.split()[0].rstrip(","))
         assert environment.disks.room(victim.name) == 0
         assert f"{victim.name}'s disk is full" in environment.unclean()

@@ -1,7 +1,6 @@
 """Images against the real engine, and the engine itself."""
 
 import socket
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +12,7 @@ from infra import base, engine, images, machine
 from infra.images import resolve
 from infra.machine import Failed
 from infra.star import BACKENDS
+from infra.tests.live.hurting import await_
 
 
 def test_a_silent_registry_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,10 +69,7 @@ def test_the_daemon_of_this_machine_is_recognised() -> None:
     if not Path("/var/run/docker.pid").exists():
         pytest.skip("the engine is not on this machine")
     daemon = int(Path("/var/run/docker.pid").read_text())
-    deadline = time.monotonic() + 30
-    while engine._daemon() != daemon and time.monotonic() < deadline:
-        time.sleep(0.05)  # the stand-in of another test may have a moment to live
-    assert engine._daemon() == daemon
+    await_(lambda: engine._daemon() == daemon)  # the stand-in of another test may have a moment to live
     assert engine.find().state == "running"
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from infra.environment import Environment
     from infra.faults.target import Target
-    from infra.nodes import Node
 
 
 WITHIN = 10.0
@@ -53,7 +52,8 @@ def test_a_mute_leader_still_hears_who_follows_it_and_a_deaf_one_does_not(target
         with done(target, name):
             new = fault.leader(target).health()
             assert new
-            assert target.clock.wait(patience, lambda: _follows(old, new.me), 0.05) is hears  # noqa: B023
+            followed = partial(lambda who, leader: getattr(who.health(), "leader", None) == leader, old, new.me)
+            assert target.clock.wait(patience, followed, 0.05) is hears
 
 
 @on("etcd")
@@ -87,11 +87,6 @@ def test_over_a_bridge_all_write_but_who_cannot_reach_a_leader_beyond_it(
         else:  # the bridge was elected, whom everybody reaches
             _only_these_write(environment, target, names(target))
     assert far.ready()
-
-
-def _follows(node: Node, leader: str) -> bool:
-    health = node.health()
-    return health is not None and health.leader == leader
 
 
 def _only_these_write(environment: Environment, target: Target, takers: Collection[str]) -> None:
