@@ -66,9 +66,8 @@ class TestWorld:
     def test_hooks_give_what_can_be_undone_with_them(self) -> None:
         world = external.world(hooks.parse(["pause=a", "resume=a", "kill=a"]))
         assert FAULTS["pause-server"].applies("redis", world) is None
-        assert FAULTS["kill-server"].applies("redis", world) == (
-            "no control over the nodes of a target: --hook start='...' gives it"
-        )
+        why = "no control over the nodes of a target: --hook start='...' gives it"
+        assert FAULTS["kill-server"].applies("redis", world) == why
 
     def test_two_nodes_have_no_minority(self) -> None:
         star.name_members("redis", ("redis1", "redis2"))

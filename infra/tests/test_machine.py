@@ -60,11 +60,7 @@ def test_only_one_at_a_time_and_the_other_is_told(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize(
     ("lacking", "message"),
-    [
-        ("apt", "neither Debian nor Ubuntu"),
-        ("root", "sudo apt-get install debootstrap"),
-        ("consent", "you said no"),
-    ],
+    [("apt", "neither Debian nor Ubuntu"), ("root", "sudo apt-get install debootstrap"), ("consent", "you said no")],
 )
 def test_packages_are_installed_by_root_only(monkeypatch: pytest.MonkeyPatch, lacking: str, message: str) -> None:
     called = commands(monkeypatch, {})
