@@ -34,6 +34,11 @@ def taken(*backends: str, versions: Mapping[str, str] | None = None) -> Environm
     return environment
 
 
+def target_of(environment: Environment, backend: str) -> Target:
+    """What faults are done to, without workers."""
+    return Target.of(environment, backend, OneProcess(None, 1.0), MonotonicClock())
+
+
 def dropped(environment: Environment) -> None:
     """Nobody gets it any more."""
     for key in [key for key, other in _POOL.items() if other is environment]:
@@ -54,8 +59,8 @@ def environment(request: pytest.FixtureRequest) -> Iterator[Environment]:
 
 @pytest.fixture
 def target(environment: Environment, request: pytest.FixtureRequest) -> Target:
-    """What faults are done to, without workers: `on` names the backends."""
-    return Target.of(environment, request.param, OneProcess(None, 1.0), MonotonicClock())
+    """`on` names the backends."""
+    return target_of(environment, request.param)
 
 
 def on(*backends: str) -> pytest.MarkDecorator:

@@ -49,14 +49,10 @@ def executable(folder: Path, name: str, script: str) -> Path:
     return path
 
 
-class Said:
-    """Collects what the user is told."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def __call__(self, line: str) -> None:
-        self.lines.append(line)
+def rights(patch: pytest.MonkeyPatch, *, apt: bool = True, root: bool = True, consent: bool = True) -> None:
+    """Let this machine have apt, us be root, and the user say yes; or not."""
+    for name, answer in (("has_apt", apt), ("is_root", root), ("may_install", consent)):
+        patch.setattr(machine, name, lambda answer=answer: answer)
 
 
 def running(word: str) -> bool:

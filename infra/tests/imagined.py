@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -27,7 +27,7 @@ from infra.links import Links
 from infra.nodes import Cluster, Node
 from infra.probes import Health
 from infra.star import Proxy
-from infra.tests.simulated import World, a_lane
+from infra.tests.simulated import Lane, World, a_lane
 from infra.toxics import Toxic
 from infra.toxiproxy import Api, Change, ProxyState
 
@@ -88,31 +88,31 @@ class Engine:
     def inspect_container(self, _: str) -> dict[str, Any]:
         return {"State": {"Status": self.status}}
 
-    def _become(self, status: str, legal_from: str, name: str) -> None:
+    def _become(self, status: str, name: str, legal_from: str = "running") -> None:
         assert self.status == legal_from, f"{name} while {self.status}"
         self.status = status
         self.log.append(name)
 
     def pause(self, _: str) -> None:
-        self._become("paused", "running", "pause")
+        self._become("paused", "pause")
 
     def unpause(self, _: str) -> None:
-        self._become("running", "paused", "unpause")
+        self._become("running", "unpause", legal_from="paused")
 
     def kill(self, _: str, signal: str) -> None:
         assert signal == "SIGKILL"
-        self._become("exited", "running", "kill")
+        self._become("exited", "kill")
 
     def stop(self, _: str, timeout: int) -> None:
         assert timeout
-        self._become("exited", "running", "stop")
+        self._become("exited", "stop")
 
     def wait(self, _: str, timeout: int) -> None:
         assert timeout
         assert self.status == "exited"
 
     def start(self, _: str) -> None:
-        self._become("running", "exited", "start")
+        self._become("running", "start", legal_from="exited")
 
 
 def engines_have_clocks(patch: pytest.MonkeyPatch) -> None:
@@ -154,8 +154,8 @@ class Disks:
 class Star:
     """One backend and two lanes of workers. `unclean`: what is done to any of it."""
 
-    def __init__(self, backend: str) -> None:
-        self.world = World([a_lane("a", 0, 0, 0), a_lane("b", 0, 1, 0, 1)])
+    def __init__(self, backend: str, *lanes: Lane) -> None:
+        self.world = World(list(lanes) or [a_lane("a", 0, 0, 0), a_lane("b", 0, 1, 0, 1)])
         self.toxiproxy = Toxiproxy()
         self.links = Links(self.toxiproxy)
         self.disks = Disks()
@@ -192,10 +192,10 @@ class Star:
         moved = {f"{name}'s clock is moved: {engine.skews}" for name, engine in self.engines.items() if engine.skews}
         disks = {f"{name}'s disk: {what}" for (name, _), what in self.disks.done.items()}
         workers = {
-            f"{worker.process} is caught: {worker.caught}{worker.renewal}"
+            f"{worker.process} is caught: {worker.hurt}"
             for lane in self.world.all_lanes
             for worker in lane.workers
-            if worker.renewal or worker.caught not in ("", "kill")
+            if worker.hurt
         }
         return [*self.links.active(), *sorted(nodes | moved | disks | workers)]
 
@@ -272,14 +272,11 @@ class Star:
         return Written("silent" if silent else "kept", sum(what for what in done if isinstance(what, float)))
 
 
-class Connection:
+class Connection(AbstractContextManager["Connection"]):
     """Up until what its link is said to be says otherwise."""
 
-    def __init__(self, star: Star, endpoint: str) -> None:
-        self.star, self.endpoint = star, endpoint
-
-    def __enter__(self) -> Connection:
-        return self
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
 
     def __exit__(self, *_: object) -> None:
         pass
@@ -289,12 +286,9 @@ class Connection:
 
 
 @contextmanager
-def imagined(backend: str) -> Iterator[Star]:
+def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
     """While it lasts, all questions of faults are asked here."""
-    star = Star(backend)
-
-    def timed(_: str, endpoint: str, __: float, size: int = 0) -> tuple[Answer, float]:
-        return star.ask(endpoint, size)
+    star = Star(backend, *lanes)
 
     def timed_end(_: str, endpoint: str, __: float) -> tuple[Answer, float]:
         answer, seconds = star.ask(endpoint)
@@ -304,7 +298,7 @@ def imagined(backend: str) -> Iterator[Star]:
     def connect(_: str, endpoint: str, __: float = 0.0) -> Connection:
         if star.ask(endpoint)[0] is Answer.CLOSED:
             raise ConnectionRefusedError(endpoint)
-        return Connection(star, endpoint)
+        return Connection(endpoint)
 
     def transfer(_: Node, new: Node) -> bool:
         if star.leads in star._heard_by(new.name):
@@ -315,7 +309,7 @@ def imagined(backend: str) -> Iterator[Star]:
         engines_have_clocks(patch)
         patch.setattr(links_module, "_DRAIN", 0.0)
         patch.setattr(probe, "ask", lambda _, endpoint, patience=0.0: star.ask(endpoint)[0])
-        patch.setattr(probe, "timed", timed)
+        patch.setattr(probe, "timed", lambda _, endpoint, patience, size=0: star.ask(endpoint, size))
         patch.setattr(probe, "timed_end", timed_end)
         patch.setattr(probe, "connect", connect)
         patch.setattr(probe, "answer", lambda connection: star.ask(connection.endpoint)[0])

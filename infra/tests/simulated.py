@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from infra.faults.plan import compile_plan
+from infra.faults.plan import Plan, Step, compile_plan
 from infra.faults.runner import Record, Runner
 from infra.faults.target import Stopped, Target, Victim
-from infra.machine import Failed
+from infra.machine import Failed, Say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,6 +42,11 @@ class Worker:
     @property
     def group(self) -> str:
         return f"c{self.process % 3 + 1}"
+
+    @property
+    def hurt(self) -> str:
+        """What it must be let go from: nobody brings back who was killed."""
+        return self.renewal or self.caught.replace("kill", "")
 
 
 @dataclass(slots=True)
@@ -129,32 +134,7 @@ class Lane:
     def wants(self, aim: Aim, worker: Worker) -> bool:
         if aim.worker is not None:
             return aim.worker.process == worker.process
-        free = not worker.caught and not worker.renewal
-        return free and aim.group in ("", worker.group) and aim.key in (-1, worker.key)
-
-
-@dataclass(slots=True)
-class Server:
-    """The only node of a simulated cluster."""
-
-    world: World
-    name: str = "etcd1"
-    down: bool = False
-
-    def kill(self, by: str) -> None:
-        self.down = True
-        self.world.told("killed")
-
-    def let_go(self, by: str) -> None:
-        if self.down:
-            self.world.told("started")
-        self.down = False
-
-    def state(self) -> str:
-        return "stopped" if self.down else "running"
-
-    def ready(self) -> bool:
-        return not self.down
+        return not (worker.caught or worker.renewal) and aim.group in ("", worker.group) and aim.key in (-1, worker.key)
 
 
 @dataclass(slots=True)
@@ -168,16 +148,11 @@ class World:
     mute: bool = False
     """The store never answers."""
     healed: list[str] = field(default_factory=list)
-    events: list[tuple[int, str]] = field(default_factory=list)
-    """(ns, what) was done to links and servers."""
     victims: list[tuple[str, Victim]] = field(default_factory=list)
     """Who was thawed or is yet to be, under which key it was caught."""
 
     def now(self) -> int:
         return self.time
-
-    def told(self, what: str) -> None:
-        self.events.append((self.time, what))
 
     def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = 0.005) -> bool:
         deadline, look = self.time + int(seconds * 1e9), self.time
@@ -251,18 +226,13 @@ class World:
             self.healed.append("cluster")
             return True
 
-        server = Server(self)
-        cluster = SimpleNamespace(nodes=(server,), ready=ready, leader=nobody)
-        links = SimpleNamespace(lift=lambda _: self.told("lifted"))
+        cluster, links = SimpleNamespace(nodes=(), ready=ready, leader=nobody), SimpleNamespace(lift=str)
         environment = SimpleNamespace(heal=lambda: self.healed.append("environment"))
         return Target("etcd", cast("Any", cluster), cast("Any", links), (), {}, self, self, cast("Any", environment))
 
     def at_rest(self) -> bool:
         """Nobody is caught and nothing is armed."""
-        return not any(
-            lane.armed or any(worker.renewal or worker.caught not in ("", "kill") for worker in lane.workers)
-            for lane in self.all_lanes
-        )
+        return not any(lane.armed or any(worker.hurt for worker in lane.workers) for lane in self.all_lanes)
 
 
 def nobody() -> None:
@@ -275,9 +245,15 @@ def a_lane(name: str, *keys: int, expires: bool = True) -> Lane:
     return Lane(name, [Worker(base + number, key) for number, key in enumerate(keys)], expires)
 
 
-def run(world: World, fault: str, target: Target | None = None) -> list[Record]:
-    """One cycle of the fault's own plan; nobody may be caught afterwards."""
-    runner = Runner(compile_plan([fault], 1, "etcd", TTL), target or world.target())
-    runner.cycle()
+def runner(world: World, *faults: str | Step, target: Target | None = None, say: Say = lambda _: None) -> Runner:
+    """Of these steps; of the fault's own where only its name is given."""
+    steps = [step if isinstance(step, Step) else compile_plan([step], 1, "etcd", TTL).steps[0] for step in faults]
+    return Runner(Plan("p", "etcd", 1, tuple(steps)), target or world.target(), say)
+
+
+def run(world: World, *faults: str | Step, target: Target | None = None, say: Say = lambda _: None) -> list[Record]:
+    """One cycle of them; nobody may be caught afterwards."""
+    running = runner(world, *faults, target=target, say=say)
+    running.cycle()
     assert world.at_rest()
-    return list(runner.records)
+    return list(running.records)

@@ -10,8 +10,6 @@ from infra.compose import Settings
 from infra.machine import Failed
 from infra.slots import Taken
 
-SETTINGS = Settings("fp-1-abcd", 3, "kept", "", {})
-
 
 @pytest.mark.parametrize(
     ("said", "another_may_do"),
@@ -30,5 +28,5 @@ def test_another_subnet_is_tried_where_it_may_help(
 
     monkeypatch.setattr("infra.compose.DockerCompose.start", fails)
     with pytest.raises(Failed) as caught:
-        compose.up(SETTINGS, ["store"])
+        compose.up(Settings("fp-1-abcd", 3, "kept", "", {}), ["store"])
     assert isinstance(caught.value, Taken) is another_may_do

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from infra import engine, machine
-from infra.machine import Failed, NotPossible
-from infra.tests.fakes import Answer, Commands, Said, commands, executable
+from infra.machine import Failed, NotPossible, Trouble
+from infra.tests.fakes import Commands, commands, executable, rights
 
 SILENT = Failed("docker version: Cannot connect to the Docker daemon at unix:///var/run/docker.sock")
-ASK = "docker version"
+ASK, COMPOSE = "docker version", "docker compose version"
 
 
 @pytest.fixture
@@ -26,30 +26,23 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(engine, "DAEMON_LOG", tmp_path / "dockerd.log")
     monkeypatch.setattr(engine, "_daemon", lambda: None)
     monkeypatch.setattr(engine, "_systemd", lambda: False)
-    found = shutil.which
+    which = shutil.which
     monkeypatch.setattr(
-        shutil, "which", lambda name: found(name, path=str(bin_folder)) if "docker" in name else found(name)
+        shutil, "which", lambda name: which(name, path=str(bin_folder)) if "docker" in name else which(name)
     )
-    monkeypatch.setattr(machine, "has_apt", lambda: True)
-    monkeypatch.setattr(machine, "is_root", lambda: True)
-    monkeypatch.setattr(machine, "may_install", lambda: True)
+    rights(monkeypatch)
     monkeypatch.setattr(machine, "refresh_apt", lambda: None)
     return bin_folder
 
 
 @pytest.fixture
-def stopped(bare: Path) -> Path:
-    """The same, with an engine that is installed and not running."""
+def called(monkeypatch: pytest.MonkeyPatch, bare: Path) -> Commands:
+    """The commands of the same machine with an engine that is installed and not running."""
     executable(bare, "docker", "exit 1")
     executable(bare, "dockerd", "echo it cannot; exit 9")
-    return bare
+    return commands(monkeypatch, {ASK: SILENT, "docker context show": "default\n", COMPOSE: Failed("unknown command")})
 
 
-def answers() -> dict[str, Answer]:
-    return {ASK: SILENT, "docker context show": "default\n"}
-
-
-@pytest.mark.usefixtures("stopped")
 @pytest.mark.parametrize(
     ("said", "state", "why"),
     [
@@ -58,8 +51,8 @@ def answers() -> dict[str, Answer]:
         (SILENT, "stopped", "not running"),
     ],
 )
-def test_what_the_engine_says(monkeypatch: pytest.MonkeyPatch, said: str | Failed, state: str, why: str) -> None:
-    commands(monkeypatch, answers() | {ASK: said})
+def test_what_the_engine_says(called: Commands, said: str | Failed, state: str, why: str) -> None:
+    called.answers[ASK] = said
     found = engine.find()
     assert (found.state, why in found.why) == (state, True)
 
@@ -69,75 +62,61 @@ def test_without_the_command_line_there_is_none() -> None:
     assert engine.find().state == "absent"
 
 
-@pytest.mark.usefixtures("stopped")
-def test_an_engine_chosen_elsewhere_is_not_ours_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    called = commands(monkeypatch, answers())
-    monkeypatch.setenv("DOCKER_HOST", "tcp://build:2375")
-    with pytest.raises(NotPossible, match="DOCKER_HOST=tcp://build:2375 does not answer"):
-        engine.ensure(Said())
-    monkeypatch.delenv("DOCKER_HOST")
-    called.answers["docker context show"] = "colima\n"
-    with pytest.raises(NotPossible, match="the docker context colima does not answer"):
-        engine.ensure(Said())
+@pytest.mark.parametrize(
+    ("host", "context", "says"),
+    [
+        ("tcp://build:2375", "default", "DOCKER_HOST=tcp://build:2375 does not answer"),
+        ("", "colima", "the docker context colima does not answer"),
+    ],
+)
+def test_an_engine_chosen_elsewhere_is_not_ours_to_start(
+    called: Commands, monkeypatch: pytest.MonkeyPatch, host: str, context: str, says: str
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", host)
+    called.answers["docker context show"] = f"{context}\n"
+    with pytest.raises(NotPossible, match=says):
+        engine.ensure()
     assert not called.ran("apt-get")
     assert not engine.DAEMON_LOG.exists()
 
 
-@pytest.mark.usefixtures("stopped")
-def test_no_second_daemon_beside_a_silent_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_second_daemon_beside_a_silent_one(called: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is still starting is waited for."""
-    asked: list[str] = []
 
     def version(_: list[str]) -> str:
-        asked.append("?")
-        if len(asked) < 4:
+        if sum(line.startswith(ASK) for line in called.called) < 4:
             raise SILENT
         return "20.10.24\n"
 
-    called = commands(monkeypatch, {ASK: version, "docker context show": "default\n"})
+    called.answers[ASK] = version
     monkeypatch.setattr(engine, "_daemon", lambda: 4711)
-    said = Said()
-    engine.ensure(said)
-    assert "process 4711" in said.lines[0]
+    said: list[str] = []
+    engine.ensure(said.append)
+    assert "process 4711" in said[0]
     assert not called.ran("apt-get")
     assert not engine.DAEMON_LOG.exists()
 
 
-@pytest.mark.usefixtures("stopped")
-def test_a_daemon_that_stays_silent_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    commands(monkeypatch, answers())
-    monkeypatch.setattr(engine, "_daemon", lambda: 4711)
-    monkeypatch.setattr(engine, "ENGINE_STARTS_WITHIN", 0.0)
-    with pytest.raises(Failed, match=r"does not answer.*process 4711"):
-        engine.ensure(Said())
-
-
-@pytest.mark.usefixtures("stopped")
-def test_a_daemon_that_dies_tells_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    commands(monkeypatch, answers())
-    with pytest.raises(Failed, match="status 9: it cannot"):
-        engine.ensure(Said())
-
-
-@pytest.mark.usefixtures("stopped")
-@pytest.mark.parametrize(("root", "consent", "message"), [(False, True, "not root"), (True, False, "said no")])
-def test_starting_needs_rights_and_consent(
-    monkeypatch: pytest.MonkeyPatch, root: bool, consent: bool, message: str
+@pytest.mark.usefixtures("called")
+@pytest.mark.parametrize(
+    ("daemon", "allowed", "trouble", "says"),
+    [
+        (4711, {}, Failed, r"does not answer.*process 4711"),
+        (None, {}, Failed, "status 9: it cannot"),
+        (None, {"root": False}, NotPossible, "not root"),
+        (None, {"consent": False}, NotPossible, "said no"),
+        (None, {"apt": False}, NotPossible, "install it"),
+    ],
+    ids=["it is silent", "it dies", "no root", "no consent", "no apt"],
+)
+def test_an_engine_that_does_not_start_says_why(
+    monkeypatch: pytest.MonkeyPatch, daemon: int | None, allowed: dict[str, bool], trouble: type[Trouble], says: str
 ) -> None:
-    commands(monkeypatch, answers())
-    monkeypatch.setattr(machine, "is_root", lambda: root)
-    monkeypatch.setattr(machine, "may_install", lambda: consent)
-    with pytest.raises(NotPossible, match=message):
-        engine.ensure(Said())
-
-
-@pytest.mark.usefixtures("bare")
-def test_elsewhere_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    commands(monkeypatch, answers())
-    monkeypatch.setattr(machine, "has_apt", lambda: False)
-    with pytest.raises(NotPossible, match="install it") as trouble:
-        engine.ensure(Said())
-    assert trouble.value.status == 3
+    rights(monkeypatch, **allowed)
+    monkeypatch.setattr(engine, "_daemon", lambda: daemon)
+    monkeypatch.setattr(engine, "ENGINE_STARTS_WITHIN", 0.0 if daemon else 60.0)
+    with pytest.raises(trouble, match=says):
+        engine.ensure()
 
 
 @pytest.mark.parametrize(
@@ -147,7 +126,6 @@ def test_installs_and_starts_from_nothing(
     monkeypatch: pytest.MonkeyPatch, bare: Path, split: str, packages: str
 ) -> None:
     """Debian 13 has the command line in a package of its own."""
-    called: Commands
 
     def installs(_: list[str]) -> str:
         executable(bare, "docker", "")
@@ -159,38 +137,30 @@ def test_installs_and_starts_from_nothing(
             raise SILENT
         return "28.5.2\n"
 
+    policy = f"docker-cli:\n  Candidate: {split}\n"
     called = commands(
         monkeypatch,
-        {
-            ASK: version,
-            "docker context show": "default\n",
-            "apt-get install": installs,
-            "apt-cache policy": f"docker-cli:\n  Candidate: {split}\n",
-        },
+        {ASK: version, "docker context": "default\n", "apt-get install": installs, "apt-cache policy": policy},
     )
-    said = Said()
-    engine.ensure(said)
+    said: list[str] = []
+    engine.ensure(said.append)
     (line,) = [line for line in called.called if line.startswith("apt-get install")]
     assert line.endswith(f" {packages}")
-    assert "28.5.2 is running" in said.lines[-1]
+    assert "28.5.2 is running" in said[-1]
 
 
-@pytest.mark.usefixtures("stopped")
-def test_systemd_is_asked_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    called = commands(monkeypatch, answers())
-    monkeypatch.setattr(engine, "_systemd", lambda: True)
-
+def test_systemd_is_asked_where_it_runs(called: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
     def starts(_: list[str]) -> str:
         called.answers[ASK] = "26.1.5\n"
         return ""
 
+    monkeypatch.setattr(engine, "_systemd", lambda: True)
     called.answers["systemctl start docker"] = starts
-    engine.ensure(Said())
+    engine.ensure()
     assert called.ran("systemctl start docker")
     assert not engine.DAEMON_LOG.exists()
 
 
-@pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize(
     ("offered", "chosen"),
     [
@@ -202,37 +172,34 @@ def test_systemd_is_asked_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_compose_is_a_package_where_apt_has_version_2(
-    monkeypatch: pytest.MonkeyPatch, offered: dict[str, str], chosen: str | None
+    called: Commands, monkeypatch: pytest.MonkeyPatch, offered: dict[str, str], chosen: str | None
 ) -> None:
-    called = commands(monkeypatch, {"docker compose version": Failed("unknown command"), "apt-get install": ""})
     taken: list[str] = []
 
     def take(*packages: str) -> None:
         taken.extend(packages)
-        called.answers["docker compose version"] = "2.26.1-4\n"
+        called.answers[COMPOSE] = "2.26.1-4\n"
 
     monkeypatch.setattr(machine, "candidate", offered.get)
     monkeypatch.setattr(machine, "install", lambda packages, say: take(*packages))
     monkeypatch.setattr(engine, "_unpack_compose", lambda say: take("unpacked"))
-    engine.ensure_compose(Said())
+    engine.ensure_compose()
     assert taken == [chosen or "unpacked"]
 
 
-@pytest.mark.usefixtures("bare")
-def test_compose_that_is_there_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    called = commands(monkeypatch, {"docker compose version": "v2.26.1\n"})
-    engine.ensure_compose(Said())
+def test_compose_that_is_there_is_left_alone(called: Commands) -> None:
+    called.answers[COMPOSE] = "v2.26.1\n"
+    engine.ensure_compose()
     assert engine.compose() == "2.26.1"
     assert not called.ran("apt")
 
 
-@pytest.mark.usefixtures("bare")
+@pytest.mark.usefixtures("called")
 def test_compose_without_a_debian_mirror_is_for_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    commands(monkeypatch, {"docker compose version": Failed("unknown command")})
     monkeypatch.setattr(machine, "candidate", lambda package: None)
     monkeypatch.setattr(machine, "debian_mirror", lambda: None)
     with pytest.raises(NotPossible, match="apt-get install docker-compose-v2"):
-        engine.ensure_compose(Said())
+        engine.ensure_compose()
 
 
 def test_no_room_is_said_before_a_build_begins(monkeypatch: pytest.MonkeyPatch) -> None:

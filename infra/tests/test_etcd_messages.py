@@ -25,12 +25,8 @@ def test_all_messages_of_the_generated_code_are_there() -> None:
     package = importlib.util.find_spec("etcd3")
     assert package is not None
     source = Path(str(package.origin)).parent / "etcdrpc" / "rpc_pb2.py"
-    values = {
-        ast.unparse(node.targets[0]): ast.unparse(node.value)
-        for node in ast.parse(source.read_text()).body
-        if isinstance(node, ast.Assign)
-    }
-    made = [name for name, value in values.items() if "GeneratedProtocolMessageType" in value]
+    nodes = [node for node in ast.parse(source.read_text()).body if isinstance(node, ast.Assign)]
+    made = [ast.unparse(node.targets[0]) for node in nodes if "GeneratedProtocolMessageType" in ast.unparse(node.value)]
     assert len(made) > 80
     assert [name for name in made if not hasattr(etcdrpc, name)] == []
 
@@ -42,7 +38,5 @@ def test_messages_are_not_in_plain_python() -> None:
 def test_whoever_imports_etcd3_has_them() -> None:
     """A lock of the user's own, too: all that a worker does before it is loaded is to import the worker."""
     code = "import suites.worker, etcd3; print(etcd3.etcdrpc.PutRequest(key=b'k'))"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        == 'key: "k"\n\n'
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == 'key: "k"\n\n'

@@ -60,16 +60,14 @@ class TestWorld:
             assert any(FAULTS[name].applies(backend, world) for backend in ("redis", "etcd")), name
         for name in ("cut-client-refuse", "slow-links", "freeze-holder", "delayed-write"):
             assert FAULTS[name].applies("redis", world) is None, name
+        published = external.world(Hooks(), published=True)
+        assert FAULTS["cut-client-refuse"].applies("redis", published), "what listens there cannot refuse"
 
     def test_hooks_give_what_can_be_undone_with_them(self) -> None:
         world = external.world(hooks.parse(["pause=a", "resume=a", "kill=a"]))
         assert FAULTS["pause-server"].applies("redis", world) is None
-        assert FAULTS["kill-server"].applies("redis", world) == (
-            "no control over the nodes of a target: --hook start='...' gives it"
-        )
-
-    def test_where_ports_are_published_nothing_is_refused(self) -> None:
-        assert FAULTS["cut-client-refuse"].applies("redis", external.world(Hooks(), published=True))
+        why = "no control over the nodes of a target: --hook start='...' gives it"
+        assert FAULTS["kill-server"].applies("redis", world) == why
 
     def test_two_nodes_have_no_minority(self) -> None:
         star.name_members("redis", ("redis1", "redis2"))

@@ -12,7 +12,7 @@ import pytest
 from infra import base, images, machine, sources
 from infra.images import Image, UnknownVersion, resolve
 from infra.machine import Failed, NotPossible
-from infra.tests.fakes import Said, commands, executable
+from infra.tests.fakes import Answer, commands, executable
 
 FAKE_DOCKER = r"""
 cd "$STATE"
@@ -36,6 +36,19 @@ case "$1 $2" in
   *) echo "unexpected: $*" >&2; exit 1 ;;
 esac
 """
+UNBUILT: dict[str, Answer] = {
+    "docker image inspect": Failed("no such image"),
+    "docker image ls": "sha256:base\n",
+    "docker info": "/nowhere\n",
+    "docker build": "",
+    "docker image prune": "",
+}
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(machine, "apt_settings", list)
 
 
 def test_every_server_has_a_recipe_and_every_backend_a_version_in_every_suite() -> None:
@@ -66,10 +79,10 @@ def test_a_recipe_is_all_that_an_image_is_made_from(tmp_path: Path, monkeypatch:
     assert len(digests) == 5
     (tmp_path / "images/redis/Dockerfile").write_text("FROM other\n")
     assert images.digest(image) in digests
-    needs_clock, needs_none = images.digest(resolve("redis")), images.digest(resolve("etcd"))
+    servers = [resolve("redis"), resolve("redis", "image:fencepost/planted-redis:slow"), resolve("etcd")]
+    before = list(map(images.digest, servers))
     (tmp_path / "images/clock/clock.c").write_text("/* other */\n")
-    assert images.digest(resolve("redis")) != needs_clock
-    assert images.digest(resolve("etcd")) == needs_none
+    assert [images.digest(server) != then for server, then in zip(servers, before, strict=True)] == [True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -87,29 +100,18 @@ def test_an_image_is_current_when_recipe_and_base_are(
     monkeypatch: pytest.MonkeyPatch, labels: str | Failed, base_id: str, current: bool
 ) -> None:
     image = resolve("redis")
-    said = labels.replace("RECIPE", images.digest(image)) if isinstance(labels, str) else labels
+    said = labels if isinstance(labels, Failed) else labels.replace("RECIPE", images.digest(image))
     commands(monkeypatch, {"docker image inspect": said, "docker image ls": base_id})
     assert images.is_current(image) is current
 
 
 def test_of_many_processes_one_builds(tmp_path: Path) -> None:
     executable(tmp_path / "bin", "docker", FAKE_DOCKER)
-    environment = os.environ | {
-        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
-        "STATE": str(tmp_path),
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
-    }
-    script = "from infra import images; images.ensure(images.resolve('redis')); print('there')"
+    environment = os.environ | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "STATE": str(tmp_path)}
+    command = [sys.executable, "-c", "from infra import images; images.ensure(images.resolve('redis')); print('there')"]
+    root, pipe = images.RECIPES.parent.parent, subprocess.PIPE
     several = [
-        subprocess.Popen(
-            [sys.executable, "-c", script],
-            cwd=images.RECIPES.parent.parent,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(4)
+        subprocess.Popen(command, cwd=root, env=environment, stdout=pipe, stderr=pipe, text=True) for _ in range(4)
     ]
     said = [process.communicate(timeout=60) for process in several]
     assert [out for out, _ in said] == ["there\n"] * 4, said
@@ -118,27 +120,16 @@ def test_of_many_processes_one_builds(tmp_path: Path) -> None:
     assert sum("redis:trixie is ready" in err for _, err in said) == 1
 
 
-def test_what_builds_are_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_builds_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine's proxies and module sources by name, never their values, and its network where a proxy needs it."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HTTPS_PROXY", "http://user:secret@127.0.0.1:3128")
-    monkeypatch.setattr(machine, "apt_settings", list)
-    called = commands(
-        monkeypatch,
-        {
-            "docker image inspect": Failed("no such image"),
-            "docker image ls": "sha256:base\n",
-            "docker info": "/nowhere\n",
-            "docker build": "",
-            "docker image prune": "",
-            "go env": json.dumps({"GOPROXY": "https://secret@modules.example", "GOSUMDB": ""}),
-        },
-    )
+    modules = json.dumps({"GOPROXY": "https://secret@modules.example", "GOSUMDB": ""})
+    called = commands(monkeypatch, UNBUILT | {"go env": modules})
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-    images.ensure(resolve("toxiproxy"), Said())
+    images.ensure(resolve("toxiproxy"))
     (build,) = [line for line in called.called if line.startswith("docker build")]
     assert "--build-arg HTTPS_PROXY " in build
     assert "--build-arg GOPROXY " in build
@@ -149,22 +140,11 @@ def test_what_builds_are_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 @pytest.mark.parametrize(("now", "gone"), [("8.0.7", True), ("8.0.6", False), (None, False)])
 def test_a_version_that_went_before_it_was_built_says_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, now: str | None, gone: bool
+    monkeypatch: pytest.MonkeyPatch, now: str | None, gone: bool
 ) -> None:
     """now: what sid carries when it is asked again, None if it cannot be."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(machine, "apt_settings", list)
-    commands(
-        monkeypatch,
-        {
-            "docker image inspect": Failed("no such image"),
-            'docker image inspect --format {{index .Config.Labels "fencepost.recipe"}} {{index .Config.Labels '
-            '"fencepost.base"}} fencepost/clock:sid': f"{images.digest(Image('clock', '', 'sid'))} sha256:base",
-            "docker image ls": "sha256:base\n",
-            "docker info": "/nowhere\n",
-            "docker build": Failed("docker build: non-zero code: 1"),
-        },
-    )
+    commands(monkeypatch, UNBUILT | {"docker build": Failed("docker build: non-zero code: 1")})
+    monkeypatch.setattr(images, "NEEDS", {})
 
     def ask(source: str, say: machine.Say) -> sources.Had:
         if now is None:
@@ -176,25 +156,24 @@ def test_a_version_that_went_before_it_was_built_says_so(
     monkeypatch.setattr(sources, "forget", forgotten.append)
     image = Image("redis", "fencepost/redis:8.0.6", "sid", "8.0.6")
     with pytest.raises(UnknownVersion if gone else Failed, match="8.0.7 .Debian sid" if gone else "non-zero code"):
-        images.ensure(image, Said())
+        images.ensure(image)
     assert forgotten == ["sid"]
 
 
 def test_an_image_of_the_users_own_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     called = commands(monkeypatch, {"docker image ls": "sha256:own\n"})
-    images.ensure(resolve("redis", "image:my/redis:1"), Said())
+    images.ensure(resolve("redis", "image:my/redis:1"))
     assert called.called == ["docker image ls --no-trunc --quiet my/redis:1"]
     called.answers["docker image ls"] = ""
     monkeypatch.setattr(base, "pull", lambda name, say: False)
     with pytest.raises(Failed, match="docker pull my/redis:1 says why"):
-        images.ensure(resolve("redis", "image:my/redis:1"), Said())
+        images.ensure(resolve("redis", "image:my/redis:1"))
 
 
-def test_a_base_that_cannot_be_had_says_what_would_help(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_a_base_that_cannot_be_had_says_what_would_help(monkeypatch: pytest.MonkeyPatch) -> None:
     commands(monkeypatch, {"docker image ls": ""})
     monkeypatch.setattr(base, "pull", lambda name, say: False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(machine, "has_apt", lambda: False)
     with pytest.raises(NotPossible, match="no registry answers for debian:trixie-slim"):
-        base.ensure("trixie", Said())
+        base.ensure("trixie")

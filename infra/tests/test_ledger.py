@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from infra import links as links_module
 from infra import star, toxics
 from infra.links import Cut, Links
+from infra.machine import Failed, Unknown
 from infra.star import Proxy
 from infra.tests.imagined import Toxiproxy
 from infra.toxics import STREAMS, Bandwidth, Delay, LateEnd, Limit, Reset, Slices, Stream
-from infra.toxiproxy import ProxyState
+from infra.toxiproxy import Api, ProxyState
 
 
 @pytest.fixture(autouse=True)
@@ -103,10 +104,18 @@ class Wishes:
                 )
 
 
-@settings(max_examples=150, deadline=None)
+def do(links: Links, key: str, verb: str, *args: Any) -> None:
+    if verb == "lift":
+        links.lift(key)
+    elif verb in ("cut", "block", "impair"):
+        getattr(links, verb)(*args[0], args[1], key)
+    else:
+        getattr(links, verb)(*args)
+
+
+@settings(max_examples=150)
 @given(st.lists(st.tuples(st.sampled_from(KEYS), steps), max_size=25))
 def test_at_every_moment_it_is_what_all_together_want(taken: list[tuple[str, tuple[Any, ...]]]) -> None:
-    links_module._DRAIN = 0.0  # type: ignore[misc]
     api = Toxiproxy()
     links, wishes = Links(api), Wishes()
     seen = [proxy for proxy in star.proxies() if proxy.source != "c0"]
@@ -117,12 +126,7 @@ def test_at_every_moment_it_is_what_all_together_want(taken: list[tuple[str, tup
 
     for key, (verb, *args) in taken:
         wishes.take(key, verb, *args)
-        if verb == "lift":
-            links.lift(key)
-        elif verb in ("cut", "block", "impair"):
-            getattr(links, verb)(*args[0], args[1], key)
-        else:
-            getattr(links, verb)(*args)
+        do(links, key, verb, *args)
         check()
     for node in tuple(wishes.dead):
         wishes.take("", "revive", node)
@@ -135,17 +139,42 @@ def test_at_every_moment_it_is_what_all_together_want(taken: list[tuple[str, tup
     assert api.proxies == Toxiproxy().proxies
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(st.tuples(st.sampled_from(KEYS), steps), max_size=12))
 def test_another_process_heals_all_of_it(taken: list[tuple[str, tuple[Any, ...]]]) -> None:
-    links_module._DRAIN = 0.0  # type: ignore[misc]
     api = Toxiproxy()
     links = Links(api)
     for key, (verb, *args) in taken:
         if verb in ("cut", "block", "impair"):
-            getattr(links, verb)(*args[0], args[1], key)
+            do(links, key, verb, *args)
     Links(api).heal_all()
     assert api.proxies == Toxiproxy().proxies
+
+
+def test_pairs(links: Links) -> None:
+    pairs = links.pairs()
+    assert len(pairs) == len(set(pairs)) == 3 * 14 + 6 + 6 + 2
+    assert {("c3", "store"), ("zk1", "zk2")} <= set(pairs)
+    assert not any("c0" in pair or pair[0] == pair[1] for pair in pairs)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [("c9", "redis1", "there are c1, redis1"), ("etcd1", "redis1", "lead to c1, c2, c3, etcd2, etcd3")],
+)
+def test_unknown_links_are_told_with_what_there_is(links: Links, a: str, b: str, said: str) -> None:
+    with pytest.raises(Unknown, match=said):
+        links.cut(a, b, Cut.DROP)
+
+
+def test_one_direction_cannot_be_refused(links: Links) -> None:
+    with pytest.raises(ValueError, match="cut both"):
+        links.block("c1", "redis1", Cut.REFUSE)
+
+
+def test_a_toxiproxy_that_does_not_answer_is_an_error() -> None:
+    with pytest.raises(Failed, match="toxiproxy: get /proxies"):
+        Links(Api("127.0.0.1", 9)).heal_all()
 
 
 def test_delays_of_several_add_up(links: Links) -> None:
@@ -238,19 +267,12 @@ def test_a_failed_change_is_made_good_by_the_next(
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        lambda: Bandwidth(0),
-        lambda: Delay(10, 11),
-        lambda: Delay(-1),
-        lambda: Slices(0),
-        lambda: Slices(5, 5),
-        lambda: LateEnd(-1),
-        lambda: Limit(-1),
-    ],
+    [(Bandwidth, 0), (Delay, 10, 11), (Delay, -1), (Slices, 0), (Slices, 5, 5), (LateEnd, -1), (Limit, -1)],
 )
-def test_what_cannot_be_is_refused(wrong: Any) -> None:
+def test_what_cannot_be_is_refused(wrong: tuple[Any, ...]) -> None:
+    kind, *values = wrong
     with pytest.raises(ValueError, match="not"):
-        wrong()
+        kind(*values)
 
 
 def test_names_of_toxics_can_stand_in_a_url_and_are_told_apart() -> None:

@@ -70,13 +70,9 @@ def test_a_place_without_a_line_is_given_one() -> None:
         space["judge"](before)
     with pytest.raises(KeyboardInterrupt):
         space["judge"](error, before)
-    for one in (before, error):
-        assert _lines(one)[-1] is None
+    assert [_lines(one)[-1] for one in (before, error)] == [None, None]
     lifetime.printable(error)
-    for one in (before, error):
-        lines = _lines(one)
-        assert len(lines) == 2
-        assert lines[-1] == 2  # where `judge` begins
+    assert [(len(_lines(one)), _lines(one)[-1]) for one in (before, error)] == [(2, 2)] * 2  # `judge` begins in line 2
 
 
 def _lines(error: BaseException) -> list[int | None]:

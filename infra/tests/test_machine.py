@@ -2,12 +2,13 @@
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from infra import machine
 from infra.machine import Failed, NotPossible
-from infra.tests.fakes import Said, commands, running
+from infra.tests.fakes import commands, rights, running
 
 
 @pytest.fixture(autouse=True)
@@ -58,55 +59,33 @@ def test_only_one_at_a_time_and_the_other_is_told(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("apt", "root", "consent", "message"),
-    [
-        (False, True, True, "neither Debian nor Ubuntu"),
-        (True, False, True, "sudo apt-get install debootstrap"),
-        (True, True, False, "you said no"),
-    ],
+    ("lacking", "message"),
+    [("apt", "neither Debian nor Ubuntu"), ("root", "sudo apt-get install debootstrap"), ("consent", "you said no")],
 )
-def test_packages_are_installed_by_root_only(
-    monkeypatch: pytest.MonkeyPatch, apt: bool, root: bool, consent: bool, message: str
-) -> None:
+def test_packages_are_installed_by_root_only(monkeypatch: pytest.MonkeyPatch, lacking: str, message: str) -> None:
     called = commands(monkeypatch, {})
-    monkeypatch.setattr(machine, "has_apt", lambda: apt)
-    monkeypatch.setattr(machine, "is_root", lambda: root)
-    monkeypatch.setattr(machine, "may_install", lambda: consent)
+    rights(monkeypatch, **{lacking: False})
     with pytest.raises(NotPossible, match=message) as trouble:
-        machine.install(["debootstrap"], Said())
+        machine.install(["debootstrap"], print)
     assert trouble.value.status == 3
     assert not called.called
 
 
 def test_a_failing_source_of_the_users_own_does_not_stop_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     called = commands(monkeypatch, {"apt-get update": Failed("no route"), "apt-get install": ""})
-    monkeypatch.setattr(machine, "has_apt", lambda: True)
-    monkeypatch.setattr(machine, "is_root", lambda: True)
-    monkeypatch.setattr(machine, "may_install", lambda: True)
-    machine.install(["debootstrap"], Said())
+    rights(monkeypatch)
+    machine.install(["debootstrap"], print)
     assert called.called[-1].endswith(" debootstrap")
 
 
 def test_asks_only_on_a_terminal_and_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    class Terminal:
-        asked = 0
-
-        def isatty(self) -> bool:
-            return True
-
-        def readline(self) -> str:
-            self.asked += 1
-            return "n\n"
-
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stdin", terminal)
+    answers = iter(["n\n"])
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True, readline=lambda: next(answers)))
     monkeypatch.delenv("YES", raising=False)
     assert [machine.may_install(), machine.may_install()] == [False, False]
-    assert terminal.asked == 1
     machine.may_install.cache_clear()
     monkeypatch.setenv("YES", "1")
     assert machine.may_install()
-    assert terminal.asked == 1
 
 
 def test_apt_settings_are_the_proxies_and_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +96,7 @@ def test_apt_settings_are_the_proxies_and_the_clock(monkeypatch: pytest.MonkeyPa
     ]
     others = ['Acquire::http::Proxy-Auto-Detect "/usr/bin/detect";', 'APT::Architecture "amd64";', 'Acquire "";']
     commands(monkeypatch, {"apt-config dump": "\n".join(others + wanted)})
-    monkeypatch.setattr(machine, "has_apt", lambda: True)
+    rights(monkeypatch)
     assert machine.apt_settings() == wanted
 
 
@@ -132,18 +111,16 @@ def test_apt_settings_are_the_proxies_and_the_clock(monkeypatch: pytest.MonkeyPa
 )
 def test_the_mirror_of_this_machine_is_used(monkeypatch: pytest.MonkeyPatch, targets: str, mirror: str | None) -> None:
     commands(monkeypatch, {"apt-get indextargets": targets})
-    monkeypatch.setattr(machine, "has_apt", lambda: True)
+    rights(monkeypatch)
     assert machine.debian_mirror() == mirror
 
 
 def test_candidate_has_no_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    commands(
-        monkeypatch,
-        {
-            "apt-cache policy a": "a:\n  Installed: (none)\n  Candidate: 5:8.0.2-3\n  Version table:\n",
-            "apt-cache policy b": "b:\n  Installed: (none)\n  Candidate: (none)\n",
-            "apt-cache policy c": "",
-            "apt-cache policy d": "d:\n  Candidate: 1.29.2-3\n",
-        },
-    )
+    answers = {
+        "apt-cache policy a": "a:\n  Installed: (none)\n  Candidate: 5:8.0.2-3\n  Version table:\n",
+        "apt-cache policy b": "b:\n  Installed: (none)\n  Candidate: (none)\n",
+        "apt-cache policy c": "",
+        "apt-cache policy d": "d:\n  Candidate: 1.29.2-3\n",
+    }
+    commands(monkeypatch, answers)
     assert [machine.candidate(name) for name in "abcd"] == ["8.0.2-3", None, None, "1.29.2-3"]

@@ -1,7 +1,8 @@
 """What several want of one node at the same time, on an engine that only remembers."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any, Final, Literal, cast
+from typing import Any, cast
 
 import pytest
 from docker.errors import APIError
@@ -13,11 +14,11 @@ from infra.clocks import Skew
 from infra.environment import Environment
 from infra.machine import Failed
 from infra.nodes import Node, made_from
-from infra.tests.imagined import Engine, engines_have_clocks
+from infra.tests.imagined import Engine, Star, engines_have_clocks
 
-Verb = Literal["pause", "kill", "stop", "let_go"]
 FIVE, SEVEN = Skew(offset=5.0), Skew(offset=7.0)
 KEYS = ("step1", "step2", "step3")
+CENTRE = ("toxiproxy", "store")
 CHANGES = st.lists(st.tuples(st.sampled_from(["pause", "kill", "stop", "let_go"]), st.sampled_from(KEYS)), max_size=12)
 
 
@@ -26,79 +27,59 @@ def _clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     engines_have_clocks(monkeypatch)
 
 
-def made() -> tuple[Node, Engine, set[str]]:
-    """A node, its engine, and the nodes whose links refuse."""
-    engine, buried = Engine(), set[str]()
-    links = SimpleNamespace(bury=buried.add, revive=buried.discard)
-    client = SimpleNamespace(api=engine)
-    node = Node(
-        cast("Any", client),
-        cast("Any", links),
-        "fp-redis1-1",
-        "redis1",
-        ("", 0),
-        lambda *_: None,
-        lambda _: None,
-        lambda: None,
-        lambda: None,
-        untouched=True,
-    )
-    return node, engine, buried
+def made() -> tuple[Node, Engine, Star]:
+    """redis1 and its engine."""
+    star = Star("redis")
+    return star.cluster.nodes[0], star.engines["redis1"], star
 
 
-def do(node: Node, verb: Verb, by: str) -> None:
-    getattr(node, verb)(by)
+def refused(star: Star) -> set[str]:
+    """The nodes whose links refuse."""
+    return {proxy.upstream.partition("-node")[0] for proxy in star.toxiproxy.proxies.values() if not proxy.enabled}
 
 
 @given(changes=CHANGES)
-def test_a_node_is_what_those_want_who_still_want_something(changes: list[tuple[Verb, str]]) -> None:
-    node, engine, buried = made()
+def test_a_node_is_what_those_want_who_still_want_something(changes: list[tuple[str, str]]) -> None:
+    node, engine, star = made()
     wishes: dict[str, str] = {}
     for verb, by in changes:
-        do(node, verb, by)
+        getattr(node, verb)(by)
         if verb == "let_go":
             wishes.pop(by, None)
         else:
             wishes[by] = "paused" if verb == "pause" else "exited"
         wanted = "exited" if "exited" in wishes.values() else "paused" if wishes else "running"
         assert engine.status == wanted
-        assert buried == ({"redis1"} if wanted == "exited" else set())
+        assert refused(star) == ({"redis1"} if wanted == "exited" else set())
     for by in KEYS:
         node.let_go(by)
-    assert (engine.status, buried) == ("running", set())
+    assert (engine.status, refused(star)) == ("running", set())
 
 
-def test_a_process_that_takes_long_to_die_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    node, engine, buried = made()
+@pytest.mark.parametrize(("why", "dies"), [("PID 7 is zombie and can not be", True), ("permission denied", False)])
+def test_a_process_that_takes_long_to_die_is_waited_for(monkeypatch: pytest.MonkeyPatch, why: str, dies: bool) -> None:
+    node, engine, star = made()
     killed = engine.kill
 
     def gives_up(container: str, signal: str) -> None:
-        killed(container, signal)
-        raise APIError("500", explanation="Cannot kill container: PID 7 is zombie and can not be killed")
+        if dies:
+            killed(container, signal)
+        raise APIError("500", explanation=f"Cannot kill container: {why}")
 
     monkeypatch.setattr(engine, "kill", gives_up)
-    node.kill("a")
-    assert (engine.status, buried) == ("exited", {"redis1"})
-
-
-def test_an_engine_that_cannot_kill_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuses(container: str, signal: str) -> None:
-        raise APIError("500", explanation="Cannot kill container: permission denied")
-
-    node, engine, _ = made()
-    monkeypatch.setattr(engine, "kill", refuses)
-    with pytest.raises(Failed, match="permission denied"):
+    with nullcontext() if dies else pytest.raises(Failed, match=why):
         node.kill("a")
+    assert not dies or (engine.status, refused(star)) == ("exited", {"redis1"})
 
 
 @given(changes=CHANGES)
-def test_heal_undoes_everything_whoever_did_it(changes: list[tuple[Verb, str]]) -> None:
-    node, engine, buried = made()
+def test_heal_undoes_everything_whoever_did_it(changes: list[tuple[str, str]]) -> None:
+    node, _, star = made()
     for verb, by in changes:
-        do(node, verb, by)
+        getattr(node, verb)(by)
         node.skew(FIVE, by)
     node.heal()
-    assert (engine.status, engine.skews, buried) == ("running", [], set())
+    assert star.unclean() == []
 
 
 @pytest.mark.parametrize("status", ["exited", "paused"])
@@ -144,42 +125,32 @@ def test_clocks_add_up_and_wait_until_the_node_can_be_told() -> None:
     assert engine.skews == []
 
 
-class TestWhatAContainerWasMadeFrom:
-    TOLD: Final = {
-        "Image": "sha256:0123",
-        "Config": {
-            "Image": "fencepost/toxiproxy:2",
-            "Entrypoint": ["/toxiproxy"],
-            "Cmd": None,
-            "Env": ["PATH=/bin", "B=2", "A=1=1", "POSTGRES_PASSWORD=secret"],
-            "Labels": {"fencepost.packager": "Debian sid"},
-        },
+def test_a_container_was_made_from_image_digest_command_and_settings_without_passwords() -> None:
+    config = {
+        "Image": "fencepost/toxiproxy:2",
+        "Entrypoint": ["/toxiproxy"],
+        "Cmd": None,
+        "Env": ["PATH=/bin", "B=2", "A=1=1", "POSTGRES_PASSWORD=secret"],
+        "Labels": {"fencepost.packager": "Debian sid"},
     }
-
-    def test_image_digest_command_and_settings_without_passwords(self) -> None:
-        asked: list[str] = []
-
-        def inspect(container: str) -> dict[str, Any]:
-            asked.append(container)
-            return self.TOLD
-
-        client = SimpleNamespace(api=SimpleNamespace(inspect_container=inspect))
-        environment = SimpleNamespace(_client=client, name="fp-7")
-        found = Environment.made_from(cast("Environment", environment))
-        one = {
+    answers = {compose.container("fp-7", name): {"Image": f"sha256:{name}", "Config": config} for name in CENTRE}
+    client = SimpleNamespace(api=SimpleNamespace(inspect_container=answers.__getitem__))
+    assert Environment.made_from(cast("Any", SimpleNamespace(_client=client, name="fp-7"))) == {
+        name: {
             "image": "fencepost/toxiproxy:2",
-            "digest": "sha256:0123",
+            "digest": f"sha256:{name}",
             "packager": "Debian sid",
             "command": ["/toxiproxy"],
             "settings": {"A": "1=1", "B": "2"},
         }
-        assert found == {"toxiproxy": one, "store": one}
-        assert asked == [compose.container("fp-7", name) for name in found]
+        for name in CENTRE
+    }
 
-    def test_one_that_is_gone_is_named(self) -> None:
-        def inspect(_: str) -> None:
-            raise APIError("gone", explanation="No such container")
 
-        client = SimpleNamespace(api=SimpleNamespace(inspect_container=inspect))
-        with pytest.raises(Failed, match="fp-store-1: No such container"):
-            made_from(cast("Any", client), "fp-store-1")
+def test_a_container_that_is_gone_is_named() -> None:
+    def inspect(_: str) -> None:
+        raise APIError("gone", explanation="No such container")
+
+    client = SimpleNamespace(api=SimpleNamespace(inspect_container=inspect))
+    with pytest.raises(Failed, match="fp-store-1: No such container"):
+        made_from(cast("Any", client), "fp-store-1")

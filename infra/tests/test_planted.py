@@ -6,7 +6,6 @@ from infra import images, planted
 from infra.images import resolve, spelled
 from infra.planted import PLANTS
 from infra.star import MEMBERS
-from infra.tests.fakes import commands
 
 
 def test_each_is_an_image_of_its_own_that_is_made_where_it_is_asked_for() -> None:
@@ -32,14 +31,3 @@ def test_what_is_named_is_built(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert made == ["fencepost/planted-redis:slow", *(plant.image.name for plant in PLANTS)]
     with pytest.raises(SystemExit):
         planted.main(["--build", "redis:fast"])
-
-
-def test_one_is_made_anew_when_its_server_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A planted server of yesterday beside a server of today would be two regressions in one."""
-    image = PLANTS[0].image
-    made_by = images.digest(image)
-    commands(monkeypatch, {"docker image inspect": f"{made_by} sha256:base\n", "docker image ls": "sha256:base\n"})
-    assert images.is_current(image)
-    digest = images.digest
-    monkeypatch.setattr(images, "digest", lambda one: "other" if one.recipe == "redis" else digest(one))
-    assert not images.is_current(image)

@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -71,13 +72,11 @@ def test_a_redis_has_a_history_when_it_is_connected_and_its_copy_is_on_disk(
 
 
 def test_two_whose_copies_are_not_on_disk_do_not_follow_each_other() -> None:
-    def health(role: str, leader: str) -> probes.Health:
-        return probes.Health("8.0.2", me=role, leader=leader)
-
-    assert probes.follows(health("slave", "abc"), health("master", "abc"))
-    assert not probes.follows(health("slave", ""), health("master", ""))
-    assert not probes.follows(health("slave", "abc"), health("slave", "abc"))
-    assert not probes.follows(None, health("master", "abc"))
+    replica, primary = (Health("8.0.2", me=role, leader="abc") for role in ("slave", "master"))
+    assert probes.follows(replica, primary)
+    assert not probes.follows(replace(replica, leader=""), replace(primary, leader=""))
+    assert not probes.follows(replica, replica)
+    assert not probes.follows(None, primary)
 
 
 class TestLeader:

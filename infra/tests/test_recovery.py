@@ -5,7 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from infra import members, recovery, star
+from infra import images, members, recovery, star
+from infra.faults import versions
+from infra.faults.register import FAULTS
 from infra.recovery import Refused
 
 BOOTED, OTHER = "mine:1", "mine:2"
@@ -23,6 +25,9 @@ class Server:
     def image(self) -> str:
         return self.runs
 
+    def version(self) -> str:
+        return "17.11"
+
     def state(self) -> str:
         return "running" if self.running else "stopped"
 
@@ -39,20 +44,22 @@ class Server:
     def revive(self) -> None:
         self.running = True
 
-    def remake(self, image: str) -> None:
+    def remake(self, image: str) -> str:
         self.runs, self.running = image, image in self.starts
         if not self.running:
             raise Refused(f"{self.name} does not start as {image}")
+        return ""
 
 
 @pytest.fixture(autouse=True)
 def _remade(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "remake", lambda node, image, links, clock: node.remake(image))
+    for module in (recovery, versions):
+        monkeypatch.setattr(module, "remake", lambda node, image, links, clock: node.remake(image))
 
 
 def give_back(*servers: Server) -> list[str]:
     booted = {server.name: BOOTED for server in servers if server.runs != BOOTED}
-    return recovery.give_back(cast("Any", servers), booted, cast("Any", None), cast("Any", None))
+    return recovery.give_back(*cast("Any", (servers, booted, None, None)))
 
 
 def runs(*servers: Server) -> list[str]:
@@ -98,9 +105,24 @@ class TestMend:
         for server in servers[others_run:]:
             server.running = False
         monkeypatch.setattr(members, "lost_place", lambda others, peer: lost and peer == "http://etcd3:2383")
-        links = SimpleNamespace(bury=lambda _: None)
+        links, cluster = SimpleNamespace(bury=lambda _: None), SimpleNamespace(nodes=servers)
         clock = SimpleNamespace(wait=lambda seconds, until, every: until())
-        cluster = SimpleNamespace(nodes=servers)
-        recovery.mend(cast("Any", servers[2]), cast("Any", cluster), cast("Any", links), cast("Any", clock))
+        recovery.mend(*cast("Any", (servers[2], cluster, links, clock)))
         assert servers[2].running
         assert servers[2].done == (["wiped"] if wiped else [])
+
+
+def test_a_roll_to_the_same_version_and_back_names_the_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "resolve", lambda backend, version: images.Image(backend, f"mine:{version}"))
+    monkeypatch.setattr(images, "ensure", lambda _: None)
+    environment = SimpleNamespace(booted=lambda _: BOOTED, keep_version=lambda _: None)
+    cluster = SimpleNamespace(nodes=[Server("postgres", BOOTED)], ready=lambda: True)
+    clock = SimpleNamespace(now=lambda: 0, wait=lambda *_: True)
+    target = SimpleNamespace(
+        backend="postgres", environment=environment, cluster=cluster, links=None, clock=clock, alone=True
+    )
+    hits: list[str] = []
+    for version in ("2", "1"):
+        injury = FAULTS["roll-version"].make("postgres", {"version": version, "first": "follower", "members": 1})
+        hits += [hit.target for hit in injury.apply(cast("Any", target))]
+    assert hits == [f"postgres from 17.11 ({was}) to 17.11 ({now})" for was, now in ((BOOTED, OTHER), (OTHER, BOOTED))]

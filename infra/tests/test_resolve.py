@@ -1,10 +1,11 @@
-"""Which image a version means, and who is asked for it."""
+"""Which image a version means, who is asked for it, and what `python -m infra versions` offers."""
 
 import pytest
 
-from infra import images, machine, sources
-from infra.images import Image, UnknownBackend, UnknownVersion, resolve
-from infra.machine import Failed
+from infra import images, sources, versions
+from infra.images import Image, UnknownBackend, UnknownVersion, resolve, spelled
+from infra.machine import Failed, NotPossible
+from infra.versions import Offer, offers
 
 HAD = {
     "trixie": {"redis": ["8.0.2"], "valkey": ["8.1.1"], "etcd": ["3.5.16"], "postgres": ["17.11"]},
@@ -16,78 +17,61 @@ HAD = {
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Sources that were asked; nothing is built yet."""
+    """Sources that were asked; those that are not in HAD do not answer. Nothing is built yet."""
     asked: list[str] = []
 
-    def answer(source: str, say: machine.Say) -> sources.Had:
+    def answer(source: str, say: object) -> sources.Had:
         asked.append(source)
+        if source not in HAD:
+            raise Failed(f"{source} is away")
         return HAD[source]
 
+    monkeypatch.setattr(sources, "ask", answer)
     monkeypatch.setattr(sources, "ask_or_recall", answer)
     monkeypatch.setattr(images, "is_current", lambda image: False)
     return asked
 
 
 @pytest.mark.parametrize(
-    ("backend", "version", "name", "suite"),
+    ("backend", "version", "image", "sources_asked"),
     [
-        ("etcd", None, "fencepost/etcd:trixie", "trixie"),
-        ("etcd", "3", "fencepost/etcd:trixie", "trixie"),
-        ("etcd", "3.5", "fencepost/etcd:trixie", "trixie"),
-        ("etcd", "3.4", "fencepost/etcd:bookworm", "bookworm"),
-        ("redis", "7", "fencepost/redis:bookworm", "bookworm"),
-        ("postgres", "15", "fencepost/postgres:bookworm", "bookworm"),
-        ("toxiproxy", None, "fencepost/toxiproxy:2.12.0", "trixie"),
-        ("toxiproxy", "2.12.0", "fencepost/toxiproxy:2.12.0", "trixie"),
-        ("redis", "image:my/redis:unstable", "my/redis:unstable", None),
-        ("redis", "valkey:8", "fencepost/valkey:trixie", "trixie"),
-        ("redis", "valkey:8.1", "fencepost/valkey:trixie", "trixie"),
-        ("redis", "valkey:image:my/valkey", "my/valkey", None),
+        # A series that a stable suite has for life.
+        ("etcd", None, "etcd fencepost/etcd:trixie trixie None", ""),
+        ("etcd", "3", "etcd fencepost/etcd:trixie trixie None", ""),
+        ("etcd", "3.5", "etcd fencepost/etcd:trixie trixie None", ""),
+        ("etcd", "3.4", "etcd fencepost/etcd:bookworm bookworm None", ""),
+        ("redis", "7", "redis fencepost/redis:bookworm bookworm None", ""),
+        ("postgres", "15", "postgres fencepost/postgres:bookworm bookworm None", ""),
+        ("toxiproxy", None, "toxiproxy fencepost/toxiproxy:2.12.0 trixie 2.12.0", ""),
+        ("toxiproxy", "2.12.0", "toxiproxy fencepost/toxiproxy:2.12.0 trixie 2.12.0", ""),
+        ("redis", "image:my/redis:unstable", "redis my/redis:unstable None None", ""),
+        ("redis", "valkey:8", "valkey fencepost/valkey:trixie trixie None", ""),
+        ("redis", "valkey:8.1", "valkey fencepost/valkey:trixie trixie None", ""),
+        ("redis", "valkey:image:my/valkey", "valkey my/valkey None None", ""),
+        # Just that one. A stable suite of another series is not asked.
+        ("etcd", "3.4.23", "etcd fencepost/etcd:3.4.23 bookworm 3.4.23", "bookworm"),
+        ("etcd", "3.5.16", "etcd fencepost/etcd:3.5.16 trixie 3.5.16", "trixie"),
+        ("postgres", "17.11", "postgres fencepost/postgres:17.11 trixie 17.11", "trixie"),
+        ("redis", "8.0.6", "redis fencepost/redis:8.0.6 sid 8.0.6", "trixie sid"),
+        ("redis", "valkey:8.1.1", "valkey fencepost/valkey:8.1.1 trixie 8.1.1", "trixie"),
+        ("redis", "valkey:9.1.2", "valkey fencepost/valkey:9.1.2 sid 9.1.2", "sid"),
+        ("etcd", "3.5.30", "etcd fencepost/etcd:3.5.30 sid 3.5.30", "trixie sid"),
+        ("etcd", "3.5.9", "etcd-modules fencepost/etcd:3.5.9 trixie 3.5.9", "trixie sid modules"),
+        ("etcd", "3.6.0", "etcd-modules fencepost/etcd:3.6.0 trixie 3.6.0", "sid modules"),
+        # The newest of a series that no stable suite has.
+        ("postgres", "18", "postgres fencepost/postgres:18.6 sid 18.6", "sid"),
+        ("redis", "valkey:9", "valkey fencepost/valkey:9.1.2 sid 9.1.2", "sid"),
+        ("etcd", "3.6", "etcd-modules fencepost/etcd:3.6.16 trixie 3.6.16", "sid modules"),
+        ("etcd", "3.7", "etcd-modules fencepost/etcd:3.7.3 trixie 3.7.3", "sid modules"),
     ],
 )
-def test_a_series_asks_nobody(
-    asked: list[str], backend: str, version: str | None, name: str, suite: str | None
+def test_which_image_a_version_means_and_who_is_asked(
+    asked: list[str], backend: str, version: str | None, image: str, sources_asked: str
 ) -> None:
-    image = resolve(backend, version)
-    assert (image.name, image.suite) == (name, suite)
-    assert not asked
-
-
-@pytest.mark.parametrize(
-    ("backend", "version", "image", "others"),
-    [
-        ("etcd", "3.4.23", Image("etcd", "fencepost/etcd:3.4.23", "bookworm", "3.4.23"), []),
-        ("etcd", "3.5.16", Image("etcd", "fencepost/etcd:3.5.16", "trixie", "3.5.16"), []),
-        ("postgres", "17.11", Image("postgres", "fencepost/postgres:17.11", "trixie", "17.11"), []),
-        ("redis", "8.0.6", Image("redis", "fencepost/redis:8.0.6", "sid", "8.0.6"), ["trixie"]),
-        ("redis", "valkey:8.1.1", Image("valkey", "fencepost/valkey:8.1.1", "trixie", "8.1.1"), []),
-        ("redis", "valkey:9.1.2", Image("valkey", "fencepost/valkey:9.1.2", "sid", "9.1.2"), []),
-        ("etcd", "3.5.30", Image("etcd", "fencepost/etcd:3.5.30", "sid", "3.5.30"), ["trixie"]),
-        ("etcd", "3.5.9", Image("etcd-modules", "fencepost/etcd:3.5.9", "trixie", "3.5.9"), ["trixie", "sid"]),
-        ("etcd", "3.6.0", Image("etcd-modules", "fencepost/etcd:3.6.0", "trixie", "3.6.0"), ["sid"]),
-    ],
-)
-def test_an_exact_version_is_that_one(
-    asked: list[str], backend: str, version: str, image: Image, others: list[str]
-) -> None:
-    """others: who may have it and was asked before the one who has it; a stable suite of another series is not."""
-    assert resolve(backend, version) == image
-    assert asked[:-1] == others
-
-
-@pytest.mark.usefixtures("asked")
-@pytest.mark.parametrize(
-    ("backend", "series", "name", "suite"),
-    [
-        ("postgres", "18", "fencepost/postgres:18.6", "sid"),
-        ("redis", "valkey:9", "fencepost/valkey:9.1.2", "sid"),
-        ("etcd", "3.6", "fencepost/etcd:3.6.16", "trixie"),
-        ("etcd", "3.7", "fencepost/etcd:3.7.3", "trixie"),
-    ],
-)
-def test_the_newest_of_a_series_outside_stable_suites(backend: str, series: str, name: str, suite: str) -> None:
-    image = resolve(backend, series)
-    assert (image.name, image.suite) == (name, suite)
+    """image: its recipe, name, suite and exact version."""
+    made = resolve(backend, version)
+    assert f"{made.recipe} {made.name} {made.suite} {made.version}" == image
+    assert asked == sources_asked.split()
 
 
 @pytest.mark.parametrize(
@@ -103,23 +87,15 @@ def test_the_newest_of_a_series_outside_stable_suites(backend: str, series: str,
     ],
 )
 def test_a_pair_is_spelled(pair: str, backend: str, version: str) -> None:
-    assert images.spelled(pair) == (backend, version)
+    assert spelled(pair) == (backend, version)
 
 
 @pytest.mark.usefixtures("asked")
 @pytest.mark.parametrize(
     ("backend", "version", "there_is"),
     [
-        (
-            "etcd",
-            "3.5.15",
-            [
-                "3.5.16 (Debian trixie)",
-                "3.4 (Debian bookworm)",
-                "3.5.30 (Debian sid)",
-                " 3.5.30, 3.5.16, 3.5.9, 3.5.0 (Go module proxy)",
-            ],
-        ),
+        ("etcd", "3.5.15", ["3.5.16 (Debian trixie)", "3.4 (Debian bookworm)", "3.5.30 (Debian sid)"]),
+        ("etcd", "3.5.15", [" 3.5.30, 3.5.16, 3.5.9, 3.5.0 (Go module proxy)"]),
         ("etcd", "3.8", ["3.5 (Debian trixie)", " 3.7.3, 3.6.16, 3.5.30 (Go module proxy)"]),
         ("etcd", "3.8.1", [" 3.7.3, 3.6.16, 3.5.30 (Go module proxy)"]),
         ("redis", "8.0.5", ["8.0.2 (Debian trixie)", "7.0 (Debian bookworm)", "8.0.6 (Debian sid)"]),
@@ -151,16 +127,10 @@ def test_what_cannot_be_a_version_asks_nobody(asked: list[str]) -> None:
 
 
 def test_a_silent_source_is_told_and_the_others_are_asked(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(source: str, say: machine.Say) -> sources.Had:
-        asked.append(source)
-        if source == "sid":
-            raise Failed("docker run: no route to host")
-        return HAD[source]
-
-    monkeypatch.setattr(sources, "ask_or_recall", answer)
+    monkeypatch.delitem(HAD, "sid")
     assert resolve("etcd", "3.7").name == "fencepost/etcd:3.7.3"
     assert asked == ["sid", "modules"]
-    with pytest.raises(UnknownVersion, match=r"could not be asked: docker run: no route to host"):
+    with pytest.raises(UnknownVersion, match="could not be asked: sid is away"):
         resolve("postgres", "18")
 
 
@@ -176,3 +146,63 @@ def test_an_exact_version_that_is_built_asks_nobody(asked: list[str], monkeypatc
     monkeypatch.setattr(images, "is_current", lambda image: image.suite == "sid")
     assert resolve("redis", "8.0.5") == Image("redis", "fencepost/redis:8.0.5", "sid", "8.0.5")  # gone from sid since
     assert not asked
+
+
+def test_each_version_is_offered_once_where_it_is_looked_for_first() -> None:
+    assert [offer for offer in offers(HAD) if offer.server in ("redis", "valkey", "etcd")] == [
+        Offer("redis", "8.0.2", "trixie", "8.0"),
+        Offer("redis", "7.0.15", "bookworm", "7.0"),
+        Offer("redis", "8.0.6", "sid"),
+        Offer("valkey", "8.1.1", "trixie", "8.1"),
+        Offer("valkey", "9.1.2", "sid", "9.1"),
+        Offer("etcd", "3.5.16", "trixie", "3.5"),
+        Offer("etcd", "3.4.23", "bookworm", "3.4"),
+        Offer("etcd", "3.5.30", "sid"),
+        Offer("etcd", "3.7.3", "modules", "3.7"),
+        Offer("etcd", "3.7.2", "modules"),
+        Offer("etcd", "3.6.16", "modules", "3.6"),
+        *(Offer("etcd", version, "modules") for version in ("3.6.0", "3.5.9", "3.5.0")),
+    ]
+
+
+@pytest.mark.usefixtures("asked")
+def test_what_is_offered_can_be_had_as_it_is_spelled() -> None:
+    for offer in offers(HAD):
+        series, exact = (resolve(*spelled(spelling)) for spelling in (offer.spellings.split(", ") * 2)[:2])
+        assert exact.name == f"fencepost/{offer.server}:{offer.version}"
+        stable = offer.series and offer.source in ("trixie", "bookworm")
+        assert series.name == (f"fencepost/{offer.server}:{offer.source}" if stable else exact.name)
+
+
+@pytest.mark.usefixtures("asked")
+def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert versions.main([]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == "backend version from --version-of"
+    assert "redis 8.0.2 Debian trixie redis=8.0, redis=8.0.2 (the default)" in lines
+    assert "redis valkey 9.1.2 Debian sid valkey=9.1, valkey=9.1.2" in lines
+    assert "etcd 3.7.2 Go module proxy etcd=3.7.2" in lines
+    assert sum("the default" in line for line in lines) == 3
+
+
+@pytest.mark.usefixtures("asked")
+def test_the_table_names_silent_sources_and_lists_the_rest(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for source in ("trixie", "modules"):
+        monkeypatch.delitem(HAD, source)
+    assert versions.main([]) == 0
+    told = capsys.readouterr()
+    assert told.err.splitlines() == [
+        "fencepost: Debian trixie could not be asked: trixie is away",
+        "fencepost: Go module proxy could not be asked: modules is away",
+    ]
+    assert "18.6" in told.out
+    assert "the default" not in told.out
+    assert "redis=8.0," not in told.out  # that is trixie's, whatever it has
+    for source in ("bookworm", "sid"):
+        monkeypatch.delitem(HAD, source)
+    with pytest.raises(NotPossible):
+        versions.main([])
+    told = capsys.readouterr()
+    assert (told.out, len(told.err.splitlines())) == ("", 4)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.faults import moments
-from infra.faults.plan import Plan, Step
+from infra.faults.plan import Step
 from infra.faults.register import FAULTS
-from infra.faults.runner import Record, Runner
-from infra.faults.target import Hit
 from infra.machine import Failed
-from infra.tests.simulated import MS, TTL, Lane, Server, World, a_lane, run
+from infra.tests.imagined import Engine, Star, imagined
+from infra.tests.simulated import MS, TTL, Lane, World, a_lane, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from infra.faults.target import Target
+    from infra.faults.runner import Record
 
 PHASES = {
     "freeze-holder": "read",
@@ -62,6 +59,7 @@ def test_a_holder_of_every_lane_is_hit_at_its_gate_for_longer_than_its_ttl(name:
         [record] = of(lane, records)
         assert (record.name, record.kind) == (name, FAULTS[name].kind)
         assert record.owner == 1000 + record.process
+        assert [worker.caught for worker in lane.workers].count("kill") == (record.kind == "kill")
         assert record.begun <= record.applied <= record.healing <= record.healed
         assert record.healing >= (record.applied if name == "long-call" else last) + 1.6 * TTL * 1e9
         # Had freeze-holder caught it before its last look at the lock, it would not write at all.
@@ -102,10 +100,7 @@ def test_a_hung_holder_keeps_its_lock(name: str) -> None:
 
 def test_a_call_ends_by_itself() -> None:
     world = World([a_lane("a", 0, 0)])
-    steps = (Step("long-call", 0.5, 5.0, {}),)
-    runner = Runner(Plan("p", "etcd", 1, steps), world.target())
-    runner.cycle()
-    [called] = runner.records
+    [called] = run(world, Step("long-call", 0.5, 5.0, {}))
     assert called.healing == called.healed == called.applied + 1.6 * TTL * 1e9
     [read, *_] = [now for now in done(world.lane("a"), "read", called.process) if now > called.applied]
     assert called.healed <= read < called.healed + 50 * MS
@@ -123,13 +118,6 @@ def test_of_two_workers_caught_at_once_one_goes_on_and_both_are_told() -> None:
     frozen, stray = run(world, "freeze-holder")
     assert frozen.healing - frozen.applied > TTL * 1e9
     assert stray.healed - stray.applied < 50 * MS
-
-
-def test_a_holder_of_every_lane_is_killed() -> None:
-    world = World([a_lane("a", 0, 0), a_lane("b", 0, 0)])
-    records = run(world, "kill-holder")
-    assert [record.kind for record in records] == ["kill", "kill"]
-    assert [worker.caught for lane in world.all_lanes for worker in lane.workers] == ["kill", "", "kill", ""]
 
 
 @pytest.mark.parametrize("keys", [(0, 0), (0, 0, 0, 0), (0, 1, 2, 0, 1, 2)])
@@ -235,43 +223,27 @@ def test_a_waiter_is_told_that_its_lease_is_over_before_the_lock_is_released() -
 
 def test_what_is_healed_lets_go_only_whom_it_caught() -> None:
     world = World([a_lane("a", 0, 0, 0, 0)])
-    steps = (Step("freeze-holder", 0.5, 4.0, {}), Step("freeze-after-acquire", 1.0, 0.2, {}, beside=True))
-    runner = Runner(Plan("p", "etcd", 1, steps), world.target())
-    runner.cycle()
-    inner, outer = runner.records
+    steps = Step("freeze-holder", 0.5, 4.0, {}), Step("freeze-after-acquire", 1.0, 0.2, {}, beside=True)
+    inner, outer = run(world, *steps)
     assert inner.process != outer.process
     assert inner.healed < outer.healed - 1e9
     assert not any(outer.applied < now < outer.healing for now in done(world.lane("a"), "written", outer.process))
 
 
-@dataclass(frozen=True)
-class Cut:
-    """In the place of a real cut: `links` is a story."""
-
-    how: str
-    groups: tuple[str, ...]
-    nodes: tuple[str, ...]
-
-    def apply(self, target: Target) -> list[Hit]:
-        world = cast("World", target.actors)
-        world.told(f"cut {self.groups[0]} ({self.how})")
-        begun = world.now()
-        world.wait(0.1)
-        return [Hit("cut", f"clients {self.groups[0]}", begun, world.now())]
-
-
 @pytest.mark.parametrize("how", ["drop", "hold"])
 def test_a_holder_is_cut_off_right_after_its_acquire(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moments, "CutClients", Cut)
-    world = World([a_lane(name, 0, 1, 0, 1) for name in "abc"])
-    runner = Runner(Plan("p", "etcd", 1, (Step("cut-holder", 0.5, 2.0, {"how": how}),)), world.target())
-    runner.cycle()
-    assert world.at_rest()
-    cut, *stalls = runner.records
-    group = cut.target.split(",")[0].removeprefix("clients ")
-    assert [what for _, what in world.events] == [f"cut {group} ({how})", "lifted"]
+    with imagined("etcd", *(a_lane(name, 0, 1, 0, 1) for name in "abc")) as star:
+        active: set[str] = set()
+        # What proves the cut takes a while.
+        monkeypatch.setattr(star, "ask", lambda *question: star.world.wait(0.05) or Star.ask(star, *question))
+        step, target = Step("cut-holder", 0.5, 2.0, {"how": how}), star.target("", alone=True)
+        cut, *stalls = run(star.world, step, target=target, say=lambda _: active.update(star.links.active()))
+        assert star.unclean() == []
+    [group] = {line.split()[0] for line in active}
+    assert {line.rpartition(" bytes ")[2] for line in active} == {"dropped" if how == "drop" else "held"}
+    assert cut.target.startswith(f"clients {group} from etcd1, etcd2, etcd3, ")
     assert cut.healing - cut.applied >= 2e9
-    for lane in world.all_lanes:
+    for lane in star.world.all_lanes:
         mine = of(lane, stalls)
         stalled = max(mine, key=lambda record: record.healed)
         assert stalled.target.endswith(f"({group})")
@@ -282,33 +254,35 @@ def test_a_holder_is_cut_off_right_after_its_acquire(how: str, monkeypatch: pyte
         assert worker.group == group
 
 
-def test_nobody_is_cut_when_nobody_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moments, "CutClients", Cut)
-    world = World([a_lane("a")])
-    assert run(world, "cut-holder") == []
-    assert [what for _, what in world.events] == ["lifted"]
+def test_nobody_is_cut_when_nobody_holds() -> None:
+    with imagined("etcd", a_lane("a")) as star:
+        injury, target = Step("cut-holder", 0.5, 2.0, {"how": "drop"}).injury("etcd"), star.target("", alone=True)
+        assert (injury.apply(target), star.unclean()) == ([], [])
 
 
-def test_a_server_crashes_while_a_holder_of_every_lane_stands_after_its_acquire() -> None:
-    world = World([a_lane("a", 0, 0), a_lane("b", 0, 1)])
-    target = world.target()
-    cast("Any", target.cluster).leader = lambda: target.cluster.nodes[0]
-    crash, *stalls = run(world, "crash-after-acquire", target)
-    (killed, _), (started, _) = world.events
-    assert [what for _, what in world.events] == ["killed", "started"]
+def test_a_server_crashes_while_a_holder_of_every_lane_stands_after_its_acquire(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with imagined("etcd", a_lane("a", 0, 0), a_lane("b", 0, 1)) as star:
+        leader = star.engines["etcd1"]
+        # What proves that it is down takes a while.
+        inspect = Engine.inspect_container
+        monkeypatch.setattr(leader, "inspect_container", lambda name: star.world.wait(0.05) or inspect(leader, name))
+        crash, *stalls = run(star.world, "crash-after-acquire", target=star.target("", alone=True))
+        assert [engine.log for engine in star.engines.values()] == [["kill", "start"], [], []]
     assert (crash.kind, crash.target) == ("kill", "etcd1 (leader), between two operations")
-    assert crash.begun <= killed <= crash.applied <= crash.healing <= started <= crash.healed
-    for lane in world.all_lanes:
+    assert crash.begun <= crash.applied <= crash.healing <= crash.healed
+    for lane in star.world.all_lanes:
         stalled = max(of(lane, stalls), key=lambda record: record.healed)
         assert stalled.kind == "stall"
-        assert stalled.applied <= crash.begun <= crash.healed <= stalled.healing
+        assert stalled.applied <= crash.begun < crash.healed <= stalled.healing
 
 
 def test_a_server_that_does_not_come_back_fails_the_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World([a_lane("a", 0, 0)])
-    target = world.target()
-    cast("Any", target.cluster).leader = lambda: target.cluster.nodes[0]
-    monkeypatch.setattr(Server, "ready", lambda _: False)
-    with pytest.raises(Failed, match="etcd1 was killed and started again, but does not serve within 40 s"):
-        run(world, "crash-after-acquire", target)
-    assert world.at_rest()
+    monkeypatch.setattr(Star, "health", lambda *_: None)
+    with imagined("redis") as star:
+        injury, target = FAULTS["crash-after-acquire"].make("redis", {}), star.target("", alone=True)
+        with pytest.raises(Failed, match="redis1 was killed and started again, but does not serve within 40 s"):
+            injury.apply(target)
+        injury.heal(target)
+        assert star.world.at_rest()

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from infra.faults.target import Hit, Target
     from infra.nodes import Node
 
-BACKENDS = ("redis", "etcd", "zookeeper")
 ELECTING = ("etcd", "zookeeper")
 
 SILENCE = 1.0
@@ -72,10 +71,15 @@ def past(target: Target, node: Node) -> Answer:
     return probe.ask(target.backend, "{}:{}".format(*node.address), PATIENCE)
 
 
+def place(endpoint: str) -> tuple[str, int]:
+    """Of `host:port`."""
+    host, _, port = endpoint.rpartition(":")
+    return host, int(port)
+
+
 def live(endpoint: str) -> socket.socket:
     """A connection through a link, up at both ends."""
-    host, _, port = endpoint.rpartition(":")
-    connection = socket.create_connection((host, int(port)), timeout=0.5)
+    connection = socket.create_connection(place(endpoint), timeout=0.5)
     time.sleep(0.05)  # Toxiproxy dials on after it has accepted, and says nothing about it
     return connection
 

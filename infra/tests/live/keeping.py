@@ -11,25 +11,28 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
-from redis import Redis
+
+from infra import failover
+from infra.libpq import DATABASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from infra.environment import Environment
     from infra.faults.target import Target
     from infra.nodes import Node
 
 KEY = "fp-kept"
+Session = psycopg.Connection[tuple[object, ...]]
 
 
 def keep(target: Target, word: str) -> None:
     """Write it, to every node where they know nothing of each other."""
     for node in target.cluster.nodes if target.backend == "redis" else target.cluster.nodes[:1]:
-        host, port = node.address
-        where = f"{host}:{port}"
+        where = "{}:{}".format(*node.address)
         match target.backend:
             case "redis":
-                with Redis(host=host, port=port) as redis:
+                with failover.connect(node.address) as redis:
                     redis.set(KEY, word)
             case "etcd":
                 etcd(where, "kv/put", key=KEY, value=word)
@@ -39,20 +42,18 @@ def keep(target: Target, word: str) -> None:
                         client.delete(f"/{KEY}")
                     client.create(f"/{KEY}", word.encode())
             case "postgres":
-                with psycopg.connect(dsn(target, node), autocommit=True) as connection:
+                with session(target.environment) as connection:
                     connection.execute(f'DROP TABLE IF EXISTS "{KEY}"')
                     connection.execute(f"CREATE TABLE \"{KEY}\" AS SELECT '{word}'::text AS word")
 
 
-def kept(target: Target, node: Node) -> str | None:
+def kept(target: Target, node: Node) -> object:
     """What this node has of it itself, None for nothing."""
-    host, port = node.address
-    where = f"{host}:{port}"
+    where = "{}:{}".format(*node.address)
     match target.backend:
         case "redis":
-            with Redis(host=host, port=port) as redis:
-                told = redis.get(KEY)
-                return told.decode() if isinstance(told, bytes) else None
+            with failover.connect(node.address) as redis:
+                return redis.get(KEY)
         case "etcd":
             found = etcd(where, "kv/range", key=KEY, serializable=True).get("kvs", [])
             return base64.b64decode(found[0]["value"]).decode() if found else None
@@ -61,12 +62,9 @@ def kept(target: Target, node: Node) -> str | None:
                 return str(client.get(f"/{KEY}")[0], "ascii")
             return None
         case _:
-            try:
-                with psycopg.connect(dsn(target, node)) as connection:
-                    row = connection.execute(f'SELECT word FROM "{KEY}"').fetchone()
-                    return row[0] if row else None
-            except psycopg.errors.UndefinedTable:
-                return None
+            with session(target.environment) as connection, suppress(psycopg.errors.UndefinedTable):
+                return asked(connection, f'SELECT word FROM "{KEY}"')
+            return None
 
 
 @contextmanager
@@ -90,7 +88,15 @@ def etcd(where: str, path: str, timeout: float = 10.0, **what: object) -> Any:
         return json.load(answer)
 
 
-def dsn(target: Target, node: Node) -> str:
-    """Of PostgreSQL, past the links."""
-    host, port = node.address
-    return f"postgresql://postgres:{target.environment.password}@{host}:{port}/fencepost"
+def session(environment: Environment, at: tuple[str, int] | None = None, user: str = "postgres") -> Session:
+    """With PostgreSQL; past the links, if it is not said where."""
+    host, port = at or environment.node("postgres").address
+    password = environment.password if user == "postgres" else user
+    dsn = f"postgresql://{user}:{password}@{host}:{port}/{DATABASE}"
+    return psycopg.connect(dsn, connect_timeout=5, autocommit=True, prepare_threshold=None)
+
+
+def asked(connection: Session, question: str) -> object:
+    """The only value of the first row, None without a row."""
+    row = connection.execute(question).fetchone()
+    return row and row[0]

@@ -22,7 +22,7 @@ from kazoo.security import make_digest_acl
 from infra import client, images, owner, reaper, slots
 from infra.access import Access
 from infra.machine import run
-from infra.tests.live.hurting import await_
+from infra.tests.live.hurting import await_, place
 from infra.tests.live.keeping import zookeeper
 
 PASSWORD: Final = "s3cret/with%odd'signs"
@@ -72,17 +72,10 @@ class Staging:
         names = [f"etcd{number}" for number in range(1, count + 1)]
         cluster = ",".join(f"{name}=http://{name}:2380" for name in names)
         for name in names:
-            flags = {
-                "name": name,
-                "initial-cluster": cluster,
-                "listen-peer-urls": "http://0.0.0.0:2380",
-                "initial-advertise-peer-urls": f"http://{name}:2380",
-                "listen-client-urls": "https://0.0.0.0:2379",
-                "advertise-client-urls": f"https://{name}:2379",
-                "cert-file": "/tls/server.pem",
-                "key-file": "/tls/server.key",
-            }
-            self._run(name, "etcd", 2379, command=[f"--{flag}={value}" for flag, value in flags.items()], tls=True)
+            flags = f"""--name={name} --initial-cluster={cluster} --cert-file=/tls/server.pem --key-file=/tls/server.key
+                --listen-peer-urls=http://0.0.0.0:2380 --initial-advertise-peer-urls=http://{name}:2380
+                --listen-client-urls=https://0.0.0.0:2379 --advertise-client-urls=https://{name}:2379"""
+            self._run(name, "etcd", 2379, command=flags.split(), tls=True)
         root = secrets.token_hex(8)
         for line in (
             "endpoint health",
@@ -166,13 +159,13 @@ class Staging:
         return ",".join(map(self.where, names))
 
     def _archive(self) -> bytes:
+        def readable(member: tarfile.TarInfo) -> tarfile.TarInfo:
+            member.mode |= 0o555
+            return member
+
         with io.BytesIO() as buffer:
             with tarfile.open(fileobj=buffer, mode="w") as archive:
-                for path in self.folder.iterdir():
-                    told = archive.gettarinfo(path, f"tls/{path.name}")
-                    told.mode = 0o644
-                    with path.open("rb") as file:
-                        archive.addfile(told, file)
+                archive.add(self.folder, "tls", filter=readable)
             return buffer.getvalue()
 
     def _certificates(self) -> None:
@@ -212,9 +205,8 @@ def staging(folder: Path) -> Iterator[Staging]:
 
 
 def _listens(where: str) -> bool:
-    host, _, port = where.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=1).close()
+        socket.create_connection(place(where), timeout=1).close()
     except OSError:
         return False
     return True

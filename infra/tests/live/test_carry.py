@@ -13,16 +13,16 @@ from infra.carry import HOW
 from infra.environment import Environment
 from infra.faults.target import MonotonicClock
 from infra.recovery import Refused, remake
-from infra.tests.live.hurting import await_
-from infra.tests.live.test_versions import applied, injury_of, target_of
+from infra.tests.environments import target_of
+from infra.tests.live.hurting import await_, place
+from infra.tests.live.keeping import asked, session
+from infra.tests.live.test_versions import applied, injury_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from infra.nodes import Node
 
-
-Row = tuple[object, ...]
 
 MADE = """
 DROP SCHEMA IF EXISTS fencepost CASCADE;
@@ -46,32 +46,16 @@ def old() -> Iterator[Environment]:
     environment.close()
 
 
-def session(
-    environment: Environment, at: tuple[str, int] | None = None, user: str = "postgres"
-) -> psycopg.Connection[Row]:
-    host, port = at or environment.node("postgres").address
-    password = environment.password if user == "postgres" else user
-    return psycopg.connect(
-        host=host, port=port, user=user, password=password, dbname="fencepost", autocommit=True, connect_timeout=5
-    )
-
-
-def through(endpoint: str) -> tuple[str, int]:
-    host, _, port = endpoint.rpartition(":")
-    return host, int(port)
-
-
-def asked(environment: Environment, query: str, user: str = "postgres") -> object:
+def answer(environment: Environment, question: str, user: str = "postgres") -> object:
     with session(environment, user=user) as connection:
-        row = connection.execute(query).fetchone()
-        return row and row[0]
+        return asked(connection, question)
 
 
 def bounced(environment: Environment) -> bool:
     """Whether one gets an answer through PgBouncer."""
     try:
-        with session(environment, through(environment.endpoints_of(star.BOUNCER, 1))) as connection:
-            return connection.execute("SELECT 1").fetchone() == (1,)
+        with session(environment, place(environment.endpoints_of(star.BOUNCER, 1))) as connection:
+            return asked(connection, "SELECT 1") == 1
     except psycopg.OperationalError:
         return False
 
@@ -95,14 +79,13 @@ class Hammer:
         self._thread.join()
 
     def _run(self) -> None:
-        at = through(self._environment.endpoints("postgres", 1)[0])
+        at = place(self._environment.endpoints("postgres", 1)[0])
         while not self._ended.is_set():
             try:
                 with session(self._environment, at) as connection:
                     while not self._ended.is_set():
-                        row = connection.execute("INSERT INTO written VALUES (DEFAULT) RETURNING number").fetchone()
-                        assert row
-                        self.acknowledged.append(int(str(row[0])))
+                        number = asked(connection, "INSERT INTO written VALUES (DEFAULT) RETURNING number")
+                        self.acknowledged.append(int(str(number)))
             except psycopg.OperationalError:
                 self._ended.wait(0.05)
 
@@ -119,7 +102,7 @@ def test_what_the_new_version_does_not_take_leaves_the_old_one_as_it_was(
         injury.apply(target)
     assert old.node("postgres").version().startswith("15.")
     await_(lambda: old.unclean() == [])
-    assert asked(old, "SELECT nextval('fencepost.tokens')") == 42
+    assert answer(old, "SELECT nextval('fencepost.tokens')") == 42
     assert left(old) == []
 
     # One that takes them all, and then does not start.
@@ -131,7 +114,7 @@ def test_what_the_new_version_does_not_take_leaves_the_old_one_as_it_was(
     with pytest.raises(Refused, match=r"does not start as fencepost/postgres:trixie on its data: .*contains errors"):
         remake(node, image.name, old.links, MonotonicClock())
     remake(node, "fencepost/postgres:bookworm", old.links, MonotonicClock())
-    assert asked(old, "SELECT nextval('fencepost.tokens')") == 43
+    assert answer(old, "SELECT nextval('fencepost.tokens')") == 43
     assert left(old) == []
 
 
@@ -150,7 +133,7 @@ def test_up_with_everything_but_sessions_and_not_back(old: Environment) -> None:
     with session(old) as connection:
         connection.execute(MADE)
         connection.execute("CREATE TABLE written (number bigserial)")
-    holder = session(old, through(old.endpoints("postgres", 2)[0]))
+    holder = session(old, place(old.endpoints("postgres", 2)[0]))
     holder.execute("SELECT pg_advisory_lock(1)")
     assert bounced(old)
 
@@ -162,16 +145,16 @@ def test_up_with_everything_but_sessions_and_not_back(old: Environment) -> None:
     told = hit.target.split()
     assert told[:2] == ["postgres", "from"]
     assert (told[2][:3], told[3], told[4][:3], " ".join(told[5:])) == ("15.", "to", "17.", HOW)
-    assert asked(old, "SELECT token FROM fencepost.leases WHERE name = 'k'", "guest") == 41
-    assert asked(old, "SELECT nextval('fencepost.tokens')") == 42
-    assert asked(old, "SELECT count(*) FROM fencepost.leases", "guest") == 1
+    assert answer(old, "SELECT token FROM fencepost.leases WHERE name = 'k'", "guest") == 41
+    assert answer(old, "SELECT nextval('fencepost.tokens')") == 42
+    assert answer(old, "SELECT count(*) FROM fencepost.leases", "guest") == 1
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        asked(old, "DELETE FROM fencepost.leases RETURNING 1", "guest")
+        answer(old, "DELETE FROM fencepost.leases RETURNING 1", "guest")
     assert len(set(hammer.acknowledged)) == len(hammer.acknowledged), "the sequence did not go back"
     with session(old) as connection:
         written = {int(str(row[0])) for row in connection.execute("SELECT number FROM written")}
     assert set(hammer.acknowledged) <= written, "nothing that was acknowledged is lost"
-    assert asked(old, "SELECT pg_try_advisory_lock(1)") is True
+    assert answer(old, "SELECT pg_try_advisory_lock(1)") is True
     with pytest.raises(psycopg.OperationalError):
         holder.execute("SELECT 1")
     await_(lambda: bounced(old))
@@ -184,7 +167,7 @@ def test_up_with_everything_but_sessions_and_not_back(old: Environment) -> None:
     back.heal(target)
     up.heal(target)
     assert node.version().startswith("17.")
-    assert asked(old, "SELECT nextval('fencepost.tokens')") == 43
+    assert answer(old, "SELECT nextval('fencepost.tokens')") == 43
     assert old.unclean() == ["postgres runs fencepost/postgres:trixie, not fencepost/postgres:bookworm"]
     assert left(old) == []
     await_(lambda: bounced(old))

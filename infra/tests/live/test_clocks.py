@@ -8,24 +8,22 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
-import redis as redis_client
 
-from infra import clocks, compose
+from infra import clocks, compose, failover
 from infra.clocks import Skew
 from infra.environment import Environment
-from infra.faults.process import OneProcess
-from infra.faults.target import MonotonicClock, Target
 from infra.machine import Failed
 from infra.probes import Health
+from infra.star import backend_of
+from infra.tests.environments import target_of
 from infra.tests.live import hurting
+from infra.tests.live.keeping import Session, asked, session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from infra.faults.target import Hit
-    from infra.nodes import Node
 
 
 pytestmark = pytest.mark.needs("redis", "postgres")
@@ -46,21 +44,13 @@ class Servers:
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
-        self.redis = [
-            redis_client.Redis.from_url(f"redis://{address}", socket_timeout=5.0)
-            for address in environment.direct("redis")
-        ]
-        host, _, port = environment.direct("postgres")[0].rpartition(":")
-        self.dsn = f"postgresql://postgres:{environment.password}@{host}:{port}/fencepost"
-        self.nodes: Sequence[Node] = environment.cluster("redis").nodes
+        self.nodes = environment.cluster("redis").nodes
+        self.redis = [failover.connect(node.address) for node in self.nodes]
 
     def ahead(self, node: int = 0) -> float:
         """Seconds by which a Redis is ahead of us, as any client can ask it."""
         moment, (seconds, parts) = quickly(self.redis[node].time)
         return float(seconds + parts / 1e6 - moment)
-
-    def target(self, backend: str) -> Target:
-        return Target.of(self.environment, backend, OneProcess(None, 1.0), MonotonicClock())
 
 
 @pytest.fixture
@@ -73,15 +63,12 @@ def servers(environment: Environment) -> Iterator[Servers]:
 
 
 @contextmanager
-def done(target: Target, fault: str, **options: object) -> Iterator[Hit]:
-    """As long as it lasts; afterwards all clocks are right."""
-    with hurting.done(target, fault, **options) as hit:
+def done(servers: Servers, fault: str, node: str = "redis1", **options: object) -> Iterator[Hit]:
+    """To one node, as long as it lasts; afterwards all clocks are right."""
+    target = target_of(servers.environment, backend_of(node))
+    with hurting.done(target, fault, nodes=[node], **options) as hit:
         yield hit
     assert all(abs(clocks.apart(told, Health("", ahead=0.0))) < 1e-9 for told in target.cluster.healths() if told)
-
-
-def only(*nodes: str, **options: object) -> dict[str, object]:
-    return {"nodes": list(nodes), **options}
 
 
 class TestRedis:
@@ -89,11 +76,11 @@ class TestRedis:
         for redis in servers.redis[:2]:
             assert redis.set("lock", "first", nx=True, px=60_000)
             assert not redis.set("lock", "second", nx=True, px=60_000)
-        with done(servers.target("redis"), "clock-jump-forward", **only("redis1", seconds=61)) as hit:
+        with done(servers, "clock-jump-forward", seconds=61) as hit:
             assert hit.target == "redis1: 61 s forward"
             assert servers.redis[0].get("lock") is None
             assert servers.redis[0].set("lock", "second", nx=True, px=60_000)
-            assert servers.redis[1].get("lock") == b"first"  # it is this node's clock, and no other's
+            assert servers.redis[1].get("lock") == "first"  # it is this node's clock, and no other's
             [line] = servers.environment.unclean()
             assert re.fullmatch(r"redis1's clock is 6[01]\.\d s ahead", line)
         assert 115_000 < servers.redis[0].pttl("lock") <= 121_000  # it was set in the future
@@ -101,9 +88,9 @@ class TestRedis:
     def test_a_lock_lives_on_when_the_clock_jumps_back(self, servers: Servers) -> None:
         redis = servers.redis[0]
         taken, _ = quickly(lambda: redis.set("lock", "first", px=1000))
-        with done(servers.target("redis"), "clock-jump-back", **only("redis1", seconds=30)):
+        with done(servers, "clock-jump-back", seconds=30):
             while time.time() < taken + 1.2:
-                assert redis.get("lock") == b"first"
+                assert redis.get("lock") == "first"
                 assert not redis.set("lock", "second", nx=True)
             now, left = quickly(lambda: redis.pttl("lock"))
             assert left / 1000 == pytest.approx(1 + 30 - (now - taken), abs=0.02)
@@ -112,7 +99,7 @@ class TestRedis:
     @pytest.mark.parametrize("rate", [4.0, 0.25])
     def test_a_ttl_is_another_time_on_a_clock_that_drifts(self, servers: Servers, rate: float) -> None:
         redis = servers.redis[0]
-        with done(servers.target("redis"), "clock-drift", **only("redis1", rate=rate)):
+        with done(servers, "clock-drift", rate=rate):
             redis.set("lock", "first", px=60_000)
             began, left = quickly(lambda: redis.pttl("lock"))
             while time.time() < began + 0.5:
@@ -121,7 +108,7 @@ class TestRedis:
             assert (left - less) / 1000 == pytest.approx(rate * (now - began), abs=0.05)
 
     def test_a_strobing_clock_goes_to_and_fro(self, servers: Servers) -> None:
-        with done(servers.target("redis"), "clock-strobe", **only("redis1", seconds=2.5, turn_ms=50)):
+        with done(servers, "clock-strobe", seconds=2.5, turn_ms=50):
             until, told = time.monotonic() + 1.0, []
             while time.monotonic() < until:
                 told.append(round(servers.ahead(), 1))
@@ -169,27 +156,26 @@ class TestPostgres:
     def test_now_jumps_for_sessions_old_and_new(self, servers: Servers) -> None:
         ask = "SELECT extract(epoch FROM now())::float8, extract(epoch FROM clock_timestamp())::float8"
 
-        def ahead(connection: psycopg.Connection[Any]) -> list[float]:
+        def ahead(connection: Session) -> list[float]:
             now, told = quickly(lambda: connection.execute(ask).fetchone())
             return [round(moment - now, 1) for moment in told]
 
-        with psycopg.connect(servers.dsn, autocommit=True) as old:
+        with session(servers.environment) as old:
             assert ahead(old) == [0.0, 0.0]
-            with done(servers.target("postgres"), "clock-jump-forward", **only("postgres", seconds=3600)):
+            with done(servers, "clock-jump-forward", "postgres", seconds=3600):
                 assert ahead(old) == [3600.0, 3600.0]
-                with psycopg.connect(servers.dsn, autocommit=True) as new:
+                with session(servers.environment) as new:
                     assert ahead(new) == [3600.0, 3600.0]
             assert ahead(old) == [0.0, 0.0]
 
     def test_monotonic_time_is_untouched(self, servers: Servers) -> None:
         """PostgreSQL measures by it what it executes, and how long it sleeps."""
         servers.environment.node("postgres").skew(Skew(rate=50.0))
-        with psycopg.connect(servers.dsn) as connection:
+        with session(servers.environment) as connection:
             began = time.monotonic()
-            row = connection.execute("EXPLAIN (ANALYZE, FORMAT JSON) SELECT pg_sleep(0.2)").fetchone()
+            told: Any = asked(connection, "EXPLAIN (ANALYZE, FORMAT JSON) SELECT pg_sleep(0.2)")
             took = time.monotonic() - began
-        assert row
-        assert 0.2 <= row[0][0]["Execution Time"] / 1000 <= took
+        assert 0.2 <= told[0]["Execution Time"] / 1000 <= took
 
 
 def test_an_image_without_a_movable_clock_says_so(environment: Environment) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,14 +13,15 @@ from redis import Redis
 
 from infra import failover, star
 from infra.environment import Environment
+from infra.faults import fault
 from infra.faults.plan import Plan, Step
 from infra.faults.runner import Runner
 from infra.faults.target import MonotonicClock, Target
-from infra.libpq import DATABASE
 from infra.links import Cut
 from infra.machine import Failed
 from infra.tests.environments import on
-from infra.tests.live.hurting import await_, done
+from infra.tests.live.hurting import await_, done, live, place
+from infra.tests.live.keeping import Session, asked, session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 def client(endpoint: str) -> Redis:
     """Whoever is there, asked once."""
-    host, _, port = endpoint.rpartition(":")
-    return failover.connect((host, int(port)))
+    return failover.connect(place(endpoint))
 
 
 def pair_of(target: Target) -> Failover:
@@ -42,11 +41,11 @@ def pair_of(target: Target) -> Failover:
 
 
 def past(target: Target, node: str) -> Redis:
-    return client("{}:{}".format(*target.environment.node(node).address))
+    return failover.connect(target.environment.node(node).address)
 
 
+@on("redis")
 class TestReplica:
-    @on("redis")
     def test_it_follows_and_its_link_can_be_cut(self, target: Target) -> None:
         primary = client(target.endpoints["c1", star.PRIMARY])
         replica = past(target, star.REPLICA)
@@ -63,7 +62,6 @@ class TestReplica:
             await_(lambda how=how: replica.get("told") == how.value)  # type: ignore[misc]
             await_(pair_of(target).follows)
 
-    @on("redis")
     def test_it_is_none_of_redlocks_five(self, target: Target) -> None:
         assert [node.name for node in target.cluster.nodes] == [f"redis{i}" for i in range(1, 6)]
         assert [node.name for node in target.cluster.auxiliaries] == [star.REPLICA]
@@ -71,8 +69,8 @@ class TestReplica:
             target.environment.endpoints_of(star.REPLICA, 1)
 
 
+@on("redis")
 class TestPromoteReplica:
-    @on("redis")
     def test_an_acknowledged_lock_is_lost_and_tokens_go_back(self, target: Target) -> None:
         first, second = target.endpoints["c1", star.PRIMARY], target.endpoints["c2", star.PRIMARY]
         holder = client(first)
@@ -91,14 +89,10 @@ class TestPromoteReplica:
                 return super().wait(seconds, until, every)
 
         busy = replace(target, clock=Meanwhile())
-        host, _, port = first.rpartition(":")
-        with (
-            socket.create_connection((host, int(port)), timeout=1.0) as live,
-            done(busy, "promote-replica", behind_ms=50) as hit,
-        ):
+        with live(first) as connection, done(busy, "promote-replica", behind_ms=50) as hit:
             assert hit.target.startswith(f"{star.REPLICA}, ")
             assert granted == [4]
-            assert live.recv(1) == b""  # what was connected is closed
+            assert connection.recv(1) == b""  # what was connected is closed
             for group in target.groups:
                 assert client(target.endpoints[group, star.PRIMARY]).get("lock") is None
             assert past(target, star.PRIMARY).get("lock") == "A"  # the old primary knows, past the links
@@ -116,7 +110,6 @@ class TestPromoteReplica:
         client(first).set("lock", "C")
         await_(lambda: past(target, star.REPLICA).get("lock") == "C")
 
-    @on("redis")
     def test_another_process_fails_back_without_a_loss(self, target: Target) -> None:
         way = target.endpoints["c3", star.PRIMARY]
         pair_of(target).promote("somebody")
@@ -127,7 +120,6 @@ class TestPromoteReplica:
         assert other.unclean() == []
         assert past(target, star.PRIMARY).get("since") == client(way).get("since") == "then"
 
-    @on("redis")
     def test_a_promoted_one_that_is_killed_is_still_promoted(self, target: Target) -> None:
         way = target.endpoints["c1", star.PRIMARY]
         pair, replica = pair_of(target), target.environment.node(star.REPLICA)
@@ -146,7 +138,6 @@ class TestPromoteReplica:
         assert past(target, star.PRIMARY).get("since") == "then"
         await_(pair.follows)
 
-    @on("redis")
     @pytest.mark.parametrize(
         ("other", "first"), [("kill-server", True), ("pause-server", False), ("cut-client-hold", True)]
     )
@@ -164,7 +155,6 @@ class TestPromoteReplica:
             assert {record.name for record in runner.records} == set(names if first or not down else [other])
             await_(lambda: target.environment.unclean() == [])
 
-    @on("redis")
     def test_a_replica_that_does_not_follow_is_not_promoted(self, target: Target) -> None:
         target.links.cut(star.REPLICA, star.PRIMARY, Cut.REFUSE, "another")
         await_(lambda: not pair_of(target).follows())
@@ -178,8 +168,7 @@ class TestPromoteReplica:
 class TestChangeLeader:
     @on("etcd", "zookeeper")
     def test_another_leads(self, target: Target) -> None:
-        old = target.cluster.leader()
-        assert old
+        old = fault.leader(target)
         term = max(health.term for health in target.cluster.healths() if health)
         with done(target, "change-leader", to=1) as hit:
             assert hit.healed
@@ -193,56 +182,53 @@ class TestChangeLeader:
         await_(target.cluster.ready)
 
 
+@on("postgres")
 class TestTerminateBackends:
-    @on("postgres")
     def test_sessions_end_and_their_locks_are_free(self, target: Target) -> None:
         with closing(connect(target, "c1")) as holder, closing(connect(target, "c2")) as other:
-            assert ask(holder, "SELECT pg_try_advisory_lock(1)") is True
-            assert ask(other, "SELECT pg_try_advisory_lock(1)") is False
-            pids = {ask(holder, "SELECT pg_backend_pid()"), ask(other, "SELECT pg_backend_pid()")}
+            assert asked(holder, "SELECT pg_try_advisory_lock(1)") is True
+            assert asked(other, "SELECT pg_try_advisory_lock(1)") is False
+            pids = {asked(holder, "SELECT pg_backend_pid()"), asked(other, "SELECT pg_backend_pid()")}
             with done(target, "terminate-backends") as hit:
                 assert hit.target.startswith("2 sessions of postgres (pid ")
-                for session in (holder, other):
+                for ended in (holder, other):
                     with pytest.raises(psycopg.errors.AdminShutdown):
-                        ask(session, "SELECT 1")
+                        asked(ended, "SELECT 1")
             with closing(connect(target, "c2")) as again:
-                assert ask(again, "SELECT pg_try_advisory_lock(1)") is True
+                assert asked(again, "SELECT pg_try_advisory_lock(1)") is True
                 there = again.execute("SELECT pid FROM pg_stat_activity").fetchall()
                 assert not pids & {pid for (pid,) in there}
 
-    @on("postgres")
     def test_nobody_is_there(self, target: Target) -> None:
         assert Step("terminate-backends", 0.0, 0.0, {}).injury("postgres").apply(target) == []
 
 
+@on("postgres")
 class TestBouncer:
     """PgBouncer in transaction mode, as clients see it."""
 
-    @on("postgres")
     def test_a_client_meets_several_sessions(self, target: Target) -> None:
         with closing(pooled(target, "c1")) as one, closing(pooled(target, "c1")) as other:
             one.execute("BEGIN")
-            session = ask(one, "SELECT pg_backend_pid()")
+            pid = asked(one, "SELECT pg_backend_pid()")
             one.execute("COMMIT")
             other.execute("BEGIN")
-            assert ask(other, "SELECT pg_backend_pid()") == session
-            assert ask(one, "SELECT pg_backend_pid()") != session
+            assert asked(other, "SELECT pg_backend_pid()") == pid
+            assert asked(one, "SELECT pg_backend_pid()") != pid
             other.execute("COMMIT")
 
-    @on("postgres")
     def test_a_session_lock_is_everybodys_and_outlives_its_client(self, target: Target) -> None:
         with closing(pooled(target, "c1")) as one, closing(pooled(target, "c2")) as other:
-            assert ask(one, "SELECT pg_try_advisory_lock(2)") is True
-            assert ask(other, "SELECT pg_try_advisory_lock(2)") is True  # both hold it: it is one session
+            assert asked(one, "SELECT pg_try_advisory_lock(2)") is True
+            assert asked(other, "SELECT pg_try_advisory_lock(2)") is True  # both hold it: it is one session
             one.execute("BEGIN")
-            assert ask(other, "SELECT pg_try_advisory_lock(2)") is False  # now it is another
+            assert asked(other, "SELECT pg_try_advisory_lock(2)") is False  # now it is another
             one.execute("COMMIT")
         with closing(connect(target, "c3")) as late:
-            assert ask(late, "SELECT pg_try_advisory_lock(2)") is False  # nobody holds it, and it is not free
-            assert ask(late, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 1
+            assert asked(late, "SELECT pg_try_advisory_lock(2)") is False  # nobody holds it, and it is not free
+            assert asked(late, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 1
         assert Step("terminate-backends", 0.0, 0.0, {}).injury("postgres").apply(target)
 
-    @on("postgres")
     def test_its_links_and_its_process_can_be_hurt(self, target: Target) -> None:
         environment = target.environment
         bouncer = environment.node(star.BOUNCER)
@@ -258,35 +244,18 @@ class TestBouncer:
             environment.links.cut(a, b, Cut.REFUSE)
             assert environment.links.active() == [f"{a} <-> {b}: refused"]
             with pytest.raises(psycopg.OperationalError):
-                ask(pooled(target, "c1"), "SELECT 1")
+                asked(pooled(target, "c1"), "SELECT 1")
             environment.links.heal(a, b)
         with closing(pooled(target, "c1")) as whole:
-            assert ask(whole, "SELECT 1") == 1
+            assert asked(whole, "SELECT 1") == 1
 
-    @on("postgres")
     def test_it_keeps_the_password_to_itself(self, target: Target) -> None:
         assert target.environment.password.encode() not in target.environment.logs(star.BOUNCER)
 
 
-def connect(target: Target, group: str, node: str = "postgres") -> psycopg.Connection[tuple[object, ...]]:
-    host, _, port = target.environment.endpoints_of(node, int(group[1:])).rpartition(":")
-    return psycopg.connect(
-        host=host,
-        port=int(port),
-        user="postgres",
-        password=target.environment.password,
-        dbname=DATABASE,
-        connect_timeout=2,
-        autocommit=True,
-        prepare_threshold=None,
-    )
+def connect(target: Target, group: str, node: str = "postgres") -> Session:
+    return session(target.environment, place(target.environment.endpoints_of(node, int(group[1:]))))
 
 
-def pooled(target: Target, group: str) -> psycopg.Connection[tuple[object, ...]]:
+def pooled(target: Target, group: str) -> Session:
     return connect(target, group, star.BOUNCER)
-
-
-def ask(connection: psycopg.Connection[tuple[object, ...]], question: str) -> object:
-    row = connection.execute(question).fetchone()
-    assert row
-    return row[0]

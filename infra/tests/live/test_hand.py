@@ -17,7 +17,7 @@ from infra.environment import BACKENDS
 from infra.faults.plan import compile_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from infra.environment import Environment
 
@@ -25,51 +25,38 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.needs("redis")
 
 
-class Shell:
-    """The commands, on one environment."""
+@pytest.fixture
+def shell(environment: Environment) -> Callable[..., str]:
+    """The commands, on one environment; what they say."""
 
-    def __init__(self, environment: Environment) -> None:
-        self.environment = environment
-
-    def __call__(self, *argv: str) -> str:
-        """What a command says."""
-        done = subprocess.run(
-            [sys.executable, "-m", "infra", *argv, "--env", self.environment.name],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+    def run(*argv: str) -> str:
+        command = [sys.executable, "-m", "infra", *argv, "--env", environment.name]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-
-@pytest.fixture
-def shell(environment: Environment) -> Shell:
-    return Shell(environment)
+    return run
 
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     """Somebody's client."""
-    process = subprocess.Popen(["sleep", "600"])
-    yield process
-    process.kill()
-    process.wait()
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
 
 
-def test_a_fault_stays_until_heal(shell: Shell) -> None:
+def test_a_fault_stays_until_heal(environment: Environment, shell: Callable[..., str]) -> None:
     said = shell("fault", "pause-server", "redis", "--set", "nodes=redis2")
     assert said.startswith("pause redis2 ...\npause-server: applied after ")
-    assert f"it stays; python -m infra heal --env {shell.environment.name} undoes it" in said
-    assert shell.environment.node("redis2").state() == "paused"
+    assert f"it stays; python -m infra heal --env {environment.name} undoes it" in said
+    assert environment.node("redis2").state() == "paused"
     shell("fault", "cut-client-drop", "redis", "--set", "group=c2")
-    assert len(shell.environment.unclean()) > 1
+    assert len(environment.unclean()) > 1
     shell("heal")
 
 
-def test_a_fault_for_a_while_heals_itself(shell: Shell) -> None:
+def test_a_fault_for_a_while_heals_itself(shell: Callable[..., str]) -> None:
     said = shell("fault", "kill-server", "redis", "--set", 'nodes=["redis3"]', "--for", "0.2")
     first, applied, healing, healed = said.splitlines()
     assert first == "after 0.0 s: kill redis3 for 0.2 s"
@@ -80,15 +67,11 @@ def test_a_fault_for_a_while_heals_itself(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGINT, signal.SIGINT]])
-def test_a_fault_that_is_broken_off_heals_itself(shell: Shell, numbers: list[signal.Signals]) -> None:
-    command = ["-m", "infra", "fault", "pause-server", "redis", "--set", "nodes=redis2,redis3", "--for", "600", "--env"]
-    with subprocess.Popen(
-        [sys.executable, *command, shell.environment.name],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+def test_a_fault_that_is_broken_off_heals_itself(environment: Environment, numbers: list[signal.Signals]) -> None:
+    command = [sys.executable, "-m", "infra", "fault", "pause-server", "redis", "--set", "nodes=redis2,redis3"]
+    command += ["--for", "600", "--env", environment.name]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdout
         while "applied after" not in (line := process.stdout.readline()) or "redis3" not in line:
             assert line
@@ -102,7 +85,7 @@ def test_a_fault_that_is_broken_off_heals_itself(shell: Shell, numbers: list[sig
     assert "Traceback" not in complaint
 
 
-def test_a_plan_heals_what_it_does(shell: Shell, tmp_path: Path) -> None:
+def test_a_plan_heals_what_it_does(shell: Callable[..., str], tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(compile_plan(["cut-client-drop", "pause-server"], 1, "redis", 1.0).to_json()))
     said = shell("fault", "--plan", str(file))
@@ -111,9 +94,11 @@ def test_a_plan_heals_what_it_does(shell: Shell, tmp_path: Path) -> None:
     assert " s: redis1\n" in said
 
 
-def test_a_process_is_frozen_and_goes_on(shell: Shell, sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_process_is_frozen_and_goes_on(
+    environment: Environment, shell: Callable[..., str], sleeper: subprocess.Popen[bytes]
+) -> None:
     shell("fault", "freeze-holder", "redis", "--pid", str(sleeper.pid))
-    assert shell.environment.unclean() == [f"process {sleeper.pid} is frozen"]
+    assert environment.unclean() == [f"process {sleeper.pid} is frozen"]
     shell("heal")
     assert Path(f"/proc/{sleeper.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 

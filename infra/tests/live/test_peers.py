@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from infra.environment import Environment
     from infra.faults.target import Target
-    from infra.nodes import Node
 
 
 WITHIN = 10.0
@@ -26,11 +25,11 @@ WITHIN = 10.0
 @on(*ELECTING)
 def test_an_isolated_leader_is_succeeded_and_still_reached(target: Target) -> None:
     """What ZooKeeper's has held is let go into connections that are dead by then."""
-    old = _leader(target)
+    old = fault.leader(target)
     with done(target, f"isolate-leader-{'hold' if target.backend == 'zookeeper' else 'drop'}") as hit:
         peers = [node for node in names(target) if node != old.name]
         assert hit.target == f"{old.name} (leader) from {', '.join(peers)}"
-        assert old not in {_leader(target) for _ in range(10)}
+        assert old not in {fault.leader(target) for _ in range(10)}
         assert not target.cluster.ready()
         assert {ask(target, group, old.name) for group in target.groups} == {Answer.ANSWERED}
 
@@ -48,18 +47,18 @@ def test_an_isolated_follower_stops_serving_and_the_others_go_on(target: Target)
 
 @on("etcd")
 def test_a_mute_leader_still_hears_who_follows_it_and_a_deaf_one_does_not(target: Target) -> None:
-    old = _leader(target)
     for name, patience, hears in (("mute-leader", WITHIN, True), ("deafen-leader", 1.0, False)):
-        old = _leader(target)
+        old = fault.leader(target)
         with done(target, name):
-            new = _leader(target).health()
+            new = fault.leader(target).health()
             assert new
-            assert target.clock.wait(patience, lambda: _follows(old, new.me), 0.05) is hears  # noqa: B023
+            followed = partial(lambda who, leader: getattr(who.health(), "leader", None) == leader, old, new.me)
+            assert target.clock.wait(patience, followed, 0.05) is hears
 
 
 @on("etcd")
 def test_of_two_halves_only_the_larger_takes_writes(environment: Environment, target: Target) -> None:
-    lost = _leader(target)
+    lost = fault.leader(target)
     with done(target, "split-halves", nodes=[lost.name]):
         _only_these_write(environment, target, {node for node in names(target) if node != lost.name})
     _only_these_write(environment, target, names(target))
@@ -77,26 +76,17 @@ def test_in_a_ring_of_three_nobody_leads_nor_writes(environment: Environment, ta
 def test_over_a_bridge_all_write_but_who_cannot_reach_a_leader_beyond_it(
     environment: Environment, target: Target
 ) -> None:
-    leader = _leader(target)
+    leader = fault.leader(target)
     with done(target, "split-bridge", bridge=leader.name):
         _only_these_write(environment, target, names(target))
-    leader = _leader(target)
+    leader = fault.leader(target)
     bridge, far = (node for node in target.cluster.nodes if node is not leader)
     with done(target, "split-bridge", bridge=bridge.name):
-        if _leader(target) is leader:
+        if fault.leader(target) is leader:
             _only_these_write(environment, target, {leader.name, bridge.name})
         else:  # the bridge was elected, whom everybody reaches
             _only_these_write(environment, target, names(target))
     assert far.ready()
-
-
-def _follows(node: Node, leader: str) -> bool:
-    health = node.health()
-    return health is not None and health.leader == leader
-
-
-def _leader(target: Target) -> Node:
-    return fault.leader(target)
 
 
 def _only_these_write(environment: Environment, target: Target, takers: Collection[str]) -> None:

@@ -26,13 +26,12 @@ HURTS = """
 import sys
 from dataclasses import replace
 from infra.environment import Environment
-from infra.faults.process import OneProcess
 from infra.faults.plan import compile_plan
 from infra.faults.register import FAULTS
-from infra.faults.target import MonotonicClock, Target
+from infra.tests.environments import target_of
 environment = Environment.start(name=sys.argv[1], say=lambda line: None)
 environment.ensure("redis", say=lambda line: None)
-target = Target.of(environment, "redis", OneProcess(None, 1.0), MonotonicClock())
+target = target_of(environment, "redis")
 lasting = [f for f in FAULTS.values() if (f.seconds or f.ttls) and "workers" not in f.needs and not f.applies("redis")]
 # Links last: what is done to a server is proven through them.
 kinds = {fault.kind: fault.name for fault in lasting}
@@ -79,22 +78,18 @@ class TestWithAnEngine:
     def test_a_process_killed_amidst_faults_of_every_kind_leaves_nothing_either(
         self, client: DockerClient, name: str
     ) -> None:
-        with _process(HURTS, name) as (process, said):
+        with _process(HURTS, name) as (_, said):
             assert {"cut", "pause", "clock", "disk", "failover"} <= set(said.readline().split())
             client.api.pause(f"{name}-{STORE}-1")
             assert name not in reaper.reap(client, lambda line: None)
-            process.kill()
-            process.wait()
         assert _left(client, name) > 2
         assert name in reaper.reap(client, lambda line: None)
         assert _left(client, name) == 0
 
     def test_it_is_reaped_although_its_start_was_not_finished(self, client: DockerClient, name: str) -> None:
-        with _process(STAYS, name) as (process, _):
+        with _process(STAYS, name):
             while not _left(client, name):
                 pass
-            process.kill()
-            process.wait()
         reaper.reap(client, lambda line: None)
         assert _left(client, name) == 0
 
@@ -116,16 +111,15 @@ class TestWithAnEngine:
 
     def test_what_is_kept_outlives_its_maker(self, client: DockerClient, name: str) -> None:
         code = STAYS.replace("name=sys.argv[1]", "name=sys.argv[1], keep=True")
-        with _process(code, name) as (process, said):
+        with _process(code, name) as (_, said):
             said.readline()
-            process.kill()
-            process.wait()
         assert reaper.reap(client, lambda line: None).count(name) == 0
         assert nodes.states(client, name) == {"toxiproxy": "running", STORE: "running"}
 
 
 @contextmanager
 def _process(code: str, name: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+    """It, and what it says; killed at the end."""
     process = subprocess.Popen(
         [sys.executable, "-c", code, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

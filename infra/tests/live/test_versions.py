@@ -12,12 +12,12 @@ import pytest
 from infra import commands, members, star
 from infra.environment import Environment
 from infra.failover import connect
+from infra.faults import fault
 from infra.faults.plan import Plan, Step
-from infra.faults.process import OneProcess
 from infra.faults.runner import Runner
-from infra.faults.target import MonotonicClock, Target
 from infra.machine import Failed
 from infra.recovery import Refused
+from infra.tests.environments import target_of
 from infra.tests.live.hurting import await_, names
 from infra.tests.live.keeping import keep, kept
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from infra.faults.fault import Injury
     from infra.faults.runner import Record
-    from infra.faults.target import Hit
+    from infra.faults.target import Hit, Target
 
 OLD = {"etcd": "3.4", "zookeeper": "3.8", "redis": "7.0"}
 
@@ -38,10 +38,6 @@ def old() -> Iterator[Environment]:
     environment.boot(OLD)
     yield environment
     environment.close()
-
-
-def target_of(environment: Environment, backend: str) -> Target:
-    return Target.of(environment, backend, OneProcess(None, 1.0), MonotonicClock())
 
 
 def injury_of(backend: str, node: str, version: str) -> Injury:
@@ -75,8 +71,7 @@ def test_a_replaced_member_of_etcd_is_seen_by_everybody_and_comes_back(
 ) -> None:
     target = target_of(old, "etcd")
     keep(target, "before")
-    leader = target.cluster.leader()
-    assert leader
+    leader = fault.leader(target)
     injury = injury_of("etcd", "leader", "3.5")
     hit = applied(target, injury)
     assert hit.target.startswith(f"{leader.name} from 3.4.")
@@ -100,8 +95,7 @@ def test_a_replaced_member_of_etcd_is_seen_by_everybody_and_comes_back(
 
 def test_a_replaced_leader_of_zookeeper_keeps_its_data_there_and_back(old: Environment) -> None:
     target = target_of(old, "zookeeper")
-    leader = target.cluster.leader()
-    assert leader
+    leader = fault.leader(target)
     keep(target, "before")
     injury = injury_of("zookeeper", "leader", "3.9")
     applied(target, injury)
@@ -176,8 +170,7 @@ def test_redis_comes_back_until_it_has_rewritten_its_file(old: Environment) -> N
 def test_etcd_goes_back_from_half_way_and_not_from_the_end(old: Environment) -> None:
     target, etcds = target_of(old, "etcd"), names(target_of(old, "etcd"))
     keep(target, "before")
-    leader = target.cluster.leader()
-    assert leader
+    leader = fault.leader(target)
     (first,) = rolled(target, ("3.5", "leader", 1))
     assert first.target.startswith(f"{leader.name} (leader) from 3.4.")
     assert series(old, leader.name) == ["3.5"]
