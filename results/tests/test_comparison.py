@@ -15,18 +15,11 @@ from results.comparison.comparison import NOT_COMPARABLE, SAME_OR_BETTER, WORSE,
 from results.comparison.speeds import MEASURES, RATIO, Speed
 from results.reading import Contents
 from results.record import Cell, LaneSummary
+from results.tests.samples import cell, summary
 from results.tests.trials import measures
 
 NOTHING = Contents((), (), ())
 VALUES = dict.fromkeys((measure.name for measure in MEASURES), 100.0)
-
-
-def cell(word: Word, **given: object) -> Cell:
-    made = Cell(
-        "redis", "redis", "register", "unfenced", "redis/register/unfenced", "freeze-holder", "token-order", word, "so",
-        {}, (), None, "redis-freeze-holder-1", 1, 1,
-    )  # fmt: skip
-    return replace(made, **given)  # type: ignore[arg-type]
 
 
 def run(*cells: Cell) -> Contents:
@@ -41,10 +34,7 @@ def lanes(times: float, store: float | None = 1.0, faults: int = 20, seed: int =
         values = {
             measure.name: VALUES[measure.name] * usual * (times if measure.rises else 1 / times) for measure in MEASURES
         }
-        return LaneSummary(
-            "redis", "redis", "8.0", "set", "unfenced", "redis/set/unfenced", f"fault-{number}", seed, 1, "trial",
-            None, 1, "", measures(store, values),
-        )  # fmt: skip
+        return summary(measures(store, values), fault=f"fault-{number}", seed=seed, lane="redis/set/unfenced")
 
     return Contents((), tuple(lane(number) for number in range(faults)), ())
 
@@ -127,7 +117,7 @@ def test_what_does_not_apply_is_not_there() -> None:
 )
 def test_what_was_left_out_is_lost_where_the_other_run_judged_it(problem: str) -> None:
     page = Path("run/trials/redis-1/index.html")
-    both, gone = cell(Word.UPHELD, fault="none"), cell(Word.UPHELD, page=page)
+    both, gone = cell(Word.UPHELD, fault="other"), cell(Word.UPHELD, page=page)
     found = compare(run(both, gone), replace(run(both), problems=(problem,)))
     assert found.status == NOT_COMPARABLE
     assert [change.lost for change in found.changes if change.after is None] == ["its trial was left out"]

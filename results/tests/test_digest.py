@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from html import unescape
 from itertools import product
 from pathlib import Path
@@ -24,12 +25,10 @@ ROOT = Path("/runs/one")
 STORY = ("worker 1 was granted the lock at 1.0 s", "So two were inside.")
 
 
-def cell(word: Word, **given: object) -> Cell:
-    page = ROOT / "trials" / "redis-none-1" / "index.html"
-    plain = Cell("redis", "redis", "set", "unfenced", "redis/set/unfenced", "none", "no-lost-update", word, "because",
-                 **samples.BLANK)  # fmt: skip
-    plain = replace(plain, page=page, trial="redis-none-1", seed=1, attempt=1, version="8.0")
-    return replace(plain, **given)  # type: ignore[arg-type]
+cell = partial(
+    samples.cell, property="no-lost-update", workload="set", lane="redis/set/unfenced", version="8.0",
+    because="because", page=ROOT / "trials" / "redis-none-1" / "index.html",
+)  # fmt: skip
 
 
 def contents(*cells: Cell, problems: tuple[str, ...] = ()) -> Contents:

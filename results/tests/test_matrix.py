@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,8 @@ FAULTS = ("none", "cut-client-drop", "freeze-holder", "isolate-leader-refuse", "
 
 
 def cell(lock: str, fault: str, word: Word, about: str = "server-exclusion", **given: object) -> Cell:
-    made = Cell(lock, lock, "register", "unfenced", f"{lock}/register/unfenced", fault, about, word, "because so",
-                **samples.BLANK)  # fmt: skip
-    return replace(made, **{"page": Path(PAGE), "seed": 7, **given})  # type: ignore[arg-type]
+    given = {"lock": lock, "backend": lock, "lane": f"{lock}/register/unfenced", "fault": fault, **given}
+    return samples.cell(word, about, **{"page": Path(PAGE), "seed": 7, "trial": "", **given})
 
 
 def cells() -> list[Cell]:

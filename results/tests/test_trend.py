@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,7 @@ from results.tests.test_index import cycle
 COMMAND = ("pytest", "suites/", "-n", "2")
 
 
-def cell(word: Word, about: str = "server-exclusion", **given: Any) -> Cell:
-    made = Cell("redis", "redis", "register", "unfenced", "redis/register/unfenced", "none", about, word, "because so",
-                **samples.BLANK)  # fmt: skip
-    return replace(made, **{"trial": "redis-none-1", "seed": 1, "version": "8.0", **given})
+cell = partial(samples.cell, version="8.0")
 
 
 def stored(

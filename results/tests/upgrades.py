@@ -32,14 +32,11 @@ ROLLED: Final[Mapping[str, list[dict[str, Any]]]] = {
 }
 
 
-def cell(stage: str, word: Word, **given: object) -> Cell:
+def cell(stage: str, word: Word, **given: Any) -> Cell:
     """A judgement of one lane, in a stage whose test bit."""
     fault = COLUMNS[stage][0] if stage in COLUMNS else "freeze-holder"
-    made = Cell(
-        "redis", "redis", "register", "unfenced", "redis/register/unfenced", fault, "token-order", word, "so",
-        OCCURRED, (), None, f"redis-{fault}-1-{stage}", 1, 1, stage=stage,
-    )  # fmt: skip
-    return replace(made, **given)  # type: ignore[arg-type]
+    given = {"fault": fault, "counters": OCCURRED, "trial": f"redis-{fault}-1-{stage}", "stage": stage, **given}
+    return samples.cell(word, **{"property": "token-order", **given})
 
 
 def told(stage: str, **given: object) -> TrialTold:
@@ -50,13 +47,9 @@ def told(stage: str, **given: object) -> TrialTold:
     return replace(made, **given)  # type: ignore[arg-type]
 
 
-def summary(stage: str, **given: object) -> LaneSummary:
+def summary(stage: str) -> LaneSummary:
     """A lane with measures, under a fault for a while."""
-    made = LaneSummary(
-        "redis", "redis", "", "register", "unfenced", "redis/register/unfenced", "freeze-holder", 1, 1,
-        f"redis-freeze-holder-1-{stage}", None, 9, "", measures(1.0, VALUES), stage=stage,
-    )  # fmt: skip
-    return replace(made, **given)  # type: ignore[arg-type]
+    return samples.summary(measures(1.0, VALUES), fault="freeze-holder", stage=stage)
 
 
 def of(*cells: Cell, problems: tuple[str, ...] = (), parts: Iterable[str] = ALONE, **given: Any) -> Certificate:
