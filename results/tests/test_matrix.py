@@ -1,6 +1,7 @@
 """The matrix in terminals of every kind, and the command."""
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,12 @@ def cells() -> list[Cell]:
     return made
 
 
-def drawn(width: int, given: list[Cell] | None = None, problem: str = "trials/x: damaged", **console: Any) -> str:
+def drawn(
+    width: int, given: list[Cell] | None = None, problems: Sequence[str] = ("trials/x: damaged",), **console: Any
+) -> str:
     out = io.StringIO()
     options: dict[str, Any] = {"file": out, "width": width, **console}
-    matrix.render(cells() if given is None else given, Console(**options), [problem])
+    matrix.render(cells() if given is None else given, Console(**options), problems)
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
@@ -56,10 +59,9 @@ def _below(text: str) -> str:
     return " ".join(text.partition("violated: server-exclusion in")[2].split())
 
 
-def test_without_cells_what_is_left_out_for_many_reasons_takes_few_lines() -> None:
-    lines = drawn(80, [], "trials/x: " + "worker 3 of redis/set/unfenced, " * 100).splitlines()
-    assert "Nothing was judged." in lines
-    assert len(lines) < 10
+def test_nothing_and_a_trial_that_is_left_out_for_many_reasons_take_few_lines() -> None:
+    assert drawn(80, [], []) == "Nothing was judged.\n"
+    assert len(drawn(80, [], ["trials/x: " + "worker 3 of redis/set/unfenced, " * 100]).splitlines()) < 10
 
 
 def test_at_80_columns() -> None:
@@ -76,7 +78,7 @@ def test_a_heavier_word_is_never_hidden() -> None:
 
 
 def test_no_colour_no_escape(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = {"force_terminal": True, "color_system": "standard"}
+    terminal: dict[str, Any] = {"force_terminal": True, "color_system": "standard"}
     assert "\x1b" not in drawn(80)  # not a terminal
     assert "\x1b[1;31m" in drawn(80, **terminal)
     monkeypatch.setenv("NO_COLOR", "1")

@@ -51,12 +51,6 @@ def test_the_story_and_its_operations_are_on_screen(chromium: Browser, made: Mad
             expect(tip(page)).to_contain_text(mark.get_attribute("aria-label") or "nothing")
 
 
-def test_a_passing_trial_has_its_picture_too(chromium: Browser, made: Made) -> None:
-    with visit(chromium, made.page("passing"), made.root) as page:
-        assert marks(page).count() > 5
-        expect(marks(page).first).to_be_visible()
-
-
 def test_a_mark_is_told_of_when_hovered_and_kept_when_clicked(chromium: Browser, made: Made) -> None:
     with visit(chromium, made.page("stale"), made.root) as page:
         expect(tip(page)).to_be_hidden()
