@@ -39,15 +39,10 @@ _LOST: Final = (
 
 def run(root: Path, *, lost: bool = False) -> Run:
     """A run that cleared two defects and knows another; lost: and lost a promise during the rolling upgrade."""
-    asked: dict[str, Any] = {
-        "command": ["pytest", "suites/", "--from", "etcd=3.4.23", "--to", "etcd=3.5.16"],
-        "seed": 1,
-        "profile": "default",
-        "suite": "0.1.0 (d4d97ec)",
-        "stages": {stage: {"etcd": version} for stage, version in VERSIONS.items()},
-        "parts": list(STAGES),
-    }
-    made = Run.create(root, asked)
+    command = ["pytest", "suites/", "--from", "etcd=3.4.23", "--to", "etcd=3.5.16"]
+    stages = {stage: {"etcd": version} for stage, version in VERSIONS.items()}
+    asked = {"seed": 1, "profile": "default", "suite": "0.1.0 (d4d97ec)", "stages": stages, "parts": list(STAGES)}
+    made = Run.create(root, {"command": command, **asked})
     for stage in STAGES:
         for column in COLUMNS.get(stage, FAULTS):
             made.save_trial(_trial(stage, column, lost=lost and stage == IN_BETWEEN))
@@ -91,14 +86,14 @@ def _trial(stage: str, column: str, *, lost: bool) -> TrialRecord:
 
 def _planted() -> TrialRecord:
     """Of three bugs, each caught by the property that must name it."""
-    lanes = tuple(_lane(BASELINE, FAULTS[0], LOCKS[1], lost=False) for _ in range(3))
-    named = [
+    lane, bugs = _lane(BASELINE, FAULTS[0], LOCKS[1], lost=False), ("LeaseForToken", "WatchesTheHolder", "WithoutLease")
+    lanes = tuple(
         replace(lane, history=replace(lane.history, facts=replace(lane.history.facts, lane=bug, lock=MUTANTS + bug)))
-        for bug, lane in zip(("LeaseForToken", "WatchesTheHolder", "WithoutLease"), lanes, strict=True)
-    ]
-    planted = {lane.history.facts.lane: "no-lost-update" for lane in named}
+        for bug in bugs
+    )
+    planted = dict.fromkeys(bugs, "no-lost-update")
     made = samples.trial("etcd-planted-none-1", backend="etcd", stage=CALIBRATION, attempt=1, planted=planted)
-    return replace(made, lanes=tuple(named))
+    return replace(made, lanes=lanes)
 
 
 def _rolled(stage: str, column: str) -> list[dict[str, Any]]:

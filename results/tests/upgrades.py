@@ -69,16 +69,12 @@ def whole(*cells: Cell, **given: Any) -> Certificate:
 
 def record(stage: str, column: str, seed: int = 7, **about: Any) -> TrialRecord:
     """A trial as it is stored, of two lanes, with what happened to servers in it."""
+    nodes = _node("trixie", "2", "128m") if stage == CANDIDATE else _node("bookworm", "1", "64m")
     about = {
-        "stage": stage,
-        "column": column,
-        "attempt": 1,
-        "rolled": ROLLED.get(column, []),
-        "nodes": NODES[stage],
-        "versions": {"redis1": "8.0.2" if stage == CANDIDATE else "7.0.15"},
-        "host": "Linux 6.1 x86_64, 2 cores",
+        "stage": stage, "column": column, "attempt": 1, "rolled": ROLLED.get(column, []), "nodes": nodes,
+        "versions": {"redis1": "8.0.2" if stage == CANDIDATE else "7.0.15"}, "host": "Linux 6.1 x86_64, 2 cores",
         **about,
-    }
+    }  # fmt: skip
     made = samples.trial(f"redis-{column}-{seed}-{stage}", seed=seed, **about)
     return judged(replace(made, lanes=tuple(_replaced(lane, stage) for lane in made.lanes)))
 
@@ -130,8 +126,3 @@ def _node(suite: str, digit: str, memory: str) -> dict[str, Any]:
             "settings": {"MEMORY": memory, "NET": f"10.77.{digit}.19"},
         }
     }
-
-
-NODES: Final = {
-    stage: _node("trixie", "2", "128m") if stage == CANDIDATE else _node("bookworm", "1", "64m") for stage in STAGES
-}
