@@ -4,7 +4,6 @@ import itertools
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,7 +23,7 @@ from results.certificate.trials import LaneTold
 from results.reading import Contents
 from results.record import LaneRecord, TrialRecord
 from results.tests import samples
-from results.tests.upgrades import OCCURRED, UPGRADES, cell, closed, of, record, run, summary, told, whole
+from results.tests.upgrades import OCCURRED, UPGRADES, cell, closed, of, record, run, told, whole
 
 
 @pytest.mark.parametrize(
@@ -75,8 +74,8 @@ def test_what_a_backend_cannot_have_is_not_applicable(lanes: list[tuple[str, str
 
 
 def test_without_a_fault_no_fault_bit() -> None:
-    quiet: Any = {"cycles": [{"phase": "before", "seconds": 9.0}]}
-    calm = tuple(replace(summary(stage), measures=quiet) for stage in ALONE)
+    quiet = {"cycles": [{"phase": "before", "seconds": 9.0}]}
+    calm = tuple(samples.summary(quiet, stage=stage) for stage in ALONE)
     made = certify(Contents(KEPT, calm, ()), UPGRADES, trials=[told(stage) for stage in ALONE])
     assert made.doubts == ("redis: no fault seconds on the old version", "redis: no fault seconds on the new version")
     assert [bite.number for bite in of(*KEPT).bites if bite.what == FAULTY] == [1000.0, 1000.0]
@@ -194,15 +193,11 @@ def test_what_differs_each_time_is_taken_out_of_an_error(text: str, plain: str) 
 
 
 def test_errors_that_are_new_come_first() -> None:
-    def lane(**texts: int) -> tuple[LaneTold, ...]:
-        return (LaneTold("a", "redis", "unfenced", "grant", errors=texts),)
-
-    told_ = [
-        told(BASELINE, lanes=lane(both=9, gone=3)),
-        told(CANDIDATE, lanes=lane(both=1, new=1)),
-        told(MIXED, lanes=lane(both=1, between=2)),
+    of = {BASELINE: {"both": 9, "gone": 3}, CANDIDATE: {"both": 1, "new": 1}, MIXED: {"both": 1, "between": 2}}
+    tried = [
+        told(stage, lanes=(LaneTold("a", "redis", "unfenced", "grant", errors=texts),)) for stage, texts in of.items()
     ]
-    assert [(one.turn, one.text, dict(one.stages)) for one in errors(told_)] == [
+    assert [(one.turn, one.text, dict(one.stages)) for one in errors(tried)] == [
         (Turn.NEW, "new", {CANDIDATE: 1}),
         (Turn.BETWEEN, "between", {MIXED: 2}),
         (Turn.GONE, "gone", {BASELINE: 3}),

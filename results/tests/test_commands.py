@@ -8,8 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -160,47 +160,37 @@ def test_rejudge(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "16 judgements, 1 different" in out
 
 
-def leads_nowhere(text: str) -> None:
-    """But within the page; and its scripts are those that its policy allows."""
-    assert set(re.findall(r'href="(.)', text)) <= {"#", "d"}, "within the page, or data:"
-    assert 'src="' not in text
-    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
-    assert scripts
-    for script in scripts:
-        assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in text
+def test_what_is_exported_stands_alone(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, trial = tmp_path / "out.html", root / OLD / "trials" / "redis-late-write-1"
 
+    def exported(of: str) -> str:
+        """It leads nowhere but within the page, and its scripts are those that its policy allows."""
+        assert said(capsys, root, "export", of, "-o", str(file))[0] == f"{file}\n"
+        text = file.read_text("utf-8")
+        assert set(re.findall(r'href="(.)', text)) <= {"#", "d"}, "within the page, or data:"
+        assert 'src="' not in text
+        scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+        assert scripts
+        for script in scripts:
+            assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in text
+        return text
 
-def test_an_exported_trial_stands_alone(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "out.html"
-    assert said(capsys, root, "export", f"{OLD}/redis", "-o", str(file))[0] == f"{file}\n"
-    text = file.read_text("utf-8")
+    text = exported(f"{OLD}/redis")
     assert web.timeline_script() in text
-    leads_nowhere(text)
-    assert "redis-late-write-1" in text
-    folder = root / OLD / "trials" / "redis-late-write-1"
-    said(capsys, root, "export", str(folder), "-o", str(file))
-    assert file.read_text("utf-8") == text
+    assert trial.name in text
+    assert exported(str(trial)) == text
+    text = exported(OLD)
+    assert [part in text for part in ("late-write", "all runs", "trials/")] == [True, True, False]
 
 
-def test_export_of_a_run_leads_nowhere(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "out.html"
-    said(capsys, root, "export", OLD, "-o", str(file))
-    text = file.read_text("utf-8")
-    assert "late-write" in text
-    assert "trials/" not in text
-    assert "all runs" in text
-    leads_nowhere(text)
-
-
-def test_schema(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert json.loads(said(capsys, tmp_path, "schema")[0]) == published.schema()
-
-
-def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["--help"]) == 0
-    out = capsys.readouterr().out
+def test_help_names_every_command_and_the_schema_is_the_published_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out, _ = said(capsys, tmp_path, "--help")
     assert all(f"\n  {name}" in out for name in command.COMMANDS)
     assert command.main([]) == 2
+    capsys.readouterr()
+    assert json.loads(said(capsys, tmp_path, "schema")[0]) == published.schema()
 
 
 def test_results_before_the_command_and_after_it_mean_the_same(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,25 +219,14 @@ def test_a_reader_that_went_away_and_none_at_all(root: Path) -> None:
     assert (none.returncode, none.stderr) == (0, "")
 
 
-def ended(command: Callable[[list[str]], int], monkeypatch: pytest.MonkeyPatch) -> int:
-    """The status with which `to_the_end` ends the process."""
-    monkeypatch.setattr("gc.freeze", lambda: None)
-    with pytest.raises(SystemExit) as end:
-        to_the_end(command)
-    return int(str(end.value.code))
-
-
 def test_ctrl_c_and_a_bug_of_ours_end_with_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(_: list[str]) -> int:
-        print("said")
-        raise KeyboardInterrupt
-
-    assert ended(interrupted, monkeypatch) == 2
-    assert capsys.readouterr() == ("said\n", "interrupted\n")
-    assert ended(lambda _: 1 // 0, monkeypatch) == 2
-    assert "ZeroDivisionError" in capsys.readouterr().err
+    monkeypatch.setattr("gc.freeze", lambda: None)
+    for trouble, words in ((KeyboardInterrupt(), "^interrupted\n$"), (ZeroDivisionError(), "ZeroDivisionError")):
+        with pytest.raises(SystemExit, match="2"):
+            to_the_end(Mock(side_effect=trouble))
+        assert re.search(words, capsys.readouterr().err)
 
 
 def test_an_unreadable_run_hides_no_other(

@@ -84,11 +84,10 @@ def test_exit_status(upheld: str, words: tuple[Word, ...], status: int, tmp_path
     assert ("B is no worse than A in 3 common verdicts." in compared(upheld, other)[1]) == (status == 0)
 
 
-def test_runs_that_cannot_be_read_are_bad_usage(upheld: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", upheld, "nowhere"]) == 2
-    assert "results: " in capsys.readouterr().err
+def test_runs_that_cannot_be_read_are_bad_usage(upheld: str, compared: Compared) -> None:
+    assert compared(upheld, "nowhere") == (2, "")
     with pytest.raises(SystemExit, match="2"):
-        main(["compare", upheld])
+        compared(upheld)
 
 
 def test_what_is_worse_comes_first_with_both_pages(
@@ -176,11 +175,8 @@ def test_the_pages_links_lead_to_the_trials(upheld: str, violated: str, tmp_path
 @pytest.fixture(scope="module")
 def slow() -> tuple[Comparison, Side, Side]:
     """A real run, and another of which one lock is three times slower."""
-    trials = load()
-    runs = (
-        contents(one for one in trials if one.run == 0),
-        contents(slower(one, 3, lock="redis") for one in trials if one.run == 1),
-    )
+    first, second = ([one for one in load() if one.run == run] for run in (0, 1))
+    runs = contents(first), contents(slower(one, 3, lock="redis") for one in second)
     before, after = (Side(HOSTILE, Path("nowhere"), run, (("redis", "8.0"),), "closed") for run in runs)
     return compare(before.contents, after.contents), before, after
 

@@ -109,12 +109,10 @@ def test_a_file_that_is_none(run: Run, name: str, instead: str, tmp_path: Path) 
     path.unlink()
     if instead == "a folder":
         path.mkdir()
-    elif instead == "a link":
-        path.symlink_to(elsewhere)
-    elif instead == "a broken link":
-        path.symlink_to(tmp_path / "nowhere")
     elif instead == "a pipe":
         os.mkfifo(path)
+    elif instead != "nothing":
+        path.symlink_to(elsewhere if instead == "a link" else tmp_path / "nowhere")
     with pytest.raises(BadFile, match=path.name):
         load_trial(run.path / "trials" / TRIAL)
     assert run.read().problems or not name.endswith(".json")

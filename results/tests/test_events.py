@@ -4,6 +4,7 @@ import errno
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -77,10 +78,7 @@ class TestJournal:
     def test_a_full_disk_breaks_no_trial(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         journal = Journal(tmp_path, "gw0")
 
-        def full(*_: object) -> int:
-            raise OSError(errno.ENOSPC, "full")
-
-        monkeypatch.setattr("os.write", full)
+        monkeypatch.setattr("os.write", Mock(side_effect=OSError(errno.ENOSPC, "full")))
         journal.tell(says("nothing"))
 
     def test_a_run_that_was_killed_says_what_it_was_at(self, tmp_path: Path) -> None:

@@ -210,7 +210,6 @@ def test_rates_weigh_lanes_by_their_acquires() -> None:
         ([(1.0, 1), (math.inf, 5)], None),
         ([(1.0, 5), (math.inf, 5)], 1.0),
     ],
-    ids=["none", "weightless", "median", "weighted", "infinite", "just"],
 )
 def test_middle(values: list[tuple[float, int]], middle: float | None) -> None:
     assert rates.middle(values) == middle

@@ -7,6 +7,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -190,13 +191,9 @@ def test_the_shards_stay_as_they_are(shards: list[Run], out: Path) -> None:
 
 
 def test_without_hard_links_files_are_copied(shards: list[Run], out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(18, "Invalid cross-device link")
-
-    monkeypatch.setattr("os.link", refuse)
+    monkeypatch.setattr("os.link", Mock(side_effect=OSError(18, "Invalid cross-device link")))
     merge.merge(out, shards)
-    [one] = (out / "trials" / "a").glob("*-unfenced.arrow")
-    [other] = (shards[0].path / "trials" / "a").glob("*-unfenced.arrow")
+    [one, other] = (next((root / "trials" / "a").glob("*-unfenced.arrow")) for root in (out, shards[0].path))
     assert one.read_bytes() == other.read_bytes()
     assert one.stat().st_ino != other.stat().st_ino
 

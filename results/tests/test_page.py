@@ -67,18 +67,15 @@ def test_the_sentence_covers_the_whole_trial() -> None:
     assert story.trial_sentence([]) == "No lane came to an end."
 
 
-LOCKS = {"redis": "suites.locks.redis:RedisLock", "mine": "pkg.locks:Mine"}
+LOCKS = {"locks": {"redis": "suites.locks.redis:RedisLock", "mine": "pkg.locks:Mine"}}
 
 
 @pytest.mark.parametrize(
     ("about", "command"),
     [
         ({"column": "storm-17", "seed": 17}, "--backend redis --faults storm-17 --seed 17"),
-        ({"locks": LOCKS}, "--lock redis --lock pkg.locks:Mine --faults"),
-        (
-            {"locks": LOCKS, "profile": "default", "column": "none"},
-            "--profile default --backend redis -k none --seed 7",
-        ),
+        (LOCKS, "--lock redis --lock pkg.locks:Mine --faults"),
+        ({**LOCKS, "profile": "default", "column": "none"}, "--profile default --backend redis -k none --seed 7"),
     ],
     ids=["storm", "own-lock", "profile"],
 )
@@ -107,11 +104,9 @@ def test_a_hold_past_its_lease_is_hatched_right_of_the_part_before() -> None:
 def test_the_story_is_of_the_heaviest_word_and_among_equals_of_the_longest_witness() -> None:
     record = samples.trial("t", samples.stale_write())
     lane = record.lanes[0]
-    lead = story.leading(lane)
-    assert lead is not None
-    assert (lead.property, lead.violation and lead.violation.kind) == ("fenced-store", "stale-write-accepted")
-    overlap = next(judgement for judgement in lane.judgements if judgement.property == "holder-exclusion")
-    heavier = replace(overlap, word=Word.VIOLATED)
+    of = {judgement.property: judgement for judgement in lane.judgements}
+    assert story.leading(lane) == of["fenced-store"]
+    heavier = replace(of["holder-exclusion"], word=Word.VIOLATED)
     assert story.leading(replace(lane, judgements=(*lane.judgements, heavier))) == heavier
 
 
@@ -154,9 +149,8 @@ def test_every_violation_has_a_window_of_its_own() -> None:
 def test_lanes_beyond_a_bound_are_packed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     record = samples.trial("t", samples.stale_write(lane="a"), samples.stale_write(lane="b"))
     monkeypatch.setattr(page, "_UNPACKED", 1)
-    assert [[number for number, *_ in windows(each)] for each in (read(record), *packed(record))] == [
-        ["0"], ["1"], ["0", "1"],
-    ]  # fmt: skip
+    numbers = [[number for number, *_ in windows(each)] for each in (read(record), *packed(record))]
+    assert numbers == [["0"], ["1"], ["0", "1"]]
 
 
 def test_counters_that_all_properties_share_are_said_once_and_explained() -> None:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -150,9 +151,6 @@ def test_what_an_interrupted_removal_left_is_removed(root: Path) -> None:
 def test_an_irremovable_run_is_named(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(path: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr("shutil.rmtree", refuse)
+    monkeypatch.setattr("shutil.rmtree", Mock(side_effect=PermissionError(13, "Permission denied", "run")))
     done(root, "--keep", "3", "--yes", status=2)
     assert "Permission denied" in capsys.readouterr().err

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -84,9 +85,8 @@ def test_a_name_taken_by_another_process_in_the_same_moment(run: Run, monkeypatc
 
 def test_two_processes_save_into_one_run(run: Run) -> None:
     code = (
-        "import sys; from pathlib import Path; from results.run import Run; from results.tests import samples\n"
-        "run = Run.open(Path(sys.argv[1]))\n"
-        "for number in range(5): run.save_trial(samples.trial(f'trial-{number}'))"
+        "import sys; from pathlib import Path; from results.tests import samples\n"
+        "for number in range(5): samples.Run.open(Path(sys.argv[1])).save_trial(samples.trial(f'trial-{number}'))"
     )
     writers = [subprocess.Popen([sys.executable, "-c", code, str(run.path)], cwd=ROOT) for _ in range(2)]
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
@@ -131,10 +131,7 @@ def test_what_was_measured_stands_beside_the_judgements(run: Run) -> None:
 
 
 def test_a_trial_is_stored_whatever_its_measures_come_to(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr("results.verdicts.measured", fail)
+    monkeypatch.setattr("results.verdicts.measured", Mock(side_effect=ZeroDivisionError))
     with pytest.raises(ZeroDivisionError):
         run.save_trial(samples.trial())
     assert [lane.measures for lane in run.read().lanes] == [None, None]

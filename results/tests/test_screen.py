@@ -89,20 +89,13 @@ class TestScreen:
         columns(40)
         text = "07:31:42 redis      freeze-holder          seed 1: 4.3 s, 11 broken as documented, 49 upheld"
         log, terminal = File(), File()
-        Screen(log, live=False, colour=False).show(lines(text))
+        Screen(log, live=False, colour=False).show(lines(text), lines("of which a log has none: standing"))
         Screen(terminal, live=True, colour=False).show(lines(text))
         assert log.getvalue() == text + "\n"
         shown = terminal.getvalue().splitlines()
         assert " ".join(" ".join(shown).split()) == " ".join(text.split())
         assert max(map(len, shown)) <= 40
         assert {line[:9] for line in shown[1:]} == {" " * 9}
-
-    def test_a_log_has_no_line_that_is_drawn_again(self) -> None:
-        file = File()
-        screen = Screen(file, live=False, colour=False)
-        screen.show(lines("a"), lines("standing"))
-        screen.show(lines("b"), lines("standing"))
-        assert file.getvalue() == "a\nb\n"
 
     def test_in_the_middle_of_a_line_pytest_is_asked_for_a_new_one(self) -> None:
         file, asked = File(), []

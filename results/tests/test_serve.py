@@ -3,6 +3,7 @@
 import http.client
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -43,10 +44,9 @@ def ask(port: int, path: str, method: str = "GET", host: str = "") -> tuple[http
     connection.putrequest(method, path, skip_host=True)
     connection.putheader("Host", host or f"{serve.ADDRESS}:{port}")
     connection.endheaders()
-    answer = connection.getresponse()
-    body = answer.read()
-    connection.close()
-    return answer, body
+    with closing(connection):
+        answer = connection.getresponse()
+        return answer, answer.read()
 
 
 HTML, TEXT = "text/html; charset=utf-8", "text/plain; charset=utf-8"

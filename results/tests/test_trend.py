@@ -131,9 +131,7 @@ def test_lanes_that_changed_alike_are_one_row_and_others_are_not_hidden_by_it(tm
     [
         {"profile": "smoke"},
         {"targets": {"redis": ["a:1"]}},
-        {"command": (*COMMAND, "--lock", "redis")},
-        {"command": (*COMMAND, "--lock=redis")},
-        {"command": (*COMMAND, "--faults", "none")},
+        *({"command": (*COMMAND, *words)} for words in (["--lock", "redis"], ["--lock=redis"], ["--faults", "none"])),
     ],
     ids=["profile", "target", "lock", "lock-equals", "faults"],
 )
@@ -145,13 +143,9 @@ def test_only_runs_that_tried_the_same_are_compared(tmp_path: Path, asked: dict[
     stored(tmp_path, 4, cell(Word.UNKNOWN), **asked)
     told = [(old[1:], new[1:]) for *_, old, new in rows(drawn(tmp_path))]
     assert told == [("unexercised", "unknown"), ("upheld", "violated")]
-
-
-@pytest.mark.parametrize("extra", [("--seed", "9"), ("--version-of", "redis=7"), ("-q",)], ids=lambda extra: extra[0])
-def test_seeds_and_versions_can_be_compared(tmp_path: Path, extra: tuple[str, ...]) -> None:
-    stored(tmp_path, 1, cell(Word.UPHELD))
-    stored(tmp_path, 2, cell(Word.VIOLATED), command=(*COMMAND, *extra))
-    assert len(rows(drawn(tmp_path))) == 1
+    for day, words in enumerate((["--seed", "9"], ["--version-of", "redis=7"], ["-q"]), 5):  # all of which may differ
+        stored(tmp_path, day, cell([Word.VIOLATED, Word.UPHELD][day % 2]), command=(*COMMAND, *words))
+        assert len(rows(drawn(tmp_path))) == day - 2
 
 
 @pytest.mark.parametrize("file", ["run.json", "summary.json"])
@@ -217,11 +211,9 @@ def test_each_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert read[8:] == [new.name]
 
 
-def test_a_run_that_was_written_again_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for day in (1, 2, 3):
-        stored(tmp_path, day, cell(Word.UPHELD))
+def test_a_run_that_was_written_again_is_read_again(tmp_path: Path) -> None:
+    _, path, _ = (stored(tmp_path, day, cell(Word.UPHELD)) / summary.NAME for day in (1, 2, 3))
     trend.write(tmp_path)
-    path = tmp_path / "20260102T000000Z-0002" / summary.NAME
     path.write_text(path.read_text().replace('"word": "upheld"', '"word": "violated"'))
     assert [kind for kind, *_ in rows(drawn(tmp_path))] == ["▼ cleared", "▲ new"]
 
@@ -277,7 +269,7 @@ def test_a_line_has_a_gap_where_nobody_knows() -> None:
     runs = [(str(at), "") for at in range(5)]
     line = charts.line("t", runs, [charts.Series("p50", (1.0, 2.0, None, 4.0, 5.0))])
     assert line is not None
-    [reach] = Page(str(line)).all("path", class_="reach")
+    [reach] = Page(line).all("path", class_="reach")
     assert [reach.given["d"].count(letter) for letter in "ML"] == [2, 2]
     assert charts.line("t", runs, [charts.Series("p50", (None,) * 5)]) is None
 

@@ -39,13 +39,10 @@ def elements(text: str, name: str) -> list[tuple[str, str]]:
 def test_nothing_may_run_or_load_but_what_the_policy_names() -> None:
     for text in (page(), page(inline=True), page(assets="")):
         allowed = policy(text)
-        assert allowed["default-src"] == ["'none'"]
-        assert allowed["base-uri"] == allowed["form-action"] == ["'none'"]
-        assert allowed["img-src"] == ["data:"]
-        assert {*allowed} == {"default-src", "img-src", "base-uri", "form-action", "style-src", "script-src"}
-        assert not any(
-            "unsafe" in word or word in ("'self'", "*", "file:") for words in allowed.values() for word in words
-        )
+        ours = allowed.pop("style-src") + allowed.pop("script-src")
+        nothing = {name: ["'none'"] for name in ("default-src", "base-uri", "form-action")}
+        assert allowed == {**nothing, "img-src": ["data:"]}
+        assert all(word.startswith(("'sha256-", "'nonce-")) for word in ours)
 
 
 def test_styles_and_scripts_are_those_of_the_hashes() -> None:

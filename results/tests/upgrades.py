@@ -23,18 +23,21 @@ UPGRADES: Final = {"redis": ("7.0", "8.0")}
 OCCURRED: Final = {CONTENDED: 3, EXPIRED: 2, STALE: 1, MIXED: 40}
 """Counters of a test that bit."""
 
+
+def step(at: float, what: str, *, refused: bool = False) -> dict[str, Any]:
+    """Of a rolling upgrade."""
+    return {"at": at, "what": what, "refused": refused}
+
+
 ROLLED: Final[Mapping[str, list[dict[str, Any]]]] = {
-    "upgrade-leader-last": [
-        {"at": 2.5, "what": "redis2 from 7.0 to 8.0", "refused": False},
-        {"at": 6.25, "what": "redis1 (leader) from 7.0 to 8.0", "refused": False},
-    ],
-    "rollback-end": [{"at": 9.5, "what": "redis1 stays 8.0: it does not start on its data", "refused": True}],
+    "upgrade-leader-last": [step(2.5, "redis2 from 7.0 to 8.0"), step(6.25, "redis1 (leader) from 7.0 to 8.0")],
+    "rollback-end": [step(9.5, "redis1 stays 8.0: it does not start on its data", refused=True)],
 }
 
 
 def cell(stage: str, word: Word, **given: Any) -> Cell:
     """A judgement of one lane, in a stage whose test bit."""
-    fault = COLUMNS[stage][0] if stage in COLUMNS else "freeze-holder"
+    fault = COLUMNS.get(stage, ("freeze-holder",))[0]
     given = {"fault": fault, "counters": OCCURRED, "trial": f"redis-{fault}-1-{stage}", "stage": stage, **given}
     return samples.cell(word, **{"property": "token-order", **given})
 
@@ -42,7 +45,7 @@ def cell(stage: str, word: Word, **given: Any) -> Cell:
 def told(stage: str, **given: object) -> TrialTold:
     """A trial in whose lanes everything happens that is to happen."""
     lanes = (LaneTold("a", "redis", "fence-writes", "grant", 3), LaneTold("b", "redis", "unfenced", "grant"))
-    fault = COLUMNS[stage][0] if stage in COLUMNS else "freeze-holder"
+    fault = COLUMNS.get(stage, ("freeze-holder",))[0]
     made = TrialTold(f"redis-{fault}-1-{stage}", "redis", fault, stage, {}, lanes)
     return replace(made, **given)  # type: ignore[arg-type]
 
