@@ -183,9 +183,7 @@ def test_what_is_exported_stands_alone(root: Path, tmp_path: Path, capsys: pytes
     assert [part in text for part in ("late-write", "all runs", "trials/")] == [True, True, False]
 
 
-def test_help_names_every_command_and_the_schema_is_the_published_one(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_help_and_the_published_schema(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out, _ = said(capsys, tmp_path, "--help")
     assert all(f"\n  {name}" in out for name in command.COMMANDS)
     assert command.main([]) == 2

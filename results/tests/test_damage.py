@@ -168,9 +168,7 @@ def test_a_link_of_a_summary_that_leads_elsewhere_is_refused(run: Run, page: str
         summary.load(run.path)
 
 
-def test_a_damaged_file_is_named_and_the_run_is_read_from_its_trials(
-    run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_summary_and_a_damaged_run_are_named(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     (run.path / "summary.json").write_text("{")
     printed = look(run, capsys)
     assert "2 broken as documented" in printed

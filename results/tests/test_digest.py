@@ -57,6 +57,7 @@ class TestNews:
             *(([word, Word.HAZARD_NOT_SHOWN], RED, "red") for word in (Word.BROKEN_AS_DOCUMENTED, *BLANK)),
             *product(product((Word.UPHELD, Word.BROKEN_AS_DOCUMENTED, None), BLANK[:2]), [INCONCLUSIVE], ["lost"]),
             ([Word.UPHELD, None], INCONCLUSIVE, "missing"),
+            ([Word.VIOLATED, Word.HAZARD_NOT_SHOWN], 0, "known"),
             ([Word.VIOLATED, Word.UPHELD], 0, "cleared"),
             *(([word, blank, word], 0, "known") for word in (Word.VIOLATED, Word.HAZARD_NOT_SHOWN) for blank in BLANK),
             ([Word.VIOLATED, Word.UPHELD, Word.VIOLATED], RED, "red"),

@@ -73,8 +73,4 @@ def test_whoever_tells_a_story_tells_it_as_the_page_does(tmp_path: Path) -> None
     file = folder / "verdicts.json"
     file.write_text(re.sub('"told":', '"of another version":', file.read_text()))
     assert violation.story in [cell.story for cell in run.read().cells]
-
-
-def test_what_held_has_no_story() -> None:
-    held = replace(samples.trial().lanes[0], judgements=())
-    assert telling.stories(held) == {}
+    assert telling.stories(replace(lane, judgements=())) == {}, "what held has no story"

@@ -75,6 +75,7 @@ def large_numbers() -> History:
 HISTORIES: dict[str, Callable[[], History]] = {
     "stale": samples.stale_write,
     "long": lambda: samples.long(3000),
+    "no-lease": lambda: samples.stale_write(lease="none"),
     "crowded": crowded,
     "two-locks": two_locks,
     "large-numbers": large_numbers,

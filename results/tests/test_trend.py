@@ -70,8 +70,7 @@ def test_all_that_the_page_says_in_its_order(tmp_path: Path) -> None:
     stored(tmp_path, 4, cell(Word.UPHELD), lanes=[LANE], profile="smoke")
     page = drawn(tmp_path)
     assert page.lines == golden("runs.txt", page.lines)
-    for day in range(1, 6):
-        assert list(page.all("a", href=f"2026010{day}T000000Z-000{day}/index.html"))
+    assert all(list(page.all("a", href=f"2026010{day}T000000Z-000{day}/index.html")) for day in range(1, 6))
 
 
 @pytest.mark.parametrize(
