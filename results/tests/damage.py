@@ -44,23 +44,20 @@ def places(data: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield from places(value, (*way, key))
 
 
+MISSING: Final = object()
+
+
 def mutated(data: Any, way: tuple[Any, ...], value: Any) -> Any:
-    """A copy with another value there."""
+    """A copy with another value there; MISSING: with none."""
     if not way:
         return value
     made = holder = copy.deepcopy(data)
     for key in way[:-1]:
         holder = holder[key]
-    holder[way[-1]] = value
-    return made
-
-
-def without(data: Any, way: tuple[Any, ...]) -> Any:
-    """A copy without what stands there."""
-    made = holder = copy.deepcopy(data)
-    for key in way[:-1]:
-        holder = holder[key]
-    del holder[way[-1]]
+    if value is MISSING:
+        del holder[way[-1]]
+    else:
+        holder[way[-1]] = value
     return made
 
 
@@ -69,10 +66,8 @@ def variants(path: Path) -> Iterator[tuple[str, bytes]]:
     data = json.loads(path.read_bytes())
     for way in places(data):
         name = "/".join(map(str, way))
-        for kind, value in VALUES.items():
+        for kind, value in {**VALUES, **({"missing": MISSING} if way else {})}.items():
             yield f"{path.name} {name}: {kind}", json.dumps(mutated(data, way, value)).encode()
-        if way:
-            yield f"{path.name} {name}: missing", json.dumps(without(data, way)).encode()
     for kind, text in TEXTS.items():
         yield f"{path.name}: {kind}", text
     whole = path.read_bytes()

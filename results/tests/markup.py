@@ -1,7 +1,9 @@
 """Pages as tests read them: their elements, and their words as plain lines."""
 
+import base64
 import itertools
 import json
+import zlib
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any, Final, NamedTuple
@@ -16,6 +18,11 @@ LINES: Final = dict.fromkeys(("p", "tr", "dt", "figcaption", "div", "section", "
 
 JOINED: Final = {"td": "|", "th": "|", "dd": ":"}
 """Elements that continue the line, and what stands before them."""
+
+
+def unpacked(text: str) -> str:
+    """What a page keeps packed until somebody asks for it."""
+    return zlib.decompress(base64.b64decode(text), -zlib.MAX_WBITS).decode()
 
 
 class Element(NamedTuple):

@@ -1,27 +1,50 @@
-"""Histories made by hand: a small one with a stale write, a hostile one, a long one."""
+"""Made by hand: cells, histories (a small one with a stale write, a hostile one, a long one), trials, runs."""
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from checkers.claims import ANY, Claim, Hazard
+from checkers.claims import ANY, Claim, Hazard, Word
 from checkers.history import DTYPE, Facts, FaultInterval, History, from_rows
 from checkers.judgement import Judgement, judge
 from checkers.tests.build import FACTS
 from checkers.verdict import Verdict, Violation
 from checkers.wire import LATE, NONE, F, Outcome, Reason
-from results.record import LaneRecord, TrialRecord
+from results.record import Cell, LaneRecord, LaneSummary, TrialRecord
+from results.run import Run
 
 MS = 1_000_000
 START = 5_000_000 * MS  # CLOCK_MONOTONIC of a machine that has been up for a while
 OWNER = 0x1234_5678_9ABC_0000
 
 
-BLANK: dict[str, Any] = {"counters": {}, "story": (), "page": None, "trial": "", "seed": 0, "attempt": 0}
-"""What a cell of something that was not run says."""
+def cell(word: Word, property: str = "server-exclusion", **given: Any) -> Cell:
+    made = Cell(
+        "redis", "redis", "register", "unfenced", "redis/register/unfenced", "none", property, word, "because so",
+        {}, (), None, "redis-none-1", 1, 1,
+    )  # fmt: skip
+    return replace(made, **given)
+
+
+def summary(measures: Any, **given: Any) -> LaneSummary:
+    made = LaneSummary(
+        "redis", "redis", "", "register", "unfenced", "redis/register/unfenced", "none", 1, 1, "redis-none-1",
+        None, 9, "", measures,
+    )  # fmt: skip
+    return replace(made, **given)
+
+
+def run(path: Path, *trials: TrialRecord, started: str = "2026-11-23T08:00:00+00:00", **about: Any) -> Run:
+    """A run of these trials in this folder, which still goes on."""
+    path.mkdir(parents=True)
+    made = Run.create_at(path, started, about)
+    for record in trials:
+        made.save_trial(record)
+    return made
 
 
 def row(f: F, inv: float, ret: float, process: int, **given: Any) -> dict[str, Any]:
@@ -68,8 +91,7 @@ def hold(
     process: int, token: int, begin: float, end: float, writes: int, found: int, wait: float = 30.0
 ) -> list[dict[str, Any]]:
     """An ordinary hold: acquire, reads and writes, release. `found`: the value that its first read returns."""
-    owner = OWNER + token
-    given: dict[str, Any] = {"owner": owner, "token": token}
+    given: dict[str, Any] = {"owner": OWNER + token, "token": token}
     operations = [row(F.ACQUIRE, begin - wait, begin, process, sent=begin - 1, ttl=1000 * MS, **given)]
     step = (end - begin) / (writes + 1)
     for number in range(writes):
@@ -128,19 +150,15 @@ def stale_verdict(history: History) -> Verdict:
     c = history.columns
     old, new = find(history, F.ACQUIRE, token=41), find(history, F.ACQUIRE, token=42)
     newer, stale = find(history, F.WRITE, value=4200), find(history, F.WRITE, value=4100)
-    violation = Violation(
-        "stale-write-accepted",
-        int(c["ret"][stale]),
-        (old, new, newer, stale),
-        (old, new),
-        (
-            "Worker 3 held token 41 from 0.300 s; it was frozen at 0.640 s by freeze-holder.",
-            "Its lease ran out at 1.620 s.",
-            "Worker 1 was granted token 42 at 1.660 s and wrote 4200 at 1.694 s.",
-            "Worker 3's write of 4100 with token 41 was accepted at 1.905 s.",
-            "The store should have refused it: 42 had been accepted.",
-        ),
+    story = (
+        "Worker 3 held token 41 from 0.300 s; it was frozen at 0.640 s by freeze-holder.",
+        "Its lease ran out at 1.620 s.",
+        "Worker 1 was granted token 42 at 1.660 s and wrote 4200 at 1.694 s.",
+        "Worker 3's write of 4100 with token 41 was accepted at 1.905 s.",
+        "The store should have refused it: 42 had been accepted.",
     )
+    rows = (old, new, newer, stale)
+    violation = Violation("stale-write-accepted", int(c["ret"][stale]), rows, (old, new), story)
     return Verdict("fenced-store", False, (violation,), {"stale attempts": 1, "accepted writes": 14})
 
 
@@ -149,25 +167,20 @@ def upheld(name: str, **counters: int) -> Verdict:
 
 
 def judgements(history: History) -> tuple[Judgement, ...]:
-    overlap = replace(
-        stale_verdict(history).violations[0], kind="overlap", rows=stale_verdict(history).violations[0].rows[:2]
-    )
+    stale = stale_verdict(history)
+    overlap = replace(stale.violations[0], kind="overlap", rows=stale.violations[0].rows[:2])
+    refused = upheld("fenced-store", **{"stale attempts": 1, "refused": 1})
     verdicts = (
         upheld("server-exclusion", **{"contended acquires": 6}),
         Verdict("holder-exclusion", False, (overlap,), {"leases that expired while held": 1}),
         upheld("token-order", grants=6),
-        stale_verdict(history)
-        if history.facts.store == "unfenced"
-        else upheld("fenced-store", **{"stale attempts": 1, "refused": 1}),
+        stale if history.facts.store == "unfenced" else refused,
     )
     return tuple(judge(verdict, history) for verdict in verdicts)
 
 
 def trial(name: str = "redis-freeze-holder-7", *histories: History, **about: Any) -> TrialRecord:
-    histories = histories or (
-        stale_write(),
-        stale_write("fence-writes", lane="redis/register/fence-writes"),
-    )
+    histories = histories or (stale_write(), stale_write("fence-writes", lane="redis/register/fence-writes"))
     return TrialRecord(
         name,
         {
@@ -234,10 +247,6 @@ def long(size: int = 100_000, processes: int = 8) -> History:
         "slow-links", "slow", "c1 - redis1 (40 ms)",
         START + span // 3, START + span // 3 + 5 * MS, START + span // 2, START + span // 2 + 5 * MS,
     )  # fmt: skip
-    named = facts(
-        fault_names=("slow-links",),
-        workers=processes,
-        store="fence-writes",
-        claims=(Claim("server-exclusion", (ANY,)),),
-    )
+    claims = (Claim("server-exclusion", (ANY,)),)
+    named = facts(fault_names=("slow-links",), workers=processes, store="fence-writes", claims=claims)
     return from_rows(named, rows, (fault,))

@@ -1,7 +1,9 @@
 """What a certificate says of the stages of an upgrade."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -9,11 +11,13 @@ from checkers.claims import Word
 from checkers.exercise import CONTENDED
 from results.certificate.certificate import Certificate, Verdict, certify, sentence
 from results.certificate.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES, TOGETHER, WHEN
-from results.certificate.trials import TrialTold
 from results.reading import Contents
 from results.record import Cell
 from results.tests.test_comparison import WORDS, lanes
 from results.tests.upgrades import UPGRADES, cell, of, told, whole
+
+KEPT = tuple(cell(stage, Word.UPHELD) for stage in ALONE)
+BLIND = (Word.UNKNOWN, Word.UNEXERCISED)
 
 
 @pytest.mark.parametrize(("old", "new"), list(product(WORDS, WORDS)), ids=lambda word: word.name.lower())
@@ -22,9 +26,8 @@ def test_each_turn_of_a_word(old: Word, new: Word) -> None:
     broke = new is Word.VIOLATED and old is not Word.VIOLATED
     no_longer_promised = new is Word.NOT_CLAIMED_BROKEN and old is Word.UPHELD
     assert (made.verdict is Verdict.REGRESSION) == (broke or no_longer_promised)
-    blind = (Word.UNKNOWN, Word.UNEXERCISED)
     silent = new is Word.HAZARD_NOT_SHOWN and not old.fails
-    assert (made.verdict is Verdict.INCONCLUSIVE) == ((new in blind and old not in blind) or silent)
+    assert (made.verdict is Verdict.INCONCLUSIVE) == ((new in BLIND and old not in BLIND) or silent)
     assert bool(made.cleared) == (old is Word.VIOLATED and new is not Word.VIOLATED)
 
 
@@ -35,8 +38,7 @@ def test_each_turn_of_a_word_while_versions_change(old: Word, new: Word, stage: 
     made = whole(cell(BASELINE, old), cell(CANDIDATE, old), cell(stage, new))
     assert (made.verdict is Verdict.REGRESSION) == (new is Word.VIOLATED and old is not Word.VIOLATED)
     assert bool(made.known) == (new is old is Word.VIOLATED)
-    blind = (Word.UNKNOWN, Word.UNEXERCISED)
-    doubtful = new is Word.HAZARD_NOT_SHOWN or (new in blind and old not in blind)
+    doubtful = new is Word.HAZARD_NOT_SHOWN or (new in BLIND and old not in BLIND)
     assert (made.verdict is Verdict.INCONCLUSIVE) == doubtful
     assert made.cleared == ()
 
@@ -103,39 +105,34 @@ def test_what_nobody_promised_is_told_where_it_broke_and_is_no_loss(new: Word) -
     assert not of(cell(BASELINE, Word.NOT_CLAIMED_HELD), elsewhere, cell(CANDIDATE, new)).turned
 
 
-def versions(stage: str, *said: str) -> TrialTold:
-    return told(stage, about={"versions": dict(enumerate(said))})
-
-
 @pytest.mark.parametrize(
     ("old", "new", "one"),
     [(["8.0.2"], ["8.0.2"], True), (["8.0.2"], ["8.0.3"], False), (["8.0.2", "8.0.3"], ["8.0.2", "8.0.3"], False)],
 )
 def test_one_version_of_two_names_is_told(old: list[str], new: list[str], one: bool) -> None:
-    trials = [versions(BASELINE, *old), versions(CANDIDATE, *new)]
-    made = of(cell(BASELINE, Word.UPHELD), cell(CANDIDATE, Word.UPHELD), trials=trials)
+    both = zip(ALONE, (old, new), strict=True)
+    trials = [told(stage, about={"versions": dict(enumerate(said))}) for stage, said in both]
+    made = of(*KEPT, trials=trials)
     assert any(words.startswith("the servers of redis say that they are 8.0.2,") for words in made.warnings) == one
 
 
+def timed(*times: float) -> Certificate:
+    """Of stages in which all is upheld and takes so many times as long as usual."""
+    stages = STAGES[: len(times)]
+    slow = (replace(one, stage=stage) for stage, n in zip(stages, times, strict=True) for one in lanes(n).lanes)
+    contents = Contents(tuple(cell(stage, Word.UPHELD) for stage in stages), tuple(slow), ())
+    return certify(contents, UPGRADES, parts=stages, trials=[told(stage) for stage in stages])
+
+
 def test_three_times_slower_is_a_regression_and_the_same_is_none() -> None:
-    kept = (cell(BASELINE, Word.UPHELD), cell(CANDIDATE, Word.UPHELD))
-
-    def made(times: float) -> Certificate:
-        both = zip(ALONE, (lanes(1.0), lanes(times)), strict=True)
-        told_ = tuple(replace(lane, stage=stage) for stage, contents in both for lane in contents.lanes)
-        return certify(Contents(kept, told_, ()), UPGRADES, trials=[told(stage) for stage in ALONE])
-
-    assert made(1.0).verdict is Verdict.NO_REGRESSION
-    slow = made(3.0)
+    assert timed(1.0, 1.0).verdict is Verdict.NO_REGRESSION
+    slow = timed(1.0, 3.0)
     assert slow.verdict is Verdict.REGRESSION
     assert "times what it was" in sentence(slow)
 
 
 def test_no_time_while_versions_change_makes_a_regression() -> None:
-    both = zip(STAGES, (lanes(1.0), lanes(1.0), lanes(9.0), lanes(9.0)), strict=True)
-    timed = tuple(replace(lane, stage=stage) for stage, contents in both for lane in contents.lanes)
-    kept = tuple(cell(stage, Word.UPHELD) for stage in STAGES)
-    made = certify(Contents(kept, timed, ()), UPGRADES, parts=STAGES, trials=[told(stage) for stage in STAGES])
+    made = timed(1.0, 1.0, 9.0, 9.0)
     assert made.verdict is Verdict.NO_REGRESSION
     assert {(one.measure, one.stage) for one in made.beside} == set(product(("recovery", "longest gap"), TOGETHER))
     for one in made.beside:
@@ -143,26 +140,21 @@ def test_no_time_while_versions_change_makes_a_regression() -> None:
         assert (one.trials, one.unit) == (1, "s")
 
 
-def test_a_trial_that_came_to_no_verdict_is_a_doubt_and_nothing_at_all_is_one() -> None:
-    kept = (cell(BASELINE, Word.UPHELD), cell(CANDIDATE, Word.UPHELD))
-    assert of(*kept, problems=("trials/x: aborted: no",)).doubts == (
-        "1 trial came to no verdict: trials/x: aborted: no",
-    )
-    assert of().verdict is Verdict.INCONCLUSIVE
+DOUBTS: dict[str, tuple[Sequence[Cell], dict[str, Any], list[str]]] = {
+    "none": ((), {}, []),
+    "aborted": ((), {"problems": ("trials/x: aborted: no",)}, ["1 trial came to no verdict: trials/x: aborted: no"]),
+    "only-old": ([cell(BASELINE, Word.UPHELD, lane="b")], {}, ["1 judgement of the old version has none beside it"]),
+    "not-tried": ((), {"parts": STAGES}, [f"redis: nothing was tried {WHEN[stage]}" for stage in TOGETHER]),
+}
 
 
-def test_what_only_the_old_version_was_asked_is_a_doubt() -> None:
-    made = of(cell(BASELINE, Word.UPHELD), cell(CANDIDATE, Word.UPHELD), cell(BASELINE, Word.UPHELD, lane="b"))
-    assert made.doubts == ("1 judgement of the old version has none beside it",)
-
-
-KEPT = tuple(cell(stage, Word.UPHELD) for stage in ALONE)
-
-
-def test_what_was_asked_for_and_not_tried_is_a_doubt() -> None:
-    assert of(*KEPT).verdict is Verdict.NO_REGRESSION
-    made = of(*KEPT, parts=STAGES)
-    assert made.doubts == tuple(f"redis: nothing was tried {WHEN[stage]}" for stage in TOGETHER)
+@pytest.mark.parametrize("what", DOUBTS)
+def test_doubts(what: str) -> None:
+    more, given, doubts = DOUBTS[what]
+    made = of(*KEPT, *more, **given)
+    assert list(made.doubts) == doubts
+    assert made.verdict is (Verdict.INCONCLUSIVE if doubts else Verdict.NO_REGRESSION)
+    assert of(**given).verdict is Verdict.INCONCLUSIVE
 
 
 def not_run(column: str, **given: str) -> Cell:
@@ -203,11 +195,13 @@ REFUSED = {"at": 3.0, "what": "etcd1 stays 3.5.16: does not start on its data", 
 
 
 def test_a_server_that_would_not_go_back_is_told_and_is_no_regression() -> None:
-    trials = [*(told(stage) for stage in STAGES[:3]), told(ROLLBACK, about={"rolled": [REFUSED]})]
+    steps = [{"at": at, "what": f"etcd{at}", "refused": False} for at in (4.0, 2.0)]
+    trials = [*(told(stage) for stage in STAGES[:3]), told(ROLLBACK, about={"rolled": [steps[0], REFUSED, steps[1]]})]
     stayed = cell(ROLLBACK, Word.UPHELD, counters={CONTENDED: 1})
     made = whole(stayed, trials=trials)
     assert made.verdict is Verdict.NO_REGRESSION
     assert made.no_way_back == (f"from half-way, redis: {REFUSED['what']}",)
+    assert [(one.stage, one.at) for one in made.steps] == [(ROLLBACK, 2.0), (ROLLBACK, 3.0), (ROLLBACK, 4.0)]
     # So it is where nothing could be judged behind it.
     alone = [cell(stage, Word.UPHELD) for stage in STAGES[:3]]
     assert of(*alone, parts=STAGES, trials=trials).verdict is Verdict.NO_REGRESSION
@@ -236,11 +230,3 @@ def test_a_new_version_that_does_not_start_on_the_data_is_told_above_all_else() 
     assert made.no_way_there == (f"redis: {words}",)
     assert made.warnings[0] == f"no way there: redis: {words}"
     assert made.verdict is Verdict.INCONCLUSIVE
-
-
-def test_steps_stand_in_their_order() -> None:
-    rolled = [{"at": at, "what": f"redis{at}", "refused": False} for at in (3.0, 1.0, 2.0)]
-    made = whole(trials=[*(told(stage) for stage in ALONE), told(MIXED, about={"rolled": rolled}), told(ROLLBACK)])
-    assert [(one.stage, one.at, one.what) for one in made.steps] == [
-        (MIXED, at, f"redis{at}") for at in (1.0, 2.0, 3.0)
-    ]

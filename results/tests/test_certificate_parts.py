@@ -1,9 +1,9 @@
 """Beside the verdict: whether the test bit, what was caught, what clients were told, under which conditions."""
 
+import itertools
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,32 +18,28 @@ from results.certificate.certificate import Verdict, certify
 from results.certificate.conditions import conditions, uncovered
 from results.certificate.errors import Turn, errors, normalised
 from results.certificate.issue import issue
-from results.certificate.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, MIXED, ROLLBACK, STAGES
+from results.certificate.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES
 from results.certificate.trials import LaneTold
 from results.reading import Contents
 from results.record import LaneRecord, TrialRecord
 from results.tests import samples
-from results.tests.upgrades import OCCURRED, UPGRADES, cell, closed, of, record, run, summary, told, whole
+from results.tests.upgrades import OCCURRED, UPGRADES, cell, closed, of, record, run, told, whole
 
 
 @pytest.mark.parametrize(
-    ("bites", "doubt"),
+    ("name", "numbers", "doubt"),
     [
-        ({CONTENDED: (0, 0)}, "no contended acquires on the old version"),
-        ({CONTENDED: (2, 0)}, "no contended acquires on the new version"),
-        ({EXPIRED: (4, 0)}, "no leases that expired while held on the new version"),
-        ({EXPIRED: (0, 0)}, "no leases that expired while held on the old version"),
-        ({STALE: (0, 1)}, "no stale attempts without a fence on the old version"),
-        ({}, ""),
+        (CONTENDED, (0, 0), "no contended acquires on the old version"),
+        (CONTENDED, (2, 0), "no contended acquires on the new version"),
+        (EXPIRED, (4, 0), "no leases that expired while held on the new version"),
+        (EXPIRED, (0, 0), "no leases that expired while held on the old version"),
+        (STALE, (0, 1), "no stale attempts without a fence on the old version"),
+        (STALE, (1, 1), ""),
     ],
-    ids=["never", "not-on-the-new", "no-lease-expired", "no-lease-expired-at-all", "nobody-was-stale", "all"],
 )
-def test_a_part_that_did_not_bite_is_inconclusive(bites: dict[str, tuple[int, int]], doubt: str) -> None:
-    cells = [
-        cell(stage, Word.UPHELD, counters=OCCURRED | {name: numbers[place] for name, numbers in bites.items()})
-        for place, stage in enumerate(ALONE)
-    ]
-    made = of(*cells)
+def test_a_part_that_did_not_bite_is_inconclusive(name: str, numbers: tuple[int, int], doubt: str) -> None:
+    both = zip(ALONE, numbers, strict=True)
+    made = of(*(cell(stage, Word.UPHELD, counters=OCCURRED | {name: number}) for stage, number in both))
     assert (made.verdict is Verdict.INCONCLUSIVE) == bool(doubt)
     assert doubt in "; ".join(made.doubts)
 
@@ -78,8 +74,8 @@ def test_what_a_backend_cannot_have_is_not_applicable(lanes: list[tuple[str, str
 
 
 def test_without_a_fault_no_fault_bit() -> None:
-    quiet: Any = {"cycles": [{"phase": "before", "seconds": 9.0}]}
-    calm = tuple(replace(summary(stage), measures=quiet) for stage in ALONE)
+    quiet = {"cycles": [{"phase": "before", "seconds": 9.0}]}
+    calm = tuple(samples.summary(quiet, stage=stage) for stage in ALONE)
     made = certify(Contents(KEPT, calm, ()), UPGRADES, trials=[told(stage) for stage in ALONE])
     assert made.doubts == ("redis: no fault seconds on the old version", "redis: no fault seconds on the new version")
     assert [bite.number for bite in of(*KEPT).bites if bite.what == FAULTY] == [1000.0, 1000.0]
@@ -103,16 +99,12 @@ def test_counters_are_of_histories_not_of_the_properties_that_saw_them() -> None
 def test_controls_that_were_shown_are_counted_by_stage() -> None:
     lane = LaneTold("a", "get-then-del", "unfenced", "grant", controls=frozenset({"permits", "sharing"}))
     tried = [told(stage, lanes=(lane,), by_design=frozenset({"get-then-del"})) for stage in ALONE]
+    silent, shown = Word.HAZARD_NOT_SHOWN, Word.BROKEN_AS_DOCUMENTED
+    words = [(stage, name, silent, 1) for stage in ALONE for name in ("permits", "sharing")]
+    words += [(BASELINE, "permits", shown, 2), (CANDIDATE, "fifo", shown, 1)]  # fifo might have held as well
     cells = [
         cell(stage, word, lane="a", lock="get-then-del", property=name, seed=seed, attempt=seed)
-        for stage, name, word, seed in (
-            (BASELINE, "permits", Word.HAZARD_NOT_SHOWN, 1),
-            (BASELINE, "permits", Word.BROKEN_AS_DOCUMENTED, 2),
-            (BASELINE, "sharing", Word.HAZARD_NOT_SHOWN, 1),
-            (CANDIDATE, "permits", Word.HAZARD_NOT_SHOWN, 1),
-            (CANDIDATE, "sharing", Word.HAZARD_NOT_SHOWN, 1),
-            (CANDIDATE, "fifo", Word.BROKEN_AS_DOCUMENTED, 1),  # might have held as well
-        )
+        for stage, name, word, seed in words
     ]
     found = of(*cells, trials=tried).calibration
     assert found.hazards == (
@@ -132,10 +124,8 @@ def test_controls_are_read_from_what_the_histories_declare(tmp_path: Path) -> No
 
 def test_a_lock_of_the_anti_patterns_is_broken_by_design(tmp_path: Path) -> None:
     made = run(tmp_path, parts=ALONE)
-    locks = {
-        "redis": "suites.locks.antipatterns.get_then_del:GetThenDel",
-        "other": "suites.locks.redis_single:RedisLock",
-    }
+    of_ours = {"redis": "antipatterns.get_then_del:GetThenDel", "other": "redis_single:RedisLock"}
+    locks = {name: f"suites.locks.{place}" for name, place in of_ours.items()}
     made.save_trial(record(BASELINE, "none", locks=locks))
     (found,) = [one for one in trials.told(made.path, []) if one.column == "none"]
     assert found.by_design == {"redis"}
@@ -157,8 +147,7 @@ def test_of_each_planted_bug_the_property_that_must_name_it_counts_and_nothing_e
     ]  # fmt: skip
     assert certificate.doubts == (f"ForgetsOthers on redis is broken on purpose, and {by} did not show it",)
     assert [one.name() for one in certificate.promises] == [one.name() for one in without.promises]
-    assert certificate.bites == without.bites
-    assert certificate.parts == without.parts
+    assert (certificate.bites, certificate.parts) == (without.bites, without.parts)
     assert '<span class="n">1 of 2</span>' in page.read_text()
     assert "ForgetsItself" not in (made.path / "index.html").read_text()
 
@@ -204,15 +193,11 @@ def test_what_differs_each_time_is_taken_out_of_an_error(text: str, plain: str) 
 
 
 def test_errors_that_are_new_come_first() -> None:
-    def lane(**texts: int) -> tuple[LaneTold, ...]:
-        return (LaneTold("a", "redis", "unfenced", "grant", errors=texts),)
-
-    told_ = [
-        told(BASELINE, lanes=lane(both=9, gone=3)),
-        told(CANDIDATE, lanes=lane(both=1, new=1)),
-        told(MIXED, lanes=lane(both=1, between=2)),
+    of = {BASELINE: {"both": 9, "gone": 3}, CANDIDATE: {"both": 1, "new": 1}, MIXED: {"both": 1, "between": 2}}
+    tried = [
+        told(stage, lanes=(LaneTold("a", "redis", "unfenced", "grant", errors=texts),)) for stage, texts in of.items()
     ]
-    assert [(one.turn, one.text, dict(one.stages)) for one in errors(told_)] == [
+    assert [(one.turn, one.text, dict(one.stages)) for one in errors(tried)] == [
         (Turn.NEW, "new", {CANDIDATE: 1}),
         (Turn.BETWEEN, "between", {MIXED: 2}),
         (Turn.GONE, "gone", {BASELINE: 3}),
@@ -224,9 +209,7 @@ def test_errors_and_refusals_are_read_from_the_histories(tmp_path: Path) -> None
     found = {one.stage: one for one in trials.told(closed(tmp_path, parts=ALONE).path, [])}
     unfenced, fenced = found[BASELINE].lanes
     assert (unfenced.refused, fenced.refused) == (0, 1)
-    assert unfenced.errors == {
-        "timeout after 0.03 s": 1, "release: not owner": 1, "connection reset by peer": 1,
-    }  # fmt: skip
+    assert unfenced.errors == dict.fromkeys(samples.stale_write().errors[1:], 1)
     assert fenced.controls == {"holder-exclusion"}
 
 
@@ -234,17 +217,13 @@ def test_conditions_name_images_and_what_differs_between_the_two(tmp_path: Path)
     made = closed(tmp_path, suite="0.1.0 (abc)")
     found = conditions(made.about(), trials.told(made.path, []))
     assert [(one["stage"], one["version"], one["digest"][-1], one["packager"]) for one in found["images"]] == [
-        (BASELINE, "7.0.15", "1", "Debian bookworm"),
-        (CANDIDATE, "8.0.2", "2", "Debian trixie"),
-    ]
+        (BASELINE, "7.0.15", "1", "Debian bookworm"), (CANDIDATE, "8.0.2", "2", "Debian trixie"),
+    ]  # fmt: skip
     # The environment's own name and net are no difference.
-    assert [(one["name"], one[BASELINE], one[CANDIDATE]) for one in found["configuration"]] == [
-        ("MEMORY", "64m", "128m")
-    ]
+    differences = [(one["name"], one[BASELINE], one[CANDIDATE]) for one in found["configuration"]]
+    assert differences == [("MEMORY", "64m", "128m")]
     assert (found["suite"], found["hosts"]) == ("0.1.0 (abc)", ["Linux 6.1 x86_64, 2 cores"])
-    assert {one["column"] for one in found["plans"]} == {
-        "freeze-holder", "upgrade-leader-last", "upgrade-leader-first", "rollback-half", "rollback-end",
-    }  # fmt: skip
+    assert {one["column"] for one in found["plans"]} == {"freeze-holder", *itertools.chain(*COLUMNS.values())}
 
 
 def test_what_was_not_stored_is_left_empty() -> None:

@@ -8,8 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,7 +21,7 @@ from results.run import Run
 from results.tests import samples, test_formats
 
 ROOT = Path(__file__).parents[2]
-OLD = "20261122T073115Z-74f9"
+OLD, CLOSED, CUT = "20261122T073115Z-74f9", "20261123T080000Z-0001", "20261124T080000Z-0002"
 
 
 @pytest.fixture
@@ -29,13 +29,8 @@ def root(tmp_path: Path) -> Path:
     """Three runs: one of format 1, one that was closed, one that was interrupted."""
     made = tmp_path / "runs"
     shutil.copytree(test_formats.RUNS["1"], made / OLD)
-    for number, closed in ((1, True), (2, False)):
-        path = made / f"2026112{number + 2}T080000Z-000{number}"
-        path.mkdir()
-        run = Run.create_at(path, f"2026-11-2{number + 2}T08:00:00+00:00", {"seed": number, "profile": "smoke"})
-        run.save_trial(samples.trial())
-        if closed:
-            run.close({"exit status": 0})
+    samples.run(made / CLOSED, samples.trial()).close({"exit status": 0})
+    samples.run(made / CUT, samples.trial(), started="2026-11-24T08:00:00+00:00", seed=2)
     return made
 
 
@@ -46,61 +41,41 @@ def said(capsys: pytest.CaptureFixture[str], root: Path, *words: str, status: in
 
 
 def test_list(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = said(capsys, root, "list")
-    assert out.splitlines() == [
+    lines = [
         f"{OLD}  2 broken as documented, 14 upheld",
-        "20261123T080000Z-0001  3 broken as documented, 5 upheld",
-        "20261124T080000Z-0002  3 broken as documented, 5 upheld (interrupted)",
+        f"{CLOSED}  3 broken as documented, 5 upheld",
+        f"{CUT}  3 broken as documented, 5 upheld (interrupted)",
     ]
-
-
-def test_list_marks_a_run_that_was_closed_early(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Run.open(root / "20261124T080000Z-0002").close({"exit status": 2, "interrupted": True})
-    out, _ = said(capsys, root, "list")
-    assert out.splitlines()[-1].endswith("5 upheld (interrupted)")
+    assert said(capsys, root, "list")[0].splitlines() == lines
+    Run.open(root / CUT).close({"exit status": 2, "interrupted": True})
+    assert said(capsys, root, "list")[0].splitlines() == lines
 
 
 def test_list_for_machines(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (root / "20261123T080000Z-0001" / "run.json").write_text("{")
+    (root / CLOSED / "run.json").write_text("{")
     out, _ = said(capsys, root, "list", "--json")
     told = [json.loads(line) for line in out.splitlines()]
-    assert [(run["run"], run["state"]) for run in told] == [
-        (OLD, "closed"),
-        ("20261123T080000Z-0001", "damaged"),
-        ("20261124T080000Z-0002", "interrupted"),
-    ]
+    states = [(OLD, "closed"), (CLOSED, "damaged"), (CUT, "interrupted")]
+    assert [(run["run"], run["state"]) for run in told] == states
     assert told[2]["words"] == {"broken as documented": 3, "upheld": 5}
-    assert told[2]["asked"] == {"seed": 2, "profile": "smoke"}
-    assert told[2]["failed"] is False
-
-
-def test_list_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no runs in" in said(capsys, tmp_path / "none", "list")[0]
-    assert said(capsys, tmp_path / "none", "list", "--json")[0] == ""
+    assert (told[2]["asked"], told[2]["failed"]) == ({"seed": 2}, False)
 
 
 def test_list_reads_no_trial_of_a_closed_run(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.rmtree(root / "20261123T080000Z-0001" / "trials")
-    assert "20261123T080000Z-0001  3 broken as documented, 5 upheld\n" in said(capsys, root, "list")[0]
+    shutil.rmtree(root / CLOSED / "trials")
+    assert f"{CLOSED}  3 broken as documented, 5 upheld\n" in said(capsys, root, "list")[0]
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("last", "20261124T080000Z-0002"),
-        ("last~0", "20261124T080000Z-0002"),
-        ("last~2", OLD),
-        ("20261123", "20261123T080000Z-0001"),
-        (OLD, OLD),
-    ],
+    ("name", "found"), [("last", CUT), ("last~0", CUT), ("last~2", OLD), ("20261123", CLOSED), (OLD, OLD)]
 )
 def test_names_of_runs(root: Path, name: str, found: str) -> None:
     assert find.find(name, root).path.name == found
 
 
 def test_the_last_run_is_the_one_that_began_last(root: Path) -> None:
-    (root / "20261123T080000Z-0001").rename(root / "zz-merged")
-    assert find.find("last", root).path.name == "20261124T080000Z-0002"
+    (root / CLOSED).rename(root / "zz-merged")
+    assert find.find("last", root).path.name == CUT
     assert find.find("last~1", root).path.name == "zz-merged"
 
 
@@ -127,16 +102,14 @@ def test_what_is_missing_is_told_in_one_line(
     root: Path, words: tuple[str, ...], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, err = said(capsys, root, *words, status=2)
-    assert out == ""
+    assert (out, err.count("\n"), err.count("\x1b")) == ("", 1, 0)
     assert err.startswith(line)
-    assert err.count("\n") == 1
-    assert "\x1b" not in err
 
 
 def test_show_prints_the_matrix_and_the_page(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = said(capsys, root, "show", "20261123")
     assert "freeze-holder" in out
-    assert out.rstrip().endswith("20261123T080000Z-0001/index.html")
+    assert out.rstrip().endswith(f"{CLOSED}/index.html")
 
 
 @pytest.mark.parametrize("of", ["redis-freeze-holder-7", "redis-fr", "redis/register/unfenced"])
@@ -150,7 +123,7 @@ def test_show_tells_the_story_of_a_trial_or_lane(root: Path, of: str, capsys: py
 
 
 def test_show_of_a_hostile_trial_writes_no_escapes(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = Run(root / "20261124T080000Z-0002")
+    run = Run(root / CUT)
     run.save_trial(samples.trial("\x1b[31mx", error="\x1b]0;title\x07\nsecond line"))
     out, _ = said(capsys, root, "show", "last", "31mx")
     assert "\x1b" not in out
@@ -160,15 +133,13 @@ def test_show_of_a_hostile_trial_writes_no_escapes(root: Path, capsys: pytest.Ca
 def test_open(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
-    page = root / "20261124T080000Z-0002" / "index.html"
-    assert said(capsys, root, "open", "last")[0] == f"{page}\n"
-    assert page.is_file(), "an interrupted run's page is drawn when somebody wants to see it"
-    assert not (page.parent / "summary.json").exists(), "and it stays an interrupted one"
-    page = root / OLD / "trials" / "etcd-none-1" / "index.html"
-    assert not page.exists()
-    assert said(capsys, root, "open", OLD, "etcd")[0] == f"{page}\n"
-    assert page.is_file()
-    assert opened == [(root / "20261124T080000Z-0002" / "index.html").as_uri(), page.as_uri()]
+    pages = [root / CUT / "index.html", root / OLD / "trials" / "etcd-none-1" / "index.html"]
+    for page, words in zip(pages, (["last"], [OLD, "etcd"]), strict=True):
+        assert not page.exists()
+        assert said(capsys, root, "open", *words)[0] == f"{page}\n"
+        assert page.is_file(), "a page is drawn when somebody wants to see it"
+    assert not (root / CUT / "summary.json").exists(), "an interrupted run stays one"
+    assert opened == [page.as_uri() for page in pages]
 
 
 def test_redraw(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,47 +160,35 @@ def test_rejudge(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "16 judgements, 1 different" in out
 
 
-def leads_nowhere(text: str) -> None:
-    """But within the page; and its scripts are those that its policy allows."""
-    assert set(re.findall(r'href="(.)', text)) <= {"#", "d"}, "within the page, or data:"
-    assert 'src="' not in text
-    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
-    assert scripts
-    for script in scripts:
-        assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in text
+def test_what_is_exported_stands_alone(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, trial = tmp_path / "out.html", root / OLD / "trials" / "redis-late-write-1"
 
+    def exported(of: str) -> str:
+        """It leads nowhere but within the page, and its scripts are those that its policy allows."""
+        assert said(capsys, root, "export", of, "-o", str(file))[0] == f"{file}\n"
+        text = file.read_text("utf-8")
+        assert set(re.findall(r'href="(.)', text)) <= {"#", "d"}, "within the page, or data:"
+        assert 'src="' not in text
+        scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+        assert scripts
+        for script in scripts:
+            assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in text
+        return text
 
-def test_an_exported_trial_stands_alone(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "out.html"
-    assert said(capsys, root, "export", f"{OLD}/redis", "-o", str(file))[0] == f"{file}\n"
-    text = file.read_text("utf-8")
+    text = exported(f"{OLD}/redis")
     assert web.timeline_script() in text
-    leads_nowhere(text)
-    assert "redis-late-write-1" in text
-    folder = root / OLD / "trials" / "redis-late-write-1"
-    said(capsys, root, "export", str(folder), "-o", str(file))
-    assert file.read_text("utf-8") == text
+    assert trial.name in text
+    assert exported(str(trial)) == text
+    text = exported(OLD)
+    assert [part in text for part in ("late-write", "all runs", "trials/")] == [True, True, False]
 
 
-def test_export_of_a_run_leads_nowhere(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "out.html"
-    said(capsys, root, "export", OLD, "-o", str(file))
-    text = file.read_text("utf-8")
-    assert "late-write" in text
-    assert "trials/" not in text
-    assert "all runs" in text
-    leads_nowhere(text)
-
-
-def test_schema(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert json.loads(said(capsys, tmp_path, "schema")[0]) == published.schema()
-
-
-def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["--help"]) == 0
-    out = capsys.readouterr().out
+def test_help_and_the_published_schema(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out, _ = said(capsys, tmp_path, "--help")
     assert all(f"\n  {name}" in out for name in command.COMMANDS)
     assert command.main([]) == 2
+    capsys.readouterr()
+    assert json.loads(said(capsys, tmp_path, "schema")[0]) == published.schema()
 
 
 def test_results_before_the_command_and_after_it_mean_the_same(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,31 +217,20 @@ def test_a_reader_that_went_away_and_none_at_all(root: Path) -> None:
     assert (none.returncode, none.stderr) == (0, "")
 
 
-def ended(command: Callable[[list[str]], int], monkeypatch: pytest.MonkeyPatch) -> int:
-    """The status with which `to_the_end` ends the process."""
-    monkeypatch.setattr("gc.freeze", lambda: None)
-    with pytest.raises(SystemExit) as end:
-        to_the_end(command)
-    return int(str(end.value.code))
-
-
 def test_ctrl_c_and_a_bug_of_ours_end_with_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(_: list[str]) -> int:
-        print("said")
-        raise KeyboardInterrupt
-
-    assert ended(interrupted, monkeypatch) == 2
-    assert capsys.readouterr() == ("said\n", "interrupted\n")
-    assert ended(lambda _: 1 // 0, monkeypatch) == 2
-    assert "ZeroDivisionError" in capsys.readouterr().err
+    monkeypatch.setattr("gc.freeze", lambda: None)
+    for trouble, words in ((KeyboardInterrupt(), "^interrupted\n$"), (ZeroDivisionError(), "ZeroDivisionError")):
+        with pytest.raises(SystemExit, match="2"):
+            to_the_end(Mock(side_effect=trouble))
+        assert re.search(words, capsys.readouterr().err)
 
 
 def test_an_unreadable_run_hides_no_other(
     root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exists, closed = Path.exists, root / "20261123T080000Z-0001"
+    exists, closed = Path.exists, root / CLOSED
 
     def refused(path: Path, **options: bool) -> bool:
         if path.parent == closed:
@@ -302,12 +250,11 @@ def test_a_missing_folder_and_an_unreadable_one_are_told_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said(capsys, tmp_path / "none", "list")[0] == f"no runs in {tmp_path / 'none'}\n"
-    (tmp_path / "file").write_text("")
+    assert said(capsys, tmp_path / "none", "list", "--json")[0] == ""
+    file = tmp_path / "file"
+    file.write_text("")
     for words in (("list",), ("list", "--json"), ("show", "last")):
-        assert said(capsys, tmp_path / "file", *words, status=2) == (
-            "",
-            f"results: {tmp_path / 'file'}: Not a directory\n",
-        )
+        assert said(capsys, file, *words, status=2) == ("", f"results: {file}: Not a directory\n")
 
 
 def test_what_cannot_be_written_is_called_by_its_name(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,18 +15,11 @@ from results.comparison.comparison import NOT_COMPARABLE, SAME_OR_BETTER, WORSE,
 from results.comparison.speeds import MEASURES, RATIO, Speed
 from results.reading import Contents
 from results.record import Cell, LaneSummary
+from results.tests.samples import cell, summary
 from results.tests.trials import measures
 
 NOTHING = Contents((), (), ())
 VALUES = dict.fromkeys((measure.name for measure in MEASURES), 100.0)
-
-
-def cell(word: Word, **given: object) -> Cell:
-    made = Cell(
-        "redis", "redis", "register", "unfenced", "redis/register/unfenced", "freeze-holder", "token-order", word, "so",
-        {}, (), None, "redis-freeze-holder-1", 1, 1,
-    )  # fmt: skip
-    return replace(made, **given)  # type: ignore[arg-type]
 
 
 def run(*cells: Cell) -> Contents:
@@ -41,10 +34,7 @@ def lanes(times: float, store: float | None = 1.0, faults: int = 20, seed: int =
         values = {
             measure.name: VALUES[measure.name] * usual * (times if measure.rises else 1 / times) for measure in MEASURES
         }
-        return LaneSummary(
-            "redis", "redis", "8.0", "set", "unfenced", "redis/set/unfenced", f"fault-{number}", seed, 1, "trial",
-            None, 1, "", measures(store, values),
-        )  # fmt: skip
+        return summary(measures(store, values), fault=f"fault-{number}", seed=seed, lane="redis/set/unfenced")
 
     return Contents((), tuple(lane(number) for number in range(faults)), ())
 
@@ -84,11 +74,11 @@ def test_a_claim_that_broke_where_the_other_run_has_nothing_is_worse() -> None:
 
 def test_a_heavier_verdict_is_not_hidden_by_any_number_of_lighter_ones() -> None:
     many = [cell(Word.UPHELD, seed=seed) for seed in range(50)]
-    found = compare(run(*many), run(*many, cell(Word.VIOLATED, seed=77)))
+    found = compare(run(*many), run(*many, cell(Word.VIOLATED, seed=77, page=Path("its"))))
     assert found.status == WORSE
     after = found.changes[0].after
     assert after is not None
-    assert (after.word, after.times, after.trials) == (Word.VIOLATED, 1, 51)
+    assert (after.word, after.times, after.trials, after.page) == (Word.VIOLATED, 1, 51, Path("its"))
 
 
 def test_worse_beats_not_comparable() -> None:
@@ -122,25 +112,21 @@ def test_what_does_not_apply_is_not_there() -> None:
     assert compare(run(cell(Word.NOT_APPLICABLE)), run(cell(Word.NOT_APPLICABLE))).status == NOT_COMPARABLE
 
 
-@pytest.mark.parametrize(
-    "problem", ["trials/redis-1: aborted: a worker hung", "trials/redis-1/verdicts.json: not JSON"]
-)
+@pytest.mark.parametrize("problem", ["redis-1: aborted: a worker hung", "redis-1/verdicts.json: not JSON"])
 def test_what_was_left_out_is_lost_where_the_other_run_judged_it(problem: str) -> None:
     page = Path("run/trials/redis-1/index.html")
-    both, gone = cell(Word.UPHELD, fault="none"), cell(Word.UPHELD, page=page)
-    found = compare(run(both, gone), replace(run(both), problems=(problem,)))
+    both, gone = cell(Word.UPHELD, fault="other"), cell(Word.UPHELD, page=page)
+    found = compare(run(both, gone), replace(run(both), problems=(f"trials/{problem}",)))
     assert found.status == NOT_COMPARABLE
     assert [change.lost for change in found.changes if change.after is None] == ["its trial was left out"]
-    assert (
-        compare(run(both, gone), replace(run(both), problems=("trials/redis-2: aborted: x",))).status == SAME_OR_BETTER
-    )
+    of_another = replace(run(both), problems=("trials/redis-2: aborted: x",))
+    assert compare(run(both, gone), of_another).status == SAME_OR_BETTER
 
 
 def test_versions_of_one_run_do_not_hide_each_other() -> None:
     old, new = cell(Word.VIOLATED, version="7.0"), cell(Word.UPHELD, version="8.0")
     before, after = run(old, new), run(old, replace(new, word=Word.VIOLATED))
-    (change,) = [change for change in compare(*apart([before, after])).changes if change.worse]
-    assert change.backend == "redis 8.0"
+    assert [change.backend for change in compare(*apart([before, after])).changes if change.worse] == ["redis 8.0"]
     assert apart([run(old), run(new)]) == [run(old), run(new)], "one version each is what one compares"
 
 
@@ -157,22 +143,16 @@ def speeds(before: Contents, after: Contents) -> dict[str, Speed]:
 
 def test_three_times_slower_is_worse_and_three_times_quicker_better() -> None:
     slower, quicker = speeds(lanes(1), lanes(3)), speeds(lanes(3), lanes(1))
-    assert len(slower) == len(MEASURES)
-    for measure in MEASURES:
-        assert slower[measure.name].worse
-        assert not slower[measure.name].better
-        assert quicker[measure.name].better
-        assert not quicker[measure.name].worse
-        assert slower[measure.name].ratio == pytest.approx(3 if measure.rises else 1 / 3, rel=0.01)
+    assert {(speed.worse, speed.better) for speed in slower.values()} == {(True, False)}
+    assert {(speed.worse, speed.better) for speed in quicker.values()} == {(False, True)}
+    ratios = {measure.name: pytest.approx(3 if measure.rises else 1 / 3, rel=0.01) for measure in MEASURES}
+    assert {name: speed.ratio for name, speed in slower.items()} == ratios
     assert compare(lanes(1), lanes(3)).status == WORSE
-
-
-def test_times_alone_can_be_compared() -> None:
-    assert compare(lanes(1), lanes(1)).status == SAME_OR_BETTER
 
 
 def test_less_than_the_threshold_is_the_same() -> None:
     assert not any(speed.worse for speed in speeds(lanes(1), lanes(RATIO * 0.95)).values())
+    assert compare(lanes(1), lanes(RATIO * 0.95)).status == SAME_OR_BETTER
 
 
 def test_trials_of_other_seeds_are_paired_by_their_faults() -> None:
@@ -188,35 +168,27 @@ def test_of_seeds_in_common_only_those_are_paired() -> None:
 def test_the_unit_is_the_trial() -> None:
     """Ten lanes of one trial say no more than one."""
 
-    def many(content: Contents) -> Contents:
-        copies = [replace(lane, lane=f"{lane.lane}-{n}") for lane in content.lanes for n in range(10)]
-        return replace(content, lanes=tuple(copies))
-
-    found = speeds(many(lanes(1, faults=4)), many(lanes(3, faults=4)))
+    before, after = (
+        Contents((), tuple(replace(lane, lane=f"{n}") for lane in lanes(times, faults=4).lanes for n in range(10)), ())
+        for times in (1, 3)
+    )
+    found = speeds(before, after)
     assert all(speed.trials == 4 and speed.p is None and not speed.worse for speed in found.values())
 
 
 def test_few_trials_leave_times_unjudged_but_verdicts_stand() -> None:
-    before = replace(lanes(1, faults=3), cells=(cell(Word.UPHELD),))
-    after = replace(lanes(9, faults=3), cells=(cell(Word.UPHELD),))
-    found = compare(before, after)
+    found = compare(*(replace(lanes(times, faults=3), cells=(cell(Word.UPHELD),)) for times in (1, 9)))
     assert not found.timed
     assert found.status == SAME_OR_BETTER
 
 
 def test_a_slow_machine_is_not_the_locks_fault() -> None:
-    slow = lanes(2, store=2.0)
-    found = speeds(lanes(1), slow)
-    assert not found["release p50"].worse
-    assert found["release p50"].machine == pytest.approx(2)
-    # What hardly depends on the machine is not excused by it.
-    assert found["acquire p99"].worse
-
-
-def test_what_the_machine_may_explain_is_unsure_and_not_the_same() -> None:
+    """What it may explain is unsure, and not the same; what hardly depends on it is not excused by it."""
     found = speeds(lanes(1), lanes(2, store=2.0))
-    assert (found["release p50"].unsure, speed_word(found["release p50"])) == (True, "unsure")
-    assert (found["acquire p99"].unsure, speed_word(found["acquire p99"])) == (False, "worse")
+    assert found["release p50"].machine == pytest.approx(2)
+    for name, word in (("release p50", "unsure"), ("acquire p99", "worse")):
+        assert (found[name].unsure, found[name].worse) == (word == "unsure", word == "worse")
+        assert speed_word(found[name]) == word
     assert not any(speed.unsure for speed in speeds(lanes(1), lanes(RATIO * 0.95)).values())
 
 
@@ -230,20 +202,17 @@ def test_what_nobody_measured_is_left_out() -> None:
 
 
 def test_further_attempts_of_a_positive_control_are_not_timed() -> None:
-    again = replace(lanes(9, seed=2), lanes=tuple(replace(lane, attempt=2) for lane in lanes(9, seed=2).lanes))
-    after = replace(lanes(1), lanes=(*lanes(1).lanes, *again.lanes))
+    again = (replace(lane, attempt=2) for lane in lanes(9, seed=2).lanes)
+    after = replace(lanes(1), lanes=(*lanes(1).lanes, *again))
     assert not any(speed.worse for speed in speeds(lanes(1), after).values())
 
 
 def test_a_quantile_that_was_not_reached_is_at_least_as_long_as_anybody_waited() -> None:
-    def given_up(content: Contents) -> Contents:
-        told: list[Any] = [dict(lane.measures or {}) for lane in content.lanes]
-        for each in told:
-            each["acquire_ms"] = {"count": 9, "p99": None, "longest": each["acquire_ms"]["p99"]}
-        pairs = zip(content.lanes, told, strict=True)
-        return replace(content, lanes=tuple(replace(lane, measures=each) for lane, each in pairs))
+    def given_up(told: Any) -> Any:
+        return {**told, "acquire_ms": {"count": 9, "p99": None, "longest": told["acquire_ms"]["p99"]}}
 
-    assert speeds(lanes(1), given_up(lanes(3)))["acquire p99"].worse
+    slow = tuple(replace(lane, measures=given_up(lane.measures)) for lane in lanes(3).lanes)
+    assert speeds(lanes(1), Contents((), slow, ()))["acquire p99"].worse
 
 
 def test_a_difference_too_small_to_matter_is_the_same() -> None:
@@ -253,12 +222,6 @@ def test_a_difference_too_small_to_matter_is_the_same() -> None:
         return replace(found, lanes=tuple(replace(lane, measures=small) for lane in found.lanes))
 
     assert not speeds(tiny(1), tiny(3))["release p50"].worse
-
-
-def test_pages_are_kept() -> None:
-    found = compare(run(cell(Word.UPHELD, page=Path("a"))), run(cell(Word.VIOLATED, page=Path("b"))))
-    before, after = found.changes[0].before, found.changes[0].after
-    assert (before and before.page, after and after.page) == (Path("a"), Path("b"))
 
 
 ODD = (0, 0.0, -1.0, -1e308, 1e308, 5e-324, 1e-300, 2**63 - 1, -(2**63), math.nan, math.inf, -math.inf, None, True, "x")

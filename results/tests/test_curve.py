@@ -19,5 +19,4 @@ def test_the_file_is_whole_and_hostile_names_are_escaped() -> None:
     text = draw("a < b", "across", [Series("<script>", (Point(0.5, 1, 4), Point(1.0, 4, 4)))], [(0.1, "& mark")])
     root = ElementTree.fromstring(text)
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    assert "<script>" in "".join(root.itertext())
-    assert "<script>" not in text
+    assert ("<script>" in "".join(root.itertext()), "<script>" in text) == (True, False)

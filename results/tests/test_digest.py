@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from html import unescape
 from itertools import product
 from pathlib import Path
@@ -24,28 +25,21 @@ ROOT = Path("/runs/one")
 STORY = ("worker 1 was granted the lock at 1.0 s", "So two were inside.")
 
 
-def cell(word: Word, **given: object) -> Cell:
-    page = ROOT / "trials" / "redis-none-1" / "index.html"
-    plain = Cell("redis", "redis", "set", "unfenced", "redis/set/unfenced", "none", "no-lost-update", word, "because",
-                 **samples.BLANK)  # fmt: skip
-    plain = replace(plain, page=page, trial="redis-none-1", seed=1, attempt=1, version="8.0")
-    return replace(plain, **given)  # type: ignore[arg-type]
+cell = partial(
+    samples.cell, property="no-lost-update", workload="set", lane="redis/set/unfenced", version="8.0",
+    because="because", page=ROOT / "trials" / "redis-none-1" / "index.html",
+)  # fmt: skip
 
 
-def contents(*cells: Cell, problems: tuple[str, ...] = ()) -> Contents:
-    return Contents(cells, (), problems)
+def contents(*cells: Cell) -> Contents:
+    return Contents(cells, (), ())
 
 
 def side(*cells: Cell, problems: tuple[str, ...] = (), name: str = "one") -> Side:
-    return Side(name, ROOT, contents(*cells, problems=problems), (), state="closed")
-
-
-def told(*cells: Cell, before: Side | None = None, problems: tuple[str, ...] = ()) -> str:
-    return digest(side(*cells, problems=problems), before)
+    return Side(name, ROOT, Contents(cells, (), problems), (), state="closed")
 
 
 FAILING = [word for word in Word if word.fails]
-FINE = [word for word in Word if not word.fails]
 BAD = cell(Word.VIOLATED, story=STORY)
 BLANK = (Word.UNKNOWN, Word.UNEXERCISED, None)
 """What a night may come to that says nothing of a lock; None: it was not judged."""
@@ -57,12 +51,13 @@ class TestNews:
         ("nights", "status", "what"),
         [
             *(([word], RED, "red") for word in FAILING),
-            *(([word], 0, "") for word in FINE),
+            *(([word], 0, "") for word in Word if not word.fails),
             *(([word, word], 0, "known") for word in FAILING),
             *(([word, Word.VIOLATED], RED, "red") for word in (*Word, None) if word is not Word.VIOLATED),
             *(([word, Word.HAZARD_NOT_SHOWN], RED, "red") for word in (Word.BROKEN_AS_DOCUMENTED, *BLANK)),
             *product(product((Word.UPHELD, Word.BROKEN_AS_DOCUMENTED, None), BLANK[:2]), [INCONCLUSIVE], ["lost"]),
             ([Word.UPHELD, None], INCONCLUSIVE, "missing"),
+            ([Word.VIOLATED, Word.HAZARD_NOT_SHOWN], 0, "known"),
             ([Word.VIOLATED, Word.UPHELD], 0, "cleared"),
             *(([word, blank, word], 0, "known") for word in (Word.VIOLATED, Word.HAZARD_NOT_SHOWN) for blank in BLANK),
             ([Word.VIOLATED, Word.UPHELD, Word.VIOLATED], RED, "red"),
@@ -80,17 +75,20 @@ class TestNews:
         fine = contents(cell(Word.UPHELD))
         assert news(fine, replace(fine, problems=("x: aborted",))).status == INCONCLUSIVE
 
-    def test_one_version_does_not_hide_another(self) -> None:
-        """In 7.0 it was known; in 8.0 it is new."""
-        old, new = cell(Word.VIOLATED, version="7.0"), cell(Word.UPHELD, version="8.0")
-        found = news(contents(old, new), contents(old, replace(new, word=Word.VIOLATED)))
+    @pytest.mark.parametrize(
+        ("old", "before", "now", "known"),
+        [
+            (Word.VIOLATED, Word.UPHELD, Word.VIOLATED, ["redis 7.0"]),
+            (Word.BROKEN_AS_DOCUMENTED, Word.BROKEN_AS_DOCUMENTED, Word.HAZARD_NOT_SHOWN, []),
+        ],
+        ids=["violated", "silent"],
+    )
+    def test_one_version_does_not_hide_another(self, old: Word, before: Word, now: Word, known: list[str]) -> None:
+        """7.0 stays as it was; in 8.0 it is new."""
+        was, new = (contents(cell(old, version="7.0"), cell(word, version="8.0")) for word in (before, now))
+        found = news(was, new)
         assert [change.backend for change in found.red] == ["redis 8.0"]
-        assert [change.backend for change in found.known] == ["redis 7.0"]
-
-    def test_a_control_that_is_silent_in_one_version_is_not_made_good_by_another(self) -> None:
-        shown, silent = cell(Word.BROKEN_AS_DOCUMENTED, version="7.0"), cell(Word.HAZARD_NOT_SHOWN, version="8.0")
-        before = contents(shown, replace(silent, word=Word.BROKEN_AS_DOCUMENTED))
-        assert [change.backend for change in news(before, contents(shown, silent)).red] == ["redis 8.0"]
+        assert [change.backend for change in found.known] == known
 
     def test_an_upgrade_is_compared_across_its_versions(self) -> None:
         found = news(contents(cell(Word.UPHELD, version="7.0")), contents(cell(Word.VIOLATED, version="8.0")))
@@ -113,17 +111,17 @@ class TestPage:
         assert page == golden("digest.md", page)
 
     @pytest.mark.parametrize(
-        ("page", "heading"),
+        ("now", "before", "heading"),
         [
-            (told(BAD, before=side(BAD)), "Nothing worse in 1 judgement. 1 failing verdict known before."),
-            (told(cell(Word.UPHELD)), "No failing verdict in 1 judgement.\n"),
-            (told(BAD), "1 failing verdict in 1 judgement.\n"),
-            (told(problems=("x",)), "Nothing was judged. 1 trial came to no verdict."),
+            (side(BAD), side(BAD), "Nothing worse in 1 judgement. 1 failing verdict known before."),
+            (side(OTHER), None, "No failing verdict in 1 judgement.\n"),
+            (side(BAD), None, "1 failing verdict in 1 judgement.\n"),
+            (side(problems=("x",)), None, "Nothing was judged. 1 trial came to no verdict."),
         ],
         ids=["known", "fine", "failing", "nothing"],
     )
-    def test_headings(self, page: str, heading: str) -> None:
-        assert page.startswith(f"## {heading}")
+    def test_headings(self, now: Side, before: Side | None, heading: str) -> None:
+        assert digest(now, before).startswith(f"## {heading}")
 
 
 HOSTILE = {
@@ -147,6 +145,7 @@ class TestHostile:
     def test_nothing_in_it_means_anything(self, name: str) -> None:
         shown = text(HOSTILE[name])
         left = re.sub(r"&#\d+;", "", shown)
+        assert not re.search(r"@\w|#\d|://|www\.|:\w+:", unescape(shown)), "no link of their own"
         assert "\n" not in shown
         assert not set(left) & set('<>&`|*_[]{}#\\~$!"@:=+^\x00\x1b\x07\u202e')
         assert not re.match(r"[-.]|\d+[.)] ", left), "nor at the beginning of a line"
@@ -169,10 +168,6 @@ class TestHostile:
 
         assert _structure(page(HOSTILE[name])) == _structure(page("word"))
 
-    def test_no_link_of_their_own(self, name: str) -> None:
-        shown = unescape(text(HOSTILE[name]))
-        assert not re.search(r"@\w|#\d|://|www\.|:\w+:", shown)
-
 
 def _structure(page: str) -> list[str]:
     """Tags, cells and the beginnings of lines, without the words between them."""
@@ -188,21 +183,16 @@ class TestSize:
         many = [
             cell(Word.VIOLATED, lane=f"lane{n}", lock=f"lock{n}", story=(f"{n} " + "é" * 500,) * 5) for n in range(900)
         ]
-        page = told(*many)
-        assert len(page.encode()) <= MOST_BYTES
-        assert len(page.encode()) > MOST_BYTES * 0.9, "and no more is left out than must be"
+        page = digest(side(*many), None)
+        assert MOST_BYTES * 0.9 < len(page.encode()) <= MOST_BYTES, "and no more is left out than must be"
         assert re.search(r"Too long for the summary of a job: \d+ of its sections are left out", page)
         assert page.count("<details>") == page.count("</details>")
 
-    def test_a_string_without_end_is_cut(self) -> None:
-        page = told(cell(Word.VIOLATED, story=("x" * 10_000_000,), because="y" * 10_000_000))
+    def test_strings_and_stories_without_end_are_cut_and_what_fits_is_whole(self) -> None:
+        page = digest(side(cell(Word.VIOLATED, story=("x" * 10_000_000,) * 100, because="y" * 10_000_000)), None)
         assert len(page) < 10_000
-
-    def test_a_story_without_end_is_cut(self) -> None:
-        assert "and 88 more" in told(cell(Word.VIOLATED, story=("line",) * 100))
-
-    def test_what_fits_is_whole(self) -> None:
-        assert "left out" not in told(cell(Word.UPHELD))
+        assert "and 88 more" in page
+        assert "left out" not in page
 
 
 class TestCommand:

@@ -2,8 +2,9 @@
 
 import errno
 import json
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,6 +22,10 @@ class Clock:
         return self.now
 
 
+FACTS = {"backend": "redis", "column": "none", "part": 1, "attempt": 1, "seed": 1}
+"""What names a trial."""
+
+
 class TestJournal:
     def test_what_one_says_another_reads(self, tmp_path: Path) -> None:
         clock = Clock()
@@ -29,10 +34,8 @@ class TestJournal:
         mine, other = Journal(tmp_path, "gw0", clock), Journal(tmp_path, "gw1", clock)
         mine.tell(step("begun"))
         other.tell(waits("them", 3.04))
-        assert [(event.by, event.name, event.text("text"), event.at) for event in tail.read()] == [
-            ("gw0", "step", "begun", clock.now),
-            ("gw1", "waits", "them", clock.now),
-        ]
+        read = [(event.by, event.name, event.text("text"), event.at) for event in tail.read()]
+        assert read == [("gw0", "step", "begun", clock.now), ("gw1", "waits", "them", clock.now)]
         mine.tell(says("that was all"))
         assert [event.text("text") for event in tail.read()] == ["that was all"]
         assert tail.read() == []
@@ -62,11 +65,8 @@ class TestJournal:
             for number in range(200):
                 journal.tell(Event("says", {"text": name * 300, "number": number}))
 
-        threads = [threading.Thread(target=much, args=(name,)) for name in "abcd"]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(much, "abcd"))
         events = Tail(tmp_path).read()
         assert len(events) == 800
         assert all(event.text("text") == event.by * 300 for event in events)
@@ -78,19 +78,15 @@ class TestJournal:
     def test_a_full_disk_breaks_no_trial(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         journal = Journal(tmp_path, "gw0")
 
-        def full(*_: object) -> int:
-            raise OSError(errno.ENOSPC, "full")
-
-        monkeypatch.setattr("os.write", full)
+        monkeypatch.setattr("os.write", Mock(side_effect=OSError(errno.ENOSPC, "full")))
         journal.tell(says("nothing"))
 
     def test_a_run_that_was_killed_says_what_it_was_at(self, tmp_path: Path) -> None:
         clock = Clock()
         journal = Journal(tmp_path, "gw0", clock)
-        facts = {"backend": "redis", "column": "none", "part": 1, "attempt": 1, "seed": 1}
-        journal.tell(Event("trial", {**facts, "lanes": 3, "locks": ["redis"], "plan": []}))
+        journal.tell(Event("trial", {**FACTS, "lanes": 3, "locks": ["redis"], "plan": []}))
         clock.now += 5
         journal.tell(Event("judges", {"lane": "redis/set/unfenced", "number": 2, "of": 3}))
         assert progress.unfinished(tmp_path) == ["redis none: judging redis/set/unfenced (2 of 3), 5 s"]
-        journal.tell(Event("done", {**facts, "seconds": 5, "words": {}, "again": 0}))
+        journal.tell(Event("done", {**FACTS, "seconds": 5, "words": {}, "again": 0}))
         assert progress.unfinished(tmp_path) == []

@@ -1,6 +1,5 @@
 """What runs of other versions look like: older formats open, newer ones say so; the summary obeys its schema."""
 
-import copy
 import json
 import shutil
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from rich.console import Console
 
 from checkers.claims import Word
 from results import files, listing, published, summary
@@ -16,7 +14,6 @@ from results.files import BadFile
 from results.reading import load_trial
 from results.record import NotRun
 from results.run import Run
-from results.terminal import matrix
 from results.tests import damage, samples
 
 FORMATS = Path(__file__).parent / "formats"
@@ -34,10 +31,8 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
 
 def described(schema: Any) -> Any:
     """The schema, with nothing allowed that it does not describe."""
-    if isinstance(schema, list):
-        return [described(item) for item in schema]
     if not isinstance(schema, dict):
-        return schema
+        return [described(item) for item in schema] if isinstance(schema, list) else schema
     made = {name: described(value) for name, value in schema.items()}
     if "properties" in made and isinstance(made.get("type"), str):
         made.setdefault("additionalProperties", False)
@@ -48,8 +43,10 @@ def written(run: Run) -> Any:
     return json.loads((run.path / summary.NAME).read_text("utf-8"))
 
 
-def test_every_format_that_is_read_has_a_fixture() -> None:
+def test_every_format_that_is_read_has_a_fixture_and_todays_a_schema() -> None:
     assert {int(name) for name in RUNS} == set(files.READABLE)
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA["properties"]["format"]["const"] == files.FORMAT
 
 
 def test_a_run_of_an_older_format_is_read(old: Run) -> None:
@@ -59,19 +56,9 @@ def test_a_run_of_an_older_format_is_read(old: Run) -> None:
     assert words["redis/register/unfenced", "fenced-store"] is Word.BROKEN_AS_DOCUMENTED
     assert words["etcd/set/fence-reads-and-writes", "no-lost-update"] is Word.UPHELD
     assert {cell.version for cell in contents.cells} == {"3.5.16", "8.0.2"}
-    assert {(lane.lane, lane.started[:10]) for lane in contents.lanes} == {
-        ("redis/register/unfenced", "2026-11-22"),
-        ("etcd/set/fence-reads-and-writes", "2026-11-22"),
-    }
+    lanes = {(lane.lane, lane.started[:10]) for lane in contents.lanes}
+    assert lanes == {(lane, "2026-11-22") for lane, _ in words}
     assert [lane.measures is None for lane in contents.lanes] == [number == 1] * 2
-
-
-def test_its_matrix_is_printed(old: Run) -> None:
-    console = Console(width=100)
-    with console.capture() as printed:
-        matrix.render(old.read().cells, console)
-    assert "broken as" in printed.get()
-    assert "late-write" in printed.get()
 
 
 def test_its_summary_is_read(old: Run) -> None:
@@ -98,18 +85,11 @@ def test_it_can_be_closed_again_in_todays_format(old: Run) -> None:
     assert "late-write" in (old.path / "index.html").read_text("utf-8")
 
 
-def test_the_schema_is_a_schema() -> None:
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    assert SCHEMA["properties"]["format"]["const"] == files.FORMAT
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    run = Run.create(tmp_path / "runs", {"seed": 7, "command": ["pytest", "suites/"]})
-    run.save_trial(samples.trial())
-    run.save_trial(samples.hostile())
-    run.save_trial(samples.trial("long", samples.long(2000)))
-    run.save_trial(samples.trial("aborted", error="worker 2 broke"))
+    long, aborted = samples.trial("long", samples.long(2000)), samples.trial("aborted", error="worker 2 broke")
+    records = samples.trial(), samples.hostile(), long, aborted
+    run = samples.run(tmp_path / "runs" / "r", *records, seed=7, command=["pytest", "suites/"])
     run.save_not_run([NotRun("redis", "redis", "isolate-leader-drop", "redis has no leader")])
     run.close({"exit status": 1})
     return run
@@ -124,12 +104,8 @@ def test_every_key_of_a_summary_is_described(run: Run) -> None:
 
 @pytest.mark.parametrize("way", ["run", "cells/0/word", "cells/0/page", "lanes/0/measures/seconds", "words/upheld"])
 def test_the_schema_and_the_reader_refuse_the_same_damage(run: Run, way: str) -> None:
-    data = written(run)
-    keys = [int(key) if key.isdigit() else key for key in way.split("/")]
-    broken = holder = copy.deepcopy(data)
-    for key in keys[:-1]:
-        holder = holder[key]
-    holder[keys[-1]] = ["x"]
+    keys = tuple(int(key) if key.isdigit() else key for key in way.split("/"))
+    broken = damage.mutated(written(run), keys, ["x"])
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(broken, SCHEMA)
     (run.path / summary.NAME).write_text(json.dumps(broken))
@@ -155,10 +131,8 @@ def test_the_schema_takes_and_refuses_what_was_published(tmp_path: Path) -> None
 
 def test_what_was_described_is_described() -> None:
     def descriptions(schema: dict[str, Any]) -> set[str]:
-        types = [schema, *schema["$defs"].values()]
-        return {
-            of["description"] for made in types for of in made.get("properties", {}).values() if "description" in of
-        }
+        of = [of for made in (schema, *schema["$defs"].values()) for of in made.get("properties", {}).values()]
+        return {one["description"] for one in of if "description" in one}
 
     assert descriptions(PUBLISHED) <= descriptions(SCHEMA)
 
@@ -166,8 +140,7 @@ def test_what_was_described_is_described() -> None:
 def test_a_summary_comes_back_as_it_was_written(run: Run) -> None:
     made = summary.load(run.path)
     assert made.contents == run.read()
-    assert made.head.about == {"exit status": 1}
-    assert made.head.failed is True
+    assert (made.head.about, made.head.failed) == ({"exit status": 1}, True)
 
 
 @pytest.mark.parametrize("name", ["run.json", "summary.json", "trials/long/trial.json", "trials/long/verdicts.json"])

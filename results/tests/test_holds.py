@@ -13,8 +13,7 @@ def test_holds_end_where_they_end() -> None:
     tokens = history.columns["token"][found.acquire].tolist()
     assert tokens == [39, 40, 41, 42, 43, 44]
     frozen = tokens.index(41)
-    assert found.begin[frozen] == START + 300 * MS
-    assert found.end[frozen] == START + 1950 * MS
+    assert (found.begin[frozen], found.end[frozen]) == (START + 300 * MS, START + 1950 * MS)
     # The renewal at 620 ms counts from its invocation; a second of a server whose clock is 1 % fast, less its grain.
     assert found.lease[frozen] == START + 620 * MS + int(1000 * MS / 1.01) - MS
     assert not found.open.any()

@@ -27,8 +27,7 @@ def grants(*moments: float) -> list[dict[str, object]]:
 
 
 def history(*faults: FaultInterval) -> History:
-    operations = grants(100, 200, 300, 1000, 1100)
-    return from_rows(facts(), rows_of(operations), faults)
+    return from_rows(facts(), rows_of(grants(100, 200, 300, 1000, 1100)), faults)
 
 
 @pytest.mark.parametrize("recorded", [stale_write(), long(5000)], ids=["stale", "long"])
@@ -57,7 +56,7 @@ def test_each_fault_has_a_phase_and_what_follows_it_another() -> None:
 def test_faults_that_overlap_are_one_phase() -> None:
     found = measured(history(fault(250, 350), fault(300, 900, "slow")))
     assert [one["phase"] for one in found["cycles"]] == ["before", "during", "after"]
-    assert found["recovery_s"] == [pytest.approx(0.65), pytest.approx(0.1)]
+    assert found["recovery_s"] == pytest.approx([0.65, 0.1])
 
 
 def test_a_fault_that_never_healed_lasts_to_the_end() -> None:
@@ -78,27 +77,22 @@ def test_acquires_without_an_answer_are_censored() -> None:
         *(row(F.ACQUIRE, 420 + n, 1000 + n, 7, outcome=Outcome.INFO, owner=80 + n) for n in range(5)),
     ]
     found = measured(from_rows(facts(), rows_of([*grants(100, 200, 300), *lost])))
-    assert found["acquire_ms"]["count"] == 10
-    assert found["acquire_ms"]["given_up"] == 7
-    assert found["acquire_ms"]["p50"] is None
-    assert found["acquire_ms"]["longest"] == pytest.approx(594, abs=6)
+    times = found["acquire_ms"]
+    assert (times["count"], times["given_up"], times["p50"]) == (10, 7, None)
+    assert times["longest"] == pytest.approx(594, abs=6)
     assert (found["unknown"], found["refused"]) == (6, 1)
 
 
 def test_the_stores_accesses_tell_of_the_machine_but_not_those_of_the_lock_service() -> None:
-    assert measured(history())["store_ms"]["count"] == 10
-    recorded = history()
-    assert measured(replace(recorded, facts=facts(store="guarded")))["store_ms"]["count"] == 0
-
-
-NOBODY = [row(F.READ, 10, 20, 1)]
+    for store, count in (("unfenced", 10), ("guarded", 0)):
+        assert measured(replace(history(), facts=facts(store=store)))["store_ms"]["count"] == count
 
 
 @pytest.mark.parametrize(
     "recorded",
     [
         from_rows(facts(), rows_of([])),
-        from_rows(facts(), rows_of(NOBODY)),
+        from_rows(facts(), rows_of([row(F.READ, 10, 20, 1)])),
         from_rows(facts(), rows_of([row(F.ACQUIRE, 10, 0, 1, outcome=Outcome.INFO, owner=3)])),
         from_rows(facts(), rows_of([row(F.RELEASE, 10, 20, 1, owner=3)]), (fault(5, 15),)),
         replace(history(), facts=facts(trial=""), clock=np.zeros((len(history()), 2), np.int64)),

@@ -4,11 +4,11 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from results import prune, running
-from results.run import Run
 from results.tests import samples
 
 ROOT = Path(__file__).parents[2]
@@ -17,15 +17,13 @@ NOW = datetime.now(UTC)
 
 def make(root: Path, name: str, days: float, *, failed: bool = False, closed: bool = True) -> Path:
     """A run that began so many days ago."""
-    path = root / name
-    path.mkdir(parents=True)
-    run = Run.create_at(path, (NOW - timedelta(days=days)).isoformat(timespec="seconds"), {})
-    run.save_trial(samples.hostile() if failed else samples.trial("t", error=None))
+    record = samples.hostile() if failed else samples.trial("t")
+    run = samples.run(root / name, record, started=(NOW - timedelta(days=days)).isoformat(timespec="seconds"))
     if closed:
         run.close({})
     elif run.going_on is not None:
         run.going_on.close()
-    return path
+    return run.path
 
 
 @pytest.fixture
@@ -113,26 +111,19 @@ def test_a_run_that_was_interrupted_may_go(root: Path) -> None:
 
 def test_a_run_that_is_still_going_on_is_kept(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = (
-        "import sys; from pathlib import Path; from results.run import Run\n"
-        "path = Path(sys.argv[1]); path.mkdir(); run = Run.create_at(path, '2020-01-01T00:00:00+00:00', {})\n"
-        "print('made', flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from results.tests import samples\n"
+        "run = samples.run(Path(sys.argv[1])); print('made', flush=True); sys.stdin.read()"
     )
-    other = subprocess.Popen(
-        [sys.executable, "-c", code, str(root / "going-on")], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert other.stdin is not None
-    assert other.stdout is not None
-    try:
-        assert other.stdout.readline() == b"made\n"
-        assert running.is_running(root / "going-on")
-        done(root, "--keep", "0", "--yes", "--failed-too")
-        assert left(root) == ["going-on"]
-        assert "going-on  kept: still going on" in capsys.readouterr().out
-    finally:
-        other.kill()
-        other.wait()
-        other.stdin.close()
-        other.stdout.close()
+    words = [sys.executable, "-c", code, str(root / "going-on")]
+    with subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        try:
+            assert other.stdout is not None
+            assert other.stdout.readline() == b"made\n"
+            done(root, "--keep", "0", "--yes", "--failed-too")
+            assert left(root) == ["going-on"]
+            assert "going-on  kept: still going on" in capsys.readouterr().out
+        finally:
+            other.kill()
     assert not running.is_running(root / "going-on"), "its process is gone"
     done(root, "--keep", "0", "--yes")
     assert left(root) == []
@@ -141,20 +132,13 @@ def test_a_run_that_is_still_going_on_is_kept(root: Path, capsys: pytest.Capture
 def test_what_is_no_run_or_stands_elsewhere_is_never_touched(root: Path, tmp_path: Path) -> None:
     elsewhere = make(tmp_path, "elsewhere", 90)
     (root / "a-link").symlink_to(elsewhere)
-    (root / "notes").mkdir()
-    (root / "notes" / "run").write_text("mine")
-    (root / "damaged").mkdir()
-    (root / "damaged" / "run.json").write_text("{")
-    (root / "future").mkdir()
-    (root / "future" / "run.json").write_text('{"format": 3}')
-    outside = tmp_path / "precious"
-    outside.mkdir()
-    (outside / "file").write_text("x")
-    (root / "run-0" / "trials" / "link").symlink_to(outside)
+    for name, text in (("notes/run", "mine"), ("damaged/run.json", "{"), ("future/run.json", '{"format": 3}')):
+        (root / name).parent.mkdir()
+        (root / name).write_text(text)
+    (root / "run-0" / "trials" / "link").symlink_to(elsewhere / "trials")
     done(root, "--keep", "0", "--yes", "--failed-too")
     assert left(root) == ["a-link", "damaged", "future", "notes"]
     assert (elsewhere / "trials" / "t" / "trial.json").is_file()
-    assert (outside / "file").read_text() == "x"
 
 
 def test_what_an_interrupted_removal_left_is_removed(root: Path) -> None:
@@ -167,9 +151,6 @@ def test_what_an_interrupted_removal_left_is_removed(root: Path) -> None:
 def test_an_irremovable_run_is_named(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(path: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr("shutil.rmtree", refuse)
+    monkeypatch.setattr("shutil.rmtree", Mock(side_effect=PermissionError(13, "Permission denied", "run")))
     done(root, "--keep", "3", "--yes", status=2)
     assert "Permission denied" in capsys.readouterr().err

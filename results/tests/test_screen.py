@@ -5,25 +5,20 @@ import io
 import re
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from results.terminal.events import Event, Journal, step, waits
 from results.terminal.progress import Level, Line, Progress
 from results.terminal.screen import Screen, Watch
-from results.tests.test_events import Clock
+from results.tests.test_events import FACTS, Clock
 
 
 class File(io.StringIO):
     """A terminal of some encoding, drawn as a person would see it."""
 
-    def __init__(self, encoding: str = "utf-8") -> None:
-        super().__init__()
-        self._named = encoding
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return self._named
+    encoding = "utf-8"
 
     def seen(self, width: int) -> list[str]:
         """The lines on the screen, after every movement of the cursor; wrapped where the terminal wraps."""
@@ -94,20 +89,13 @@ class TestScreen:
         columns(40)
         text = "07:31:42 redis      freeze-holder          seed 1: 4.3 s, 11 broken as documented, 49 upheld"
         log, terminal = File(), File()
-        Screen(log, live=False, colour=False).show(lines(text))
+        Screen(log, live=False, colour=False).show(lines(text), lines("of which a log has none: standing"))
         Screen(terminal, live=True, colour=False).show(lines(text))
         assert log.getvalue() == text + "\n"
         shown = terminal.getvalue().splitlines()
         assert " ".join(" ".join(shown).split()) == " ".join(text.split())
         assert max(map(len, shown)) <= 40
         assert {line[:9] for line in shown[1:]} == {" " * 9}
-
-    def test_a_log_has_no_line_that_is_drawn_again(self) -> None:
-        file = File()
-        screen = Screen(file, live=False, colour=False)
-        screen.show(lines("a"), lines("standing"))
-        screen.show(lines("b"), lines("standing"))
-        assert file.getvalue() == "a\nb\n"
 
     def test_in_the_middle_of_a_line_pytest_is_asked_for_a_new_one(self) -> None:
         file, asked = File(), []
@@ -125,15 +113,15 @@ class TestScreen:
         assert asked == [True]
         assert file.getvalue() == "suites/test_x.py \nmine\nmine too\n"
 
-    def test_styles_only_with_colour(self) -> None:
-        plain, coloured = File(), File()
-        for file, colour in ((plain, False), (coloured, True)):
-            Screen(file, live=False, colour=colour).show([Line("violated", Level.FAILING, "bold red")])
-        assert plain.getvalue() == "violated\n"
-        assert coloured.getvalue() == "\x1b[1;31mviolated\x1b[0m\n"
+    @pytest.mark.parametrize(("colour", "said"), [(False, "violated\n"), (True, "\x1b[1;31mviolated\x1b[0m\n")])
+    def test_styles_only_with_colour(self, colour: bool, said: str) -> None:
+        file = File()
+        Screen(file, live=False, colour=colour).show([Line("violated", Level.FAILING, "bold red")])
+        assert file.getvalue() == said
 
     def test_an_encoding_that_lacks_a_letter(self) -> None:
-        file = File("ascii")
+        file = File()
+        file.encoding = "ascii"
         Screen(file, live=True, colour=False).show(lines("rédis"), lines("é"))
         assert file.getvalue() == "r\\xe9dis\n\\xe9\n"
 
@@ -141,16 +129,10 @@ class TestScreen:
         file = File()
         screen = Screen(file, live=True, colour=False)
 
-        def fails(number: int) -> Callable[[str], int]:
-            def write(_: str) -> int:
-                raise OSError(number, "gone")
-
-            return write
-
-        monkeypatch.setattr(file, "write", fails(errno.EIO))
+        monkeypatch.setattr(file, "write", Mock(side_effect=OSError(errno.EIO, "gone")))
         screen.show(lines("a"), lines("b"))
         screen.write("c")
-        monkeypatch.setattr(file, "write", fails(errno.EPIPE))
+        monkeypatch.setattr(file, "write", Mock(side_effect=OSError(errno.EPIPE, "gone")))
         with pytest.raises(OSError, match="gone"):
             screen.write("d")
 
@@ -164,8 +146,7 @@ class TestWatch:
         return watch, file
 
     def trial(self) -> None:
-        facts = {"backend": "redis", "column": "none", "part": 1, "attempt": 1, "seed": 1}
-        self.journal.tell(Event("trial", {**facts, "lanes": 3, "locks": ["redis"], "plan": ["no fault"]}))
+        self.journal.tell(Event("trial", {**FACTS, "lanes": 3, "locks": ["redis"], "plan": ["no fault"]}))
 
     def test_a_log_gets_a_line_when_nothing_was_said_for_a_while(self, tmp_path: Path) -> None:
         watch, file = self.watch(tmp_path, live=False)
@@ -179,9 +160,8 @@ class TestWatch:
         self.clock.now += 1
         watch.look()
         assert file.getvalue() == said + file.getvalue().splitlines()[-1] + "\n"
-        assert "still at it: redis none: waiting 1 s of 40 s for a lane to be granted again [0 of 1 trials" in (
-            file.getvalue()
-        )
+        waiting = "still at it: redis none: waiting 1 s of 40 s for a lane to be granted again [0 of 1 trials"
+        assert waiting in file.getvalue()
         watch.look()
         assert file.getvalue().count("still at it") == 1
 
@@ -204,9 +184,8 @@ class TestWatch:
         watch, file = self.watch(tmp_path, live=False, level=level)
         self.trial()
         self.journal.tell(step("freeze-holder: healing"))
-        facts = {"backend": "redis", "column": "none", "part": 1, "attempt": 1, "seed": 1}
         self.journal.tell(Event("verdict", {"lane": "l", "property": "p", "fault": "none", "word": "violated"}))
-        self.journal.tell(Event("done", {**facts, "seconds": 5, "words": {"violated": 1}, "again": 0}))
+        self.journal.tell(Event("done", {**FACTS, "seconds": 5, "words": {"violated": 1}, "again": 0}))
         watch.look()
         there = [text in file.getvalue() for text in ("violated: p in l", "5.0 s, 1 violated", "no fault", "healing")]
         assert there == [True, level >= Level.DONE, level >= Level.BEGUN, level >= Level.STEP]

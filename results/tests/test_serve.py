@@ -3,35 +3,35 @@
 import http.client
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from results import serve
-from results.run import Run
 from results.tests import samples
+
+RUN = "/20261123T080000Z-0001"
+TRIAL = f"{RUN}/trials/t"
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("served")
     (made / "secret.json").write_text("{}")
-    path = made / "runs" / "20261123T080000Z-0001"
-    path.mkdir(parents=True)
-    run = Run.create_at(path, "2026-11-23T08:00:00+00:00", {})
-    folder = run.save_trial(samples.trial("t")).parent
-    run.close({})
-    (folder / "logs" / "index.html").write_text("<script>alert(1)</script>")
-    (folder / "x.html").write_text("<script>alert(1)</script>")
-    (folder / "link.json").symlink_to(made / "secret.json")
+    path = made / "runs" / RUN[1:]
+    samples.run(path, samples.trial("t")).close({})
+    for name in ("trials/t/logs/index.html", "trials/t/x.html", ".hidden"):
+        (path / name).write_text("<script>alert(1)</script>")
+    (path / "trials" / "t" / "link.json").symlink_to(made / "secret.json")
     (path / "linked").symlink_to(made)
-    (path / ".hidden").write_text("x")
     return made / "runs"
 
 
 @pytest.fixture(scope="module")
 def port(root: Path) -> Iterator[int]:
     with serve.server(root, 0) as server:
+        assert server.server_address[0] == "127.0.0.1", "it listens to this machine only"
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server.server_port
@@ -44,31 +44,26 @@ def ask(port: int, path: str, method: str = "GET", host: str = "") -> tuple[http
     connection.putrequest(method, path, skip_host=True)
     connection.putheader("Host", host or f"{serve.ADDRESS}:{port}")
     connection.endheaders()
-    answer = connection.getresponse()
-    body = answer.read()
-    connection.close()
-    return answer, body
+    with closing(connection):
+        answer = connection.getresponse()
+        return answer, answer.read()
 
 
-RUN = "/20261123T080000Z-0001"
-TRIAL = f"{RUN}/trials/t"
+HTML, TEXT = "text/html; charset=utf-8", "text/plain; charset=utf-8"
 
 
 @pytest.mark.parametrize(
     ("path", "kind"),
     [
-        ("/", "text/html; charset=utf-8"),
-        ("/index.html?x=1", "text/html; charset=utf-8"),
-        (f"{RUN}/", "text/html; charset=utf-8"),
-        (f"{TRIAL}/index.html", "text/html; charset=utf-8"),
+        *((path, HTML) for path in ("/", "/index.html?x=1", f"{RUN}/", f"{TRIAL}/index.html")),
         (f"{RUN}/assets/timeline.js", "text/javascript; charset=utf-8"),
         (f"{RUN}/summary.json", "application/json"),
         (f"{TRIAL}/trial.json", "application/json"),
         (f"{TRIAL}/redis-register-unfenced.arrow", "application/vnd.apache.arrow.file"),
-        (f"{TRIAL}/logs/redis1", "text/plain; charset=utf-8"),
-        (f"{TRIAL}/logs/", "text/html; charset=utf-8"),
-        (f"{TRIAL}/logs/index.html?", "text/html; charset=utf-8"),
-        (f"{TRIAL}/x.html", "text/plain; charset=utf-8"),
+        (f"{TRIAL}/logs/redis1", TEXT),
+        (f"{TRIAL}/logs/", HTML),
+        (f"{TRIAL}/logs/index.html?", HTML),
+        (f"{TRIAL}/x.html", TEXT),
     ],
 )
 def test_files_of_runs_are_served_for_what_they_are(port: int, root: Path, path: str, kind: str) -> None:
@@ -85,27 +80,12 @@ def test_files_of_runs_are_served_for_what_they_are(port: int, root: Path, path:
 @pytest.mark.parametrize(
     "path",
     [
-        "/../secret.json",
-        "/%2e%2e/secret.json",
-        "/..%2fsecret.json",
-        f"{RUN}/../../secret.json",
-        "/%2fetc/passwd",
-        "//etc/passwd",
-        f"{RUN}/..%5c..%5csecret.json",
-        f"{TRIAL}/trial.json%00.html",
-        f"{TRIAL}/link.json",
-        f"{RUN}/linked/secret.json",
-        f"{RUN}/.hidden",
-        f"{TRIAL}/trial.json/",
-        f"{TRIAL}/assets/",
-        f"{RUN}/trials/",
-        f"{RUN}/nothing",
-        "/%ff%fe",
-        "/" + "x" * 5000,
-        "*",
-        "http://127.0.0.1/../secret.json",
+        "/../secret.json", "/%2e%2e/secret.json", "/..%2fsecret.json", f"{RUN}/../../secret.json", "/%2fetc/passwd",
+        "//etc/passwd", f"{RUN}/..%5c..%5csecret.json", f"{TRIAL}/trial.json%00.html", f"{TRIAL}/link.json",
+        f"{RUN}/linked/secret.json", f"{RUN}/.hidden", f"{TRIAL}/trial.json/", f"{TRIAL}/assets/", f"{RUN}/trials/",
+        f"{RUN}/nothing", "/%ff%fe", "/" + "x" * 5000, "*", "http://127.0.0.1/../secret.json",
     ],
-)
+)  # fmt: skip
 def test_nothing_else_is_served(port: int, path: str) -> None:
     answer, body = ask(port, path)
     assert answer.status == 404
@@ -132,11 +112,6 @@ def test_the_head_of_a_file(port: int, root: Path) -> None:
 def test_a_name_that_others_made_lead_here_is_refused(port: int, host: str) -> None:
     assert ask(port, "/", host=host.format(port=port))[0].status == 403
     assert ask(port, "/", host=f"localhost:{port}")[0].status == 200
-
-
-def test_it_listens_to_this_machine_only(root: Path) -> None:
-    with serve.server(root, 0) as server:
-        assert server.server_address[0] == "127.0.0.1"
 
 
 def test_a_port_that_is_taken(root: Path, port: int, capsys: pytest.CaptureFixture[str]) -> None:

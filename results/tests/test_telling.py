@@ -1,6 +1,6 @@
 """Stories for pages: at most five lines, in which every operation of the witness stands once."""
 
-import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,19 +65,12 @@ def test_whoever_tells_a_story_tells_it_as_the_page_does(tmp_path: Path) -> None
     assert len(violation.story) > telling.MOST_LINES >= len(short)
     run = Run.create(tmp_path, {})
     folder = run.save_trial(record).parent
-    place = (lane.history.facts.lane, name)
-    told = {(cell.lane, cell.property): cell.story for cell in run.read().cells}
-    assert told[place] == short
-    assert all(len(lines) <= telling.MOST_LINES for lines in told.values())
+    stories = [cell.story for cell in run.read().cells]
+    assert short in stories
+    assert all(len(lines) <= telling.MOST_LINES for lines in stories)
     assert [one.judgements for one in load_trial(folder).lanes] == [one.judgements for one in record.lanes]
 
-    stored = json.loads((folder / "verdicts.json").read_text())
-    for one in (judgement for each in stored["lanes"] for judgement in each["judgements"]):
-        del one["told"]
-    (folder / "verdicts.json").write_text(json.dumps(stored))
-    assert {(cell.lane, cell.property): cell.story for cell in run.read().cells}[place] == violation.story
-
-
-def test_what_held_has_no_story() -> None:
-    held = replace(samples.trial().lanes[0], judgements=())
-    assert telling.stories(held) == {}
+    file = folder / "verdicts.json"
+    file.write_text(re.sub('"told":', '"of another version":', file.read_text()))
+    assert violation.story in [cell.story for cell in run.read().cells]
+    assert telling.stories(replace(lane, judgements=())) == {}, "what held has no story"

@@ -39,13 +39,10 @@ def elements(text: str, name: str) -> list[tuple[str, str]]:
 def test_nothing_may_run_or_load_but_what_the_policy_names() -> None:
     for text in (page(), page(inline=True), page(assets="")):
         allowed = policy(text)
-        assert allowed["default-src"] == ["'none'"]
-        assert allowed["base-uri"] == allowed["form-action"] == ["'none'"]
-        assert allowed["img-src"] == ["data:"]
-        assert {*allowed} == {"default-src", "img-src", "base-uri", "form-action", "style-src", "script-src"}
-        assert not any(
-            "unsafe" in word or word in ("'self'", "*", "file:") for words in allowed.values() for word in words
-        )
+        ours = allowed.pop("style-src") + allowed.pop("script-src")
+        nothing = {name: ["'none'"] for name in ("default-src", "base-uri", "form-action")}
+        assert allowed == {**nothing, "img-src": ["data:"]}
+        assert all(word.startswith(("'sha256-", "'nonce-")) for word in ours)
 
 
 def test_styles_and_scripts_are_those_of_the_hashes() -> None:
@@ -57,18 +54,14 @@ def test_styles_and_scripts_are_those_of_the_hashes() -> None:
 def test_the_shared_script_is_admitted_by_a_nonce_that_no_string_can_know() -> None:
     text = page(title="one")
     (own, _), (shared, content) = elements(text, "script")
-    assert own == ""
-    assert content == ""
+    assert own == content == ""
     assert 'src="../../assets/timeline.js"' in shared
     nonce = re.search(r'nonce="([0-9a-f]{32})"', shared)
     assert nonce
     assert f"'nonce-{nonce[1]}'" in policy(text)["script-src"]
     assert text.count(nonce[1]) == 2
     assert nonce[1] not in page(title="two")
-
-
-def test_the_same_page_is_the_same_text() -> None:
-    assert page() == page()
+    assert page(title="one") == text, "the same page is the same text"
 
 
 def test_a_page_without_a_timeline_has_neither_its_script_nor_its_style() -> None:
@@ -87,8 +80,7 @@ def test_one_file_needs_no_other() -> None:
 
 def test_parts_of_the_shared_script_end_no_element_and_share_nothing_with_others() -> None:
     script = web.timeline_script()
-    assert "</script" not in script
-    assert "<!--" not in script
+    assert not re.search("</script|<!--", script)
     assert script.startswith('"use strict";\n(() => {\n')
     assert script.endswith("})();\n")
 
@@ -114,8 +106,10 @@ def test_what_people_write_stays(words: str) -> None:
 
 
 def test_assets_are_written_once_and_mended(tmp_path: Path) -> None:
-    web.write_assets(tmp_path)
     asset = tmp_path / "assets" / "timeline.js"
+    with ThreadPoolExecutor(8) as pool:  # several may write them at once
+        list(pool.map(lambda _: web.write_assets(tmp_path), range(32)))
+    assert [path.name for path in (tmp_path / "assets").iterdir()] == [asset.name]
     assert asset.read_text("utf-8") == web.timeline_script()
     before = asset.stat().st_ino
     web.write_assets(tmp_path)
@@ -123,10 +117,3 @@ def test_assets_are_written_once_and_mended(tmp_path: Path) -> None:
     asset.write_bytes(b"\xff")
     web.write_assets(tmp_path)
     assert asset.read_text("utf-8") == web.timeline_script()
-
-
-def test_several_may_write_assets_at_once(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: web.write_assets(tmp_path), range(32)))
-    assert [path.name for path in (tmp_path / "assets").iterdir()] == ["timeline.js"]
-    assert (tmp_path / "assets" / "timeline.js").read_text("utf-8") == web.timeline_script()

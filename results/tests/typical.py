@@ -14,7 +14,7 @@ from results.certificate.stages import MIXED as IN_BETWEEN
 from results.record import LaneRecord, NotRun, TrialRecord
 from results.run import Run
 from results.tests import samples
-from results.tests.upgrades import OCCURRED
+from results.tests.upgrades import OCCURRED, step
 
 LOCKS: Final = tuple(f"etcd-{name}" for name in (
     "lock", "key", "v3lock", "v3lock-checked", "session", "rw", "semaphore", "reentrant", "fair", "guarded", "lease",
@@ -28,57 +28,37 @@ VERSIONS: Final = {BASELINE: "3.4.23", CANDIDATE: "3.5.16"}
 FAULTS: Final = ("freeze-holder", "kill-leader")
 MUTANTS: Final = "suites.locks.mutants:"
 
-_LOST: Final = (
-    "Worker 3 held token 41 from 0.300 s; the member that it talked to was replaced at 0.640 s.",
-    "Its lease ran out at 1.620 s, and nobody told it.",
-    "Worker 1 was granted token 42 at 1.660 s and wrote 4200 at 1.694 s.",
-    "Worker 3's write of 4100 with token 41 was accepted at 1.905 s.",
-    "So the store accepted a write that a later holder had already overtaken.",
-)
-
 
 def run(root: Path, *, lost: bool = False) -> Run:
     """A run that cleared two defects and knows another; lost: and lost a promise during the rolling upgrade."""
-    asked: dict[str, Any] = {
-        "command": ["pytest", "suites/", "--from", "etcd=3.4.23", "--to", "etcd=3.5.16"],
-        "seed": 1,
-        "profile": "default",
-        "suite": "0.1.0 (d4d97ec)",
-        "stages": {stage: {"etcd": version} for stage, version in VERSIONS.items()},
-        "parts": list(STAGES),
-    }
-    made = Run.create(root, asked)
+    command = ["pytest", "suites/", "--from", "etcd=3.4.23", "--to", "etcd=3.5.16"]
+    stages = {stage: {"etcd": version} for stage, version in VERSIONS.items()}
+    asked = {"seed": 1, "profile": "default", "suite": "0.1.0 (d4d97ec)", "stages": stages, "parts": list(STAGES)}
+    made = Run.create(root, {"command": command, **asked})
     for stage in STAGES:
         for column in COLUMNS.get(stage, FAULTS):
             made.save_trial(_trial(stage, column, lost=lost and stage == IN_BETWEEN))
     made.save_trial(_planted())
-    made.save_not_run(
-        NotRun("", "etcd", fault, because)
-        for fault, because in (
-            ("slow-disk", "the disks of this machine are memory: they cannot be made slow"),
-            ("full-disk", "the disks of this machine are memory: they cannot be made slow"),
-            ("failover", "etcd has no replica that could take over too early"),
-            ("delayed-write", "no lane of this profile has a late write"),
-            ("clock-jump-forward", "the clock of an image of your own cannot be moved"),
-            ("wipe", "it needs a hook: --hook wipe='...'"),
-        )
-    )
+    reasons = {
+        "slow-disk": "the disks of this machine are memory: they cannot be made slow",
+        "failover": "etcd has no replica that could take over too early",
+        "delayed-write": "no lane of this profile has a late write",
+        "clock-jump-forward": "the clock of an image of your own cannot be moved",
+        "wipe": "it needs a hook: --hook wipe='...'",
+    }
+    made.save_not_run(NotRun("", "etcd", fault, because) for fault, because in reasons.items())
     made.close({})
     return made
 
 
 def _trial(stage: str, column: str, *, lost: bool) -> TrialRecord:
-    suite = "trixie" if stage == CANDIDATE else "bookworm"
-    nodes = {
-        name: {
-            "image": f"fencepost/etcd:{suite}",
-            "digest": f"sha256:{('5' if stage == CANDIDATE else '3') * 64}",
-            "packager": f"Debian {suite}",
-            "command": ["etcd", "--data-dir", "/data/etcd", *(["--experimental-x"] if stage == BASELINE else [])],
-            "settings": {"ETCD_ELECTION_TIMEOUT": "1000"},
-        }
-        for name in ("etcd1", "etcd2", "etcd3")
-    }
+    suite, digit = ("trixie", "5") if stage == CANDIDATE else ("bookworm", "3")
+    node = {
+        "image": f"fencepost/etcd:{suite}", "digest": f"sha256:{digit * 64}", "packager": f"Debian {suite}",
+        "command": ["etcd", "--data-dir", "/data/etcd", *(["--experimental-x"] if stage == BASELINE else [])],
+        "settings": {"ETCD_ELECTION_TIMEOUT": "1000"},
+    }  # fmt: skip
+    nodes = dict.fromkeys(("etcd1", "etcd2", "etcd3"), node)
     lanes = tuple(_lane(stage, column, lock, lost=lost and lock == LOCKS[4]) for lock in LOCKS)
     made = samples.trial(f"etcd-{column}-1-{stage}", backend="etcd", stage=stage, column=column, attempt=1, nodes=nodes,
         versions=dict.fromkeys(nodes, VERSIONS.get(stage, "3.5.16")), rolled=_rolled(stage, column),
@@ -91,14 +71,14 @@ def _trial(stage: str, column: str, *, lost: bool) -> TrialRecord:
 
 def _planted() -> TrialRecord:
     """Of three bugs, each caught by the property that must name it."""
-    lanes = tuple(_lane(BASELINE, FAULTS[0], LOCKS[1], lost=False) for _ in range(3))
-    named = [
+    lane, bugs = _lane(BASELINE, FAULTS[0], LOCKS[1], lost=False), ("LeaseForToken", "WatchesTheHolder", "WithoutLease")
+    lanes = tuple(
         replace(lane, history=replace(lane.history, facts=replace(lane.history.facts, lane=bug, lock=MUTANTS + bug)))
-        for bug, lane in zip(("LeaseForToken", "WatchesTheHolder", "WithoutLease"), lanes, strict=True)
-    ]
-    planted = {lane.history.facts.lane: "no-lost-update" for lane in named}
+        for bug in bugs
+    )
+    planted = dict.fromkeys(bugs, "no-lost-update")
     made = samples.trial("etcd-planted-none-1", backend="etcd", stage=CALIBRATION, attempt=1, planted=planted)
-    return replace(made, lanes=tuple(named))
+    return replace(made, lanes=lanes)
 
 
 def _rolled(stage: str, column: str) -> list[dict[str, Any]]:
@@ -106,14 +86,11 @@ def _rolled(stage: str, column: str) -> list[dict[str, Any]]:
         return []
     back = column.startswith("rollback")
     old, new = VERSIONS[CANDIDATE if back else BASELINE], VERSIONS[BASELINE if back else CANDIDATE]
-    told = [
-        {"at": 4.1 + 6.3 * place, "what": f"etcd{number}{' (leader)' if number == 1 else ''} from {old} to {new}"}
-        for place, number in enumerate((1, 2, 3) if column.endswith("first") else (2, 3, 1))
-    ]
     if back:
         words = "fencepost/etcd:bookworm does not start on its data: cannot downgrade the cluster version to 3.4"
-        told = [{"at": 8.2, "what": f"etcd2 stays {old}: {words}"}]
-    return [{**one, "refused": back} for one in told]
+        return [step(8.2, f"etcd2 stays {old}: {words}", refused=True)]
+    order = ("1 (leader)", "2", "3") if column.endswith("first") else ("2", "3", "1 (leader)")
+    return [step(4.1 + 6.3 * place, f"etcd{name} from {old} to {new}") for place, name in enumerate(order)]
 
 
 def _lane(stage: str, column: str, lock: str, *, lost: bool) -> LaneRecord:
@@ -139,6 +116,6 @@ def _judged(history: History, stage: str, column: str, name: str, *, lost: bool)
         word = Word.VIOLATED
     if word is Word.UPHELD:
         return Judgement(name, word, "held", Verdict(name, True, (), counters))
-    violation = replace(samples.stale_verdict(history).violations[0], story=_LOST)
+    violation = samples.stale_verdict(history).violations[0]
     because = violation.kind if word is Word.VIOLATED else "explained by frozen-past-ttl"
     return Judgement(name, word, because, Verdict(name, False, (violation,), counters), violation)

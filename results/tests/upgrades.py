@@ -23,40 +23,36 @@ UPGRADES: Final = {"redis": ("7.0", "8.0")}
 OCCURRED: Final = {CONTENDED: 3, EXPIRED: 2, STALE: 1, MIXED: 40}
 """Counters of a test that bit."""
 
+
+def step(at: float, what: str, *, refused: bool = False) -> dict[str, Any]:
+    """Of a rolling upgrade."""
+    return {"at": at, "what": what, "refused": refused}
+
+
 ROLLED: Final[Mapping[str, list[dict[str, Any]]]] = {
-    "upgrade-leader-last": [
-        {"at": 2.5, "what": "redis2 from 7.0 to 8.0", "refused": False},
-        {"at": 6.25, "what": "redis1 (leader) from 7.0 to 8.0", "refused": False},
-    ],
-    "rollback-end": [{"at": 9.5, "what": "redis1 stays 8.0: it does not start on its data", "refused": True}],
+    "upgrade-leader-last": [step(2.5, "redis2 from 7.0 to 8.0"), step(6.25, "redis1 (leader) from 7.0 to 8.0")],
+    "rollback-end": [step(9.5, "redis1 stays 8.0: it does not start on its data", refused=True)],
 }
 
 
-def cell(stage: str, word: Word, **given: object) -> Cell:
+def cell(stage: str, word: Word, **given: Any) -> Cell:
     """A judgement of one lane, in a stage whose test bit."""
-    fault = COLUMNS[stage][0] if stage in COLUMNS else "freeze-holder"
-    made = Cell(
-        "redis", "redis", "register", "unfenced", "redis/register/unfenced", fault, "token-order", word, "so",
-        OCCURRED, (), None, f"redis-{fault}-1-{stage}", 1, 1, stage=stage,
-    )  # fmt: skip
-    return replace(made, **given)  # type: ignore[arg-type]
+    fault = COLUMNS.get(stage, ("freeze-holder",))[0]
+    given = {"fault": fault, "counters": OCCURRED, "trial": f"redis-{fault}-1-{stage}", "stage": stage, **given}
+    return samples.cell(word, **{"property": "token-order", **given})
 
 
 def told(stage: str, **given: object) -> TrialTold:
     """A trial in whose lanes everything happens that is to happen."""
     lanes = (LaneTold("a", "redis", "fence-writes", "grant", 3), LaneTold("b", "redis", "unfenced", "grant"))
-    fault = COLUMNS[stage][0] if stage in COLUMNS else "freeze-holder"
+    fault = COLUMNS.get(stage, ("freeze-holder",))[0]
     made = TrialTold(f"redis-{fault}-1-{stage}", "redis", fault, stage, {}, lanes)
     return replace(made, **given)  # type: ignore[arg-type]
 
 
-def summary(stage: str, **given: object) -> LaneSummary:
+def summary(stage: str) -> LaneSummary:
     """A lane with measures, under a fault for a while."""
-    made = LaneSummary(
-        "redis", "redis", "", "register", "unfenced", "redis/register/unfenced", "freeze-holder", 1, 1,
-        f"redis-freeze-holder-1-{stage}", None, 9, "", measures(1.0, VALUES), stage=stage,
-    )  # fmt: skip
-    return replace(made, **given)  # type: ignore[arg-type]
+    return samples.summary(measures(1.0, VALUES), fault="freeze-holder", stage=stage)
 
 
 def of(*cells: Cell, problems: tuple[str, ...] = (), parts: Iterable[str] = ALONE, **given: Any) -> Certificate:
@@ -76,16 +72,12 @@ def whole(*cells: Cell, **given: Any) -> Certificate:
 
 def record(stage: str, column: str, seed: int = 7, **about: Any) -> TrialRecord:
     """A trial as it is stored, of two lanes, with what happened to servers in it."""
+    nodes = _node("trixie", "2", "128m") if stage == CANDIDATE else _node("bookworm", "1", "64m")
     about = {
-        "stage": stage,
-        "column": column,
-        "attempt": 1,
-        "rolled": ROLLED.get(column, []),
-        "nodes": NODES[stage],
-        "versions": {"redis1": "8.0.2" if stage == CANDIDATE else "7.0.15"},
-        "host": "Linux 6.1 x86_64, 2 cores",
+        "stage": stage, "column": column, "attempt": 1, "rolled": ROLLED.get(column, []), "nodes": nodes,
+        "versions": {"redis1": "8.0.2" if stage == CANDIDATE else "7.0.15"}, "host": "Linux 6.1 x86_64, 2 cores",
         **about,
-    }
+    }  # fmt: skip
     made = samples.trial(f"redis-{column}-{seed}-{stage}", seed=seed, **about)
     return judged(replace(made, lanes=tuple(_replaced(lane, stage) for lane in made.lanes)))
 
@@ -137,8 +129,3 @@ def _node(suite: str, digit: str, memory: str) -> dict[str, Any]:
             "settings": {"MEMORY": memory, "NET": f"10.77.{digit}.19"},
         }
     }
-
-
-NODES: Final = {
-    stage: _node("trixie", "2", "128m") if stage == CANDIDATE else _node("bookworm", "1", "64m") for stage in STAGES
-}

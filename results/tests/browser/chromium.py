@@ -1,13 +1,13 @@
-"""The browser: found, started, and what is made of a machine without one.
+"""The browser: found, and started.
 
 The tests drive the Chromium of the machine (Debian's), with what Playwright has for it; nothing is downloaded.
 """
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, Literal
+from typing import Final
 
 from playwright.sync_api import Browser, sync_playwright
 
@@ -20,11 +20,6 @@ MISSING: Final = f"no {NAMES[0]} here (Debian, Ubuntu: apt-get install chromium;
 def find() -> str | None:
     """The browser's path, or None."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
-
-
-def without(environment: Mapping[str, str]) -> Literal["skip", "fail"]:
-    """What a test does that finds no browser: in CI it was to be there, elsewhere it may be missing."""
-    return "fail" if environment.get("CI", "").lower() not in ("", "0", "false") else "skip"
 
 
 @contextmanager

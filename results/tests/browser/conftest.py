@@ -13,7 +13,7 @@ from results.tests.browser.made import Made
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     if chromiums.find() is None:
-        if chromiums.without(os.environ) == "fail":
+        if os.environ.get("CI", "").lower() not in ("", "0", "false"):
             pytest.fail(f"{chromiums.MISSING}: in CI these tests must not be skipped")
         pytest.skip(chromiums.MISSING)
     with chromiums.started() as browser:

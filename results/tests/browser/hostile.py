@@ -1,7 +1,7 @@
 """Strings that want to be more than text, one in every place that a history, a plan or a client fills."""
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from checkers.judgement import judge
 from checkers.verdict import Verdict
@@ -27,28 +27,9 @@ OVERRIDE: Final = "\u202e"
 CONTROLS: Final = f"\x1b[31m{OVERRIDE}\0\ud800"
 
 PLACES: Final = (
-    "trial",
-    "lane",
-    "lock",
-    "backend",
-    "workload",
-    "key",
-    "error",
-    "fault",
-    "target",
-    "plan-line",
-    "log",
-    "version",
-    "component",
-    "about-key",
-    "about-value",
-    "aborted",
-    "property",
-    "counter",
-    "reason",
-    "story",
-    "kind",
-)
+    "trial", "lane", "lock", "backend", "workload", "key", "error", "fault", "target", "plan-line", "log", "version",
+    "component", "about-key", "about-value", "aborted", "property", "counter", "reason", "story", "kind",
+)  # fmt: skip
 """Whatever names or says something in a trial."""
 
 
@@ -63,25 +44,17 @@ RUN: Final = {"suite": attack("suite")}
 ROLLED: Final = {
     "rolled": [{"at": 1.5, "what": attack("rolled"), "refused": True}],
     "host": attack("host"),
-    "nodes": {
-        attack("component"): {"image": attack("image"), "digest": attack("digest"), "packager": attack("packager")}
-    },
+    "nodes": {attack("component"): {name: attack(name) for name in ("image", "digest", "packager")}},
 }
 """What a trial of an upgrade says."""
 
 
 def trial() -> TrialRecord:
     """A trial of one lane whose every string is an attack."""
-    history = samples.stale_write(
-        trial=attack("trial"),
-        lane=attack("lane"),
-        lock=attack("lock"),
-        backend=attack("backend"),
-        workload=attack("workload"),
-        keys=(attack("key"),),
-        fault_names=(attack("fault"),),
-        versions={attack("component"): attack("version")},
-    )
+    versions = {attack("component"): attack("version")}
+    names: dict[str, Any] = {name: attack(name) for name in ("trial", "lane", "lock", "backend", "workload")}
+    names |= {"keys": (attack("key"),), "fault_names": (attack("fault"),), "versions": versions}
+    history = samples.stale_write(**names)
     fault = replace(history.faults[0], name=attack("fault"), target=attack("target"))
     history = replace(history, errors=("", *(attack("error") for _ in history.errors[1:])), faults=(fault,))
     violation = replace(samples.stale_verdict(history).violations[0], story=(attack("story"),) * 5, kind=attack("kind"))
@@ -95,7 +68,7 @@ def trial() -> TrialRecord:
         history,
         backend=attack("backend"),
         plan_lines=[attack("plan-line")],
-        versions={attack("component"): attack("version")},
+        versions=versions,
         error=attack("aborted"),
         **{attack("about-key"): attack("about-value")},
     )
@@ -105,12 +78,10 @@ def trial() -> TrialRecord:
 def planted() -> TrialRecord:
     """A trial of the calibration, of a lock whose name is an attack."""
     made = trial()
-    lanes = tuple(
-        replace(lane, history=replace(lane.history, facts=replace(lane.history.facts, lock=attack("planted"))))
-        for lane in made.lanes
-    )
-    about = {"stage": CALIBRATION, "planted": {attack("lane"): attack("property")}}
-    return replace(made, name="planted", about={**made.about, **about}, lanes=lanes)
+    [lane] = made.lanes
+    history = replace(lane.history, facts=replace(lane.history.facts, lock=attack("planted")))
+    about = {**made.about, "stage": CALIBRATION, "planted": {attack("lane"): attack("property")}}
+    return replace(made, name="planted", about=about, lanes=(replace(lane, history=history),))
 
 
 def not_run() -> NotRun:

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from checkers.claims import Word
 from checkers.history import History
-from checkers.judgement import judge
+from checkers.judgement import Judgement, judge
 from checkers.verdict import Verdict, Violation
 from results import export, story
 from results.certificate.issue import issue
@@ -43,15 +43,13 @@ class Made:
         """By the names of TRIALS."""
 
     def page(self, name: str) -> Path:
-        if name in SENT:
-            return self._sent[name]
         if name == "runs":
             return self._all
         if name == "empty-run":
             return self._empty
         if name in CERTIFICATES:
             return self._certificates[name]
-        return (self._ill if name.startswith("hostile") else self._runs)[name]
+        return (self._sent if name in SENT else self._ill if name.startswith("hostile") else self._runs)[name]
 
     def every_page(self) -> set[Path]:
         """Those of PAGES, and the pages of the runs that the certificates are of: they are no other kind."""
@@ -72,9 +70,8 @@ class Made:
 
     @cached_property
     def _ill(self) -> Mapping[str, Path]:
-        run = Run.create(
-            self.root, {"command": [hostile.attack("command")], hostile.attack("key"): hostile.attack("value")}
-        )
+        asked = {"command": [hostile.attack("command")], hostile.attack("key"): hostile.attack("value")}
+        run = Run.create(self.root, asked)
         page = run.save_trial(self.records["hostile"])
         run.save_not_run([hostile.not_run()])
         return {"hostile": page, "hostile-run": run.close({})}
@@ -113,39 +110,27 @@ class Made:
         folder.mkdir(exist_ok=True)
         pages = {name: folder / f"{name}.html" for name in SENT}
         for name, what in (("sent-trial", "recorded"), ("sent-hostile", "hostile"), ("sent-run", "run")):
-            status = export.main([str(self.page(what).parent), "--output", str(pages[name])])
-            assert status == 0
+            assert export.main([str(self.page(what).parent), "--output", str(pages[name])]) == 0
         both = [str(self.page(name).parent) for name in ("run", "later-run")]
-        status = compare.main([*both, "--html", str(pages["comparison"])])
-        assert status == 1
+        assert compare.main([*both, "--html", str(pages["comparison"])]) == 1
         return pages
 
 
 def violated(record: TrialRecord) -> TrialRecord:
     """The same trial, had the lock promised what it broke."""
-    return replace(
-        record,
-        name="violated",
-        lanes=tuple(
-            replace(
-                lane,
-                judgements=tuple(
-                    replace(one, word=Word.VIOLATED, because="claimed under every fault")
-                    if one.word is Word.BROKEN_AS_DOCUMENTED
-                    else one
-                    for one in lane.judgements
-                ),
-            )
-            for lane in record.lanes
-        ),
-    )
+
+    def promised(one: Judgement) -> Judgement:
+        broke = one.word is Word.BROKEN_AS_DOCUMENTED
+        return replace(one, word=Word.VIOLATED, because="claimed under every fault") if broke else one
+
+    lanes = (replace(lane, judgements=tuple(map(promised, lane.judgements))) for lane in record.lanes)
+    return replace(record, name="violated", lanes=tuple(lanes))
 
 
 def told(lane: LaneRecord) -> Violation:
     """What the lane's page begins with."""
     lead = story.leading(lane)
-    assert lead is not None
-    found = decisive(lead)
+    found = decisive(lead) if lead else None
     assert found is not None
     return found
 
@@ -171,18 +156,12 @@ def _passing(name: str, history: History) -> TrialRecord:
 
 
 def _of_another_backend() -> TrialRecord:
-    lanes = [
-        samples.stale_write(
-            store,
-            lane=f"etcd/register/{store}",
-            lock="etcd",
-            backend="etcd",
-            fault_names=("freeze-holder",),
-            versions={"etcd1": "3.5.16"},
-        )
+    of: dict[str, Any] = {"backend": "etcd", "versions": {"etcd1": "3.5.16"}}
+    lanes = (
+        samples.stale_write(store, lane=f"etcd/register/{store}", lock="etcd", **of)
         for store in ("unfenced", "fence-writes")
-    ]
-    return samples.trial("other", *lanes, backend="etcd", versions={"etcd1": "3.5.16"})
+    )
+    return samples.trial("other", *lanes, **of)
 
 
 def _without_operations() -> History:

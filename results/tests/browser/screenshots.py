@@ -22,7 +22,7 @@ from results.files import BadFile
 from results.record import Cell
 from results.run import Run
 from results.tests.browser import chromium
-from results.tests.browser.visit import settle, visit
+from results.tests.browser.visit import box, settle, visit
 
 FOLDER: Final = Path(__file__).parents[2] / "screenshots"
 CERTIFICATE: Final = "certificate.html"
@@ -30,8 +30,8 @@ SCALE: Final = 1.5
 COLOURS: Final = 96
 MARGIN: Final = 20
 """Pixels of paper around what is shown: what stands beside it on the page is left out."""
-LOWEST: Final = 1500
-"""CSS pixels that a picture is high at most."""
+WIDTH, LOWEST = 1240, 1500
+"""CSS pixels that a picture is wide, and high at most."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -61,19 +61,19 @@ def violation(browser: Browser, run: Run) -> Path:
     if cell is None or cell.page is None:
         raise BadFile(f"{run.path}: nothing broke in this run")
     address = f"lane={cell.lane.replace('/', '%2F')}&property={cell.property}"
-    with visit(browser, cell.page, run.path, fragment=address, width=1240, height=LOWEST, scale=SCALE) as page:
+    with visit(browser, cell.page, run.path, fragment=address, width=WIDTH, height=LOWEST, scale=SCALE) as page:
         lane = page.locator("section[data-lane]:not([hidden])")
         shown = lane.locator(f"[data-window][data-property='{cell.property}']:not([hidden])")
         return _shot(page, page.get_by_role("heading", level=1), shown.locator(".legend"), "violation.png")
 
 
 def matrix(browser: Browser, run: Run) -> Path:
-    with visit(browser, run.path / "index.html", run.path, width=1240, height=LOWEST, scale=SCALE) as page:
+    with visit(browser, run.path / "index.html", run.path, width=WIDTH, height=LOWEST, scale=SCALE) as page:
         return _shot(page, page.get_by_role("heading", level=1), page.locator("#matrix"), "matrix.png")
 
 
 def certificate(browser: Browser, run: Run) -> Path:
-    with visit(browser, run.path / CERTIFICATE, run.path, width=1240, height=LOWEST, scale=SCALE) as page:
+    with visit(browser, run.path / CERTIFICATE, run.path, width=WIDTH, height=LOWEST, scale=SCALE) as page:
         last = page.get_by_role("region", name="What changes for you")
         return _shot(page, page.locator(".eyebrow"), last, "certificate.png")
 
@@ -93,27 +93,14 @@ def most_telling(cells: Sequence[Cell]) -> Cell | None:
 def _shot(page: Page, first: Locator, last: Locator, name: str) -> Path:
     """From the top of one element to the end of another, over the whole width."""
     settle(page)
-    top, end = _box(first)["y"], _box(last)
-    size = page.viewport_size
-    assert size is not None
-    clip: FloatRect = {
-        "x": 0,
-        "y": top,
-        "width": size["width"],
-        "height": min(end["y"] + end["height"] - top, LOWEST),
-    }
+    top, end = box(first)["y"], box(last)
+    clip: FloatRect = {"x": 0, "y": top, "width": WIDTH, "height": min(end["y"] + end["height"] - top, LOWEST)}
     image = Image.open(io.BytesIO(page.screenshot(clip=clip, animations="disabled"))).convert("RGB")
     image = ImageOps.expand(image, (0, MARGIN), "white")
     path = FOLDER / name
     path.parent.mkdir(exist_ok=True)
     image.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
     return path
-
-
-def _box(element: Locator) -> FloatRect:
-    box = element.bounding_box()
-    assert box is not None
-    return box
 
 
 if __name__ == "__main__":

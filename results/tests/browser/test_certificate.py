@@ -19,11 +19,12 @@ SHEET: Final[ViewportSize] = {"width": 718, "height": 1069}
 """An A4 sheet without its margins, in CSS pixels: what is wider is printed smaller."""
 
 KINDS = ("clear", "lost")
+Pages = Mapping[str, tuple[str, Path]]
+"""Kind → the sentence of a certificate, and its page."""
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[str, Path]]:
-    """Kind → the sentence of a certificate, and its page."""
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
     found = {}
     for kind in KINDS:
         certificate, page = issue(typical.run(tmp_path_factory.mktemp(kind), lost=kind == "lost"))
@@ -33,9 +34,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[str, P
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_is_one_sheet_of_paper(
-    chromium: Browser, pages: Mapping[str, tuple[str, Path]], kind: str, scheme: Literal["light", "dark"]
-) -> None:
+def test_is_one_sheet_of_paper(chromium: Browser, pages: Pages, kind: str, scheme: Literal["light", "dark"]) -> None:
     said, path = pages[kind]
     with visit(chromium, path, path.parent, scheme=scheme) as page:
         on_paper(page)
@@ -49,32 +48,22 @@ def test_is_one_sheet_of_paper(
     size = printed.pages[0].mediabox
     assert (round(float(size.width)), round(float(size.height))) == (595, 842)
     assert faint == []
-    assert said in text
-    assert text.index(said) < 200
-    for told in (
-        "No way back from",
-        "baseline",
-        "candidate",
-        "mixed",
-        "after rollback",
-        "24,360",
-        "3 of 3 (LeaseForToken, WatchesTheHolder, WithoutLease)",
-        "suites/",
-        "verify",
-    ):
+    assert 0 <= text.find(said) < 200
+    for told in ("No way back from", "baseline", "candidate", "mixed", "after rollback", "24,360", "suites/", "verify"):
         assert told in text
+    assert "3 of 3 (LeaseForToken, WatchesTheHolder, WithoutLease)" in text
 
 
-def test_the_heading_is_the_verdict_with_its_sign(chromium: Browser, pages: Mapping[str, tuple[str, Path]]) -> None:
-    assert pages["clear"][0] == "NO REGRESSION FOUND (2 defects cleared)"
-    assert pages["lost"][0] == "REGRESSION: etcd-session lost fenced-store during the rolling upgrade"
-    for (said, path), sign in zip(pages.values(), ("✔", "✖"), strict=True):
+def test_the_heading_is_the_verdict_with_its_sign(chromium: Browser, pages: Pages) -> None:
+    lost = "✖ REGRESSION: etcd-session lost fenced-store during the rolling upgrade"
+    for kind, heading in (("clear", "✔ NO REGRESSION FOUND (2 defects cleared)"), ("lost", lost)):
+        _, path = pages[kind]
         with visit(chromium, path, path.parent) as page:
-            expect(page.get_by_role("heading", level=1)).to_have_text(f"{sign} {said}")
+            expect(page.get_by_role("heading", level=1)).to_have_text(heading)
             assert float(page.locator("h1").evaluate("(one) => parseFloat(getComputedStyle(one).fontSize)")) >= 24
 
 
-def test_every_promise_has_its_evidence_in_each_stage(chromium: Browser, pages: Mapping[str, tuple[str, Path]]) -> None:
+def test_every_promise_has_its_evidence_in_each_stage(chromium: Browser, pages: Pages) -> None:
     _, path = pages["lost"]
     with visit(chromium, path, path.parent) as page:
         first = page.locator("table.promises tbody tr").first
@@ -82,13 +71,12 @@ def test_every_promise_has_its_evidence_in_each_stage(chromium: Browser, pages: 
         links = [one.get_attribute("href") for one in first.locator("td a").all()]
         unfold(page)
         assert page.locator("table.promises tbody tr").count() == len(typical.LOCKS) * len(typical.PROMISES)
-    assert [str(link).rpartition("-")[2] for link in links] == [
-        f"{stage}/index.html" for stage in ("baseline", "candidate", "mixed", "rollback")
-    ]
+    stages = [str(link).rpartition("-")[2].removesuffix("/index.html") for link in links]
+    assert stages == ["baseline", "candidate", "mixed", "rollback"]
     assert all((path.parent / str(link)).exists() for link in links)
 
 
-def test_every_text_stands_out(chromium: Browser, pages: Mapping[str, tuple[str, Path]]) -> None:
+def test_every_text_stands_out(chromium: Browser, pages: Pages) -> None:
     for _, path in pages.values():
         with visit(chromium, path, path.parent, height=4000) as page:
             unfold(page)
@@ -98,7 +86,7 @@ def test_every_text_stands_out(chromium: Browser, pages: Mapping[str, tuple[str,
             assert seeing.faint(seeing.texts(page)) == []
 
 
-def test_nothing_scrolls_sideways_on_a_phone(chromium: Browser, pages: Mapping[str, tuple[str, Path]]) -> None:
+def test_nothing_scrolls_sideways_on_a_phone(chromium: Browser, pages: Pages) -> None:
     _, path = pages["lost"]
     with visit(chromium, path, path.parent, width=400, height=800) as page:
         unfold(page)

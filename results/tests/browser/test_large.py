@@ -1,11 +1,9 @@
 """A page of a million operations opens and moves like one of a tenth of them.
 
 Compared is the work of the page's own thread, as the browser counts its processor time: a clock on the wall says more
-about what else this machine is doing. What it says, and how many tasks took long by it, is printed (`pytest -rP`).
+about what else this machine is doing.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -19,7 +17,7 @@ from results.pages import page as pages
 from results.pages import web
 from results.record import LaneRecord
 from results.tests import samples
-from results.tests.browser.visit import settle, visit
+from results.tests.browser.visit import box, settle, visit
 
 SIZES: Final = (100_000, 1_000_000)
 MOVES: Final = 30
@@ -27,26 +25,21 @@ MOVES: Final = 30
 _OPENED: Final = """
 () => new Promise((done) => {
   const look = () => {
-    if (document.querySelector(".timeline canvas[data-ready=true]")) done(performance.now());
+    if (document.querySelector(".timeline canvas[data-ready=true]")) done();
     else requestAnimationFrame(look);
   };
   look();
 })
 """
-"""ms since the page was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Of one page: bytes; CPU seconds of its thread until it was drawn, and per move; what a clock said until then, in
-    seconds; tasks of more than 50 ms while it was moved; marks on the canvas.
-    """
+    """Of one page: bytes; CPU seconds of its thread until it was drawn, and while it was moved; marks on the canvas."""
 
     size: int
     opening: float
     moving: float
-    clock: float
-    stalls: int
     marks: int
 
 
@@ -56,30 +49,22 @@ def work(session: CDPSession) -> float:
     return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
 
 
-@contextmanager
-def counted(page: Page) -> Iterator[CDPSession]:
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
-    yield session
-    session.detach()
-
-
 def measure(chromium: Browser, path: Path, root: Path) -> Measured:
-    with visit(chromium, path, root) as page, counted(page) as session:
+    with visit(chromium, path, root) as page:
+        session = page.context.new_cdp_session(page)
+        session.send("Performance.enable", {"timeDomain": "threadTicks"})
         page.reload(wait_until="commit")  # with everything warm, and counted
         before = work(session)
-        clock: float = page.evaluate(_OPENED) / 1e3
+        page.evaluate(_OPENED)
         opening = work(session) - before
         canvas = page.locator(".timeline canvas")
         canvas.scroll_into_view_if_needed()
         canvas.press("+")
         settle(page)
-        stalls = page.evaluate("seenByTests.tasks.length")
         before = work(session)
         marks = move(page, canvas)
-        moving = (work(session) - before) / MOVES
-        stalls = page.evaluate("seenByTests.tasks.length") - stalls
-    return Measured(path.stat().st_size, opening, moving, clock, stalls, marks)
+        moving = work(session) - before
+    return Measured(path.stat().st_size, opening, moving, marks)
 
 
 def move(page: Page, canvas: Locator) -> int:
@@ -89,8 +74,7 @@ def move(page: Page, canvas: Locator) -> int:
         for _ in range(MOVES // 3):
             canvas.press(key)
             marks.append(int(canvas.get_attribute("data-drawn") or 0))
-    place = canvas.bounding_box()
-    assert place is not None
+    place = box(canvas)
     x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 3
     page.mouse.move(x, y)
     page.mouse.down()
@@ -101,10 +85,11 @@ def move(page: Page, canvas: Locator) -> int:
 
 
 @pytest.fixture(scope="module")
-def measured(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Mapping[int, Measured]:
+def measured(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> list[Measured]:
+    """Of each size."""
     root = tmp_path_factory.mktemp("large")
     web.write_assets(root)
-    found = {}
+    found = []
     for size in SIZES:
         history = samples.long(size)
         verdict = Verdict("server-exclusion", True, counters={"contended acquires": size // 40})
@@ -112,28 +97,23 @@ def measured(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Map
         path = root / "trials" / record.name / "index.html"
         path.parent.mkdir(parents=True)
         path.write_text(pages.render(record, ["0.arrow"], path.parent), "utf-8")
-        found[size] = measure(chromium, path, root)
-        one = found[size]
-        print(
-            f"{size:>9,} operations: {one.size / 1e6:.2f} MB, drawn {one.clock:.2f} s after it was asked for "
-            f"({one.opening:.2f} s of work), {1e3 * one.moving:.1f} ms of work a move, {one.stalls} stalls, "
-            f"{one.marks} marks"
-        )
+        found.append(measure(chromium, path, root))
+        print(f"{size:>9,} operations: {found[-1]}")
     return found
 
 
-def test_opens(measured: Mapping[int, Measured]) -> None:
-    small, large = (measured[size] for size in SIZES)
+def test_opens(measured: list[Measured]) -> None:
+    small, large = measured
     assert large.opening < 15 * small.opening
 
 
-def test_moves_at_the_same_cost(measured: Mapping[int, Measured]) -> None:
-    small, large = (measured[size] for size in SIZES)
+def test_moves_at_the_same_cost(measured: list[Measured]) -> None:
+    small, large = measured
     assert large.moving < 2.5 * small.moving
     assert large.marks < 2.5 * small.marks
 
 
-def test_is_no_larger_than_its_operations(measured: Mapping[int, Measured]) -> None:
-    small, large = (measured[size] for size in SIZES)
+def test_is_no_larger_than_its_operations(measured: list[Measured]) -> None:
+    small, large = measured
     assert small.size <= 1_500_000
     assert large.size < 11 * small.size

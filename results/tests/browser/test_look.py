@@ -10,7 +10,7 @@ from pypdf import PdfReader
 from results.pages.web import GLYPHS
 from results.tests.browser import seeing
 from results.tests.browser.made import Made
-from results.tests.browser.visit import on_paper, settle, unfold, visit
+from results.tests.browser.visit import box, on_paper, settle, unfold, visit
 
 _BARE: Final = """
 () => [...document.querySelectorAll(".lane h3, .lane p")]
@@ -86,9 +86,8 @@ def test_on_paper_every_number_stands_under_its_own_head(chromium: Browser, made
     with visit(chromium, made.page("run"), made.root, width=690) as page:
         on_paper(page)
         heads, numbers = (page.evaluate(_COLUMNS, row) for row in ("thead tr:last-child", "tbody tr:first-child"))
-        name = page.locator(".trials tbody td").first.bounding_box()
+        name = box(page.locator(".trials tbody td").first)
     assert heads == pytest.approx(numbers, abs=1)
-    assert name is not None
     assert name["width"] > 80
 
 

@@ -32,17 +32,9 @@ def square(page: Page, lock: str, fault: str) -> Locator:
     return page.locator(f"#matrix [data-lock='{lock}'] [data-f='{fault}'] a")
 
 
-def panel(page: Page) -> Locator:
-    return page.get_by_role("dialog")
-
-
 def squares(made: Made, of: Callable[[Cell], bool] = lambda cell: True) -> set[Square]:
     """Squares in which some judgement is as asked for, from what is stored."""
     return {(cell.lock, cell.fault) for cell in Run.open(made.page("later-run").parent).read().cells if of(cell)}
-
-
-def tried(cell: Cell) -> bool:
-    return cell.page is not None
 
 
 def test_every_square_says_its_words_with_a_sign(chromium: Browser, made: Made) -> None:
@@ -50,10 +42,8 @@ def test_every_square_says_its_words_with_a_sign(chromium: Browser, made: Made) 
     with visit(chromium, made.page("later-run"), made.root) as page:
         assert shown(page) == squares(made)
         for lock, fault in squares(made):
-            heaviest = min(
-                (one.word for one in cells if (one.lock, one.fault) == (lock, fault)), key=lambda w: w.weight
-            )
-            expect(square(page, lock, fault)).to_contain_text(GLYPHS[heaviest])
+            words = [one.word for one in cells if (one.lock, one.fault) == (lock, fault)]
+            expect(square(page, lock, fault)).to_contain_text(GLYPHS[min(words, key=lambda word: word.weight)])
 
 
 FILTERS: Final[dict[str, tuple[str, str, Callable[[Cell], bool]]]] = {
@@ -124,19 +114,19 @@ def test_the_matrix_by_keyboard(chromium: Browser, made: Made) -> None:
         beside = row.nth(row.count() - 2)
         expect(beside).to_be_focused()
         page.keyboard.press("Enter")
-        expect(panel(page)).to_be_visible()
+        expect(page.get_by_role("dialog")).to_be_visible()
         assert page.evaluate("document.activeElement.closest('[role=dialog]') !== null")
         page.keyboard.press("Escape")
-        expect(panel(page)).to_be_hidden()
+        expect(page.get_by_role("dialog")).to_be_hidden()
         expect(beside).to_be_focused()
 
 
 def test_every_square_opens_and_leads_to_its_trials(chromium: Browser, made: Made) -> None:
     with visit(chromium, made.page("later-run"), made.root) as page:
-        for lock, fault in sorted(squares(made, tried)):
+        for lock, fault in sorted(squares(made, lambda cell: cell.page is not None)):
             square(page, lock, fault).click()
-            expect(panel(page)).to_be_visible()
-            links = panel(page).locator("a[href]")
+            expect(page.get_by_role("dialog")).to_be_visible()
+            links = page.get_by_role("dialog").locator("a[href]")
             assert links.count() > 0
             for link in links.all():
                 where, _, said = (link.get_attribute("href") or "").partition("#")
@@ -148,7 +138,7 @@ def test_every_square_opens_and_leads_to_its_trials(chromium: Browser, made: Mad
 def test_a_judgement_in_a_square_leads_to_its_lane(chromium: Browser, made: Made) -> None:
     with visit(chromium, made.page("later-run"), made.root) as page:
         square(page, "redis", "late-write").click()
-        panel(page).get_by_role("link", name="set/fence-writes").first.click()
+        page.get_by_role("dialog").get_by_role("link", name="set/fence-writes").first.click()
         page.wait_for_load_state()
         chosen = page.locator("section[data-lane]:not([hidden])")
         expect(chosen).to_have_attribute("data-lane", "redis/set/fence-writes")

@@ -1,16 +1,12 @@
 """The whole lane on one axis: drawn, zoomed, moved along and asked, with the mouse and without."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, FloatRect, Locator, Page, expect
+from playwright.sync_api import Browser, expect
 
 from results.tests.browser.made import Made
-from results.tests.browser.visit import settle, visit
-
-_READY: Final = "section[data-lane]:not([hidden]) .timeline canvas[data-ready=true]"
+from results.tests.browser.visit import box, settle, span, timeline
 
 _FOUND: Final = """
 (canvas) => {
@@ -35,67 +31,17 @@ _COLOURS: Final = """
 """
 
 
-_RESTING: Final = """
-(canvas) => new Promise((done) => {
-  let before = "", same = 0;
-  const look = () => {
-    const now = [canvas.dataset.begin, canvas.dataset.end].join();
-    same = now === before ? same + 1 : 0;
-    before = now;
-    if (same > 5) done(now.split(",").map(Number)); else requestAnimationFrame(look);
-  };
-  look();
-})
-"""
-"""What is in view, once it no longer moves."""
-
-
-@contextmanager
-def timeline(chromium: Browser, made: Made, name: str = "stale") -> Iterator[tuple[Page, Locator]]:
-    """A trial's page and its canvas, drawn and in the middle of the window."""
-    with visit(chromium, made.page(name), made.root) as page:
-        canvas = page.locator(_READY)
-        expect(canvas).to_have_count(1)
-        canvas.scroll_into_view_if_needed()
-        settle(page)
-        yield page, canvas
-
-
-def span(canvas: Locator) -> tuple[float, float]:
-    """What is in view, in ns since the trial's origin."""
-    begin, end = canvas.evaluate(_RESTING)
-    return begin, end
-
-
-def width(canvas: Locator) -> float:
-    begin, end = span(canvas)
-    return end - begin
-
-
-def box(canvas: Locator) -> FloatRect:
-    found = canvas.bounding_box()
-    assert found is not None
-    return found
-
-
 @pytest.mark.parametrize("name", ["recorded", "passing", "quiet"])
 def test_draws_something(chromium: Browser, made: Made, name: str) -> None:
-    with timeline(chromium, made, name) as (_, canvas):
+    with timeline(chromium, made.page(name), made.root) as (_, canvas):
         assert canvas.evaluate(_COLOURS) > 5
         assert int(canvas.get_attribute("data-drawn") or 0) > 0
-
-
-def test_another_lane_is_drawn_when_it_is_chosen(chromium: Browser, made: Made) -> None:
-    with visit(chromium, made.page("recorded"), made.root) as page:
-        page.get_by_role("radio").nth(1).check(force=True)
-        expect(page.locator(_READY)).to_be_visible()
-        assert page.locator(_READY).evaluate(_COLOURS) > 5
 
 
 def test_every_operation_can_be_come_by(chromium: Browser, made: Made) -> None:
     """By the pointer what does not stand too close to others, by key all that workers did."""
     history = made.records["stale"].lanes[0].history
-    with timeline(chromium, made) as (page, canvas):
+    with timeline(chromium, made.page("stale"), made.root) as (page, canvas):
         assert len(canvas.evaluate(_FOUND)) > len(history) / 2
         told: set[str] = set()
         canvas.press("ArrowDown")
@@ -113,7 +59,7 @@ def test_every_operation_can_be_come_by(chromium: Browser, made: Made) -> None:
 
 
 def test_keys_zoom_and_move(chromium: Browser, made: Made) -> None:
-    with timeline(chromium, made) as (_, canvas):
+    with timeline(chromium, made.page("stale"), made.root, motion="no-preference") as (_, canvas):
         whole = span(canvas)
         for _ in range(4):
             canvas.press("+")
@@ -127,14 +73,15 @@ def test_keys_zoom_and_move(chromium: Browser, made: Made) -> None:
         canvas.press("ArrowLeft")
         assert span(canvas) == pytest.approx(near)
         canvas.press("-")
-        assert width(canvas) > near[1] - near[0]
+        begin, end = span(canvas)
+        assert end - begin > near[1] - near[0]
         canvas.press("+")
         canvas.press("0")
         assert span(canvas) == pytest.approx(whole)
 
 
 def test_the_wheel_zooms_where_it_points_and_dragging_moves(chromium: Browser, made: Made) -> None:
-    with timeline(chromium, made) as (page, canvas):
+    with timeline(chromium, made.page("stale"), made.root, motion="no-preference") as (page, canvas):
         place, whole = box(canvas), span(canvas)
         page.mouse.move(place["x"] + place["width"] * 0.7, place["y"] + place["height"] * 0.3)
         page.mouse.wheel(0, -400)
@@ -150,7 +97,7 @@ def test_the_wheel_zooms_where_it_points_and_dragging_moves(chromium: Browser, m
 
 
 def test_an_operation_is_told_of_under_the_pointer_and_kept_by_a_click(chromium: Browser, made: Made) -> None:
-    with timeline(chromium, made) as (page, canvas):
+    with timeline(chromium, made.page("stale"), made.root) as (page, canvas):
         place = box(canvas)
         first, *_, last = canvas.evaluate(_FOUND)
         tip = page.locator("#tip")
@@ -168,7 +115,7 @@ def test_an_operation_is_told_of_under_the_pointer_and_kept_by_a_click(chromium:
 def test_keys_go_to_violations(chromium: Browser, made: Made) -> None:
     record = made.records["stale"].lanes[0]
     moments = sorted({v.at for one in record.judgements if one.verdict for v in one.verdict.violations})
-    with timeline(chromium, made) as (page, canvas):
+    with timeline(chromium, made.page("stale"), made.root) as (page, canvas):
         canvas.press("n")
         begin, end = span(canvas)
         first = moments[0] - int(record.history.columns["inv"][0])

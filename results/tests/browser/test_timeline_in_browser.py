@@ -1,26 +1,22 @@
 """What the timeline's script makes of the packed data: every operation, no trouble lost however far away, and drawings
 whose cost is that of the pixels."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from checkers.history import History
 from checkers.wire import NONE, F, Outcome, Reason
 from results.pages import page as pages
 from results.pages import web
-from results.record import LaneRecord, TrialRecord
+from results.record import LaneRecord
 from results.tests import samples
-from results.tests.browser.visit import meddle, settle, visit
+from results.tests.browser.visit import box, meddle, settle, span, timeline
 from results.tests.test_timeline import HISTORIES
-
-_CANVAS: Final = "section.lane:not([hidden]) .timeline canvas"
 
 _DECODED: Final = """
 (canvas) => Array.from({ length: Number(canvas.dataset.operations) }, (_, n) => {
@@ -57,7 +53,7 @@ def put(root: Path, *histories: History) -> Path:
         LaneRecord(replace(history, facts=replace(history.facts, lane=f"lane {n}")), ())
         for n, history in enumerate(histories)
     )
-    record: TrialRecord = replace(samples.trial("trial"), lanes=lanes)
+    record = replace(samples.trial("trial"), lanes=lanes)
     path = root / "trials" / "trial" / "index.html"
     path.parent.mkdir(parents=True)
     path.write_text(pages.render(record, [f"{n}.arrow" for n in range(len(lanes))], path.parent), "utf-8")
@@ -65,31 +61,9 @@ def put(root: Path, *histories: History) -> Path:
     return path
 
 
-@contextmanager
-def opened(
-    chromium: Browser, path: Path, lane: int = 0, scheme: Literal["light", "dark"] = "light", scale: float = 1
-) -> Iterator[tuple[Page, Locator]]:
-    """The page, with the canvas of one lane drawn."""
-    with visit(chromium, path, path.parents[2], scheme=scheme, scale=scale) as page:
-        page.emulate_media(reduced_motion="reduce")
-        if lane:
-            page.get_by_role("radio").nth(lane).check(force=True)
-        canvas = page.locator(_CANVAS)
-        expect(canvas).to_have_attribute("data-ready", "true", timeout=30_000)
-        canvas.scroll_into_view_if_needed()
-        settle(page)
-        yield page, canvas
-
-
-def window(canvas: Locator) -> tuple[int, int]:
-    settle(canvas.page)
-    return int(canvas.get_attribute("data-begin") or 0), int(canvas.get_attribute("data-end") or 0)
-
-
 def in_the_middle(canvas: Locator, of: float, y: float) -> tuple[float, float]:
-    box = canvas.bounding_box()
-    assert box is not None
-    return box["x"] + box["width"] * of, box["y"] + y
+    place = box(canvas)
+    return place["x"] + place["width"] * of, place["y"] + y
 
 
 def places(canvas: Locator) -> dict[str, Any]:
@@ -112,7 +86,7 @@ def long_with_trouble() -> tuple[History, int]:
 def test_every_operation_is_what_was_recorded(chromium: Browser, tmp_path: Path, name: str) -> None:
     history = HISTORIES[name]()
     c = history.columns
-    with opened(chromium, put(tmp_path, history)) as (_, canvas):
+    with timeline(chromium, put(tmp_path, history), tmp_path) as (_, canvas):
         found = sorted(canvas.evaluate(_DECODED))
     origin = int(c["inv"][0])
     assert [one[0] for one in found] == list(range(len(history)))
@@ -134,7 +108,7 @@ def test_every_operation_is_what_was_recorded(chromium: Browser, tmp_path: Path,
 def test_a_refused_write_is_seen_from_far_away(chromium: Browser, tmp_path: Path) -> None:
     history, row = long_with_trouble()
     worker = int(history.columns["process"][row]) % history.facts.workers
-    with opened(chromium, put(tmp_path, history)) as (_, canvas):
+    with timeline(chromium, put(tmp_path, history), tmp_path) as (_, canvas):
         at = places(canvas)
         y = at["rows"] + worker * at["row"] + 6
         assert [row, "refused"] in canvas.evaluate(_IN_ROW, y)
@@ -145,7 +119,7 @@ def test_a_refused_write_is_seen_from_far_away(chromium: Browser, tmp_path: Path
 def test_a_drawing_costs_what_its_pixels_cost(chromium: Browser, tmp_path: Path) -> None:
     drawn = []
     for size in (12_000, 120_000):
-        with opened(chromium, put(tmp_path / str(size), samples.long(size))) as (_, canvas):
+        with timeline(chromium, put(tmp_path / str(size), samples.long(size)), tmp_path / str(size)) as (_, canvas):
             drawn.append(int(canvas.get_attribute("data-drawn") or 0))
     assert drawn[1] < 1.5 * drawn[0]
     assert drawn[1] < 20_000
@@ -153,57 +127,57 @@ def test_a_drawing_costs_what_its_pixels_cost(chromium: Browser, tmp_path: Path)
 
 def test_only_the_lane_that_is_open_is_unpacked(chromium: Browser, tmp_path: Path) -> None:
     path = put(tmp_path, samples.stale_write(), samples.long(2000))
-    with opened(chromium, path) as (page, _):
+    with timeline(chromium, path, tmp_path) as (page, _):
         assert page.locator(".timeline canvas[data-ready]").count() == 1
-    with opened(chromium, path, lane=1) as (page, canvas):
+    with timeline(chromium, path, tmp_path, lane=1) as (page, canvas):
         assert canvas.get_attribute("data-operations") == "2000"
 
 
 def test_what_is_in_view_moves_with_every_way_of_moving(chromium: Browser, tmp_path: Path) -> None:
-    with opened(chromium, put(tmp_path, samples.long(3000))) as (page, canvas):
-        whole, at = window(canvas), places(canvas)
+    with timeline(chromium, put(tmp_path, samples.long(3000)), tmp_path) as (page, canvas):
+        whole, at = span(canvas), places(canvas)
         canvas.dblclick(position={"x": 600, "y": at["rows"] + 5})
-        near = window(canvas)
+        near = span(canvas)
         assert near[1] - near[0] < (whole[1] - whole[0]) / 2
         page.mouse.move(*in_the_middle(canvas, 0.5, at["brush"] + 10))
         page.mouse.down()
         page.mouse.move(*in_the_middle(canvas, 0.6, at["brush"] + 10), steps=3)
         page.mouse.up()
-        brushed = window(canvas)
+        brushed = span(canvas)
         assert brushed[0] - near[0] == pytest.approx((whole[1] - whole[0]) * 0.1, rel=0.2)
         page.mouse.move(*in_the_middle(canvas, 0.5, at["rows"] + 5))
         page.mouse.wheel(300, 0)
         expect(canvas).not_to_have_attribute("data-begin", str(brushed[0]))
-        sideways = window(canvas)
+        sideways = span(canvas)
         assert sideways[1] - sideways[0] == pytest.approx(brushed[1] - brushed[0], abs=2)
         page.get_by_role("button", name="the whole lane").first.click()
-        assert window(canvas) == whole
+        assert span(canvas) == whole
 
 
 def test_who_scrolls_the_page_is_not_caught(chromium: Browser, tmp_path: Path) -> None:
-    with opened(chromium, put(tmp_path, samples.long(3000))) as (page, canvas):
-        before, whole = page.evaluate("scrollY"), window(canvas)
+    with timeline(chromium, put(tmp_path, samples.long(3000)), tmp_path) as (page, canvas):
+        before, whole = page.evaluate("scrollY"), span(canvas)
         page.mouse.move(*in_the_middle(canvas, 0.5, 60))
         page.mouse.wheel(0, 120)
         page.wait_for_function("(before) => scrollY > before", arg=before)
-        assert window(canvas) == whole
+        assert span(canvas) == whole
 
 
 def test_fingers_zoom(chromium: Browser, tmp_path: Path) -> None:
-    with opened(chromium, put(tmp_path, samples.long(3000))) as (page, canvas):
-        whole = window(canvas)
+    with timeline(chromium, put(tmp_path, samples.long(3000)), tmp_path) as (page, canvas):
+        whole = span(canvas)
         cdp = page.context.new_cdp_session(page)
         for kind, gap in (("touchStart", 100), ("touchMove", 200), ("touchMove", 400), ("touchEnd", 0)):
             x, y = in_the_middle(canvas, 0.5, 100)
             points = [{"x": x - gap / 2, "y": y, "id": 1}, {"x": x + gap / 2, "y": y, "id": 2}] if gap else []
             cdp.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
-        near = window(canvas)
+        near = span(canvas)
         assert (near[1] - near[0]) / (whole[1] - whole[0]) == pytest.approx(0.25, rel=0.1)
         assert whole[0] < near[0] < near[1] < whole[1]
 
 
 def test_colours_follow_the_scheme_and_the_paper(chromium: Browser, tmp_path: Path) -> None:
-    with opened(chromium, put(tmp_path, samples.stale_write()), scheme="dark") as (page, canvas):
+    with timeline(chromium, put(tmp_path, samples.stale_write()), tmp_path, scheme="dark") as (page, canvas):
         assert canvas.evaluate(_INK) > 200
         meddle(page).emulate_media(media="print")
         settle(page)
@@ -218,7 +192,7 @@ def test_colours_follow_the_scheme_and_the_paper(chromium: Browser, tmp_path: Pa
 
 @pytest.mark.parametrize("scale", [1, 2])
 def test_the_canvas_is_as_sharp_as_the_screen(chromium: Browser, tmp_path: Path, scale: float) -> None:
-    with opened(chromium, put(tmp_path, samples.stale_write()), scale=scale) as (page, canvas):
+    with timeline(chromium, put(tmp_path, samples.stale_write()), tmp_path, scale=scale) as (page, canvas):
         for width in (1280, 500):
             meddle(page).set_viewport_size({"width": width, "height": 800})
             settle(page)
@@ -227,7 +201,7 @@ def test_the_canvas_is_as_sharp_as_the_screen(chromium: Browser, tmp_path: Path,
 
 
 def test_a_window_without_room_for_it_breaks_nothing(chromium: Browser, tmp_path: Path) -> None:
-    with opened(chromium, put(tmp_path, samples.stale_write())) as (page, canvas):
+    with timeline(chromium, put(tmp_path, samples.stale_write()), tmp_path) as (page, canvas):
         for width in (70, 40, 1280):  # pixels
             meddle(page).set_viewport_size({"width": width, "height": 800})
             settle(page)
@@ -236,7 +210,7 @@ def test_a_window_without_room_for_it_breaks_nothing(chromium: Browser, tmp_path
 
 
 def test_keys_that_the_canvas_knows_do_nothing_else(chromium: Browser, tmp_path: Path) -> None:
-    with opened(chromium, put(tmp_path, samples.stale_write())) as (page, canvas):
+    with timeline(chromium, put(tmp_path, samples.stale_write()), tmp_path) as (page, canvas):
         canvas.focus()
         page.evaluate("addEventListener('keydown', (event) => { (window.heard ??= []).push(event.key); })")
         for key in ("n", "ArrowLeft", "+", ".", "ArrowDown", "0", "x"):

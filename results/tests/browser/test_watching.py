@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from results.tests.browser import chromium as chromiums
 from results.tests.browser.visit import settle, visit
 
 POLICY = "default-src 'none'; script-src 'sha256-none'"
@@ -63,12 +62,3 @@ def test_a_page_may_read_the_assets_of_its_run(chromium: Browser, tmp_path: Path
     path.write_text("<!doctype html><link rel=icon href='data:,'><p>x<script src='assets/a.js'></script>")
     with visit(chromium, path, tmp_path) as page:
         assert page.evaluate("globalThis.read") is True
-
-
-@pytest.mark.parametrize(
-    ("environment", "what"),
-    [({}, "skip"), ({"CI": ""}, "skip"), ({"CI": "false"}, "skip"), ({"CI": "true"}, "fail"), ({"CI": "1"}, "fail")],
-    ids=["unset", "empty", "false", "true", "1"],
-)
-def test_in_ci_a_missing_browser_is_a_failure(environment: dict[str, str], what: str) -> None:
-    assert chromiums.without(environment) == what

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, Route
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, FloatRect, Locator, Page, Route, expect
+
+Motion = Literal["reduce", "no-preference"]
 
 _WATCH: Final = """
 (() => {
-  const seen = { refused: [], shifts: [], tasks: [], meddled: false };
+  const seen = { refused: [], shifts: [], meddled: false };
   Object.defineProperty(globalThis, "seenByTests", { value: seen });
   addEventListener("securitypolicyviolation", (event) => {
     seen.refused.push(`${event.effectiveDirective}: ${event.blockedURI} ${event.sample}`);
@@ -31,9 +33,6 @@ _WATCH: Final = """
       seen.shifts.push(`moved by ${entry.value.toFixed(4)}: ${of.map((text) => String(text).slice(0, 120))}`);
     }
   }).observe({ type: "layout-shift", buffered: true });
-  new PerformanceObserver((list) => {
-    for (const entry of list.getEntries()) seen.tasks.push(entry.duration);
-  }).observe({ type: "longtask", buffered: true });
 })();
 """
 """Runs before any script of the page, past its policy."""
@@ -50,6 +49,21 @@ _REACHED: Final = """
 """
 
 _DRAWN: Final = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
+
+
+_RESTING: Final = """
+(canvas) => new Promise((done) => {
+  let before = "", same = 0;
+  const look = () => {
+    const now = [canvas.dataset.begin, canvas.dataset.end].join();
+    same = now === before ? same + 1 : 0;
+    before = now;
+    if (same > 5) done(now.split(",").map(Number)); else requestAnimationFrame(look);
+  };
+  look();
+})
+"""
+"""What is in view, once it no longer moves."""
 
 
 @contextmanager
@@ -76,12 +90,10 @@ def visit(
     )
 
     def on_request(route: Route) -> None:
-        request = route.request
-        if request.resource_type == "document" and request.is_navigation_request():
-            allowed = _file(request.url) is not None  # a click on a link, or the page itself
-        else:
-            allowed = _asset(request.url, root)
-        if allowed:
+        request, path = route.request, _file(route.request.url)
+        clicked = request.resource_type == "document" and request.is_navigation_request()  # or the page itself
+        asset = path is not None and path.parent.name == "assets" and path.is_relative_to(root.resolve())
+        if asset or (clicked and path is not None):
             route.continue_()
         else:
             complaints.append(f"asked for {request.url[:200]}")
@@ -120,6 +132,34 @@ def visit(
         context.close()
     if complaints:
         raise AssertionError(f"{path.parent.name}/{path.name}: " + "\n".join(complaints))
+
+
+@contextmanager
+def timeline(
+    browser: Browser, path: Path, root: Path, *, lane: int = 0, motion: Motion = "reduce", **options: Any
+) -> Iterator[tuple[Page, Locator]]:
+    """The page of a trial, with the canvas of one lane drawn and in the middle of the window."""
+    with visit(browser, path, root, **options) as page:
+        page.emulate_media(reduced_motion=motion)
+        if lane:
+            page.get_by_role("radio").nth(lane).check(force=True)
+        canvas = page.locator("section[data-lane]:not([hidden]) .timeline canvas")
+        expect(canvas).to_have_attribute("data-ready", "true", timeout=30_000)
+        canvas.scroll_into_view_if_needed()
+        settle(page)
+        yield page, canvas
+
+
+def span(canvas: Locator) -> tuple[float, float]:
+    """What is in view, in ns since the trial's origin."""
+    begin, end = canvas.evaluate(_RESTING)
+    return begin, end
+
+
+def box(element: Locator) -> FloatRect:
+    place = element.bounding_box()
+    assert place is not None
+    return place
 
 
 def settle(page: Page) -> None:
@@ -164,8 +204,3 @@ def settled(page: Page) -> list[str]:
 def _file(url: str) -> Path | None:
     parts = urlsplit(url)
     return Path(unquote(parts.path)) if parts.scheme == "file" and not parts.netloc else None
-
-
-def _asset(url: str, root: Path) -> bool:
-    path = _file(url)
-    return path is not None and path.parent.name == "assets" and path.is_relative_to(root.resolve())
