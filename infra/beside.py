@@ -221,7 +221,7 @@ class ExternalEnvironment(Environment):
         """Nodes first: what a hook paused is not ours to remove."""
         with ExitStack() as stack:
             stack.callback(super()._close, threads=threads)
-            for backend in self._clusters:
+            for backend in self._externals:  # those too of which a server was not reached
                 stack.callback(star.name_members, backend, ())
                 stack.callback(probe.forget, _spellings(self._externals[backend], self.access(backend)))
             for node in self._nodes():

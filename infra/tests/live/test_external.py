@@ -80,7 +80,9 @@ def beside(there: Staging) -> Iterator[Callable[..., ExternalEnvironment]]:
     yield make
     for environment in made:
         environment.close()
-    star.name_members("redis", ())  # where a server was not reached its name is kept
+    assert star.members("redis") == star.MEMBERS["redis"], (
+        "the names are our own again, also where a server was not reached"
+    )
 
 
 class TestNodes:
