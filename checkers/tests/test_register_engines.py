@@ -16,6 +16,7 @@ from checkers.models.registers import CasRegister, Kv, MultiRegister
 from checkers.operations import Operations, Source
 from checkers.tests.acts import Act, history_of
 from checkers.tests.build import FACTS, FAIL, INFO, Book
+from checkers.tests.compare import replayed
 from checkers.wire import F
 
 PLAIN = Settings()
@@ -76,6 +77,14 @@ def test_what_repeated_values_do_not_touch_still_contradicts_itself() -> None:
     assert not answer.undecided
     early = [read(1, 1, 2), write(1, 3, 4), write(1, 3, 4)]
     assert [conflict.kind for conflict in asked(early).conflicts] == ["value-read-before-write"]
+
+
+def test_a_failed_compare_and_set_stands_where_the_value_was_another() -> None:
+    acts = [write(1, 1, 2), cas(1, 5, 1, 9, "fail"), cas(1, 2, 3, 4), read(2, 8, 9)]
+    answer = asked(acts)
+    assert not answer.conflicts
+    assert not answer.undecided
+    replayed(history_of(acts), answer, CasRegister(PLAIN))
 
 
 def test_keys_are_apart() -> None:

@@ -136,6 +136,21 @@ class TestCrashRelease:
         assert found.valid
         assert found.unexercised == "no holder died, or hung for longer than the TTL"
 
+    def test_readers_that_hold_beside_a_dead_one_keep_a_writer_waiting(self) -> None:
+        """A writer asks from 13 to 35; the dead reader's lease is over at 22."""
+
+        def beside() -> Book:
+            """Whose lease is over at 26."""
+            book = Book(keys=("a",), bounds={"crash-release": 5}, fault_names=("kill-holder",))
+            book.acquire(9, 10, 1, ttl=10, flags=SHARED).read(11, 12, 1, -1).acquire(13, 35, 9)
+            book.fault("kill-holder", 11, 60, applied=12, kind="kill", owner=1, process=1)
+            return book.acquire(14, 16, 2, ttl=10, flags=SHARED)
+
+        assert crash_release(beside()).valid is False
+        assert crash_release(beside().renew(20, 21, 2)).valid  # and at 31
+        assert crash_release(beside().release(28, 29, 2, flags=SHARED)).valid is False
+        assert crash_release(beside().release(29, 30, 2, flags=SHARED)).valid
+
     def test_two_readers_that_died_keep_it_no_longer_than_the_one_who_held_last(self) -> None:
         book = Book(keys=("a",), bounds={"crash-release": 5}, fault_names=("kill-holder",))
         for owner, at in ((1, 9), (2, 13)):
