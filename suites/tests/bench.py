@@ -5,14 +5,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pytest
 
 from checkers.history import read_recording
-from checkers.wire import F, Outcome, Reason
+from checkers.wire import F, Gate, Outcome, Reason
 from infra.store import Read, StoreError
-from suites import recorder
+from suites import gates, recorder
 from suites.gates import Gates
 from suites.keeper import Holding, Keeper
 from suites.lock import Grant, Refused, now
@@ -33,7 +33,7 @@ class Fake:
     fair = False
 
     def __init__(self) -> None:
-        self.answer: Callable[[], None] = lambda: None
+        self.answer: Callable[[], object] = lambda: None
         self.owner = 0
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
@@ -114,19 +114,22 @@ def grant(name: str, owner: int, session: int = 0, ttl: float = TTL) -> Grant:
     return Grant(name, owner, 100 + owner, sent, length, sent + length - 10 * MS, session)
 
 
-def raising(error: Exception) -> Callable[[], None]:
-    def answer() -> None:
+def raising(error: BaseException) -> Callable[..., None]:
+    def answer(*_: object) -> None:
         raise error
 
     return answer
 
 
+Client = TypeVar("Client", bound=Fake)
+
+
 @dataclass
-class Bench:
+class Bench(Generic[Client]):
     """A keeper at work, and what it recorded."""
 
     spec: Spec
-    client: Fake
+    client: Client
     keeper: Keeper = field(init=False)
     page: mmap.mmap = field(init=False)
     begun: int = field(default_factory=now)
@@ -160,14 +163,25 @@ class Bench:
         await_(there)
         return self.rows(kind)
 
-    def waits(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Whether it comes true within so many seconds."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > deadline:
-                return False
+    def silent(self, kind: F) -> int:
+        """How many rows of a kind there are, which become no more for two TTL."""
+        before, deadline = len(self.rows(kind)), time.monotonic() + 2 * TTL
+        while time.monotonic() < deadline:
+            assert len(self.rows(kind)) == before
             time.sleep(0.002)
-        return True
+        return before
+
+
+def alive() -> bool:
+    return True
+
+
+def held(page: mmap.mmap, gate: Gate) -> gates.Caught:
+    """Whom the gate catches."""
+    await_(lambda: gates.caught(page, gate) is not None)
+    caught = gates.caught(page, gate)
+    assert caught is not None
+    return caught
 
 
 def granted(grant: Grant | None) -> Grant:

@@ -14,15 +14,11 @@ import pytest
 from checkers.wire import Action, Gate
 from suites import gates, recorder
 from suites.gates import Died, Gates
-from suites.tests.bench import await_
+from suites.tests.bench import alive, held
 
 HELD = (77, 1, 5)
 """owner, key, process"""
 MAIN = (Gate.AFTER_ACQUIRE, Gate.BETWEEN_READ_AND_WRITE, Gate.BEFORE_RELEASE)
-
-
-def alive() -> bool:
-    return True
 
 
 @pytest.fixture
@@ -54,13 +50,6 @@ def reaching(page: mmap.mmap, gate: Gate) -> Iterator[threading.Thread]:
     thread.join(timeout=5)
     assert not thread.is_alive()
     thread.died = bool(died)  # type: ignore[attr-defined]
-
-
-def held(page: mmap.mmap, gate: Gate) -> gates.Caught:
-    await_(lambda: gates.caught(page, gate) is not None)
-    caught = gates.caught(page, gate)
-    assert caught is not None
-    return caught
 
 
 @pytest.mark.parametrize("gate", Gate)
