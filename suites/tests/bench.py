@@ -5,19 +5,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import pytest
 
 from checkers.history import read_recording
 from checkers.wire import F, Gate, Outcome, Reason
-from infra.store import Read, StoreError
-from suites import gates, recorder
+from infra.store import Read, Store, StoreError
+from suites import gates, recorder, registry
 from suites.gates import Gates
 from suites.keeper import Holding, Keeper
 from suites.lock import Grant, Refused, now
 from suites.recorder import Recorder
 from suites.spec import Process, Spec
+from suites.worker import Worker
 
 TTL = 0.6
 """Seconds; a third of it is far longer than a busy machine makes a thread wait, as a rule."""
@@ -35,6 +36,10 @@ class Fake:
     def __init__(self) -> None:
         self.answer: Callable[[], object] = lambda: None
         self.owner = 0
+
+    @classmethod
+    def open(cls, *_: object) -> Self:
+        return cls()
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         self.owner += 1
@@ -203,7 +208,7 @@ def await_(condition: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
-def a_spec(folder: Path) -> Spec:
+def a_spec(folder: Path | str) -> Spec:
     """Worker 1 of 4."""
     return Spec(
         recordings=str(folder),
@@ -222,3 +227,25 @@ def a_spec(folder: Path) -> Spec:
         store_timeout=1,
         pace=0.001,
     )
+
+
+def a_worker(spec: Spec, lock: type[Fake], monkeypatch: pytest.MonkeyPatch) -> Worker:
+    """Its lock and its store are in memory; nothing of it runs by itself."""
+    monkeypatch.setattr(registry, "lock", lambda _: lock)
+    monkeypatch.setattr(Store, "open", lambda *_, **__: FakeStore())
+    recorder.create(spec.recording, 2000)
+    return Worker(spec)
+
+
+def store_of(worker: Worker) -> FakeStore:
+    kept: Any = worker.cells
+    assert isinstance(kept.store, FakeStore)
+    return kept.store
+
+
+def rows(worker: Worker) -> Any:
+    return read_recording(worker.spec.recording)
+
+
+def kinds(worker: Worker) -> list[str]:
+    return [F(row["f"]).name for row in rows(worker)]

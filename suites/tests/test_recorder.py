@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_every_field_of_a_grant_is_read_back(path: Path) -> None:
 
 
 def test_the_number_of_an_error_text_is_that_of_its_line_whichever_thread_is_slow(path: Path) -> None:
-    writing, go_on = threading.Event(), threading.Event()
+    writing, go_on = Event(), Event()
 
     def masked(text: str) -> str:
         if text == "slow":
@@ -58,19 +58,15 @@ def test_the_number_of_an_error_text_is_that_of_its_line_whichever_thread_is_slo
         return text
 
     record, numbers = Recorder(path, masked), dict[str, int]()
-    threads = [
-        threading.Thread(target=lambda t=text: numbers.update({t: record.note(t)})) for text in ("slow", "quick")
-    ]
-    threads[0].start()
+    slow, quick = (Thread(target=lambda t=text: numbers.update({t: record.note(t)})) for text in ("slow", "quick"))
+    slow.start()
     writing.wait()
-    threads[1].start()
+    quick.start()
     go_on.set()
-    for thread in threads:
-        thread.join()
-    assert {text: recorder.read_errors(path)[number - 1] for text, number in numbers.items()} == {
-        "slow": "slow",
-        "quick": "quick",
-    }
+    slow.join()
+    quick.join()
+    lines = recorder.read_errors(path)
+    assert {text: lines[number - 1] for text, number in numbers.items()} == {"slow": "slow", "quick": "quick"}
 
 
 def test_outcomes_reasons_and_error_texts(path: Path) -> None:
@@ -107,7 +103,7 @@ def test_threads_never_share_a_row(tmp_path: Path) -> None:
         for value in range(2000):
             record.ok(record.invoke(F.WRITE, process, value=value))
 
-    threads = [threading.Thread(target=many, args=(process,)) for process in range(4)]
+    threads = [Thread(target=many, args=(process,)) for process in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -121,8 +117,8 @@ def test_a_full_recording_is_an_error_and_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "small.rec"
     recorder.create(path, 2)
     record = Recorder(path)
-    record.invoke(F.READ, 0)
-    record.invoke(F.READ, 0)
+    for _ in range(2):
+        record.invoke(F.READ, 0)
     with pytest.raises(RecordingFull, match="2 operations"):
         record.invoke(F.READ, 0)
     assert len(read_recording(path)) == 2
