@@ -160,12 +160,7 @@ class Bench(Generic[Client]):
 
     def await_rows(self, kind: F, count: int, *outcomes: Outcome) -> Any:
         """The rows of a kind, once so many have one of these outcomes (or any, if none is named)."""
-
-        def there() -> bool:
-            rows = self.rows(kind)
-            return sum(row["outcome"] in (outcomes or tuple(Outcome)) for row in rows) >= count
-
-        await_(there)
+        await_(lambda: sum(row["outcome"] in (outcomes or tuple(Outcome)) for row in self.rows(kind)) >= count)
         return self.rows(kind)
 
     def silent(self, kind: F) -> int:

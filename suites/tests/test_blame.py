@@ -76,6 +76,7 @@ def test_where_nobody_alone_can_be_blamed_it_is_not_run_again(world: World, both
         with pytest.raises(TrialFailed):
             session.answer(case)
     assert len(world.trials) == 1
+    assert [LINE in str(problem) for problem in world.run.read().problems] == [True], "the report says why"
 
 
 def test_the_report_and_the_progress_have_it_in_a_line_and_the_page_in_full(world: World, both: Asked) -> None:

@@ -81,9 +81,7 @@ class Put(EtcdKey):
     [(Reason.UNAVAILABLE, Indeterminate), (Reason.NOT_OWNER, Refused)],
     ids=["never-sent", "lease-gone"],
 )
-def test_no_key_is_left_on_a_lease_that_lives(
-    etcd: Etcd, leases: Leases, refused: Reason, told: type[Exception]
-) -> None:
+def test_no_key_is_left_on_a_live_lease(etcd: Etcd, leases: Leases, refused: Reason, told: type[Exception]) -> None:
     """The request for a sign of life was never sent: that says nothing of the one before it, which took the lock."""
 
     def refuse() -> None:

@@ -6,8 +6,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 
 import pytest
 
@@ -57,16 +58,14 @@ def test_the_number_of_an_error_text_is_that_of_its_line_whichever_thread_is_slo
             go_on.wait()
         return text
 
-    record, numbers = Recorder(path, masked), dict[str, int]()
-    slow, quick = (Thread(target=lambda t=text: numbers.update({t: record.note(t)})) for text in ("slow", "quick"))
-    slow.start()
-    writing.wait()
-    quick.start()
-    go_on.set()
-    slow.join()
-    quick.join()
+    record = Recorder(path, masked)
+    with ThreadPoolExecutor(2) as pool:
+        slow = pool.submit(record.note, "slow")
+        writing.wait()
+        quick = pool.submit(record.note, "quick")
+        go_on.set()
     lines = recorder.read_errors(path)
-    assert {text: lines[number - 1] for text, number in numbers.items()} == {"slow": "slow", "quick": "quick"}
+    assert [lines[number.result() - 1] for number in (slow, quick)] == ["slow", "quick"]
 
 
 def test_outcomes_reasons_and_error_texts(path: Path) -> None:
@@ -103,11 +102,8 @@ def test_threads_never_share_a_row(tmp_path: Path) -> None:
         for value in range(2000):
             record.ok(record.invoke(F.WRITE, process, value=value))
 
-    threads = [Thread(target=many, args=(process,)) for process in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(many, range(4)))
     rows = read_recording(path)
     assert {(row["process"], row["value"]) for row in rows} == {(p, v) for p in range(4) for v in range(2000)}
     assert (rows["outcome"] == Outcome.OK).all()

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -51,6 +51,10 @@ class World:
     def session(self, asked: Asked) -> Session:
         return Session(asked, self.run, self.told.append)
 
+    def start(self, say: Callable[[str], None]) -> FakeEnvironment:
+        self.environments.append(FakeEnvironment())
+        return self.environments[-1]
+
     def run_trial(self, trial: Trial, environment: FakeEnvironment, *_: object) -> TrialRecord:
         assert not environment.closed
         self.trials.append(trial)
@@ -89,15 +93,7 @@ class FakeEnvironment:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     world = World(Run.create(tmp_path, {}))
-
-    class Environment(FakeEnvironment):
-        @classmethod
-        def start(cls, say: Callable[[str], None]) -> Self:
-            made = cls()
-            world.environments.append(made)
-            return made
-
-    monkeypatch.setattr(place_module, "Environment", Environment)
+    monkeypatch.setattr(place_module, "Environment", SimpleNamespace(start=world.start))
     monkeypatch.setattr(session_module, "run_trial", world.run_trial)
     return world
 
@@ -108,15 +104,13 @@ def fences() -> Asked:
     return asked(lock=["redis"], faults=["none", "freeze-holder"], seed=SEED)
 
 
-def breaks(
-    error: BaseException, when: Callable[[Trial], bool] = lambda _: True, otherwise: Script = lambda _: {}
-) -> Script:
+def breaks(error: BaseException, when: Callable[[Trial], bool] = lambda _: True, rest: Script = lambda _: {}) -> Script:
     """The trials of which `when` is true raise this."""
 
     def script(trial: Trial) -> Told:
         if when(trial):
             raise error
-        return otherwise(trial)
+        return rest(trial)
 
     return script
 
@@ -244,14 +238,6 @@ class TestATrialThatBroke:
         assert len(world.trials) == 1
         assert session.answer(case_of(fences, "server-exclusion", "freeze-holder")).judgement.word is Word.UPHELD
         assert [environment.closed for environment in world.environments] == [True, False]
-
-    def test_its_reason_is_stored_for_the_report(self, world: World, fences: Asked) -> None:
-        world.script = breaks(TrialBroke("after the trial: redis1 is paused"))
-        with pytest.raises(TrialBroke):
-            world.session(fences).answer(case_of(fences, "recovery", "freeze-holder"))
-        assert any("redis1 is paused" in problem for problem in map(str, world.run.read().problems))
-        (broke,) = [event for event in world.told if event.name == "broke"]
-        assert "redis1 is paused" in broke.text("text")
 
     def test_a_later_attempt_that_breaks_ends_the_column(self, world: World, fences: Asked) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")

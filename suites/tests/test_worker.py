@@ -30,110 +30,108 @@ def at_work(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> Worker:
     return a_worker(spec, Fake, monkeypatch)
 
 
-def test_a_round_is_recorded_in_order(at_work: Worker) -> None:
-    at_work._round()
-    writes = ["WRITE"] * (len(store_of(at_work).bases) - 1)  # one of them comes late
-    assert kinds(at_work) == ["ACQUIRE", "READ", *writes, "READ", "RELEASE", "WRITE"]
-    assert set(rows(at_work)["outcome"]) == {Outcome.OK}
-    assert rows(at_work)[-1]["flags"] == 2
-
-
-@pytest.mark.parametrize(("in_line", "number"), [(True, 0), (True, 1), (False, 0)])
-def test_the_first_in_line_waits_for_the_others(
-    at_work: Worker, in_line: bool, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worked: list[float] = []
-    monkeypatch.setattr(Section, "work", lambda _, seconds: worked.append(seconds))
-    at_work.spec = replace(at_work.spec, number=number)
-    at_work._in_line = in_line
-    first = []
-    for _ in range(2):
-        worked.clear()
+class TestWriting:
+    def test_a_round_is_recorded_in_order(self, at_work: Worker) -> None:
         at_work._round()
-        first.append(worked[0])
-    last_comes_at = worker._APART * at_work.spec.pace * (at_work.spec.count - 1)
-    assert [seconds == last_comes_at for seconds in first] == [in_line and number == 0, False]
+        writes = ["WRITE"] * (len(store_of(at_work).bases) - 1)  # one of them comes late
+        assert kinds(at_work) == ["ACQUIRE", "READ", *writes, "READ", "RELEASE", "WRITE"]
+        assert set(rows(at_work)["outcome"]) == {Outcome.OK}
+        assert rows(at_work)[-1]["flags"] == 2
 
+    @pytest.mark.parametrize(("in_line", "number"), [(True, 0), (True, 1), (False, 0)])
+    def test_the_first_in_line_waits(
+        self, at_work: Worker, in_line: bool, number: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        worked: list[float] = []
+        monkeypatch.setattr(Section, "work", lambda _, seconds: worked.append(seconds))
+        at_work.spec = replace(at_work.spec, number=number)
+        at_work._in_line = in_line
+        first = []
+        for _ in range(2):
+            worked.clear()
+            at_work._round()
+            first.append(worked[0])
+        last_comes_at = worker._APART * at_work.spec.pace * (at_work.spec.count - 1)
+        assert [seconds == last_comes_at for seconds in first] == [in_line and number == 0, False]
 
-@pytest.mark.parametrize(
-    ("error", "outcome"), [(Unknown("lost"), Outcome.INFO), (Unavailable("refused"), Outcome.FAIL)]
-)
-def test_no_write_after_an_unanswered_read(at_work: Worker, error: StoreError, outcome: Outcome) -> None:
-    store_of(at_work).fails["read"] = error
-    at_work._round()
-    assert rows(at_work)[rows(at_work)["f"] == F.READ]["outcome"].tolist() == [outcome]
-    if outcome is Outcome.INFO:
-        assert store_of(at_work).bases == [], "not even late"
+    @pytest.mark.parametrize(("error", "outcome"), [(Unknown("lost"), Outcome.INFO), (Unavailable("no"), Outcome.FAIL)])
+    def test_no_write_after_an_unanswered_read(self, at_work: Worker, error: StoreError, outcome: Outcome) -> None:
+        store_of(at_work).fails["read"] = error
+        at_work._round()
+        assert rows(at_work)[rows(at_work)["f"] == F.READ]["outcome"].tolist() == [outcome]
+        if outcome is Outcome.INFO:
+            assert store_of(at_work).bases == [], "not even late"
 
+    def test_nothing_after_an_unknown_write_not_even_late(self, at_work: Worker) -> None:
+        store_of(at_work).fails["write"] = Unknown("lost")
+        at_work._round()
+        assert kinds(at_work) == ["ACQUIRE", "READ", "WRITE", "RELEASE"]
+        write, release = rows(at_work)[2:]
+        assert write["outcome"] == Outcome.INFO
+        assert len(store_of(at_work).bases) == 1
+        assert release["process"] == write["process"] + at_work.spec.step, "that number is never used again"
 
-def test_nothing_after_an_unknown_write_not_even_late(at_work: Worker) -> None:
-    store_of(at_work).fails["write"] = Unknown("lost")
-    at_work._round()
-    assert kinds(at_work) == ["ACQUIRE", "READ", "WRITE", "RELEASE"]
-    write, release = rows(at_work)[2:]
-    assert write["outcome"] == Outcome.INFO
-    assert len(store_of(at_work).bases) == 1
-    assert release["process"] == write["process"] + at_work.spec.step, "that number is never used again"
+    def test_a_refused_write_ends_the_section(self, at_work: Worker) -> None:
+        store_of(at_work).refuses_writes = True
+        at_work._round()
+        assert kinds(at_work)[2:4] == ["WRITE", "RELEASE"]
+        assert rows(at_work)["reason"].tolist()[2:4] == [Reason.STALE_TOKEN, Reason.NONE]
 
+    def test_who_does_not_believe_any_more_touches_nothing(self, at_work: Worker) -> None:
+        holding = Holding(grant("k", 9, ttl=-1), 0)
+        section = Section(at_work, holding)
+        for access in (section.read, section.write):
+            with pytest.raises(Stopped):
+                access()
+        (lost,) = rows(at_work)
+        assert (lost["f"], lost["sent"], lost["value"]) == (F.LOST, holding.expires, NONE)
 
-def test_a_refused_write_ends_the_section(at_work: Worker) -> None:
-    store_of(at_work).refuses_writes = True
-    at_work._round()
-    assert kinds(at_work)[2:4] == ["WRITE", "RELEASE"]
-    assert rows(at_work)["reason"].tolist()[2:4] == [Reason.STALE_TOKEN, Reason.NONE]
+    @pytest.mark.parametrize(
+        ("error", "outcome", "reason"),
+        [
+            (Refused(Reason.HELD), Outcome.FAIL, Reason.HELD),
+            (Refused(Reason.UNAVAILABLE), Outcome.FAIL, Reason.UNAVAILABLE),
+            (Indeterminate("lost"), Outcome.INFO, Reason.NONE),
+            (None, Outcome.FAIL, Reason.TIMEOUT),
+        ],
+    )
+    def test_no_access_follows_an_acquire_without_grant(
+        self,
+        at_work: Worker,
+        error: LockError | None,
+        outcome: Outcome,
+        reason: Reason,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(at_work.client, "acquire", raising(error) if error else lambda *_: None)
+        at_work._round()
+        (row,) = rows(at_work)
+        assert (row["f"], row["outcome"], row["reason"]) == (F.ACQUIRE, outcome, reason)
+        assert at_work.process.number == 1 + (at_work.spec.step if outcome is Outcome.INFO else 0)
 
+    @pytest.mark.parametrize(("verb", "flags"), [("acquire", 0), ("acquire_shared", wire.SHARED)])
+    def test_what_is_no_grant_breaks_the_worker_and_is_not_recorded_as_one(
+        self, at_work: Worker, verb: str, flags: int
+    ) -> None:
+        setattr(at_work.client, verb, lambda *_: True)
+        at_work._sharer = at_work.client  # type: ignore[assignment]
+        with pytest.raises(BadGrant, match=rf"^Fake.{verb} returned True \(bool\): "):
+            at_work.acquire(0, 1.0, flags)
+        (row,) = rows(at_work)
+        assert (row["f"], row["outcome"]) == (F.ACQUIRE, Outcome.PENDING)
 
-def test_who_does_not_believe_any_more_touches_nothing(at_work: Worker) -> None:
-    holding = Holding(grant("k", 9, ttl=-1), 0)
-    section = Section(at_work, holding)
-    for access in (section.read, section.write):
-        with pytest.raises(Stopped):
-            access()
-    (lost,) = rows(at_work)
-    assert (lost["f"], lost["sent"], lost["value"]) == (F.LOST, holding.expires, NONE)
+    def test_a_bug_of_the_keeper_breaks_the_worker_although_it_is_asked_to_finish(self, at_work: Worker) -> None:
+        page = at_work.recorder.page
+        page[wire.RUN] = wire.Run.GO
 
+        def acquire(*_: object) -> None:
+            at_work.keeper.broken = ZeroDivisionError("a bug in renew")
+            page[wire.RUN] = wire.Run.FINISH
 
-@pytest.mark.parametrize(
-    ("error", "outcome", "reason"),
-    [
-        (Refused(Reason.HELD), Outcome.FAIL, Reason.HELD),
-        (Refused(Reason.UNAVAILABLE), Outcome.FAIL, Reason.UNAVAILABLE),
-        (Indeterminate("lost"), Outcome.INFO, Reason.NONE),
-        (None, Outcome.FAIL, Reason.TIMEOUT),
-    ],
-)
-def test_no_access_follows_an_acquire_without_grant(
-    at_work: Worker, error: LockError | None, outcome: Outcome, reason: Reason, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(at_work.client, "acquire", raising(error) if error else lambda *_: None)
-    at_work._round()
-    (row,) = rows(at_work)
-    assert (row["f"], row["outcome"], row["reason"]) == (F.ACQUIRE, outcome, reason)
-    assert at_work.process.number == 1 + (at_work.spec.step if outcome is Outcome.INFO else 0)
-
-
-@pytest.mark.parametrize(("verb", "flags"), [("acquire", 0), ("acquire_shared", wire.SHARED)])
-def test_what_is_no_grant_breaks_the_worker_and_is_not_recorded_as_one(at_work: Worker, verb: str, flags: int) -> None:
-    setattr(at_work.client, verb, lambda *_: True)
-    at_work._sharer = at_work.client  # type: ignore[assignment]
-    with pytest.raises(BadGrant, match=rf"^Fake.{verb} returned True \(bool\): "):
-        at_work.acquire(0, 1.0, flags)
-    (row,) = rows(at_work)
-    assert (row["f"], row["outcome"]) == (F.ACQUIRE, Outcome.PENDING)
-
-
-def test_a_bug_of_the_keeper_breaks_the_worker_although_it_is_asked_to_finish(at_work: Worker) -> None:
-    page = at_work.recorder.page
-    page[wire.RUN] = wire.Run.GO
-
-    def acquire(*_: object) -> None:
-        at_work.keeper.broken = ZeroDivisionError("a bug in renew")
-        page[wire.RUN] = wire.Run.FINISH
-
-    at_work.client.acquire = acquire  # type: ignore[method-assign, assignment]
-    with pytest.raises(ZeroDivisionError):
-        at_work.run()
-    at_work.keeper.close()
+        at_work.client.acquire = acquire  # type: ignore[method-assign, assignment]
+        with pytest.raises(ZeroDivisionError):
+            at_work.run()
+        at_work.keeper.close()
 
 
 def test_process_numbers_never_meet(spec: Spec) -> None:

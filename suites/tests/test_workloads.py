@@ -67,12 +67,15 @@ MakeWorker = Callable[..., Worker]
 
 @pytest.fixture
 def a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeWorker:
-    """(workload, what to change in its spec) -> a worker; nothing of it runs by itself."""
+    """(workload, rounds, what to change in its spec) -> a worker after so many rounds; nothing of it runs by itself."""
 
-    def make(workload: type[Workload], **changes: Any) -> Worker:
+    def make(workload: type[Workload], rounds: int = 0, **changes: Any) -> Worker:
         spelling, keys = f"{workload.__module__}:{workload.__qualname__}", tuple("ab"[: workload.keys])
         spec = replace(a_spec(tmp_path), workload=spelling, store_mode="unfenced", keys=keys, ttl=0.06)
-        return bench.a_worker(replace(spec, **changes), Rich, monkeypatch)
+        worker = bench.a_worker(replace(spec, **changes), Rich, monkeypatch)
+        for _ in range(rounds):
+            worker._round()
+        return worker
 
     return make
 
@@ -105,8 +108,7 @@ SECTIONS = {
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_round_is_recorded_in_order(a_worker: MakeWorker, name: str) -> None:
-    worker = a_worker(of(name))
-    worker._round()
+    worker = a_worker(of(name), 1)
     assert kinds(worker) == ["ACQUIRE", *SECTIONS[name], "RELEASE"]
     assert set(rows(worker)["outcome"]) == {Outcome.OK}
     assert worker.keeper.held == ()
@@ -134,8 +136,7 @@ def test_every_workload_comes_by_the_gate_before_it_acts(a_worker: MakeWorker, w
 
 
 def test_wake_ups_and_the_place_in_the_queue_stand_in_the_row_of_an_acquire(a_worker: MakeWorker) -> None:
-    worker = a_worker(of("work"))
-    worker._round()
+    worker = a_worker(of("work"), 1)
     (row, _) = rows(worker)
     assert row["value"] == 3
     assert row["inv"] <= row["base"] == lock(worker).held["a"].queued <= row["ret"]
@@ -158,9 +159,7 @@ def test_a_silent_client_leaves_both_open(a_worker: MakeWorker, monkeypatch: pyt
 
 
 def test_those_who_share_only_read_and_all_that_they_do_says_so(a_worker: MakeWorker) -> None:
-    worker = a_worker(of("share"))
-    for _ in range(40):
-        worker._round()
+    worker = a_worker(of("share"), 40)
     seen: dict[bool, set[str]] = {True: set(), False: set()}
     for row in rows(worker):
         seen[bool(row["flags"] & SHARED)].add(F(row["f"]).name)
@@ -169,8 +168,7 @@ def test_those_who_share_only_read_and_all_that_they_do_says_so(a_worker: MakeWo
 
 class TestNested:
     def test_an_inner_acquire_is_a_try_that_names_the_grant(self, a_worker: MakeWorker) -> None:
-        worker = a_worker(of("nested"))
-        worker._round()
+        worker = a_worker(of("nested"), 1)
         inner = [row for row in rows(worker) if row["flags"] & NESTED]
         assert [F(row["f"]).name for row in inner if row["f"] != F.READ] in (
             ["ACQUIRE", "RELEASE"],
@@ -180,9 +178,7 @@ class TestNested:
         assert len({(row["owner"], row["token"]) for row in rows(worker)}) == 1
 
     @pytest.mark.parametrize("failure", [Refused(Reason.HELD), Indeterminate("lost"), None])
-    def test_a_failed_access_names_its_key_and_ends_the_section(
-        self, a_worker: MakeWorker, failure: LockError | None
-    ) -> None:
+    def test_a_failed_access_names_its_key_and_stops(self, a_worker: MakeWorker, failure: LockError | None) -> None:
         worker = a_worker(of("nested"))
         holding = worker.acquire(0, 1.0)
         assert holding is not None
@@ -204,16 +200,11 @@ class TestNested:
 
 
 class TestOnce:
-    @pytest.mark.parametrize(
-        ("mode", "claimed", "done"),
-        [("unfenced", {0, 2}, [0, 1, 2, 3]), ("idempotency-key", {0, 2}, [1, 3])],
-    )
-    def test_a_job_is_the_length_of_the_list_and_noted_but_not_done_where_it_was_claimed(
-        self, a_worker: MakeWorker, mode: str, claimed: set[int], done: list[int]
-    ) -> None:
+    @pytest.mark.parametrize(("mode", "done"), [("unfenced", [0, 1, 2, 3]), ("idempotency-key", [1, 3])])
+    def test_a_claimed_job_is_noted_and_not_done(self, a_worker: MakeWorker, mode: str, done: list[int]) -> None:
         """A claim counts in no other mode."""
         worker = a_worker(of("once"), store_mode=mode)
-        store_of(worker).claimed = claimed
+        store_of(worker).claimed = {0, 2}
         for _ in range(4):
             worker._round()
         assert [row["value"] for row in rows(worker) if row["f"] == F.EFFECT] == done
@@ -229,9 +220,7 @@ class TestOnce:
 
 class TestTransfer:
     def test_both_lists_get_an_entry_made_from_what_was_read(self, a_worker: MakeWorker) -> None:
-        worker = a_worker(Transfer)
-        for _ in range(3):
-            worker._round()
+        worker = a_worker(Transfer, 3)
         assert {key: len(entries) for key, entries in store_of(worker).lists.items()} == {"a": 3, "b": 3}
         assert len(set(written(worker)["value"].tolist())) == 6
         assert sorted(written(worker)["key"].tolist()) == [0, 0, 0, 1, 1, 1]
@@ -244,8 +233,7 @@ class TestTransfer:
     ) -> None:
         begun = ""
         for number in range(4):
-            worker = a_worker(workload, number=number)
-            worker._round()
+            worker = a_worker(workload, 1, number=number)
             (one, patience), (other, patience_then) = lock(worker).asked
             assert {one, other} == {"a", "b"}
             assert patience == worker.spec.acquire_timeout
@@ -287,9 +275,7 @@ class TestTransfer:
 
 class TestGuarded:
     def test_the_lock_service_keeps_what_is_written(self, a_worker: MakeWorker) -> None:
-        worker = a_worker(of("set"), store_mode="guarded")
-        for _ in range(2):
-            worker._round()
+        worker = a_worker(of("set"), 2, store_mode="guarded")
         values = written(worker)["value"].tolist()
         assert lock(worker).cells == {"a": (values[-1], values)}
 
@@ -350,8 +336,6 @@ def test_a_lock_that_can_do_everything_is_tried_in_every_lane_but_the_substitute
 
 
 def test_compare_and_set_is_told_what_a_write_was_made_from(a_worker: MakeWorker) -> None:
-    worker = a_worker(of("set"), store_mode="compare-and-set")
-    for _ in range(3):
-        worker._round()
+    worker = a_worker(of("set"), 3, store_mode="compare-and-set")
     values = written(worker)["value"].tolist()
     assert store_of(worker).bases == [-1, *values[:-1]]
