@@ -38,6 +38,7 @@ from checkers.claims import Hazard
     )
 """
 OLD, NEW = "image:old:1", "image:new:2"
+UPGRADE = {"from_": ["etcd=3.4"], "to": ["etcd=3.5"]}
 
 
 def asked(**given: object) -> Asked:
@@ -123,15 +124,9 @@ class TestBadInput:
             ({"from_": ["etcd"], "to": ["etcd=3.5"]}, ["--from etcd: expected BACKEND=VERSION"]),
             ({"from_": ["etcd=3.4"], "to": ["etcd=3.4", "etcd=3.5"]}, ["--to etcd=3.5: etcd=3.4 is asked for as well"]),
             ({"from_": ["etcd=3.4"], "to": ["etcd=9.9"]}, ["--to etcd=9.9: etcd 9.9 is not to be had"]),
-            (
-                {"from_": ["etcd=3.4"], "to": ["etcd=3.5"], "version_of": ["etcd=3.4"]},
-                ["--version-of does not go with"],
-            ),
-            ({"from_": ["etcd=3.4"], "to": ["etcd=3.5"], "shard": "1/2"}, ["--shard does not go with"]),
-            (
-                {"from_": ["etcd=3.4"], "to": ["etcd=3.5"], "lock": ["redis"]},
-                ["no lock runs on etcd that --from names; "],
-            ),
+            ({**UPGRADE, "version_of": ["etcd=3.4"]}, ["--version-of does not go with"]),
+            ({**UPGRADE, "shard": "1/2"}, ["--shard does not go with"]),
+            ({**UPGRADE, "lock": ["redis"]}, ["no lock runs on etcd that --from names; "]),
         ],
     )
     def test_what_cannot_be_made_out_lists_what_can(self, given: dict[str, object], listed: Iterable[str]) -> None:
@@ -162,9 +157,8 @@ class TestCases:
         assert (twice.lanes, twice.faults) == (asked(lock=["redis"], faults=["none"]).lanes, ("none",))
 
     def test_lanes_of_a_backend(self) -> None:
-        assert {lane.lock_name for lane in asked(backend=["redis"]).lanes} == {
-            name for name in registry.LOCKS if registry.lock(name).backend == "redis"
-        }
+        names = {name for name in registry.LOCKS if registry.lock(name).backend == "redis"}
+        assert {lane.lock_name for lane in asked(backend=["redis"]).lanes} == names
 
     def test_a_lock_without_tokens_has_no_fence_and_the_case_says_so(self) -> None:
         run = asked(lock=["redlock"], faults=["none"])

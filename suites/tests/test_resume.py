@@ -325,13 +325,11 @@ class TestOptions:
         take_options(option, list(words), tmp_path, run, lambda words: parsed[tuple(words)])
         return option
 
-    def test_what_is_not_said_is_taken_from_the_run(self, tmp_path: Path) -> None:
-        taken = vars(self.take(tmp_path))
-        assert taken == {**vars(self.BEGUN), "resume": "last", "results": "elsewhere"}
-
-    def test_what_is_said_again_may_be_said(self, tmp_path: Path) -> None:
+    def test_what_is_not_said_is_taken_from_the_run_and_may_be_said_again(self, tmp_path: Path) -> None:
+        taken = self.take(tmp_path)
+        assert vars(taken) == {**vars(self.BEGUN), "resume": "last", "results": "elsewhere"}
         said = {"seed": 3, "lock": ["redis"], "from_": ["etcd=3.4"], "to": ["etcd=3.5"]}
-        assert self.take(tmp_path, ["--seed", "3"], **said) == self.take(tmp_path / "unsaid")
+        assert self.take(tmp_path / "again", ["--seed", "3"], **said) == taken
 
     @pytest.mark.parametrize(
         ("words", "given", "why"),
