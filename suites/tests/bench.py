@@ -5,19 +5,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 import pytest
 
 from checkers.history import read_recording
-from checkers.wire import F, Outcome, Reason
-from infra.store import Read, StoreError
-from suites import recorder
+from checkers.wire import F, Gate, Outcome, Reason
+from infra.store import Read, Store, StoreError
+from suites import gates, recorder, registry
 from suites.gates import Gates
 from suites.keeper import Holding, Keeper
 from suites.lock import Grant, Refused, now
 from suites.recorder import Recorder
 from suites.spec import Process, Spec
+from suites.worker import Worker
 
 TTL = 0.6
 """Seconds; a third of it is far longer than a busy machine makes a thread wait, as a rule."""
@@ -33,8 +34,12 @@ class Fake:
     fair = False
 
     def __init__(self) -> None:
-        self.answer: Callable[[], None] = lambda: None
+        self.answer: Callable[[], object] = lambda: None
         self.owner = 0
+
+    @classmethod
+    def open(cls, *_: object) -> Self:
+        return cls()
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         self.owner += 1
@@ -114,19 +119,22 @@ def grant(name: str, owner: int, session: int = 0, ttl: float = TTL) -> Grant:
     return Grant(name, owner, 100 + owner, sent, length, sent + length - 10 * MS, session)
 
 
-def raising(error: Exception) -> Callable[[], None]:
-    def answer() -> None:
+def raising(error: BaseException) -> Callable[..., None]:
+    def answer(*_: object) -> None:
         raise error
 
     return answer
 
 
+Client = TypeVar("Client", bound=Fake)
+
+
 @dataclass
-class Bench:
+class Bench(Generic[Client]):
     """A keeper at work, and what it recorded."""
 
     spec: Spec
-    client: Fake
+    client: Client
     keeper: Keeper = field(init=False)
     page: mmap.mmap = field(init=False)
     begun: int = field(default_factory=now)
@@ -152,22 +160,28 @@ class Bench:
 
     def await_rows(self, kind: F, count: int, *outcomes: Outcome) -> Any:
         """The rows of a kind, once so many have one of these outcomes (or any, if none is named)."""
-
-        def there() -> bool:
-            rows = self.rows(kind)
-            return sum(row["outcome"] in (outcomes or tuple(Outcome)) for row in rows) >= count
-
-        await_(there)
+        await_(lambda: sum(row["outcome"] in (outcomes or tuple(Outcome)) for row in self.rows(kind)) >= count)
         return self.rows(kind)
 
-    def waits(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Whether it comes true within so many seconds."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > deadline:
-                return False
+    def silent(self, kind: F) -> int:
+        """How many rows of a kind there are, which become no more for two TTL."""
+        before, deadline = len(self.rows(kind)), time.monotonic() + 2 * TTL
+        while time.monotonic() < deadline:
+            assert len(self.rows(kind)) == before
             time.sleep(0.002)
-        return True
+        return before
+
+
+def alive() -> bool:
+    return True
+
+
+def held(page: mmap.mmap, gate: Gate) -> gates.Caught:
+    """Whom the gate catches."""
+    await_(lambda: gates.caught(page, gate) is not None)
+    caught = gates.caught(page, gate)
+    assert caught is not None
+    return caught
 
 
 def granted(grant: Grant | None) -> Grant:
@@ -189,7 +203,7 @@ def await_(condition: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
-def a_spec(folder: Path) -> Spec:
+def a_spec(folder: Path | str) -> Spec:
     """Worker 1 of 4."""
     return Spec(
         recordings=str(folder),
@@ -208,3 +222,25 @@ def a_spec(folder: Path) -> Spec:
         store_timeout=1,
         pace=0.001,
     )
+
+
+def a_worker(spec: Spec, lock: type[Fake], monkeypatch: pytest.MonkeyPatch) -> Worker:
+    """Its lock and its store are in memory; nothing of it runs by itself."""
+    monkeypatch.setattr(registry, "lock", lambda _: lock)
+    monkeypatch.setattr(Store, "open", lambda *_, **__: FakeStore())
+    recorder.create(spec.recording, 2000)
+    return Worker(spec)
+
+
+def store_of(worker: Worker) -> FakeStore:
+    kept: Any = worker.cells
+    assert isinstance(kept.store, FakeStore)
+    return kept.store
+
+
+def rows(worker: Worker) -> Any:
+    return read_recording(worker.spec.recording)
+
+
+def kinds(worker: Worker) -> list[str]:
+    return [F(row["f"]).name for row in rows(worker)]

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from checkers.wire import Reason
-from suites.lock import Refused
 from suites.locks.antipatterns import lockfile
 from suites.locks.antipatterns.lockfile import LockFile
 from suites.locks.without.no_lock import NoLock
+from suites.tests.bench import granted, refusal
 
 
 @pytest.fixture
@@ -22,12 +22,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class TestLockFile:
     def test_one_at_a_time(self, folder: Path) -> None:
         one, other = LockFile.open((), 0.6), LockFile.open((), 0.6)
-        grant = one.acquire("a/b", 1.0)
-        assert grant is not None
+        grant = granted(one.acquire("a/b", 1.0))
         assert len(list(folder.iterdir())) == 1
-        with pytest.raises(Refused) as refusal:
-            other.acquire("a/b", 0)
-        assert refusal.value.reason is Reason.HELD
+        assert refusal(lambda: other.acquire("a/b", 0)) is Reason.HELD
         assert other.acquire("a/b", 0.05) is None
         assert other.acquire("c", 0) is not None
         one.release(grant)
@@ -35,12 +32,9 @@ class TestLockFile:
 
     def test_what_is_gone_cannot_be_released(self, folder: Path) -> None:
         lock = LockFile.open((), 0.6)
-        grant = lock.acquire("a", 0)
-        assert grant is not None
+        grant = granted(lock.acquire("a", 0))
         next(folder.iterdir()).unlink()
-        with pytest.raises(Refused) as refusal:
-            lock.release(grant)
-        assert refusal.value.reason is Reason.NOT_OWNER
+        assert refusal(lambda: lock.release(grant)) is Reason.NOT_OWNER
 
     def test_only_what_was_left_behind_long_ago_is_cleared_away(self, folder: Path) -> None:
         lock = LockFile.open((), 0.6)
@@ -55,6 +49,4 @@ class TestLockFile:
 
 def test_without_a_lock_everybody_is_let_in() -> None:
     one, other = NoLock.open((), 0.6), NoLock.open((), 0.6)
-    grants = [client.acquire("a", 0) for client in (one, other)]
-    assert None not in grants
-    assert len({grant.owner for grant in grants if grant is not None}) == 2
+    assert len({granted(client.acquire("a", 0)).owner for client in (one, other)}) == 2

@@ -18,9 +18,7 @@ def lane(lock: type[RedisLock] | type[ZooKeeperLock]) -> Lane:
 
 
 @pytest.mark.parametrize(("lock", "hung"), [(RedisLock, True), (ZooKeeperLock, False)])
-def test_hung_holders_are_asked_of_locks_that_speak_of_them(
-    lock: type[RedisLock] | type[ZooKeeperLock], hung: bool
-) -> None:
+def test_hung_holders_are_asked_where_locks_name_them(lock: type[RedisLock] | type[ZooKeeperLock], hung: bool) -> None:
     assert lane(lock).asks("crash-release", ("kill-holder",))
     assert lane(lock).asks("crash-release", ("stall-holder",)) is hung
     assert not lane(lock).asks("crash-release", ("none",))

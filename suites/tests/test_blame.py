@@ -8,7 +8,7 @@ from checkers.claims import Word
 from suites.asked import Asked, Case
 from suites.session import TrialFailed
 from suites.tests.test_options import asked
-from suites.tests.test_session import SEED, Told, World, world
+from suites.tests.test_session import SEED, World, breaks, world
 from suites.trial import Trial
 from suites.workers import TrialBroke, WorkerBroke
 
@@ -32,20 +32,13 @@ def cases(run: Asked, lock: str) -> list[Case]:
     return found
 
 
-def breaks(world: World, error: TrialBroke, *locks: str) -> None:
-    """The trial of this world, whenever all these locks are in it."""
-
-    def script(trial: Trial) -> Told:
-        if set(locks) <= {lane.lock_name for lane in trial.lanes}:
-            raise error
-        return {}
-
-    world.script = script
+def with_redlock(trial: Trial) -> bool:
+    return "redlock" in {lane.lock_name for lane in trial.lanes}
 
 
 @pytest.mark.parametrize("first", ["redis", "redlock"])
 def test_the_others_are_tried_without_it(world: World, both: Asked, first: str) -> None:
-    breaks(world, WorkerBroke(f"{LINE}\nTraceback", LANES), "redlock")
+    world.script = breaks(WorkerBroke(f"{LINE}\nTraceback", LANES), with_redlock)
     session = world.session(both)
     good, bad = cases(both, "redis"), cases(both, "redlock")
     if first == "redis":
@@ -75,7 +68,7 @@ def test_the_others_are_tried_without_it(world: World, both: Asked, first: str) 
     ids=["unclean", "nobody", "elsewhere", "everybody"],
 )
 def test_where_nobody_alone_can_be_blamed_it_is_not_run_again(world: World, both: Asked, error: TrialBroke) -> None:
-    breaks(world, error, "redlock")
+    world.script = breaks(error, with_redlock)
     session = world.session(both)
     with pytest.raises(TrialBroke):
         session.answer(cases(both, "redis")[0])
@@ -83,10 +76,11 @@ def test_where_nobody_alone_can_be_blamed_it_is_not_run_again(world: World, both
         with pytest.raises(TrialFailed):
             session.answer(case)
     assert len(world.trials) == 1
+    assert [LINE in str(problem) for problem in world.run.read().problems] == [True], "the report says why"
 
 
 def test_the_report_and_the_progress_have_it_in_a_line_and_the_page_in_full(world: World, both: Asked) -> None:
-    breaks(world, WorkerBroke(f"{LINE}\nTraceback\n  File 'mine.py'", LANES), "redlock")
+    world.script = breaks(WorkerBroke(f"{LINE}\nTraceback\n  File 'mine.py'", LANES), with_redlock)
     world.session(both).answer(cases(both, "redis")[0])
     (problem,) = world.run.read().problems
     assert problem.endswith(f"aborted: {LINE}")

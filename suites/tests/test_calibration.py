@@ -9,15 +9,12 @@ from results.certificate.stages import BROKEN_SERVER, CALIBRATION, CANDIDATE
 from suites import calibration
 from suites.asked import Asked
 from suites.mutants import CATALOGUE
-from suites.options import BadOption
-from suites.session import Answer
 from suites.tests.test_collecting import collected
-from suites.tests.test_options import asked
-from suites.tests.test_session import World, world
+from suites.tests.test_options import NEW, OLD, asked, refused, upgrading
+from suites.tests.test_session import World, key_of, world
 
 __all__ = ["world"]
 
-OLD, NEW = "image:old:1", "image:new:2"
 BROKEN = "image:fencepost/planted-redis:lost-token"
 SERVER = "suites.locks.redis_single:RedisLock/register/unfenced"
 CAUGHT = {mutant.lanes[0].name: mutant.found_by for mutant in CATALOGUE} | {SERVER: "token-order"}
@@ -25,7 +22,7 @@ CAUGHT = {mutant.lanes[0].name: mutant.found_by for mutant in CATALOGUE} | {SERV
 
 @pytest.fixture
 def upgrade() -> Asked:
-    return asked(lock=["redis"], from_=[f"redis={OLD}"], to=[f"redis={NEW}"])
+    return upgrading()
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -42,9 +39,8 @@ def test_every_backend_has_bugs_without_a_fault_and_under_one(backend: str) -> N
 def test_a_bug_is_tried_once_and_asked_for_what_must_name_it(upgrade: Asked) -> None:
     """In a lock on the new version, in a server on its own."""
     cases = upgrade.planted_cases()
-    assert {case.lane.name: case.property_id for case in cases} == {
-        lane.name: CAUGHT[lane.name] for lane in calibration.lanes(("redis",))
-    }
+    lanes = calibration.lanes(("redis",))
+    assert dict(map(key_of, cases)) == {lane.name: CAUGHT[lane.name] for lane in lanes}
     assert len({case.id for case in cases}) == len(cases)
     for case in cases:
         version = upgrade.version("redis", case.stage)
@@ -55,28 +51,19 @@ def test_a_bug_is_tried_once_and_asked_for_what_must_name_it(upgrade: Asked) -> 
 def test_its_lanes_are_in_no_other_trial_and_no_other_lane_is_in_its_own(upgrade: Asked) -> None:
     for trial in upgrade.trials():
         assert {lane in upgrade.planted for lane in trial.lanes} == {trial.fault in calibration.COLUMNS}
-    assert not any(lane in upgrade.planted for name in CAUGHT.values() for lane in _lanes(upgrade, name))
+    assert not any(case.lane in upgrade.planted for name in CAUGHT.values() for case in upgrade.cases(name))
 
 
-def _lanes(run: Asked, name: str) -> list[object]:
-    return [case.lane for case in run.cases(name)]
-
-
-@pytest.mark.parametrize("given", [{}, {"faults": ["none"], "from_": [f"redis={OLD}"], "to": [f"redis={NEW}"]}])
-def test_where_nothing_is_certified_as_a_whole_nothing_is_planted(given: dict[str, list[str]]) -> None:
-    assert asked(lock=["redis"], **given).planted_cases() == []
-
-
-def test_it_can_be_asked_for_by_the_names_of_its_columns() -> None:
-    run = asked(lock=["redis"], faults=["planted-none"], from_=[f"redis={OLD}"], to=[f"redis={NEW}"])
+def test_only_where_all_is_certified_or_it_is_asked_for_by_its_column_something_is_planted() -> None:
+    assert asked(lock=["redis"]).planted_cases() == upgrading(faults=["none"]).planted_cases() == []
+    run = upgrading(faults=["planted-none"])
     assert {case.fault for case in run.planted_cases()} == {"planted-none"}
-    with pytest.raises(BadOption, match="planted-none: between which versions"):
-        asked(lock=["redis"], faults=["planted-none"])
+    assert "planted-none: between which versions" in refused(lock=["redis"], faults=["planted-none"])
 
 
 def test_a_lock_that_was_asked_for_is_no_control() -> None:
     name = "suites.locks.mutants:StealsEarly"
-    run = asked(lock=[name], from_=[f"redis={OLD}"], to=[f"redis={NEW}"])
+    run = upgrading(lock=[name])
     assert name not in {lane.lock_name for lane in run.planted}
     assert run.cases("server-exclusion")
 
@@ -85,33 +72,28 @@ def test_what_is_caught_passes_and_what_is_not_fails(world: World, upgrade: Aske
     cases = {case.lane.lock_name.partition(":")[2]: case for case in upgrade.planted_cases()}
     caught, missed = cases["StealsEarly"], cases["ReleasesAlways"]
     assert caught.fault == missed.fault
-    world.script = lambda trial: {
-        (caught.lane.name, caught.property_id): Word.VIOLATED,
-        (missed.lane.name, missed.property_id): Word.HAZARD_NOT_SHOWN,
-    }
+    world.script = lambda trial: {key_of(caught): Word.VIOLATED, key_of(missed): Word.HAZARD_NOT_SHOWN}
     session = world.session(upgrade)
     session.answer(caught).must_be_caught()
     with pytest.raises(pytest.fail.Exception, match="a bug that was planted is not caught: hazard not shown"):
         session.answer(missed).must_be_caught()
     (trial,) = world.trials  # once: no bug gets a second chance
     assert trial.stage == CALIBRATION
-    assert trial.planted == {case.lane.name: case.property_id for case in (caught, missed)}
+    assert trial.planted == dict(map(key_of, (caught, missed)))
 
 
 def test_a_server_with_a_bug_has_an_environment_of_its_own(world: World, upgrade: Asked) -> None:
     session = world.session(upgrade)
     new = next(case for case in upgrade.cases("server-exclusion") if case.stage == CANDIDATE)
     for case in (new, *upgrade.planted_cases()):
-        answer: Answer = session.answer(case)
-        assert answer.attempts == 1
+        assert session.answer(case).attempts == 1
     assert [{version for _, version in one.backends} for one in world.environments] == [{NEW}, {BROKEN}]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_servers_with_a_bug(backend: str) -> None:
-    versions = {
-        stage.name: stage.versions for stage in asked(from_=[f"{backend}={OLD}"], to=[f"{backend}={NEW}"]).stages
-    }
+    stages = asked(from_=[f"{backend}={OLD}"], to=[f"{backend}={NEW}"]).stages
+    versions = {stage.name: stage.versions for stage in stages}
     there_is = backend in {plant.server for plant in PLANTS}
     assert (versions[BROKEN_SERVER][backend] != NEW) == there_is
     assert (calibration.SERVER in calibration.columns(calibration.lanes((backend,)))) == there_is

@@ -49,15 +49,9 @@ class TestCollecting:
             "sys.exit(pytest.main(sys.argv[1:]))"
         )
         argv = ["suites/", "--collect-only", "-q", "-p", "no:cacheprovider", "--results", str(runs), "--profile=smoke"]
-        done = subprocess.run(
-            [sys.executable, "-B", "-c", program, *argv],
-            cwd=ROOT,
-            env={**os.environ, "DOCKER_HOST": "tcp://127.0.0.1:9"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        command = [sys.executable, "-B", "-c", program, *argv]
+        env = {**os.environ, "DOCKER_HOST": "tcp://127.0.0.1:9"}
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
         assert "redis/register/unfenced-freeze-holder" in done.stdout
         assert not runs.exists()

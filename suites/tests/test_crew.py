@@ -13,18 +13,15 @@ from checkers.wire import F
 from infra.faults.target import Action, Aim, Gate, Victim
 from suites.actors import Crew
 from suites.lock import now
-from suites.tests.test_workers import MODULE, SOON, running, worked
+from suites.tests.bench import SOON
+from suites.tests.test_workers import MODULE, running, worked
 from suites.workers import ForkServer, Handle
 
 LANE = "lane"
 TTL = 0.3
 MAIN: tuple[Gate, ...] = ("after-acquire", "between-read-and-write", "before-release")
 ALL: tuple[Gate, ...] = (*MAIN, "in-renewal")
-NEXT = {
-    "after-acquire": {F.READ, F.LOST},
-    "between-read-and-write": {F.WRITE},
-    "before-release": {F.RELEASE, F.LOST},
-}
+NEXT = dict(zip(MAIN, ({F.READ, F.LOST}, {F.WRITE}, {F.RELEASE, F.LOST}), strict=True))
 """Gate -> what the main thread does next; a lease that ended is noticed first."""
 
 
@@ -172,15 +169,11 @@ def test_a_killed_process_ends_where_it_was(team: Team, gate: Gate) -> None:
 
 
 class TestTheAim:
-    def test_a_group(self, team: Team) -> None:
-        for group in ("c1", "c2", "c3"):
-            victim, handle = team.catch("after-acquire", "stall", group=group)
-            assert victim.group == handle.spec.group == group
-
-    def test_a_key(self, team: Team) -> None:
-        for key in (0, 1):
-            victim, _ = team.catch("after-acquire", "stall", key=key)
-            assert victim.key == key
+    def test_a_group_or_a_key(self, team: Team) -> None:
+        for name, aimed in (("group", "c1"), ("group", "c2"), ("group", "c3"), ("key", 0), ("key", 1)):
+            victim, _ = team.catch("after-acquire", "stall", **{name: aimed})
+            assert getattr(victim, name) == aimed
+            team.crew.thaw(victim)
 
     def test_nobody_who_is_held_already(self, team: Team) -> None:
         victims = {team.catch("after-acquire", "stall")[1].pid for _ in range(3)}

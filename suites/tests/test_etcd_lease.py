@@ -42,28 +42,25 @@ def leases(etcd: Etcd) -> Leases:
     return made
 
 
-def test_a_lease_that_is_gone_is_refused_and_given_up(etcd: Etcd, leases: Leases) -> None:
-    etcd.left = 0
-    with pytest.raises(Refused, match="lease 0x1 is gone") as refusal:
-        leases.keep_alive(1)
-    assert refusal.value.reason is Reason.NOT_OWNER
-    assert leases.present is None
-
-
 def test_a_lease_given_up_meanwhile_tells_nothing(etcd: Etcd, leases: Leases) -> None:
     etcd.left, etcd.meanwhile = 0, lambda: leases.give_up(1)
     with pytest.raises(Indeterminate, match="lease 0x1 was given up meanwhile"):
         leases.keep_alive(1)
 
 
-def test_a_lease_given_up_long_before_is_refused(etcd: Etcd, leases: Leases) -> None:
-    assert leases.give_up(1)
-    assert not leases.give_up(1)
-    assert leases.open().id == 2
+def test_a_lease_that_is_gone_or_given_up_is_refused(etcd: Etcd, leases: Leases) -> None:
     etcd.left = 0
-    with pytest.raises(Refused, match="lease 0x1 is gone"):
+    with pytest.raises(Refused, match="lease 0x1 is gone") as refusal:
         leases.keep_alive(1)
+    assert refusal.value.reason is Reason.NOT_OWNER
+    assert leases.present is None
     assert leases.open().id == 2
+    assert leases.give_up(2)
+    assert not leases.give_up(2)
+    assert leases.open().id == 3
+    with pytest.raises(Refused, match="lease 0x2 is gone"):
+        leases.keep_alive(2)
+    assert leases.open().id == 3
 
 
 class Put(EtcdKey):
@@ -81,9 +78,7 @@ class Put(EtcdKey):
     [(Reason.UNAVAILABLE, Indeterminate), (Reason.NOT_OWNER, Refused)],
     ids=["never-sent", "lease-gone"],
 )
-def test_no_key_is_left_on_a_lease_that_lives(
-    etcd: Etcd, leases: Leases, refused: Reason, told: type[Exception]
-) -> None:
+def test_no_key_is_left_on_a_live_lease(etcd: Etcd, leases: Leases, refused: Reason, told: type[Exception]) -> None:
     """The request for a sign of life was never sent: that says nothing of the one before it, which took the lock."""
 
     def refuse() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import ClassVar, cast
 
 import pytest
@@ -14,23 +14,15 @@ from infra.environment import Environment
 from infra.machine import Failed
 from suites import guest
 from suites.lock import Grant, Indeterminate, LockClient, Refused
+from suites.tests.bench import raising
 
 SECRET = "hush'hush"
 ENDPOINTS = ("10.0.0.1:1",)
-
-
-@dataclass
-class World:
-    """Stands in for an environment beside a cluster of somebody else's."""
-
-    def endpoints(self, backend: str, group: int) -> tuple[str, ...]:
-        return ENDPOINTS
-
-    def direct(self, backend: str) -> tuple[str, ...]:
-        return ("db:1",)
-
-    def access(self, backend: str) -> Access:
-        return Access("ann", SECRET)
+WORLD = cast(
+    Environment,
+    SimpleNamespace(endpoints=lambda *_: ENDPOINTS, direct=lambda _: ("db:1",), access=lambda _: Access("ann", SECRET)),
+)
+"""Stands in for an environment beside a cluster of somebody else's."""
 
 
 class Lock:
@@ -71,7 +63,7 @@ def _anew() -> None:
 
 
 def ask() -> None:
-    guest.ask_admission(cast(Environment, World()), "redis", [cast(type[LockClient], Lock)])
+    guest.ask_admission(WORLD, "redis", [cast(type[LockClient], Lock)])
 
 
 def test_a_lock_is_taken_and_released_and_its_traces_are_swept() -> None:
@@ -104,10 +96,7 @@ def test_what_goes_wrong_is_told_without_the_password(error: Exception, says: st
 
 
 def test_what_cannot_be_swept_is_said_and_nothing_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> None:
-        raise Refused(Reason.UNAVAILABLE, f"AUTH {SECRET}")
-
-    monkeypatch.setattr(Lock, "sweep", fails)
+    monkeypatch.setattr(Lock, "sweep", raising(Refused(Reason.UNAVAILABLE, f"AUTH {SECRET}")))
     said: list[str] = []
-    guest.sweep(cast(Environment, World()), "redis", [(cast(type[LockClient], Lock), ["a", "b"])], said.append)
+    guest.sweep(WORLD, "redis", [(cast(type[LockClient], Lock), ["a", "b"])], said.append)
     assert said == ["  mine: left behind on redis: a, b (unavailable: AUTH ***)"]

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import NoneType
 
 import pytest
 
@@ -11,7 +12,7 @@ from checkers.wire import SHARED, Action, F, Gate, Outcome, Reason
 from suites import gates, recorder
 from suites.lock import Grant, Indeterminate, Refused, now
 from suites.spec import Spec
-from suites.tests.bench import MS, SOON, TTL, Bench, Fake, FakeSession, a_spec, await_, raising
+from suites.tests.bench import MS, SOON, TTL, Bench, Client, Fake, FakeSession, a_spec, alive, await_, held, raising
 
 
 @pytest.fixture
@@ -20,37 +21,38 @@ def spec(tmp_path: Path) -> Spec:
 
 
 @contextmanager
-def at_work(spec: Spec, client: Fake) -> Iterator[Bench]:
+def at_work(spec: Spec, client: Client, broken: type = NoneType) -> Iterator[Bench[Client]]:
     bench = Bench(spec, client)
     bench.keeper.start()
     yield bench
     bench.keeper.close()
+    assert isinstance(bench.keeper.broken, broken)
 
 
 @pytest.fixture
-def bench(spec: Spec) -> Iterator[Bench]:
+def bench(spec: Spec) -> Iterator[Bench[Fake]]:
     with at_work(spec, Fake()) as bench:
         yield bench
-    assert bench.keeper.broken is None
 
 
 @pytest.fixture
-def in_session(spec: Spec) -> Iterator[Bench]:
+def in_session(spec: Spec) -> Iterator[Bench[FakeSession]]:
     with at_work(spec, FakeSession()) as bench:
         yield bench
-    assert bench.keeper.broken is None
 
 
 class TestRenewal:
-    def test_every_third_of_the_ttl_for_as_long_as_it_holds(self, bench: Bench) -> None:
+    def test_every_third_of_the_ttl_for_as_long_as_it_holds(self, bench: Bench[Fake]) -> None:
         holding = bench.hold()
         rows = bench.await_rows(F.RENEW, 4, Outcome.OK)[:4]
         # At fixed times from the start: how late is the machine's affair, but never earlier, and not one in between.
         assert [row["inv"] - bench.begun >= (n + 1) * TTL / 3 * 1e9 for n, row in enumerate(rows)] == [True] * 4
         assert set(rows["owner"]) == {holding.grant.owner}
         assert set(rows["token"]) == {holding.grant.token}
+        await_(lambda: gates.rounds(bench.page, Gate.IN_RENEWAL) >= 4)
+        assert gates.rounds(bench.page, Gate.AFTER_ACQUIRE) == 0
 
-    def test_an_acknowledged_one_prolongs_the_belief_from_its_request(self, bench: Bench) -> None:
+    def test_an_acknowledged_one_prolongs_the_belief_from_its_request(self, bench: Bench[Fake]) -> None:
         holding = bench.hold()
         first = holding.expires
         (row, *_) = bench.await_rows(F.RENEW, 1, Outcome.OK)
@@ -60,7 +62,7 @@ class TestRenewal:
         if len(bench.rows(F.RENEW)) == 1:
             assert holding.expires <= row["ret"] + believed
 
-    def test_an_unknown_one_prolongs_nothing_and_ends_the_process_number(self, bench: Bench) -> None:
+    def test_an_unknown_one_prolongs_nothing_and_ends_the_process_number(self, bench: Bench[Fake]) -> None:
         bench.client.answer = raising(Indeterminate("no answer"))
         holding = bench.hold()
         rows = bench.await_rows(F.RENEW, 2, Outcome.INFO)[:2]
@@ -68,7 +70,7 @@ class TestRenewal:
         assert rows["process"].tolist() == [5, 5 + bench.spec.step]
         assert recorder.read_errors(bench.spec.recording) == ["no answer"]
 
-    def test_a_refusal_ends_the_belief_at_once(self, bench: Bench) -> None:
+    def test_a_refusal_ends_the_belief_at_once(self, bench: Bench[Fake]) -> None:
         bench.client.answer = raising(Refused(Reason.NOT_OWNER))
         holding = bench.hold(ttl=1000 * TTL)
         (lost,) = bench.await_rows(F.LOST, 1)
@@ -80,10 +82,10 @@ class TestRenewal:
         again = bench.hold(ttl=1000 * TTL)
         assert bench.await_rows(F.RENEW, 2)[1]["owner"] == again.grant.owner, "what is lost is not renewed any more"
 
-    def test_a_renewal_due_before_the_loss_is_sent_all_the_same(self, bench: Bench) -> None:
+    def test_a_renewal_due_before_the_loss_is_sent_all_the_same(self, bench: Bench[Fake]) -> None:
         """As by a client that was frozen: its timer fires when it is thawed, whatever has happened meanwhile."""
         thawed = threading.Event()
-        bench.client.answer = lambda: (thawed.wait(SOON), None)[1]
+        bench.client.answer = lambda: thawed.wait(SOON)
         first = bench.hold(ttl=3 * TTL)
         bench.await_rows(F.LOST, 1)
         assert len(bench.rows(F.RENEW)) == 1
@@ -93,14 +95,14 @@ class TestRenewal:
         rows = bench.await_rows(F.RENEW, 3)
         assert rows["owner"].tolist()[:3] == [first.grant.owner, first.grant.owner, second.grant.owner]
 
-    def test_an_unavailable_server_is_no_refusal(self, bench: Bench) -> None:
+    def test_an_unavailable_server_is_no_refusal(self, bench: Bench[Fake]) -> None:
         bench.client.answer = raising(Refused(Reason.UNAVAILABLE))
         holding = bench.hold(ttl=1000 * TTL)
         assert bench.await_rows(F.RENEW, 2, Outcome.FAIL)[0]["reason"] == Reason.UNAVAILABLE
         assert bench.keeper.believes(holding)
         assert bench.rows(F.LOST).size == 0
 
-    def test_nothing_is_renewed_that_was_let_go(self, bench: Bench) -> None:
+    def test_nothing_is_renewed_that_was_let_go(self, bench: Bench[Fake]) -> None:
         first = bench.hold(ttl=1000 * TTL)
         bench.await_rows(F.RENEW, 1)
         bench.keeper.let_go(first, bench.main)
@@ -111,25 +113,22 @@ class TestRenewal:
         assert owners == sorted(owners)
         assert owners[-1] == second.grant.owner
 
-    def test_a_renewal_of_a_shared_hold_says_so(self, bench: Bench) -> None:
-        bench.hold(flags=SHARED)
-        assert bench.await_rows(F.RENEW, 1)[0]["flags"] == SHARED
-
     def test_a_bug_of_the_adapter_is_kept_for_the_main_thread(self, spec: Spec) -> None:
-        with at_work(spec, Fake()) as bench:
+        with at_work(spec, Fake(), broken=ZeroDivisionError) as bench:
             bench.client.answer = raising(ZeroDivisionError("a bug"))
             bench.hold()
-            await_(lambda: isinstance(bench.keeper.broken, ZeroDivisionError))
+            await_(lambda: bench.keeper.broken is not None)
 
 
 class TestSeveralAtOnce:
-    def test_each_is_renewed(self, bench: Bench) -> None:
-        holdings = [bench.hold(ttl=1000 * TTL), bench.hold(ttl=1000 * TTL)]
+    def test_each_is_renewed(self, bench: Bench[Fake]) -> None:
+        holdings = [bench.hold(ttl=1000 * TTL), bench.hold(ttl=1000 * TTL, flags=SHARED)]
         rows = bench.await_rows(F.RENEW, 4, Outcome.OK)[:4]
+        assert rows["flags"].tolist() == [0, SHARED] * 2
         assert rows["owner"].tolist() == [holding.grant.owner for holding in holdings] * 2
         await_(lambda: all(holding.expires > holding.grant.expires for holding in holdings))
 
-    def test_the_loss_of_one_is_not_the_loss_of_the_other(self, bench: Bench) -> None:
+    def test_the_loss_of_one_is_not_the_loss_of_the_other(self, bench: Bench[Fake]) -> None:
         first, second = bench.hold(ttl=1000 * TTL), bench.hold(ttl=1000 * TTL)
 
         def answer() -> None:
@@ -144,23 +143,21 @@ class TestSeveralAtOnce:
         assert set(later["owner"]) == {second.grant.owner}
         assert bench.keeper.believes(second)
 
-    def test_each_is_lost_when_it_is_due_and_none_is_renewed_by_who_does_not_renew(
-        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(bench.client, "renewed", False)
+    def test_each_is_lost_when_it_is_due_and_none_is_renewed_by_who_does_not_renew(self, bench: Bench[Fake]) -> None:
+        bench.client.renewed = False
         long, short = bench.hold(ttl=2 * TTL), bench.hold()
         rows = bench.await_rows(F.LOST, 2)
         assert rows["owner"].tolist() == [short.grant.owner, long.grant.owner]
         assert rows["sent"].tolist() == [short.grant.expires, long.grant.expires]
         assert bench.rows(F.RENEW).size == 0
 
-    def test_what_was_released_while_another_was_renewed_is_not_renewed(self, bench: Bench) -> None:
+    def test_what_was_released_while_another_was_renewed_is_not_renewed(self, bench: Bench[Fake]) -> None:
         first, second = bench.hold(ttl=1000 * TTL), bench.hold(ttl=1000 * TTL)
         bench.client.answer = lambda: bench.keeper.let_go(second, bench.main)
         rows = bench.await_rows(F.RENEW, 2)
         assert set(rows["owner"]) == {first.grant.owner}
 
-    def test_a_session_is_kept_alive_once_for_all(self, in_session: Bench) -> None:
+    def test_a_session_is_kept_alive_once_for_all(self, in_session: Bench[FakeSession]) -> None:
         holdings = [in_session.hold(ttl=1000 * TTL), in_session.hold(ttl=1000 * TTL)]
         row = in_session.await_rows(F.KEEP_ALIVE, 1, Outcome.OK)[0]
         await_(lambda: all(one.expires >= row["inv"] + one.grant.ttl for one in holdings))
@@ -172,29 +169,19 @@ class TestSeveralAtOnce:
 
 
 class TestLoss:
-    @pytest.fixture
-    def silent(self, bench: Bench) -> Iterator[Bench]:
-        """The server does not answer a renewal until the test is over."""
+    def test_it_is_due_at_the_expiry_noticed_no_earlier_and_noted_once(self, bench: Bench[Fake]) -> None:
         over = threading.Event()
-        bench.client.answer = lambda: (over.wait(SOON), None)[1]
-        yield bench
-        over.set()
-
-    def test_it_is_due_at_the_expiry_and_noticed_no_earlier(self, silent: Bench) -> None:
-        holding = silent.hold()
-        (lost,) = silent.await_rows(F.LOST, 1, Outcome.OK)
-        assert lost["sent"] == holding.grant.expires
-        assert lost["inv"] >= lost["sent"]
-        assert (lost["owner"], lost["token"], lost["key"]) == (holding.grant.owner, holding.grant.token, 0)
-        assert lost["process"] == 5
+        bench.client.answer = lambda: over.wait(SOON)  # no answer to a renewal until the test is over
+        holding = bench.hold()
+        (lost,) = bench.await_rows(F.LOST, 1, Outcome.OK)
+        grant = holding.grant
+        assert lost["inv"] >= lost["sent"] == grant.expires
+        assert (lost["owner"], lost["token"], lost["key"], lost["process"]) == (grant.owner, grant.token, 0, 5)
         assert holding.over
-
-    def test_it_is_noted_once_whoever_notices(self, silent: Bench) -> None:
-        holding = silent.hold()
-        silent.await_rows(F.LOST, 1)
-        silent.keeper.lose(holding, silent.main)
-        silent.keeper.let_go(holding, silent.main)
-        assert silent.rows(F.LOST).size == 1
+        bench.keeper.lose(holding, bench.main)
+        bench.keeper.let_go(holding, bench.main)
+        assert bench.rows(F.LOST).size == 1, "whoever notices"
+        over.set()
 
     def test_the_main_thread_notices_before_it_releases(self, spec: Spec) -> None:
         """Thawed after its lease was over, the main thread may be first."""
@@ -223,44 +210,31 @@ class TestLoss:
 
 
 class TestSession:
-    def test_keep_alives_are_of_the_session_held_or_not(self, in_session: Bench) -> None:
-        rows = in_session.await_rows(F.KEEP_ALIVE, 2, Outcome.OK)
-        assert set(rows["session"]) == {71}
-        assert set(rows["owner"]) == {0}
-        assert in_session.rows(F.RENEW).size == 0
-
-    def test_nothing_is_kept_alive_while_there_is_none(self, in_session: Bench) -> None:
+    def test_a_session_is_kept_alive_held_or_not_and_nothing_without_one(self, in_session: Bench[FakeSession]) -> None:
+        in_session.await_rows(F.KEEP_ALIVE, 2, Outcome.OK)
         in_session.client.answer = raising(Refused(Reason.NOT_OWNER))
         in_session.await_rows(F.KEEP_ALIVE, 1, Outcome.FAIL)
         in_session.client.answer = lambda: None
-        before = len(in_session.rows(F.KEEP_ALIVE))
+        before = in_session.silent(F.KEEP_ALIVE)
         assert in_session.client.acquire("k", 0) is not None
         rows = in_session.await_rows(F.KEEP_ALIVE, before + 1)
         assert rows["session"].tolist() == [71] * before + [72] * (len(rows) - before)
+        assert set(rows["owner"]) == {0}
+        assert in_session.rows(F.RENEW).size == 0
 
-    def test_a_keep_alive_across_two_sessions_is_unknown(self, in_session: Bench) -> None:
-        client, holding = in_session.client, in_session.hold(ttl=1000 * TTL)
-        assert isinstance(client, FakeSession)
+    def test_a_keep_alive_across_two_sessions_is_unknown(self, in_session: Bench[FakeSession]) -> None:
+        holding = in_session.hold(ttl=1000 * TTL)
         until = holding.expires
-
-        def opened_before_it_is_sent() -> None:
-            client.session = 72
-
-        client.answer = opened_before_it_is_sent
+        in_session.client.answer = lambda: setattr(in_session.client, "session", 72)  # before it is sent
         (row,) = in_session.await_rows(F.KEEP_ALIVE, 1, Outcome.INFO)
         assert row["session"] == 71
         assert holding.expires == until
         assert in_session.await_rows(F.KEEP_ALIVE, 1, Outcome.OK)[-1]["process"] != row["process"]
 
-    def test_each_is_recorded_once(self, in_session: Bench) -> None:
+    def test_each_is_recorded_once(self, in_session: Bench[FakeSession]) -> None:
         client = in_session.client
-        assert isinstance(client, FakeSession)
-        for _ in range(3):
-            in_session.keeper.note_session(in_session.main, TTL)
-        client.session = 0
-        in_session.keeper.note_session(in_session.main, TTL)
-        client.session, client.opened = 73, 12345
-        for _ in range(3):
+        for session, opened in [(71, 1)] * 3 + [(0, 1)] + [(73, 12345)] * 3:
+            client.session, client.opened = session, opened
             in_session.keeper.note_session(in_session.main, TTL)
         rows = in_session.rows(F.SESSION_OPEN)
         assert rows["session"].tolist() == [71, 73]
@@ -268,33 +242,26 @@ class TestSession:
         assert rows["ttl"].tolist() == [round(TTL * 1e9)] * 2
         assert set(rows["outcome"]) == {Outcome.OK}
 
-    def test_a_client_without_any_records_none(self, bench: Bench) -> None:
+    def test_a_client_without_any_records_none(self, bench: Bench[Fake]) -> None:
         bench.keeper.note_session(bench.main, TTL)
         assert bench.rows(F.SESSION_OPEN).size == 0
-
-
-def alive() -> bool:
-    return True
 
 
 class TestTheGate:
     """`IN_RENEWAL`."""
 
-    def caught(self, bench: Bench, action: Action) -> gates.Caught:
+    def caught(self, bench: Bench[Fake], action: Action) -> gates.Caught:
         """Whom it catches while something is held."""
         gates.arm(bench.page, Gate.IN_RENEWAL, action, alive)
         holding = bench.hold(ttl=1000 * TTL)
-        await_(lambda: gates.caught(bench.page, Gate.IN_RENEWAL) is not None)
+        caught = held(bench.page, Gate.IN_RENEWAL)
         gates.disarm(bench.page, Gate.IN_RENEWAL, alive)
-        caught = gates.caught(bench.page, Gate.IN_RENEWAL)
-        assert caught is not None
         assert (caught.owner, caught.key, caught.process) == (holding.grant.owner, 0, 1 + 4)
         return caught
 
-    def test_a_renewal_that_hangs_is_sent_when_it_is_thawed(self, bench: Bench) -> None:
+    def test_a_renewal_that_hangs_is_sent_when_it_is_thawed(self, bench: Bench[Fake]) -> None:
         caught = self.caught(bench, Action.STALL)
-        before = len(bench.rows(F.RENEW))
-        assert not bench.waits(lambda: len(bench.rows(F.RENEW)) > before, 2 * TTL)
+        before = bench.silent(F.RENEW)
         thawed = now()
         gates.thaw(bench.page, Gate.IN_RENEWAL)
         late = bench.await_rows(F.RENEW, before + 1)[before]
@@ -302,7 +269,7 @@ class TestTheGate:
         assert late["inv"] >= thawed
         bench.await_rows(F.RENEW, before + 2)
 
-    def test_a_hung_renewal_that_is_thawed_too_late_is_sent_all_the_same(self, bench: Bench) -> None:
+    def test_a_hung_renewal_that_is_thawed_too_late_is_sent_all_the_same(self, bench: Bench[Fake]) -> None:
         """The lease has ended and the client has noticed: the server must cope."""
         gates.arm(bench.page, Gate.IN_RENEWAL, Action.STALL, alive)
         holding = bench.hold()
@@ -314,85 +281,63 @@ class TestTheGate:
         assert late["owner"] == holding.grant.owner
         assert late["inv"] >= lost["ret"]
 
-    def test_one_that_dies_sends_nothing_and_another_begins_when_it_is_thawed(self, bench: Bench) -> None:
+    def test_one_that_dies_sends_nothing_and_another_begins_when_it_is_thawed(self, bench: Bench[Fake]) -> None:
         self.caught(bench, Action.DIE)
-        before = len(bench.rows(F.RENEW))
-        assert not bench.waits(lambda: len(bench.rows(F.RENEW)) > before, 2 * TTL)
+        before = bench.silent(F.RENEW)
         thawed = now()
         gates.thaw(bench.page, Gate.IN_RENEWAL)
         first = bench.await_rows(F.RENEW, before + 1)[before]
         # Not what was due long ago: it begins anew, a third of a TTL later.
         assert first["inv"] >= thawed + TTL / 3 * 1e9
 
-    def test_an_answered_renewal_is_a_round_of_its_thread(self, bench: Bench) -> None:
-        bench.hold()
-        bench.await_rows(F.RENEW, 2, Outcome.OK)
-        await_(lambda: gates.rounds(bench.page, Gate.IN_RENEWAL) >= 2)
-        assert gates.rounds(bench.page, Gate.AFTER_ACQUIRE) == 0
-
-    def test_who_waits_in_a_session_is_caught_at_a_gate_of_its_own(self, in_session: Bench) -> None:
+    def test_who_waits_in_a_session_is_caught_at_a_gate_of_its_own(self, in_session: Bench[FakeSession]) -> None:
         gates.arm(in_session.page, Gate.WHILE_WAITING, Action.STALL, alive)
         in_session.await_rows(F.KEEP_ALIVE, 2, Outcome.OK)
         assert gates.caught(in_session.page, Gate.WHILE_WAITING) is None
         in_session.keeper.awaited = 0
-        await_(lambda: gates.caught(in_session.page, Gate.WHILE_WAITING) is not None)
-        caught = gates.caught(in_session.page, Gate.WHILE_WAITING)
-        assert caught is not None
-        assert isinstance(in_session.client, FakeSession)
+        caught = held(in_session.page, Gate.WHILE_WAITING)
         assert (caught.owner, caught.key) == (in_session.client.session, 0)
-        before = len(in_session.rows(F.KEEP_ALIVE))
-        assert not in_session.waits(lambda: len(in_session.rows(F.KEEP_ALIVE)) > before, 2 * TTL)
+        before = in_session.silent(F.KEEP_ALIVE)
         thawed = now()
         gates.thaw(in_session.page, Gate.WHILE_WAITING)
         assert in_session.await_rows(F.KEEP_ALIVE, before + 1)[before]["inv"] >= thawed
 
-    def test_nobody_is_caught_who_holds_nothing(self, in_session: Bench) -> None:
+    def test_who_holds_nothing_or_in_another_session_or_lost_it_passes(self, in_session: Bench[FakeSession]) -> None:
+        def nobody_is_caught() -> None:
+            in_session.await_rows(F.KEEP_ALIVE, len(in_session.rows(F.KEEP_ALIVE)) + 2, Outcome.OK)
+            assert gates.caught(in_session.page, Gate.IN_RENEWAL) is None
+
         gates.arm(in_session.page, Gate.IN_RENEWAL, Action.STALL, alive)
-        in_session.await_rows(F.KEEP_ALIVE, 3, Outcome.OK)
-        assert gates.caught(in_session.page, Gate.IN_RENEWAL) is None
+        nobody_is_caught()
+        gates.disarm(in_session.page, Gate.IN_RENEWAL, alive)
+        old = in_session.hold(ttl=1000 * TTL)
+        in_session.client.session = 72
+        gates.arm(in_session.page, Gate.IN_RENEWAL, Action.STALL, alive)
+        nobody_is_caught()
+        in_session.client.session = old.grant.session
+        in_session.keeper.lose(old, in_session.main)
+        nobody_is_caught()
         holding = in_session.hold(ttl=1000 * TTL)
-        await_(lambda: gates.caught(in_session.page, Gate.IN_RENEWAL) is not None)
-        caught = gates.caught(in_session.page, Gate.IN_RENEWAL)
-        assert caught is not None
-        assert caught.owner == holding.grant.owner
+        assert held(in_session.page, Gate.IN_RENEWAL).owner == holding.grant.owner
         gates.thaw(in_session.page, Gate.IN_RENEWAL)
 
-    def test_nobody_is_caught_who_lost_it_or_holds_it_in_another_session(self, in_session: Bench) -> None:
-        client = in_session.client
-        assert isinstance(client, FakeSession)
-        old = in_session.hold(ttl=1000 * TTL)
-        client.session = 72
-        gates.arm(in_session.page, Gate.IN_RENEWAL, Action.STALL, alive)
-        before = len(in_session.rows(F.KEEP_ALIVE))
-        in_session.await_rows(F.KEEP_ALIVE, before + 2, Outcome.OK)
-        assert gates.caught(in_session.page, Gate.IN_RENEWAL) is None
-        client.session = old.grant.session
-        in_session.keeper.lose(old, in_session.main)
-        before = len(in_session.rows(F.KEEP_ALIVE))
-        in_session.await_rows(F.KEEP_ALIVE, before + 2, Outcome.OK)
-        assert gates.caught(in_session.page, Gate.IN_RENEWAL) is None
 
+def test_it_tells_when_it_did_not_run(spec: Spec) -> None:
+    """Whatever keeps it from running is recorded from its last sign of life to the next."""
 
-class TestSentinel:
-    def test_it_tells_when_it_did_not_run(self, spec: Spec) -> None:
-        """Whatever keeps it from running is recorded from its last sign of life to the next."""
+    class Slow(Fake):
+        began = ended = 0
 
-        class Slow(Fake):
-            began = ended = 0
+        def belief(self, _: Grant) -> bool:
+            if not self.began:
+                self.began = now()
+                while now() < self.began + 300 * MS:
+                    pass
+                self.ended = now()
+            return True
 
-            def belief(self, _: Grant) -> bool:
-                if not self.began:
-                    self.began = now()
-                    while now() < self.began + 300 * MS:
-                        pass
-                    self.ended = now()
-                return True
-
-        client = Slow()
-        with at_work(spec, client) as bench:
-            bench.hold(ttl=1000 * TTL)
-            await_(
-                lambda: any(
-                    row["inv"] <= client.began and row["ret"] >= client.ended > 0 for row in bench.rows(F.STALL)
-                )
-            )
+    client = Slow()
+    with at_work(spec, client) as bench:
+        bench.hold(ttl=1000 * TTL)
+        await_(lambda: client.ended > 0)
+        await_(lambda: any(r["inv"] <= client.began and r["ret"] >= client.ended for r in bench.rows(F.STALL)))

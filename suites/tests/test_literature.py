@@ -58,9 +58,7 @@ def test_one_wrong_prediction_refutes_a_statement(
     assert reproduce._entry(statement, found)["outcome"] == outcome
 
 
-def test_an_unknown_statement_starts_nothing(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_statements_start_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("suites.reproduce.Run.create", lambda *_: pytest.fail("a run was made"))
     assert reproduce.main(["--only", "zzzz"]) == 2
     assert capsys.readouterr() == ("", "fencepost: no statement contains 'zzzz'\n")

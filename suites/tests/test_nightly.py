@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import unescape
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from results.tests.samples import stale_verdict, stale_write, upheld
 from suites import nightly
 from suites.nightly import Job, Night, main
 from suites.shards import Shard
+from suites.tests.bench import raising
 
 LITTLE = ("--lock", "redis", "--faults", "none,freeze-holder")
 ONE = (*LITTLE, "--version-of", "redis=8.0")
@@ -29,14 +30,13 @@ UPHELD, VIOLATED, UNKNOWN, UNEXERCISED = (
     {**NOT_ASKED, "token-order": word} for word in (Word.UPHELD, Word.VIOLATED, Word.UNKNOWN, Word.UNEXERCISED)
 )
 SILENT: Words = {**UPHELD, "holder-exclusion": Word.HAZARD_NOT_SHOWN}
-Night_ = Callable[..., int]
-"""Takes more options; gives the status."""
 
 
 class Suite:
     """Stands for `pytest suites/`: each shard comes to one trial, whose words are `words`."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.words: Words = UPHELD
         self.statuses: dict[str, int] = {}
         self.ran: list[str] = []
@@ -63,28 +63,26 @@ class Suite:
             run.close({"exit status": status})
         return status
 
+    def night(self, *more: str, asked: Sequence[str] = ONE) -> int:
+        """A night of some shards: its status."""
+        return main(["run", *asked, "--results", str(self.folder), *more])
+
+    def told(self) -> str:
+        """What the last night says."""
+        return (max((self.folder / "nightly").iterdir()) / nightly.SUMMARY).read_text()
+
+    def runs(self) -> list[Path]:
+        return list(self.folder.glob("*-night"))
+
 
 @pytest.fixture
-def suite(monkeypatch: pytest.MonkeyPatch) -> Suite:
-    made = Suite()
+def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Suite:
+    """Each of whose nights is later than the one before."""
+    made = Suite(tmp_path)
     monkeypatch.setattr(nightly, "_run_job", made.run)
-    return made
-
-
-@pytest.fixture
-def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Night_:
-    """A night of some shards; each call is later than the one before."""
     stamps = iter(f"2026112{n}T010000Z" for n in range(1, 9))
     monkeypatch.setattr(nightly, "_stamp", lambda: next(stamps))
-    return lambda *more, asked=ONE: main(["run", *asked, "--results", str(tmp_path), *more])
-
-
-def last(folder: Path) -> Path:
-    return max((folder / "nightly").iterdir())
-
-
-def told(folder: Path) -> str:
-    return (last(folder) / nightly.SUMMARY).read_text()
+    return made
 
 
 def plan(capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
@@ -102,9 +100,7 @@ class TestPlan:
         ]  # fmt: skip
 
     def test_a_long_one_has_several_shards(self, capsys: pytest.CaptureFixture[str]) -> None:
-        names = plan(
-            capsys, "--profile", "default", "--minutes", "2", "--backend", "redis", "--version-of", "redis=7.0"
-        )
+        names = plan(capsys, "--profile", "default", "--minutes", "2", "--version-of", "redis=7.0", "--backend=redis")
         assert names == [f"redis-7.0-{i}of{len(names)}" for i in range(1, len(names) + 1)]
         assert 2 <= len(names) <= 4
 
@@ -132,9 +128,7 @@ class TestPlan:
         ],
         ids=["lock", "backend", "version", "no-version", "version-of-nothing", "minutes", "shard", "target", "nothing"],
     )
-    def test_what_cannot_be_made_out_is_said(
-        self, options: Sequence[str], says: str, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_bad_input_is_said(self, options: Sequence[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["plan", *options]) == 2
         assert says in capsys.readouterr().err
 
@@ -148,14 +142,14 @@ def test_a_job_asks_for_its_own_part_only() -> None:
 
 
 class TestNights:
-    def test_the_first_one(self, suite: Suite, night: Night_, tmp_path: Path) -> None:
-        assert night(asked=LITTLE) == 0
+    def test_the_first_one(self, suite: Suite) -> None:
+        assert suite.night(asked=LITTLE) == 0
         assert suite.ran == ["redis-8.0-1of1", "redis-7.0-1of1"]
-        (run,) = tmp_path.glob("*-night")
+        (run,) = suite.runs()
         assert len(list((run / "trials").iterdir())) == 2
         assert (run / "index.html").exists()
-        assert "There is no night before" in told(tmp_path)
-        assert not (last(tmp_path) / "shards").exists(), "they stand in the run"
+        assert "There is no night before" in suite.told()
+        assert list(suite.folder.glob("nightly/*/shards")) == [], "they stand in the run"
 
     @cases(
         "words, statuses, says",
@@ -170,115 +164,92 @@ class TestNights:
         ),
         ("what was well in between is new again", (VIOLATED, UPHELD, UNKNOWN, VIOLATED), (1, 0, 3, 1), "### New"),
     )  # fmt: skip
-    def test_one_after_another(
-        self, suite: Suite, night: Night_, tmp_path: Path, words: Sequence[Words], statuses: tuple[int, ...], says: str
-    ) -> None:
+    def test_one_after_another(self, suite: Suite, words: Sequence[Words], statuses: Sequence[int], says: str) -> None:
         came_to = []
         for suite.words in words:
-            came_to.append(night())
+            came_to.append(suite.night())
         assert tuple(came_to) == statuses
-        assert says in told(tmp_path)
-        assert ("Worker 3 held token 41" in told(tmp_path)) == (words[-1] is VIOLATED)
+        assert says in suite.told()
+        assert ("Worker 3 held token 41" in suite.told()) == (words[-1] is VIOLATED)
 
-    def test_only_nights_of_the_same_options_are_compared(self, suite: Suite, night: Night_, tmp_path: Path) -> None:
+    def test_only_nights_of_the_same_options_are_compared_and_those_that_are_named(self, suite: Suite) -> None:
         suite.words = VIOLATED
-        assert night() == 1
-        assert night(asked=(*ONE, "--seed", "2")) == 1, "there was none of this seed"
-        assert night(asked=(*ONE, "-q", "-n", "2")) == 0, "how it is told does not matter"
+        assert suite.night() == 1
+        (run,) = suite.runs()
+        assert suite.night(asked=(*ONE, "--seed", "2")) == 1, "there was none of this seed"
+        assert suite.night(asked=(*ONE, "-q", "-n", "2")) == 0, "how it is told does not matter"
+        assert suite.night("--previous", str(run), asked=(*ONE, "--seed", "3")) == 0
+        assert suite.night("--previous", "nonsense") == 2
 
-    def test_the_night_before_can_be_named(self, suite: Suite, night: Night_, tmp_path: Path) -> None:
-        suite.words = VIOLATED
-        assert night() == 1
-        (run,) = tmp_path.glob("*-night")
-        assert night("--previous", str(run), asked=(*ONE, "--seed", "2")) == 0
-        assert night("--previous", "nonsense") == 2
-
-    def test_a_missing_verdict_is_inconclusive(self, suite: Suite, night: Night_, tmp_path: Path) -> None:
+    def test_a_missing_verdict_is_inconclusive(self, suite: Suite) -> None:
         """As where a bug of ours ends most tests: pytest's status is that of a failing verdict."""
-        assert night() == 0
+        assert suite.night() == 0
         suite.words = NOT_ASKED
         suite.statuses["redis-8.0-1of1"] = 1
-        assert night() == 3
-        assert "1 verdict of before missing" in told(tmp_path)
-        assert "- 1 verdict of <code>redis</code> under <code>freeze-holder</code> on redis" in told(tmp_path)
+        assert suite.night() == 3
+        assert "1 verdict of before missing" in suite.told()
+        assert "- 1 verdict of <code>redis</code> under <code>freeze-holder</code> on redis" in suite.told()
 
-    def test_the_summary_is_appended(self, suite: Suite, night: Night_, tmp_path: Path) -> None:
-        file = tmp_path / "summary"
+    def test_the_summary_is_appended(self, suite: Suite, capsys: pytest.CaptureFixture[str]) -> None:
+        file = suite.folder / "summary"
         file.write_text("before\n")
-        assert night("--summary", str(file)) == 0
-        assert file.read_text() == "before\n" + told(tmp_path)
+        assert suite.night("--summary", str(file)) == 0
+        assert file.read_text() == "before\n" + suite.told()
+        assert suite.night("--summary", str(suite.folder / "none" / "file")) == 2
+        assert "none/file" in capsys.readouterr().err
 
 
 class TestInterrupted:
-    def test_missing_shards_are_run(
-        self, suite: Suite, night: Night_, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_missing_shards_are_run(self, suite: Suite, capsys: pytest.CaptureFixture[str]) -> None:
         suite.statuses["redis-7.0-1of1"] = nightly.INTERRUPTED
-        assert night(asked=LITTLE) == 2
+        assert suite.night(asked=LITTLE) == 2
         assert "--resume goes on with" in capsys.readouterr().err
-        assert list(tmp_path.glob("*-night")) == []
+        assert suite.runs() == []
         suite.statuses.clear()
-        assert night("--resume", asked=LITTLE) == 0
+        assert suite.night("--resume", asked=LITTLE) == 0
         assert suite.ran == ["redis-8.0-1of1", "redis-7.0-1of1", "redis-7.0-1of1"]
-        assert len(list((tmp_path / "nightly").iterdir())) == 1
+        assert len(list((suite.folder / "nightly").iterdir())) == 1
 
-    def test_a_shard_without_environment_is_missing(self, suite: Suite, night: Night_, tmp_path: Path) -> None:
+    def test_a_shard_without_environment_is_missing(self, suite: Suite) -> None:
         suite.statuses["redis-8.0-1of1"] = 4
-        assert night(asked=LITTLE) == 3
-        assert "did not run to their end: redis-8.0-1of1" in unescape(told(tmp_path))
+        assert suite.night(asked=LITTLE) == 3
+        assert "did not run to their end: redis-8.0-1of1" in unescape(suite.told())
         suite.statuses.clear()
-        assert night("--resume", asked=LITTLE) == 0
+        assert suite.night("--resume", asked=LITTLE) == 0
         assert suite.ran == ["redis-8.0-1of1", "redis-7.0-1of1", "redis-8.0-1of1"]
-        (run,) = tmp_path.glob("*-night")
+        (run,) = suite.runs()
         assert len(list((run / "trials").iterdir())) == 2
 
-    def test_nothing_that_ran_is_bad_input(self, suite: Suite, night: Night_) -> None:
+    def test_nothing_that_ran_is_bad_input_and_what_is_missing_does_not_hide_what_is_red(self, suite: Suite) -> None:
         suite.statuses["redis-8.0-1of1"] = 4
-        assert night() == 2
-
-    def test_a_finished_run_is_not_resumed(
-        self, suite: Suite, night: Night_, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert night() == 0
-        assert night("--resume") == 0
-        assert "this is a new one" in capsys.readouterr().out
-        assert len(list(tmp_path.glob("*-night"))) == 2
-
-    def test_what_is_missing_does_not_hide_what_is_red(self, suite: Suite, night: Night_) -> None:
+        assert suite.night() == 2
         suite.words = VIOLATED
-        suite.statuses["redis-7.0-1of1"] = 4
-        assert night(asked=LITTLE) == 1
+        assert suite.night(asked=LITTLE) == 1
+
+    def test_a_finished_run_is_not_resumed(self, suite: Suite, capsys: pytest.CaptureFixture[str]) -> None:
+        assert suite.night() == 0
+        assert suite.night("--resume") == 0
+        assert "this is a new one" in capsys.readouterr().out
+        assert len(suite.runs()) == 2
 
 
-class TestTrouble:
-    """1 says that a lock became worse, and nothing else may say so."""
-
-    def test_an_unwritable_folder(
-        self, suite: Suite, night: Night_, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert night("--summary", str(tmp_path / "none" / "file")) == 2
-        assert "none/file" in capsys.readouterr().err
-
-    def test_a_bug_of_ours(
-        self,
-        suite: Suite,
-        night: Night_,
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
-        monkeypatch.setattr(nightly, "digest", lambda *_: 1 // 0)
-        assert night() == 2
-        assert "ZeroDivisionError" in capsys.readouterr().err
-
-    def test_ctrl_c_says_how_to_go_on(
-        self, night: Night_, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        def pressed(*_: object) -> int:
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(nightly, "_run_job", pressed)
-        assert night() == 2
-        assert "--resume" in capsys.readouterr().err
+@cases(
+    "broken, error, says",
+    ("a bug of ours", "digest", ZeroDivisionError(), "ZeroDivisionError"),
+    ("ctrl-c", "_run_job", KeyboardInterrupt(), "--resume"),
+)
+def test_trouble_is_no_lock_that_became_worse(
+    suite: Suite,
+    broken: str,
+    error: BaseException,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """1 says that one did, and nothing else may say so."""
+    monkeypatch.setattr(nightly, broken, raising(error))
+    assert suite.night() == 2
+    assert says in capsys.readouterr().err
 
 
 class TestOnSeveralMachines:
@@ -301,10 +272,8 @@ class TestOnSeveralMachines:
         assert len(list((tmp_path / "shards").iterdir())) == 2, "what was not ours is left"
 
     @pytest.mark.parametrize("why", ["it did not arrive", "it is of another night", "it is damaged"])
-    def test_a_shard_that_does_not_count_is_missed(
-        self, suite: Suite, tmp_path: Path, why: str, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        shards = tmp_path / "shards"
+    def test_a_shard_that_is_no_use_is_missed(self, suite: Suite, why: str, capsys: pytest.CaptureFixture[str]) -> None:
+        shards = suite.folder / "shards"
         first, second = ("redis-8.0-1of1", "redis-7.0-1of1")
         main(["shard", first, *LITTLE, "--results", str(shards / first)])
         if why != "it did not arrive":
@@ -313,25 +282,23 @@ class TestOnSeveralMachines:
         if why == "it is damaged":
             (damaged,) = (shards / second).glob("*/summary.json")
             damaged.write_text("{")
-        assert main(["conclude", str(shards), str(tmp_path / "nights" / "1"), *LITTLE]) == 3
+        assert main(["conclude", str(shards), str(suite.folder / "nights" / "1"), *LITTLE]) == 3
         assert f"{second}: missing" in capsys.readouterr().err
         shutil.rmtree(shards / first)
-        assert main(["conclude", str(shards), str(tmp_path / "nights" / "2"), *LITTLE]) == 2
+        assert main(["conclude", str(shards), str(suite.folder / "nights" / "2"), *LITTLE]) == 2
 
-    def test_older_nights_can_be_named_too(self, suite: Suite, tmp_path: Path) -> None:
+    def test_older_nights_can_be_named_too(self, suite: Suite) -> None:
         nights: list[str] = []
         statuses = []
         for number, suite.words in enumerate((VIOLATED, UNEXERCISED, VIOLATED)):
-            shards, made = tmp_path / f"shards{number}", str(tmp_path / "nights" / str(number))
+            shards, made = suite.folder / f"shards{number}", str(suite.folder / "nights" / str(number))
             main(["shard", "redis-8.0-1of1", *ONE, "--results", str(shards)])
             previous = [option for name in reversed(nights) for option in ("--previous", name)]
             statuses.append(main(["conclude", str(shards), made, *ONE, *previous]))
             nights.append(made)
         assert statuses == [1, 3, 0]
 
-    def test_runs_are_stored_at_one_place_wherever_pytest_is_called(
-        self, suite: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.chdir(tmp_path)
+    def test_runs_are_stored_at_one_place_from_wherever(self, suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(suite.folder)
         main(["shard", "redis-8.0-1of1", *ONE, "--results", "shards"])
-        assert suite.where == [tmp_path / "shards"]
+        assert suite.where == [suite.folder / "shards"]

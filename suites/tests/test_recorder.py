@@ -6,8 +6,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -49,7 +50,7 @@ def test_every_field_of_a_grant_is_read_back(path: Path) -> None:
 
 
 def test_the_number_of_an_error_text_is_that_of_its_line_whichever_thread_is_slow(path: Path) -> None:
-    writing, go_on = threading.Event(), threading.Event()
+    writing, go_on = Event(), Event()
 
     def masked(text: str) -> str:
         if text == "slow":
@@ -57,20 +58,14 @@ def test_the_number_of_an_error_text_is_that_of_its_line_whichever_thread_is_slo
             go_on.wait()
         return text
 
-    record, numbers = Recorder(path, masked), dict[str, int]()
-    threads = [
-        threading.Thread(target=lambda t=text: numbers.update({t: record.note(t)})) for text in ("slow", "quick")
-    ]
-    threads[0].start()
-    writing.wait()
-    threads[1].start()
-    go_on.set()
-    for thread in threads:
-        thread.join()
-    assert {text: recorder.read_errors(path)[number - 1] for text, number in numbers.items()} == {
-        "slow": "slow",
-        "quick": "quick",
-    }
+    record = Recorder(path, masked)
+    with ThreadPoolExecutor(2) as pool:
+        slow = pool.submit(record.note, "slow")
+        writing.wait()
+        quick = pool.submit(record.note, "quick")
+        go_on.set()
+    lines = recorder.read_errors(path)
+    assert [lines[number.result() - 1] for number in (slow, quick)] == ["slow", "quick"]
 
 
 def test_outcomes_reasons_and_error_texts(path: Path) -> None:
@@ -107,11 +102,8 @@ def test_threads_never_share_a_row(tmp_path: Path) -> None:
         for value in range(2000):
             record.ok(record.invoke(F.WRITE, process, value=value))
 
-    threads = [threading.Thread(target=many, args=(process,)) for process in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(many, range(4)))
     rows = read_recording(path)
     assert {(row["process"], row["value"]) for row in rows} == {(p, v) for p in range(4) for v in range(2000)}
     assert (rows["outcome"] == Outcome.OK).all()
@@ -121,8 +113,8 @@ def test_a_full_recording_is_an_error_and_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "small.rec"
     recorder.create(path, 2)
     record = Recorder(path)
-    record.invoke(F.READ, 0)
-    record.invoke(F.READ, 0)
+    for _ in range(2):
+        record.invoke(F.READ, 0)
     with pytest.raises(RecordingFull, match="2 operations"):
         record.invoke(F.READ, 0)
     assert len(read_recording(path)) == 2

@@ -1,20 +1,24 @@
 """A run that was interrupted goes on where it was: what is stored whole is not run again, everything else is."""
 
 import json
+import os
+import re
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from checkers.claims import Word
+from checkers.tests.build import cases
 from infra import base, images
 from results import listing, resuming, running
 from results.certificate.certificate import Verdict
 from results.certificate.issue import issue
 from results.files import BadFile, typed
 from results.record import TrialRecord
+from results.resuming import ENDED
 from results.run import Run
 from results.terminal.events import Tail
 from suites import resume
@@ -23,15 +27,15 @@ from suites.asked import Asked
 from suites.options import BadOption
 from suites.resume import examine, go_on, interrupted, stored_in, take_options
 from suites.session import CONTROLS, Session
-from suites.tests.test_collecting import collected
-from suites.tests.test_options import asked
-from suites.tests.test_session import World, case_of, every_case, fences, shown_by, world
-from suites.trial import Trial
+from suites.tests.test_blame import with_redlock
+from suites.tests.test_collecting import USAGE, collected
+from suites.tests.test_options import asked, upgrading
+from suites.tests.test_session import World, breaks, case_of, every_case, fences, key_of, shown_by, world
 from suites.workers import TrialBroke, WorkerBroke
 
 __all__ = ["fences", "world"]
 
-USAGE = 4
+BEGUN = {"command": ["pytest", "suites/"]}
 
 
 class Interrupted(BaseException):
@@ -45,18 +49,17 @@ def begun(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     about = {"command": ["pytest", "suites/", "--lock", "redis"], "plans": [], "stages": {}}
     world.run = Run.create(world.run.path.parent / "more", about)
     yield world
-    if world.run.going_on is not None:
-        world.run.going_on.close()
+    die(world.run)
 
 
-def die(world: World) -> None:
-    assert world.run.going_on is not None
-    world.run.going_on.close()
+def die(run: Run) -> None:
+    if run.going_on is not None:
+        run.going_on.close()
 
 
 def again(world: World, asked: Asked) -> Session:
     """A new process's session of the same run."""
-    die(world)
+    die(world.run)
     world.trials.clear()
     world.run, event = go_on(asked, Run.open(world.run.path))
     world.told = [event]
@@ -70,7 +73,7 @@ def names(folder: Path) -> list[str]:
 class TestWhatIsStored:
     def test_is_answered_from_there_and_the_rest_is_run(self, begun: World, fences: Asked) -> None:
         cases = list(every_case(fences, "none"))
-        begun.script = lambda _: {(cases[0].lane.name, cases[0].property_id): Word.VIOLATED}
+        begun.script = lambda _: {key_of(cases[0]): Word.VIOLATED}
         first = begun.session(fences)
         before = [first.answer(case) for case in cases]
         session = again(begun, fences)
@@ -78,30 +81,18 @@ class TestWhatIsStored:
         assert begun.trials == []
         assert begun.environments[1:] == [], "nothing is booted for it"
         assert after == before
+        assert [event.name for event in begun.told] == ["resumed", "verdict"], "what fails is told again"
+        assert begun.told[0].facts == {"kept": (("redis", "none", 1, 4.0),), "stored": 1, "again": 0}
         session.answer(case_of(fences, "server-exclusion", "freeze-holder"))
         assert [trial.column for trial in begun.trials] == ["freeze-holder"]
         assert names(begun.run.path / "trials") == ["redis-freeze-holder-7", "redis-none-7"]
         assert begun.run.read().problems == ()
 
-    def test_what_fails_is_told_again_and_what_is_done_is_counted(self, begun: World, fences: Asked) -> None:
-        case = case_of(fences, "server-exclusion", "none")
-        begun.script = lambda _: {(case.lane.name, case.property_id): Word.VIOLATED}
-        begun.session(fences).answer(case)
-        again(begun, fences).answer(case)
-        assert [event.name for event in begun.told] == ["resumed", "verdict"]
-        assert begun.told[0].facts == {"kept": (("redis", "none", 1, 4.0),), "stored": 1, "again": 0}
-
     @pytest.mark.parametrize("fires", [2, 3, None])
     def test_a_control_goes_on_with_the_next_seed(self, begun: World, fences: Asked, fires: int | None) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
         script = shown_by(case, fires)
-
-        def cut(trial: Trial) -> dict[tuple[str, str], Word]:
-            if trial.attempt == 2:
-                raise Interrupted
-            return script(trial)
-
-        begun.script = cut
+        begun.script = breaks(Interrupted(), lambda trial: trial.attempt == 2, script)
         with pytest.raises(Interrupted):
             begun.session(fences).answer(case)
         begun.script = script
@@ -134,10 +125,7 @@ class TestWhatIsSetAside:
         assert world.run.read().problems == ()
 
     def test_what_came_to_no_verdict(self, begun: World, fences: Asked) -> None:
-        def broken(_: Trial) -> dict[tuple[str, str], Word]:
-            raise TrialBroke("redis1 is paused")
-
-        begun.script = broken
+        begun.script = breaks(TrialBroke("redis1 is paused"))
         with pytest.raises(TrialBroke):
             self.once(begun, fences)
         begun.script = lambda _: {}
@@ -145,13 +133,8 @@ class TestWhatIsSetAside:
 
     def test_what_was_left_of_a_trial_that_a_worker_broke(self, begun: World) -> None:
         run = asked(lock=["redis", "redlock"], faults=["none"], seed=7)
-
-        def broken(trial: Trial) -> dict[tuple[str, str], Word]:
-            if lanes := [lane.name for lane in trial.lanes if lane.lock_name == "redlock"]:
-                raise WorkerBroke("a bug of redlock's", lanes)
-            return {}
-
-        begun.script = broken
+        lanes = [lane.name for lane in run.lanes if lane.lock_name == "redlock"]
+        begun.script = breaks(WorkerBroke("a bug of redlock's", lanes), with_redlock)
         case = next(case for case in run.cases("server-exclusion") if case.lane.lock_name == "redis")
         begun.session(run).answer(case)
         assert names(begun.run.path / "trials") == ["redis-none-7", "redis-none-7-part2"]
@@ -159,24 +142,21 @@ class TestWhatIsSetAside:
         again(begun, run).answer(case)
         assert names(begun.run.path / "trials") == ["redis-none-7"], "what is tried as a whole is not there twice"
 
-    @pytest.mark.parametrize("what", ["history", "verdicts", "trial", "lost"])
-    def test_what_a_power_cut_left(self, begun: World, fences: Asked, what: str) -> None:
-        folder = self.once(begun, fences)
-        if what == "history":
-            file = next(folder.glob("*.arrow"))
-            file.write_bytes(file.read_bytes()[:100])
-        elif what == "lost":
-            next(folder.glob("*.arrow")).unlink()
-        else:
-            (folder / f"{what}.json").write_bytes(b"")
+    @pytest.mark.parametrize(
+        ("file", "left"), [("*.arrow", 100), ("*.arrow", None), ("verdicts.json", 0), ("trial.json", 0)]
+    )
+    def test_what_a_power_cut_left(self, begun: World, fences: Asked, file: str, left: int | None) -> None:
+        """So many of its bytes, or no file at all."""
+        (path, *_) = self.once(begun, fences).glob(file)
+        path.unlink() if left is None else os.truncate(path, left)
         self.must_run_again(begun, fences, "")
 
-    @pytest.mark.parametrize("what", ["plan", "lanes", "version", "ttl"])
-    def test_what_would_not_be_run_like_that_today(self, begun: World, fences: Asked, what: str) -> None:
-        folder = self.once(begun, fences)
-        told = json.loads((folder / "trial.json").read_text())
-        told["about"][what] = {"plan": {}, "lanes": told["about"]["lanes"][1:], "version": "7.0", "ttl": {}}[what]
-        (folder / "trial.json").write_text(json.dumps(told))
+    @pytest.mark.parametrize(("what", "stored"), [("plan", {}), ("lanes", []), ("version", "7.0"), ("ttl", {})])
+    def test_what_would_not_be_run_like_that(self, begun: World, fences: Asked, what: str, stored: object) -> None:
+        file = self.once(begun, fences) / "trial.json"
+        told = json.loads(file.read_text())
+        told["about"][what] = stored
+        file.write_text(json.dumps(told))
         self.must_run_again(begun, fences, "it would not be run like that today")
 
     def test_the_later_trials_of_a_control_whose_first_is_gone(self, begun: World, fences: Asked) -> None:
@@ -230,25 +210,19 @@ class TestTheFolder:
         assert len(summary["asked"]["interruptions"]) == 1
         assert resuming.why_not(begun.run).startswith("came to its end")
 
-    def test_is_held_by_one_alone(self, begun: World) -> None:
-        die(begun)
+    def test_is_held_by_one_alone_and_then_by_each_of_its_processes(self, begun: World) -> None:
         path = begun.run.path
+        die(begun.run)
         first = resuming.reopen(Run.open(path), {})
-        assert running.is_running(path)
         with pytest.raises(BadFile, match="still going on"):
             resuming.reopen(Run.open(path), {})
-        assert first.going_on is not None
-        first.going_on.close()
+        other = Run.join(path)
+        assert running.is_running(path)
+        die(first)
+        assert running.is_running(path)
+        die(other)
         assert not running.is_running(path)
         assert len(first.about()["interruptions"]) == 1
-
-    def test_is_held_by_each_of_its_processes(self, begun: World) -> None:
-        other = Run.join(begun.run.path)
-        die(begun)
-        assert running.is_running(begun.run.path)
-        assert other.going_on is not None
-        other.going_on.close()
-        assert not running.is_running(begun.run.path)
 
     def test_a_line_that_was_cut_short_takes_no_other_along(self, begun: World, fences: Asked) -> None:
         (begun.run.path / "events.jsonl").write_bytes(b'{"at": 1, "by"')
@@ -258,15 +232,13 @@ class TestTheFolder:
         assert [event.name for event in Tail(begun.run.path).read()] == ["says"]
 
 
-def test_interruptions_do_not_change_the_certificate(
-    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_interruptions_change_no_certificate(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(resume, "other_images", lambda *_: "")
     columns = ["none", "freeze-holder", "upgrade-leader-first", "rollback-end"]
-    run = asked(lock=["redis"], faults=columns, from_=["redis=image:old:1"], to=["redis=image:new:2"])
+    run = upgrading(faults=columns)
     stages = {stage.name: dict(stage.versions) for stage in run.stages}
     cases = [case for column in columns for case in every_case(run, column) if case.because is None]
-    broken = {(cases[0].lane.name, "server-exclusion"): Word.VIOLATED}
+    broken = {("redis/register/unfenced", "server-exclusion"): Word.VIOLATED}
     world.script = lambda trial: broken if trial.stage == "candidate" else {}
     told = []
     for number, halves in enumerate([(cases,), (cases[: len(cases) // 2], cases)]):
@@ -293,31 +265,29 @@ class TestRefused:
         with pytest.raises(BadOption, match="is still going on"):
             interrupted(str(begun.run.path), begun.run.path.parent)
 
-    @pytest.mark.parametrize("status", resuming.ENDED)
-    def test_a_run_that_came_to_its_end(self, begun: World, status: int) -> None:
-        begun.run.close({"exit status": status})
-        with pytest.raises(BadOption, match="came to its end: there is nothing to resume"):
-            interrupted("last", begun.run.path.parent)
-
-    @pytest.mark.parametrize(
-        "about", [{"exit status": 2, "interrupted": True}, {"exit status": 4}, None], ids=["ctrl-c", "docker", "killed"]
+    @cases(
+        "about, end, why",
+        *((f"ended with {n}", BEGUN, {"exit status": n}, "came to its end: there is nothing to resume") for n in ENDED),
+        ("merged", {**BEGUN, "merged": [{}]}, {}, "was merged from others"),
+        ("without a command", {}, {}, "does not say by which command"),
     )
-    def test_a_run_without_an_end_is_resumed(self, begun: World, about: Mapping[str, Any] | None) -> None:
-        die(begun) if about is None else begun.run.close(about)
+    def test_a_run_that_cannot_go_on(self, tmp_path: Path, about: Any, end: Any, why: str) -> None:
+        Run.create(tmp_path, about).close(end)
+        with pytest.raises(BadOption, match=why):
+            interrupted("last", tmp_path)
+
+    @cases(
+        "end",
+        ("ctrl-c", {"exit status": 2, "interrupted": True}),
+        ("docker", {"exit status": 4}),
+        ("killed", None),
+    )
+    def test_a_run_without_an_end_is_resumed(self, begun: World, end: Mapping[str, Any] | None) -> None:
+        die(begun.run) if end is None else begun.run.close(end)
         assert interrupted("last", begun.run.path.parent).path == begun.run.path
 
-    def test_what_was_merged(self, tmp_path: Path) -> None:
-        Run.create(tmp_path, {"command": ["pytest", "suites/"], "merged": [{}]}).close({})
-        with pytest.raises(BadOption, match="was merged from others"):
-            interrupted("last", tmp_path)
-
-    def test_what_does_not_say_what_it_was(self, tmp_path: Path) -> None:
-        Run.create(tmp_path, {}).close({})
-        with pytest.raises(BadOption, match="does not say by which command"):
-            interrupted("last", tmp_path)
-
     def test_other_plans(self, begun: World, fences: Asked) -> None:
-        die(begun)
+        die(begun.run)
         about = {**begun.run.about(), "plans": [{}]}
         (begun.run.path / "run.json").write_text(json.dumps({"format": 2, "started": "", "about": about}))
         with pytest.raises(BadOption, match="the plans are not those"):
@@ -326,8 +296,7 @@ class TestRefused:
     def test_by_pytest_in_one_line(self, tmp_path: Path) -> None:
         done = collected("--resume", "nope", "--results", str(tmp_path))
         assert (done.returncode, done.stdout) == (USAGE, "")
-        (line,) = done.stderr.strip().splitlines()
-        assert line == f"ERROR: --resume nope: no run 'nope' in {tmp_path}, which has none"
+        assert done.stderr.strip() == f"ERROR: --resume nope: no run 'nope' in {tmp_path}, which has none"
 
 
 def test_pytest_asks_what_the_run_asked(tmp_path: Path) -> None:
@@ -356,13 +325,11 @@ class TestOptions:
         take_options(option, list(words), tmp_path, run, lambda words: parsed[tuple(words)])
         return option
 
-    def test_what_is_not_said_is_taken_from_the_run(self, tmp_path: Path) -> None:
-        taken = vars(self.take(tmp_path))
-        assert taken == {**vars(self.BEGUN), "resume": "last", "results": "elsewhere"}
-
-    def test_what_is_said_again_may_be_said(self, tmp_path: Path) -> None:
+    def test_what_is_not_said_is_taken_from_the_run_and_may_be_said_again(self, tmp_path: Path) -> None:
+        taken = self.take(tmp_path)
+        assert vars(taken) == {**vars(self.BEGUN), "resume": "last", "results": "elsewhere"}
         said = {"seed": 3, "lock": ["redis"], "from_": ["etcd=3.4"], "to": ["etcd=3.5"]}
-        assert self.take(tmp_path, ["--seed", "3"], **said) == self.take(tmp_path / "unsaid")
+        assert self.take(tmp_path / "again", ["--seed", "3"], **said) == taken
 
     @pytest.mark.parametrize(
         ("words", "given", "why"),
@@ -374,48 +341,34 @@ class TestOptions:
             ((), {"version_of": ["etcd=3.6"]}, "--version-of etcd=3.6 is asked for, the run was begun with nothing"),
             ((), {"shard": "1/2"}, "--shard 1/2 is asked for, the run was begun with nothing"),
             ((), {"keyword": "fifo"}, "-k fifo is asked for, the run was begun with fenced"),
+            ((), {"file_or_dir": ["suites/a.py"]}, "suites/a.py is asked for, the run was begun with /"),
         ],
     )
-    def test_other_options_than_the_runs_are_refused(
-        self, tmp_path: Path, words: Iterable[str], given: Mapping[str, Any], why: str
-    ) -> None:
-        with pytest.raises(BadOption) as caught:
+    def test_other_options_are_refused(self, tmp_path: Path, words: Iterable[str], given: Any, why: str) -> None:
+        with pytest.raises(BadOption, match=rf"^.*{re.escape(why)}.*\Z"):
             self.take(tmp_path, words, **given)
-        assert why in str(caught.value)
-        assert len(str(caught.value).splitlines()) == 1
-
-    def test_other_tests_are_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(BadOption, match=r"test_fencing.py is asked for, the run was begun with .*suites$"):
-            self.take(tmp_path, file_or_dir=["suites/test_fencing.py"])
 
 
 class TestServers:
-    @pytest.fixture
-    def told(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-        monkeypatch.setattr(base, "image_id", {"fencepost/redis:trixie": "sha256:1"}.get)
-        monkeypatch.setattr(images, "is_current", lambda _: True)
-        nodes = {"redis1": {"image": "fencepost/redis:trixie", "digest": "sha256:1"}}
-        return {"backend": "redis", "stage": "", "faults": ["none"], "version": None, "nodes": nodes}
+    IMAGE = "fencepost/redis:trixie"
+    SAME: ClassVar = {IMAGE: "sha256:1"}
 
-    def test_same_images_say_nothing(self, told: dict[str, Any], fences: Asked) -> None:
-        assert resume.other_images(fences, [told, told]) == ""
-
-    @pytest.mark.parametrize("now", [{"fencepost/redis:trixie": "sha256:2"}, {}])
-    def test_another_image_of_one_name(
-        self, told: dict[str, Any], fences: Asked, now: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    @cases(
+        "given, there_is, current, says",
+        ("same", {}, SAME, True, "^$"),
+        ("another of one name", {}, {IMAGE: "sha256:2"}, True, f"^{IMAGE} is another image by now, or none"),
+        ("none of that name", {}, {}, True, f"^{IMAGE} is another image by now, or none"),
+        ("a version that means another", {"version_of": ["redis=image:mine:1"]}, SAME, True, "^redis .* by now"),
+        ("another recipe", {}, SAME, False, "would be built anew"),
+    )
+    def test_other_images(
+        self, given: Any, there_is: Any, current: bool, says: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(base, "image_id", now.get)
-        assert resume.other_images(fences, [told]).startswith("fencepost/redis:trixie is another image by now, or none")
-
-    def test_a_version_that_means_another_image(self, told: dict[str, Any]) -> None:
-        run = asked(lock=["redis"], version_of=["redis=image:mine:1"])
-        assert "redis" in resume.other_images(run, [told])
-
-    def test_a_recipe_that_was_changed(
-        self, told: dict[str, Any], fences: Asked, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(images, "is_current", lambda _: False)
-        assert "would be built anew" in resume.other_images(fences, [told])
+        monkeypatch.setattr(base, "image_id", there_is.get)
+        monkeypatch.setattr(images, "is_current", lambda _: current)
+        nodes = {"redis1": {"image": self.IMAGE, "digest": "sha256:1"}}
+        told = {"backend": "redis", "stage": "", "faults": ["none"], "version": None, "nodes": nodes}
+        assert re.search(says, resume.other_images(asked(lock=["redis"], **given), [told, told]))
 
 
 def test_looking_changes_nothing(begun: World, fences: Asked) -> None:
@@ -432,9 +385,8 @@ def test_show_says_how_to_go_on(begun: World, capsys: pytest.CaptureFixture[str]
     show = [str(begun.run.path)]
     listing.show(show)
     assert "to go on" not in capsys.readouterr().out
-    die(begun)
+    die(begun.run)
     listing.show(show)
     line = capsys.readouterr().out.splitlines()[-1]
-    assert line == (
-        f"interrupted; to go on: .venv/bin/python -m pytest suites/ --lock redis --resume {typed(begun.run.path)}"
-    )
+    command = f".venv/bin/python -m pytest suites/ --lock redis --resume {typed(begun.run.path)}"
+    assert line == f"interrupted; to go on: {command}"

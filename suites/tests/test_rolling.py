@@ -7,14 +7,11 @@ from infra.faults.plan import Plan
 from infra.star import BACKENDS, MEMBERS
 from results.certificate.stages import BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK
 from suites import rolling
-from suites.options import BadOption
 from suites.rolling import END, LEADER_FIRST, LEADER_LAST, ROLLING
-from suites.tests.test_options import asked
+from suites.tests.test_options import NEW, OLD, asked, refused, upgrading
 from suites.tests.test_session import World, world
 
 __all__ = ["world"]
-
-OLD, NEW = "image:old:1", "image:new:2"
 
 
 def plan(column: str, backend: str) -> Plan:
@@ -47,9 +44,9 @@ def test_a_plan_moves_every_member_that_there_is(backend: str, column: str) -> N
 def test_nothing_becomes_another_where_both_are_the_same_image(column: str) -> None:
     same = asked(lock=["etcd"], from_=["etcd=3.4"], to=["etcd=3.4"])
     assert not same.runnable("etcd", column)
-    (whole,) = [one for one in same.not_run() if one.fault == column]
-    assert (whole.lock, whole.backend) == ("", "etcd")
-    assert whole.because == "both versions are the same image: nothing becomes another"
+    (whole,) = [item for item in same.not_run() if item.fault == column]
+    because = "both versions are the same image: nothing becomes another"
+    assert (whole.lock, whole.backend, whole.because) == ("", "etcd", because)
 
 
 @pytest.mark.parametrize("column", [LEADER_LAST, LEADER_FIRST])
@@ -77,12 +74,10 @@ def test_each_stage_has_its_columns() -> None:
 
 
 def test_who_names_faults_gets_those() -> None:
-    made = asked(lock=["etcd"], faults=["none"], from_=["etcd=3.4"], to=["etcd=3.5"])
-    assert {case.stage for case in made.cases("server-exclusion")} == {BASELINE, CANDIDATE}
-    made = asked(lock=["etcd"], faults=[END], from_=["etcd=3.4"], to=["etcd=3.5"])
-    assert {case.stage for case in made.cases("server-exclusion")} == {ROLLBACK}
-    with pytest.raises(BadOption, match="--faults rollback-end: between which versions"):
-        asked(lock=["etcd"], faults=[END])
+    for column, stages in (("none", {BASELINE, CANDIDATE}), (END, {ROLLBACK})):
+        made = asked(lock=["etcd"], faults=[column], from_=["etcd=3.4"], to=["etcd=3.5"])
+        assert {case.stage for case in made.cases("server-exclusion")} == stages
+    assert "--faults rollback-end: between which versions" in refused(lock=["etcd"], faults=[END])
 
 
 def test_a_single_server_has_no_mixed_state() -> None:
@@ -92,13 +87,11 @@ def test_a_single_server_has_no_mixed_state() -> None:
 
 
 def test_what_was_upgraded_is_another_cluster(world: World) -> None:
-    made = asked(lock=["redis"], faults=[LEADER_FIRST, LEADER_LAST], from_=[f"redis={OLD}"], to=[f"redis={NEW}"])
+    made = upgrading(faults=[LEADER_FIRST, LEADER_LAST])
     session = world.session(made)
     for case in made.cases("server-exclusion"):
         assert session.answer(case).judgement.word is Word.UPHELD
-    first, second = world.environments
+    assert [environment.closed for environment in world.environments] == [True, True]
     assert {backend for one in world.environments for backend in one.backends} == {("redis", OLD)}
-    assert first.closed
-    assert second.closed
     plans = [made.plan(column, "redis") for column in (LEADER_FIRST, LEADER_LAST)]
     assert [trial.plan for trial in world.trials] == plans

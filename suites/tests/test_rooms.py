@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
@@ -31,9 +31,7 @@ def test_help_is_told_and_a_reader_who_has_gone_is_no_traceback(room: str) -> No
 
 
 @pytest.mark.parametrize("main", [infra, suites], ids=["infra", "suites"])
-def test_a_short_option_for_help_and_no_other(
-    main: Callable[[Sequence[str]], int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_short_option_for_help_and_no_other(main: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["-h"]) == 0
     capsys.readouterr()
     assert main(["--halp"]) == 2

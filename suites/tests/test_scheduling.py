@@ -11,9 +11,7 @@ from results.certificate.stages import BASELINE, CANDIDATE
 from suites.asked import Asked, case_id
 from suites.scheduling import ByBackend
 from suites.stages import in_turn
-from suites.tests.test_options import asked
-
-OLD, NEW = "image:old:1", "image:new:2"
+from suites.tests.test_options import asked, upgrading
 
 
 @dataclass(eq=False)
@@ -73,15 +71,13 @@ def test_each_backend_is_booted_once_and_the_last_one_is_shared() -> None:
 
 def test_two_processes_try_a_version_each_and_columns_in_step() -> None:
     faults = ["none", "kill-holder", "freeze-holder", "late-write"]
-    run = asked(lock=["redis"], faults=faults, from_=[f"redis={OLD}"], to=[f"redis={NEW}"])
-    old, new = ran(run, 2)
+    old, new = ran(upgrading(faults=faults), 2)
     assert old == [("redis", fault, BASELINE) for fault in faults]
     assert new == [("redis", fault, CANDIDATE) for fault in faults]
 
 
 def test_what_has_an_environment_of_its_own_comes_before_the_other_version() -> None:
-    run = asked(lock=["redis"], from_=[f"redis={OLD}"], to=[f"redis={NEW}"])
-    for mine in ran(run, 2):
+    for mine in ran(upgrading(), 2):
         stages = [stage for _, _, stage in mine]
         alone = [stage for stage in stages if stage in (BASELINE, CANDIDATE)]
         assert len(set(alone)) == 1
@@ -90,6 +86,5 @@ def test_what_has_an_environment_of_its_own_comes_before_the_other_version() -> 
 
 
 def test_of_three_nobody_is_idle() -> None:
-    run = asked(lock=["redis"], from_=[f"redis={OLD}"], to=[f"redis={NEW}"])
-    lengths = [len(mine) for mine in ran(run, 3)]
+    lengths = [len(mine) for mine in ran(upgrading(), 3)]
     assert max(lengths) - min(lengths) <= 2

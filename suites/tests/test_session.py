@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import product
 from pathlib import Path
-from typing import Any, Self
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,6 +26,7 @@ from suites import session as session_module
 from suites.about import about
 from suites.asked import Asked, Case
 from suites.session import CONTROLS, Answer, Session, TrialFailed, decisive
+from suites.tests.bench import raising
 from suites.tests.test_options import asked
 from suites.trial import Trial
 from suites.workers import TrialBroke, WorkerBroke
@@ -35,6 +35,7 @@ SEED = 7
 POSSIBLE = tuple(word for word in Word if word is not Word.NOT_APPLICABLE)
 Told = dict[tuple[str, str], Word]
 """(lane, property) → the word that a fake trial comes to; UPHELD for those that are not in it."""
+Script = Callable[[Trial], Told]
 
 
 @dataclass
@@ -42,13 +43,17 @@ class World:
     """Stands in for the environment and the trials: what was started, run and closed, in order."""
 
     run: Run
-    script: Callable[[Trial], Told] = lambda _: {}
+    script: Script = lambda _: {}
     trials: list[Trial] = field(default_factory=list)
     environments: list[FakeEnvironment] = field(default_factory=list)
     told: list[Event] = field(default_factory=list)
 
     def session(self, asked: Asked) -> Session:
         return Session(asked, self.run, self.told.append)
+
+    def start(self, say: Callable[[str], None]) -> FakeEnvironment:
+        self.environments.append(FakeEnvironment())
+        return self.environments[-1]
 
     def run_trial(self, trial: Trial, environment: FakeEnvironment, *_: object) -> TrialRecord:
         assert not environment.closed
@@ -88,15 +93,7 @@ class FakeEnvironment:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     world = World(Run.create(tmp_path, {}))
-
-    class Environment(FakeEnvironment):
-        @classmethod
-        def start(cls, say: Callable[[str], None]) -> Self:
-            made = cls()
-            world.environments.append(made)
-            return made
-
-    monkeypatch.setattr(place_module, "Environment", Environment)
+    monkeypatch.setattr(place_module, "Environment", SimpleNamespace(start=world.start))
     monkeypatch.setattr(session_module, "run_trial", world.run_trial)
     return world
 
@@ -107,19 +104,32 @@ def fences() -> Asked:
     return asked(lock=["redis"], faults=["none", "freeze-holder"], seed=SEED)
 
 
-def case_of(run: Asked, name: str, fault: str, store: str = "unfenced", workload: str = "register") -> Case:
-    (case,) = [
-        case
-        for case in run.cases(name)
-        if (case.fault, case.lane.store, case.lane.workload.name) == (fault, store, workload)
-    ]
+def breaks(error: BaseException, when: Callable[[Trial], bool] = lambda _: True, rest: Script = lambda _: {}) -> Script:
+    """The trials of which `when` is true raise this."""
+
+    def script(trial: Trial) -> Told:
+        if when(trial):
+            raise error
+        return rest(trial)
+
+    return script
+
+
+def case_of(run: Asked, name: str, fault: str, store: str = "unfenced", stage: str = "") -> Case:
+    """Of the Redis lock and the register."""
+    where = (fault, f"redis/register/{store}", stage)
+    (case,) = [case for case in run.cases(name) if (case.fault, case.lane.name, case.stage) == where]
     return case
 
 
-def shown_by(case: Case, attempt: int | None) -> Callable[[Trial], Told]:
+def key_of(case: Case) -> tuple[str, str]:
+    return case.lane.name, case.property_id
+
+
+def shown_by(case: Case, attempt: int | None) -> Script:
     """A hazard that only this attempt shows; None: none does."""
-    key = (case.lane.name, case.property_id)
-    return lambda trial: {key: Word.BROKEN_AS_DOCUMENTED if trial.attempt == attempt else Word.HAZARD_NOT_SHOWN}
+    words = {True: Word.BROKEN_AS_DOCUMENTED, False: Word.HAZARD_NOT_SHOWN}
+    return lambda trial: {key_of(case): words[trial.attempt == attempt]}
 
 
 def every_case(run: Asked, fault: str) -> Iterator[Case]:
@@ -129,6 +139,8 @@ def every_case(run: Asked, fault: str) -> Iterator[Case]:
 
 class TestOneTrialForAllCases:
     def test_it_runs_once_on_one_environment_with_every_lane(self, world: World, fences: Asked) -> None:
+        world.session(fences).close()
+        assert world.environments == [], "nothing is started before a case is asked"
         session = world.session(fences)
         answers = [session.answer(case) for case in every_case(fences, "none")]
         assert len(answers) > 20
@@ -141,20 +153,13 @@ class TestOneTrialForAllCases:
         told = {("redis/register/unfenced", "holder-exclusion"): Word.UNKNOWN}
         world.script = lambda _: told
         session = world.session(fences)
-        words = {
-            (case.lane.name, case.property_id): session.answer(case).judgement.word
-            for case in every_case(fences, "none")
-        }
+        words = {key_of(case): session.answer(case).judgement.word for case in every_case(fences, "none")}
         assert {key: word for key, word in words.items() if word is not Word.UPHELD} == told
 
     def test_the_version_that_was_asked_for_is_booted(self, world: World) -> None:
         run = asked(lock=["redis"], faults=["none"], version_of=["redis=image:mine:1"])
         world.session(run).answer(run.cases("server-exclusion")[0])
         assert world.environments[0].backends == [("redis", "image:mine:1")]
-
-    def test_nothing_is_started_before_a_case_is_asked(self, world: World, fences: Asked) -> None:
-        world.session(fences).close()
-        assert world.environments == []
 
 
 class TestWhatIsTold:
@@ -170,17 +175,11 @@ class TestWhatIsTold:
 
     def test_failing_verdicts_with_lane_property_and_word(self, world: World, fences: Asked) -> None:
         case = case_of(fences, "server-exclusion", "none")
-        world.script = lambda _: {(case.lane.name, case.property_id): Word.VIOLATED}
+        world.script = lambda _: {key_of(case): Word.VIOLATED}
         world.session(fences).answer(case)
-        assert [event.facts for event in world.told if event.name == "verdict"] == [
-            {
-                "lane": case.lane.name,
-                "property": "server-exclusion",
-                "fault": "none",
-                "word": "violated",
-                "because": "because",
-            }
-        ]
+        place = {"lane": case.lane.name, "property": "server-exclusion", "fault": "none"}
+        told = [event.facts for event in world.told if event.name == "verdict"]
+        assert told == [{**place, "word": "violated", "because": "because"}]
 
 
 class TestParts:
@@ -202,12 +201,7 @@ class TestParts:
         assert len(world.environments) == 1
 
     def test_one_that_breaks_takes_no_other_along(self, world: World, parts: Asked) -> None:
-        def broken(trial: Trial) -> Told:
-            if trial.part == 1:
-                raise TrialBroke("the first")
-            return {}
-
-        world.script = broken
+        world.script = breaks(TrialBroke("the first"), lambda trial: trial.part == 1)
         session = world.session(parts)
         first, second = (
             next(case for case in parts.cases("server-exclusion") if case.lane == lanes[0])
@@ -232,12 +226,7 @@ class TestATrialThatBroke:
         "error", [WorkerBroke("worker 1 broke: KeyError\nTraceback"), Failed("no leader"), KeyError("a bug of ours")]
     )
     def test_a_broken_trial_is_not_run_again(self, world: World, fences: Asked, error: Exception) -> None:
-        def broken(trial: Trial) -> Told:
-            if trial.column == "none":
-                raise error
-            return {}
-
-        world.script = broken
+        world.script = breaks(error, lambda trial: trial.column == "none")
         session = world.session(fences)
         first, *others = every_case(fences, "none")
         with pytest.raises(type(error)):
@@ -250,26 +239,9 @@ class TestATrialThatBroke:
         assert session.answer(case_of(fences, "server-exclusion", "freeze-holder")).judgement.word is Word.UPHELD
         assert [environment.closed for environment in world.environments] == [True, False]
 
-    def test_its_reason_is_stored_for_the_report(self, world: World, fences: Asked) -> None:
-        def broken(_: Trial) -> Told:
-            raise TrialBroke("after the trial: redis1 is paused")
-
-        world.script = broken
-        with pytest.raises(TrialBroke):
-            world.session(fences).answer(case_of(fences, "recovery", "freeze-holder"))
-        assert any("redis1 is paused" in problem for problem in map(str, world.run.read().problems))
-        (broke,) = [event for event in world.told if event.name == "broke"]
-        assert "redis1 is paused" in broke.text("text")
-
     def test_a_later_attempt_that_breaks_ends_the_column(self, world: World, fences: Asked) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
-
-        def broken(trial: Trial) -> Told:
-            if trial.attempt == 2:
-                raise TrialBroke("the second")
-            return {(case.lane.name, case.property_id): Word.HAZARD_NOT_SHOWN}
-
-        world.script = broken
+        world.script = breaks(TrialBroke("the second"), lambda trial: trial.attempt == 2, shown_by(case, None))
         session = world.session(fences)
         with pytest.raises(TrialBroke, match="the second"):
             session.answer(case)
@@ -280,9 +252,7 @@ class TestATrialThatBroke:
 
 class TestPositiveControls:
     @pytest.mark.parametrize("fires", [1, 2, 3, None])
-    def test_only_silent_lanes_are_tried_with_the_next_seeds(
-        self, world: World, fences: Asked, fires: int | None
-    ) -> None:
+    def test_only_silent_lanes_get_the_next_seeds(self, world: World, fences: Asked, fires: int | None) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
         world.script = shown_by(case, fires)
         answer = world.session(fences).answer(case)
@@ -299,36 +269,25 @@ class TestPositiveControls:
         assert again == [1, 1, 0][3 - attempts :]
 
     def test_each_lane_stops_when_its_own_has_been_shown(self, world: World, fences: Asked) -> None:
-        lanes = [
-            case_of(fences, "holder-exclusion", "freeze-holder", store).lane for store in ("unfenced", "fence-writes")
-        ]
-        shown = {lanes[0].name: 2, lanes[1].name: 3}
-        world.script = lambda trial: {
-            (name, "holder-exclusion"): Word.BROKEN_AS_DOCUMENTED if trial.attempt == n else Word.HAZARD_NOT_SHOWN
-            for name, n in shown.items()
-        }
-        world.session(fences).answer(case_of(fences, "holder-exclusion", "freeze-holder"))
+        stores = ("unfenced", "fence-writes")
+        first, second = (case_of(fences, "holder-exclusion", "freeze-holder", store) for store in stores)
+        world.script = lambda trial: shown_by(first, 2)(trial) | shown_by(second, 3)(trial)
+        world.session(fences).answer(first)
         assert [len(trial.lanes) for trial in world.trials] == [7, 2, 1]
-        assert world.trials[2].lanes == (lanes[1],)
+        assert world.trials[2].lanes == (second.lane,)
 
     @pytest.mark.parametrize("word", [word for word in POSSIBLE if word is not Word.HAZARD_NOT_SHOWN])
     def test_nothing_else_is_ever_tried_again(self, world: World, fences: Asked, word: Word) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
-        world.script = lambda _: {(case.lane.name, case.property_id): word}
+        world.script = lambda _: {key_of(case): word}
         assert world.session(fences).answer(case).judgement.word is word
         assert len(world.trials) == 1
 
     def test_a_violation_in_a_retry_counts(self, world: World, fences: Asked) -> None:
         silent = case_of(fences, "holder-exclusion", "freeze-holder")
         other = case_of(fences, "server-exclusion", "freeze-holder")
-        world.script = lambda trial: (
-            {(silent.lane.name, silent.property_id): Word.HAZARD_NOT_SHOWN}
-            if trial.attempt == 1
-            else {
-                (silent.lane.name, silent.property_id): Word.BROKEN_AS_DOCUMENTED,
-                (other.lane.name, other.property_id): Word.VIOLATED,
-            }
-        )
+        retry = {key_of(silent): Word.BROKEN_AS_DOCUMENTED, key_of(other): Word.VIOLATED}
+        world.script = lambda trial: retry if trial.attempt > 1 else {key_of(silent): Word.HAZARD_NOT_SHOWN}
         answer = world.session(fences).answer(other)
         assert (answer.judgement.word, answer.attempt, answer.attempts) == (Word.VIOLATED, 2, 2)
 
@@ -338,46 +297,36 @@ def told(*words: Word) -> list[Answer]:
 
 
 class TestDecisive:
-    @pytest.mark.parametrize("word", Word)
-    def test_of_one_trial_it_is_its_word(self, word: Word) -> None:
-        assert decisive(told(word)).judgement.word is word
-
     def test_a_control_that_was_shown_replaces_those_that_were_not(self) -> None:
         answer = decisive(told(Word.HAZARD_NOT_SHOWN, Word.HAZARD_NOT_SHOWN, Word.BROKEN_AS_DOCUMENTED))
         assert (answer.judgement.word, answer.attempt, answer.attempts) == (Word.BROKEN_AS_DOCUMENTED, 3, 3)
         assert answer.page == Path("3")
 
-    def test_nothing_but_a_shown_control_hides_a_heavier_word(self) -> None:
-        for words in product(POSSIBLE, repeat=CONTROLS):
+    def test_nothing_but_a_shown_control_hides_a_heavier_word_here_and_in_the_report(self) -> None:
+        for words in itertools.chain(zip(Word), itertools.product(POSSIBLE, repeat=CONTROLS)):
             left = set(words)
             if Word.BROKEN_AS_DOCUMENTED in left:
                 left.discard(Word.HAZARD_NOT_SHOWN)
-            assert decisive(told(*words)).judgement.word is min(left, key=lambda word: word.weight), words
-
-    def test_the_report_reduces_the_same_trials_to_the_same_word(self) -> None:
-        for words in product(POSSIBLE, repeat=CONTROLS):
+            heavier = min(left, key=lambda word: word.weight)
+            assert decisive(told(*words)).judgement.word is heavier, words
             cells = [
                 Cell("l", "b", "w", "s", "l/w/s", "f", "p", word, "", {}, (), None, "", SEED + n, n + 1)
                 for n, word in enumerate(words)
             ]
-            assert heaviest(cell.word for cell in settled(cells)) is decisive(told(*words)).judgement.word, words
+            assert heaviest(cell.word for cell in settled(cells)) is heavier, words
 
 
-class TestMustHold:
-    @pytest.mark.parametrize("word", Word)
-    def test_the_failing_four_fail(self, word: Word) -> None:
-        violation = Violation("overlap", 0, (), (), ("who was inside",))
-        answer = Answer(Judgement("p", word, "the reason", None, violation), Path("page.html"), 1, 1)
-        if word in (Word.VIOLATED, Word.HAZARD_NOT_SHOWN, Word.UNKNOWN, Word.UNEXERCISED):
-            with pytest.raises(pytest.fail.Exception) as caught:
-                answer.must_hold()
-            assert [
-                text
-                for text in (str(word), "the reason", "who was inside", "page.html")
-                if text not in str(caught.value)
-            ] == []
-        else:
+@pytest.mark.parametrize("word", Word)
+def test_the_failing_four_fail(word: Word) -> None:
+    violation = Violation("overlap", 0, (), (), ("who was inside",))
+    answer = Answer(Judgement("p", word, "the reason", None, violation), Path("page.html"), 1, 1)
+    if word in (Word.VIOLATED, Word.HAZARD_NOT_SHOWN, Word.UNKNOWN, Word.UNEXERCISED):
+        with pytest.raises(pytest.fail.Exception) as caught:
             answer.must_hold()
+        says = (str(word), "the reason", "who was inside", "page.html")
+        assert [text for text in says if text not in str(caught.value)] == []
+    else:
+        answer.must_hold()
 
 
 def test_the_story_is_told_as_the_page_tells_it() -> None:
@@ -396,10 +345,7 @@ def test_a_story_reaches_neither_the_terminal_nor_xml_as_it_was_recorded() -> No
 
 
 def test_a_broken_environment_is_not_kept(world: World, fences: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: Any, *_: object) -> None:
-        raise Failed("no image")
-
-    monkeypatch.setattr(FakeEnvironment, "ensure", fail)
+    monkeypatch.setattr(FakeEnvironment, "ensure", raising(Failed("no image")))
     session = world.session(fences)
     with pytest.raises(Failed):
         session.answer(case_of(fences, "server-exclusion", "none"))

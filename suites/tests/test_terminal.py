@@ -1,12 +1,14 @@
 """What a person, a log and JUnit's XML are told, by a run of pytest whose trials are made up."""
 
+import contextlib
 import os
 import pty
 import re
-import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, STDOUT, Popen
 from typing import Final
 
 import pytest
@@ -45,13 +47,8 @@ def pytest_sessionstart(session):
         session.config.run.save_trial(samples.trial())
         session.config.pluginmanager.register(Terminal(session.config, asked(lock=["redis"]), session.config.run))
     else:
-        session.config.run = Run.open(Path(worker["mini"]))
+        session.config.run = Run.open(next(Path(os.environ["MINI"]).iterdir()))
     session.config.journal = Journal(session.config.run.path, worker["workerid"] if worker else "main")
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node):
-    node.workerinput["mini"] = str(node.config.run.path)
 
 
 @pytest.fixture
@@ -107,46 +104,29 @@ class Project:
         (self.folder / "test_mini.py").write_text(TESTS.format(words=repr(words)) + more)
         (self.folder / "pytest.ini").write_text("[pytest]\naddopts = -rfE\n")
 
-    def command(self, *argv: str) -> list[str]:
-        plugins = ["-p", "xdist"] if "-n" in argv else []  # and none of those that stand about: see `environment`
-        return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *plugins, *argv, str(self.folder)]
-
-    def environment(self, **more: str) -> dict[str, str]:
+    def begin(self, argv: Sequence[str], environment: Mapping[str, str], stdin: int, stdout: int) -> Popen[bytes]:
+        plugins = ["-p", "xdist"] if "-n" in argv else []  # and none of those that stand about
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *plugins, *argv, str(self.folder)]
+        ours = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "MINI": str(self.results), "PYTHONPATH": str(ROOT)}
         kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
-        bare = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-        return {**kept, **bare, "MINI": str(self.results), "PYTHONPATH": str(ROOT), "TERM": "xterm", **more}
+        given = {**kept, **ours, "TERM": "xterm", **environment}
+        return Popen(command, cwd=self.folder, env=given, stdin=stdin, stdout=stdout, stderr=STDOUT)
 
     def log(self, *argv: str, **environment: str) -> tuple[int, str]:
         """Exit status, and what stands in a log."""
-        done = subprocess.run(
-            self.command(*argv),
-            cwd=self.folder,
-            env=self.environment(**environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-            timeout=300,
-        )
-        return done.returncode, done.stdout.decode("utf-8", "strict")
+        with self.begin(argv, environment, DEVNULL, PIPE) as process:
+            text, _ = process.communicate(timeout=300)
+        return process.returncode, text.decode("utf-8", "strict")
 
     def terminal(self, *argv: str, **environment: str) -> tuple[int, str]:
         """Exit status, and every byte that a terminal gets."""
         ours, theirs = pty.openpty()
-        with subprocess.Popen(
-            self.command(*argv), cwd=self.folder, env=self.environment(**environment), stdin=theirs, stdout=theirs,
-            stderr=theirs,
-        ) as process:  # fmt: skip
+        with self.begin(argv, environment, theirs, theirs) as process:
             os.close(theirs)
             got = bytearray()
-            while True:
-                try:
-                    data = os.read(ours, 1 << 16)
-                except OSError:  # Linux: whoever wrote has gone
-                    break
-                if not data:
-                    break
-                got += data
+            with contextlib.suppress(OSError):  # Linux: whoever wrote has gone
+                while data := os.read(ours, 1 << 16):
+                    got += data
         os.close(ours)
         return process.returncode, got.decode().replace("\r\n", "\n")
 
@@ -199,11 +179,6 @@ class TestLog:
             if failure is not None:
                 assert f"  {first}\n  {second}\n  see " in (failure.text or "")
 
-    def test_without_unicode(self, tmp_path: Path) -> None:
-        status, text = Project(tmp_path, ONE_OF_EACH).log(PYTHONIOENCODING="ascii", PYTHONUTF8="0")
-        assert status == 1
-        assert text.isascii()
-
     def test_tells_a_bug_at_length_and_once_why_a_trial_broke(self, tmp_path: Path) -> None:
         status, text = Project(tmp_path, ("upheld", *["trial broke"] * 20), BUG).log()
         assert status == 1
@@ -211,11 +186,12 @@ class TestLog:
         assert "told elsewhere" not in text
         assert "1 passed, 1 skipped, 1 error, 20 not judged" in text
 
-    def test_asked_for_names_every_test(self, tmp_path: Path) -> None:
-        _, text = Project(tmp_path, ONE_OF_EACH).log("-v")
-        assert "test_it[upheld] PASSED" in text
-        assert "= FAILURES =" in text
-        assert "a step" in text
+    def test_asked_for_names_every_test_and_can_do_without_unicode(self, tmp_path: Path) -> None:
+        status, text = Project(tmp_path, ONE_OF_EACH).log("-v", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+        assert status == 1
+        assert text.isascii()
+        for says in ("test_it[upheld] PASSED", "= FAILURES =", "a step"):
+            assert says in text
 
     def test_quietly_tells_only_what_fails_and_what_came_of_it(self, tmp_path: Path) -> None:
         _, text = Project(tmp_path, ONE_OF_EACH).log("-q")
@@ -241,8 +217,7 @@ class TestTerminal:
         status, text = Project(tmp_path, ONE_OF_EACH).terminal(*argv)
         assert status == 1
         assert text.endswith("index.html\n")
-        assert "\x1b[?25l" not in text, "the cursor is never hidden"
-        assert "\x1b[2J" not in text
+        assert not re.search(r"\x1b\[(\?25l|2J)", text), "the cursor is never hidden, nor what was there"
         assert "\x1b[1;31m" in text
         assert "3 passed" in text
 

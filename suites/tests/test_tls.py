@@ -66,18 +66,9 @@ class TestZooKeeper:
         """As kazoo does it, with all that our session gave it."""
         zk = ZooKeeperSession([server.endpoint], 2.0, server.access(name)).zk
         host, port = server.endpoint.split(":")
-        return zk.handler.create_connection(
-            address=(host, int(port)),
-            hostname=host,
-            timeout=5.0,
-            use_ssl=zk.use_ssl,
-            keyfile=zk.keyfile,
-            certfile=zk.certfile,
-            ca=zk.ca,
-            keyfile_password=zk.keyfile_password,
-            verify_certs=zk.verify_certs,
-            check_hostname=zk.check_hostname,
-        )
+        names = ("use_ssl", "keyfile", "certfile", "ca", "keyfile_password", "verify_certs", "check_hostname")
+        given = {name: getattr(zk, name) for name in names}
+        return zk.handler.create_connection(address=(host, int(port)), hostname=host, timeout=5.0, **given)
 
     def test_the_name_is_that_of_the_server(self, server: Server) -> None:
         with self._dial(server, NAME) as connection:

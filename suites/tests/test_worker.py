@@ -1,24 +1,20 @@
 """A worker records its rounds in order, and lets nothing be written after an unknown write."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from checkers import wire
-from checkers.history import read_recording
 from checkers.wire import NONE, F, Outcome, Reason
-from infra import store as fenced
-from suites import recorder, registry, worker
+from infra.store import StoreError, Unavailable, Unknown
+from suites import worker
 from suites.grants import BadGrant
 from suites.keeper import Holding
 from suites.lock import Indeterminate, LockError, Refused
 from suites.section import Section
 from suites.spec import Process, Spec, group_of
-from suites.tests.bench import Fake, FakeStore, a_spec, grant
+from suites.tests.bench import Fake, a_spec, a_worker, grant, kinds, raising, rows, store_of
 from suites.worker import Worker
 from suites.workload import Stopped
 
@@ -30,38 +26,20 @@ def spec(tmp_path: Path) -> Spec:
 
 @pytest.fixture
 def at_work(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> Worker:
-    """A worker whose lock and store are in memory; nothing of it runs by itself."""
-
-    class Lock(Fake):
-        @classmethod
-        def open(cls, *_: object) -> Lock:
-            return cls()
-
-    monkeypatch.setattr(registry, "lock", lambda _: Lock)
-    monkeypatch.setattr(fenced.Store, "open", lambda *_, **__: FakeStore())
     monkeypatch.setattr(worker, "LATE_SHARE", 1.0)
-    recorder.create(spec.recording, 2000)
-    return Worker(spec)
-
-
-def sections(at_work: Worker) -> tuple[FakeStore, Any]:
-    """One round of the worker; the store and the rows of it."""
-    at_work._round()
-    store: Any = at_work.cells.store  # type: ignore[attr-defined]
-    return store, read_recording(at_work.spec.recording)
+    return a_worker(spec, Fake, monkeypatch)
 
 
 class TestWriting:
     def test_a_round_is_recorded_in_order(self, at_work: Worker) -> None:
-        store, rows = sections(at_work)
-        kinds = [F(row["f"]) for row in rows]
-        writes = [F.WRITE] * (len(store.bases) - 1)  # one of them comes late
-        assert kinds == [F.ACQUIRE, F.READ, *writes, F.READ, F.RELEASE, F.WRITE]
-        assert {row["outcome"] for row in rows} == {Outcome.OK}
-        assert rows[-1]["flags"] == 2
+        at_work._round()
+        writes = ["WRITE"] * (len(store_of(at_work).bases) - 1)  # one of them comes late
+        assert kinds(at_work) == ["ACQUIRE", "READ", *writes, "READ", "RELEASE", "WRITE"]
+        assert set(rows(at_work)["outcome"]) == {Outcome.OK}
+        assert rows(at_work)[-1]["flags"] == 2
 
     @pytest.mark.parametrize(("in_line", "number"), [(True, 0), (True, 1), (False, 0)])
-    def test_the_first_in_line_waits_for_the_others(
+    def test_the_first_in_line_waits(
         self, at_work: Worker, in_line: bool, number: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         worked: list[float] = []
@@ -76,38 +54,28 @@ class TestWriting:
         last_comes_at = worker._APART * at_work.spec.pace * (at_work.spec.count - 1)
         assert [seconds == last_comes_at for seconds in first] == [in_line and number == 0, False]
 
-    @pytest.mark.parametrize(
-        ("error", "outcome"),
-        [(fenced.Unknown("lost"), Outcome.INFO), (fenced.Unavailable("refused"), Outcome.FAIL)],
-    )
-    def test_no_write_after_an_unanswered_read(
-        self, at_work: Worker, error: fenced.StoreError, outcome: Outcome
-    ) -> None:
-        store: Any = at_work.cells.store  # type: ignore[attr-defined]
-        store.fails["read"] = error
-        _, rows = sections(at_work)
-        reads = [row for row in rows if row["f"] == F.READ]
-        assert [row["outcome"] for row in reads] == [outcome]
+    @pytest.mark.parametrize(("error", "outcome"), [(Unknown("lost"), Outcome.INFO), (Unavailable("no"), Outcome.FAIL)])
+    def test_no_write_after_an_unanswered_read(self, at_work: Worker, error: StoreError, outcome: Outcome) -> None:
+        store_of(at_work).fails["read"] = error
+        at_work._round()
+        assert rows(at_work)[rows(at_work)["f"] == F.READ]["outcome"].tolist() == [outcome]
         if outcome is Outcome.INFO:
-            assert store.bases == [], "not even late"
+            assert store_of(at_work).bases == [], "not even late"
 
     def test_nothing_after_an_unknown_write_not_even_late(self, at_work: Worker) -> None:
-        store: Any = at_work.cells.store  # type: ignore[attr-defined]
-        store.fails["write"] = fenced.Unknown("lost")
-        _, rows = sections(at_work)
-        assert [F(row["f"]) for row in rows] == [F.ACQUIRE, F.READ, F.WRITE, F.RELEASE]
-        assert rows[2]["outcome"] == Outcome.INFO
-        assert len(store.bases) == 1
-        assert rows[3]["process"] == rows[2]["process"] + at_work.spec.step, "that number is never used again"
+        store_of(at_work).fails["write"] = Unknown("lost")
+        at_work._round()
+        assert kinds(at_work) == ["ACQUIRE", "READ", "WRITE", "RELEASE"]
+        write, release = rows(at_work)[2:]
+        assert write["outcome"] == Outcome.INFO
+        assert len(store_of(at_work).bases) == 1
+        assert release["process"] == write["process"] + at_work.spec.step, "that number is never used again"
 
     def test_a_refused_write_ends_the_section(self, at_work: Worker) -> None:
-        store: Any = at_work.cells.store  # type: ignore[attr-defined]
-        store.refuses_writes = True
-        _, rows = sections(at_work)
-        assert [(F(row["f"]), Reason(row["reason"])) for row in rows[2:4]] == [
-            (F.WRITE, Reason.STALE_TOKEN),
-            (F.RELEASE, Reason.NONE),
-        ]
+        store_of(at_work).refuses_writes = True
+        at_work._round()
+        assert kinds(at_work)[2:4] == ["WRITE", "RELEASE"]
+        assert rows(at_work)["reason"].tolist()[2:4] == [Reason.STALE_TOKEN, Reason.NONE]
 
     def test_who_does_not_believe_any_more_touches_nothing(self, at_work: Worker) -> None:
         holding = Holding(grant("k", 9, ttl=-1), 0)
@@ -115,10 +83,8 @@ class TestWriting:
         for access in (section.read, section.write):
             with pytest.raises(Stopped):
                 access()
-        rows = read_recording(at_work.spec.recording)
-        assert [F(row["f"]) for row in rows] == [F.LOST]
-        assert rows[0]["sent"] == holding.expires
-        assert rows[0]["value"] == NONE
+        (lost,) = rows(at_work)
+        assert (lost["f"], lost["sent"], lost["value"]) == (F.LOST, holding.expires, NONE)
 
     @pytest.mark.parametrize(
         ("error", "outcome", "reason"),
@@ -130,24 +96,28 @@ class TestWriting:
         ],
     )
     def test_no_access_follows_an_acquire_without_grant(
-        self, at_work: Worker, error: LockError | None, outcome: Outcome, reason: Reason
+        self,
+        at_work: Worker,
+        error: LockError | None,
+        outcome: Outcome,
+        reason: Reason,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        def acquire(*_: object) -> None:
-            if error:
-                raise error
-
-        at_work.client.acquire = acquire  # type: ignore[method-assign, assignment]
-        _, (row,) = sections(at_work)
+        monkeypatch.setattr(at_work.client, "acquire", raising(error) if error else lambda *_: None)
+        at_work._round()
+        (row,) = rows(at_work)
         assert (row["f"], row["outcome"], row["reason"]) == (F.ACQUIRE, outcome, reason)
         assert at_work.process.number == 1 + (at_work.spec.step if outcome is Outcome.INFO else 0)
 
-    @pytest.mark.parametrize("verb", ["acquire", "acquire_shared"])
-    def test_what_is_no_grant_breaks_the_worker_and_is_not_recorded_as_one(self, at_work: Worker, verb: str) -> None:
+    @pytest.mark.parametrize(("verb", "flags"), [("acquire", 0), ("acquire_shared", wire.SHARED)])
+    def test_what_is_no_grant_breaks_the_worker_and_is_not_recorded_as_one(
+        self, at_work: Worker, verb: str, flags: int
+    ) -> None:
         setattr(at_work.client, verb, lambda *_: True)
         at_work._sharer = at_work.client  # type: ignore[assignment]
-        with pytest.raises(BadGrant, match=rf"^Lock.{verb} returned True \(bool\): "):
-            at_work.acquire(0, 1.0, wire.SHARED if verb == "acquire_shared" else 0)
-        (row,) = read_recording(at_work.spec.recording)
+        with pytest.raises(BadGrant, match=rf"^Fake.{verb} returned True \(bool\): "):
+            at_work.acquire(0, 1.0, flags)
+        (row,) = rows(at_work)
         assert (row["f"], row["outcome"]) == (F.ACQUIRE, Outcome.PENDING)
 
     def test_a_bug_of_the_keeper_breaks_the_worker_although_it_is_asked_to_finish(self, at_work: Worker) -> None:
@@ -169,9 +139,9 @@ def test_process_numbers_never_meet(spec: Spec) -> None:
     seen: set[int] = set()
     for number in range(spec.count):
         for generation in range(3):
-            one = replace(spec, number=number, generation=generation)
-            for first in (one.first_process, one.first_process + one.count):
-                process = Process(first, one.step)
+            made = replace(spec, number=number, generation=generation)
+            for first in (made.first_process, made.first_process + made.count):
+                process = Process(first, made.step)
                 for _ in range(50):
                     assert process.number not in seen
                     assert process.number % spec.count == number

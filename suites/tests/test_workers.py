@@ -3,11 +3,12 @@
 import os
 import re
 import signal
-import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+from typing import Any
 
 import pytest
 
@@ -21,13 +22,11 @@ from suites.lane import lanes_of
 from suites.recorded import Running
 from suites.recorder import Recorder
 from suites.spec import Spec
-from suites.tests.bench import await_
+from suites.tests.bench import SOON, a_spec, await_
 from suites.workers import ROOT, ForkServer, Handle, TrialBroke, WorkerBroke
 
 MODULE = "suites.tests.standin"
 LANE = "standin/register/unfenced"
-SOON = 30.0
-"""Seconds within which anything must have happened, on whatever machine."""
 
 HARNESS = """
 import os, signal, sys, time
@@ -48,27 +47,11 @@ with ForkServer([f"{MODULE}:Free"]) as server:
 """Prints the pids of the server, of a worker that waits, of one at work and of a frozen one; ends with its input."""
 
 
-def specs(folder: str, lock: str, count: int = 3, ttl: float = 0.3) -> list[Spec]:
-    return [
-        Spec(
-            recordings=folder,
-            lane=LANE,
-            lock=lock if ":" in lock else f"{MODULE}:{lock}",
-            endpoints=("nowhere:1",),
-            ttl=ttl,
-            workload="suites.workloads.register:Register",
-            store_dsn="",
-            store_mode="unfenced",
-            keys=("a", "b"),
-            number=number,
-            count=count,
-            seed=f"s/{number}",
-            acquire_timeout=1,
-            store_timeout=1,
-            pace=0.002,
-        )
-        for number in range(count)
-    ]
+def specs(folder: str, lock: str) -> list[Spec]:
+    lock = lock if ":" in lock else f"{MODULE}:{lock}"
+    given: dict[str, Any] = {"lane": LANE, "lock": lock, "endpoints": ("nowhere:1",), "ttl": 0.3, "pace": 0.002}
+    spec = replace(a_spec(folder), **given, store_mode="unfenced", keys=("a", "b"), count=3)
+    return [replace(spec, number=number, seed=f"s/{number}") for number in range(spec.count)]
 
 
 def gone(pid: int) -> bool:
@@ -79,8 +62,7 @@ def gone(pid: int) -> bool:
         return True
 
 
-def await_gone(pids: Iterable[int]) -> None:
-    pids = list(pids)
+def await_gone(pids: Sequence[int]) -> None:
     await_(lambda: all(gone(pid) for pid in pids))
 
 
@@ -96,15 +78,6 @@ def running(server: ForkServer, folder: Path, lock: str = "Free") -> list[Handle
     for handle in handles:
         handle.ask(Run.GO)
     return handles
-
-
-def test_a_lock_in_a_file_of_its_own_is_found_by_the_workers(tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text(f"from {MODULE} import Free\n\n\nclass Mine(Free):\n    pass\n")
-    spelling = registry.spelling(f"{file}:Mine")
-    with ForkServer([spelling]) as server:
-        handles = server.spawn([replace(spec, lock=spelling) for spec in specs(str(tmp_path), "Free")])
-        server.await_state(handles, State.READY, SOON)
 
 
 def test_workers_stand_back_behind_the_harness_and_their_server(server: ForkServer, tmp_path: Path) -> None:
@@ -132,14 +105,8 @@ def worked(handle: Handle) -> bool:
 class TestTheirEnd:
     @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, None])
     def test_with_the_harness_however_it_ends(self, tmp_path: Path, how: signal.Signals | None) -> None:
-        with subprocess.Popen(
-            [sys.executable, "-c", HARNESS, str(tmp_path)],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        ) as harness:
+        command = [sys.executable, "-c", HARNESS, str(tmp_path)]
+        with Popen(command, cwd=ROOT, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True) as harness:
             assert harness.stdout is not None
             assert harness.stdin is not None
             pids = [int(pid) for pid in harness.stdout.readline().split()]
@@ -158,18 +125,17 @@ class TestTheirEnd:
         handles[0].signal(signal.SIGSTOP)
         assert server._process is not None
         server._process.kill()
-        await_gone(handle.pid for handle in handles)
-        with pytest.raises(TrialBroke, match="the fork server ended with status -9"):
-            server.await_condition(lambda: False, SOON)
-        with pytest.raises(TrialBroke, match="the fork server ended with status -9"):
-            server.spawn(specs(str(tmp_path), "Free"))
+        await_gone([handle.pid for handle in handles])
+        for call in (lambda: server.await_condition(lambda: False, SOON), lambda: server.spawn([handles[0].spec])):
+            with pytest.raises(TrialBroke, match="the fork server ended with status -9"):
+                call()
         server.close()
 
     def test_with_close_frozen_or_not(self, server: ForkServer, tmp_path: Path) -> None:
         handles = running(server, tmp_path)
         handles[0].signal(signal.SIGSTOP)
         server.close()
-        await_gone(handle.pid for handle in handles)
+        await_gone([handle.pid for handle in handles])
 
     def test_when_they_are_asked(self, server: ForkServer, tmp_path: Path) -> None:
         handles = running(server, tmp_path)
@@ -204,9 +170,17 @@ class TestABug:
         assert any(f"in {place}" in line and "standin.py" in line for line in rest)
         assert f"LookupError: planted in {place}" in rest
 
-    def test_an_end_of_its_own_is_one_too(self, server: ForkServer, tmp_path: Path) -> None:
-        with pytest.raises(WorkerBroke, match="SystemExit: 3"):
-            run_on(server, tmp_path, "Exits")
+    @pytest.mark.parametrize(
+        ("lock", "told"),
+        [
+            ("Exits", "SystemExit: 3"),
+            ("BadToken", "BadGrant: BadToken.acquire returned a Grant whose token is 'tok-1' (str): an int from 0 to "),
+        ],
+    )
+    def test_what_else_an_adapter_may_not_do(self, server: ForkServer, tmp_path: Path, lock: str, told: str) -> None:
+        with pytest.raises(WorkerBroke) as caught:
+            run_on(server, tmp_path, lock)
+        assert caught.value.line.partition(" broke: ")[2].startswith(told)
 
     def test_a_death_that_nobody_ordered_is_one_too(self, server: ForkServer, tmp_path: Path) -> None:
         handles = running(server, tmp_path)
@@ -219,13 +193,6 @@ class TestABug:
         with pytest.raises(WorkerBroke, match=r"not running: worker 0 of .*, worker 1 of") as caught:
             server.await_state(handles, State.RUNNING, 0.5)
         assert caught.value.lanes == {LANE}
-
-    def test_what_a_grant_cannot_be_is_said_in_a_line(self, server: ForkServer, tmp_path: Path) -> None:
-        with pytest.raises(WorkerBroke) as caught:
-            run_on(server, tmp_path, "BadToken")
-        needed = "an int from 0 to 2**63 - 1, or None, is needed"
-        told = f"BadGrant: BadToken.acquire returned a Grant whose token is 'tok-1' (str): {needed}"
-        assert caught.value.line.partition(" broke: ")[2] == told
 
     @pytest.mark.parametrize(
         ("error", "told"),

@@ -66,40 +66,27 @@ def help_of(*words: str) -> str:
     return out.getvalue()
 
 
-def test_there_are_three() -> None:
-    assert NAMES == ["certify.yml", "ci.yml", "nightly.yml"]
-
-
 @pytest.mark.parametrize("name", NAMES)
 class TestEach:
-    def test_may_read_and_nothing_else(self, name: str) -> None:
+    def test_may_read_and_nothing_else_and_ends(self, name: str) -> None:
         assert workflow(name)["permissions"] == {"contents": "read"}
         more = [job["permissions"] for job in workflow(name)["jobs"].values() if "permissions" in job]
         assert {value for given in more for value in given.values()} <= {"read"}
         assert {scope for given in more for scope in given} <= {"contents", "actions"}
-        assert "secrets." not in (ROOT / ".github" / "workflows" / name).read_text()
-
-    def test_ends(self, name: str) -> None:
         assert {type(job.get("timeout-minutes")) for job in workflow(name)["jobs"].values()} == {int}
         assert workflow(name)["concurrency"]["group"]
+        assert "secrets." not in (ROOT / ".github" / "workflows" / name).read_text()
 
     def test_no_script_is_made_from_what_somebody_typed(self, name: str) -> None:
         """Names of branches, inputs and the like come as variables, or not at all."""
         assert [step["run"] for step in steps(name) if "${{" in step.get("run", "")] == []
 
     def test_takes_only_actions_of_the_house_in_a_known_version(self, name: str) -> None:
-        used = [step["uses"] for step in steps(name) if "uses" in step]
-        assert [each for each in used if not re.fullmatch(r"actions/[a-z-]+@v\d+", each)] == []
-
-    def test_leaves_no_credentials_on_disk(self, name: str) -> None:
-        checkouts = [step for step in steps(name) if step.get("uses", "").startswith("actions/checkout@")]
-        assert checkouts
-        assert [step for step in checkouts if step["with"]["persist-credentials"] is not False] == []
-
-    def test_a_job_that_is_run_again_stores_its_files_again(self, name: str) -> None:
-        """An artefact of the same name is refused else."""
-        uploads = [step["with"] for step in steps(name) if "actions/upload-artifact@" in step.get("uses", "")]
-        assert [each["name"] for each in uploads if each.get("overwrite") is not True] == []
+        """That leave no credentials on disk, and store the files of a job that is run again, which is refused else."""
+        used = [(step["uses"], step.get("with", {})) for step in steps(name) if "uses" in step]
+        assert [action for action, _ in used if not re.fullmatch(r"actions/[a-z-]+@v\d+", action)] == []
+        assert {given["persist-credentials"] for action, given in used if "/checkout@" in action} == {False}
+        assert {given.get("overwrite") for action, given in used if "/upload-artifact@" in action} <= {True}
 
     def test_its_scripts_are_shell(self, name: str) -> None:
         for step in steps(name):
@@ -112,24 +99,20 @@ class TestEach:
         assert asked or ".ci/run" in {words[0] for words in commands(name) if words}
 
     def test_what_is_called_exists_with_all_of_its_options(self, name: str) -> None:
-        checked = 0
-        for words in commands(name):
-            if words[:2] != [".venv/bin/python", "-m"]:
-                continue
-            named = words[2:4] if words[2] in ("suites", "results") else words[2:3]
+        calls = [words for words in commands(name) if words[:2] == [".venv/bin/python", "-m"]]
+        assert calls
+        for words in calls:
+            named = words[2 : 5 if "nightly" in words else 4 if words[2] in ("suites", "results") else 3]
             if words[2] == "results":
                 assert words[3] in RESULTS
-            if words[2:4] == ["suites", "nightly"]:
-                named = words[2:5]
             known = help_of(*named) + (help_of("pytest") if "pytest" in words or "nightly" in words else "")
             known += " --junitxml"  # pytest's, which calls it --junit-xml in its help
             options = [word for word in words if re.fullmatch(r"--[a-z-]+", word)]
             assert [option for option in options if not re.search(rf"(?<![\w-]){option}(?![\w-])", known)] == []
-            checked += 1
-        assert checked
 
 
 def test_ci_runs_what_a_change_has_to_pass() -> None:
+    assert NAMES == ["certify.yml", "ci.yml", "nightly.yml"]
     assert [".ci/run"] in list(commands("ci.yml"))
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
     job = workflow("ci.yml")["jobs"]["python"]
@@ -147,16 +130,10 @@ class Place:
             stub.chmod(0o755)
 
     def run(self, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]  # as GitHub does
         path = f"{self.path / 'bin'}:{os.environ['PATH']}"
-        return subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],  # as GitHub does
-            cwd=self.path,
-            env={"PATH": path, "HOME": "/", "GITHUB_STEP_SUMMARY": "summary", "GITHUB_OUTPUT": "output", **variables},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        env = {"PATH": path, "HOME": "/", "GITHUB_STEP_SUMMARY": "summary", "GITHUB_OUTPUT": "output", **variables}
+        return subprocess.run(command, cwd=self.path, env=env, capture_output=True, text=True, check=False, timeout=60)
 
     def calls(self) -> list[list[str]]:
         text = (self.path / "calls").read_text() if (self.path / "calls").exists() else ""
@@ -178,11 +155,9 @@ class TestCertify:
 
     @pytest.mark.parametrize("status", [0, 1, 2, 4, 5])
     def test_the_certificate_decides(self, place: Place, status: int) -> None:
-        stored = status != 4
-        if stored:
-            run = place.path / "certify" / "run"
-            run.mkdir(parents=True)
-            (run / "run.json").touch()
+        if stored := status != 4:
+            (place.path / "certify" / "run").mkdir(parents=True)
+            (place.path / "certify" / "run" / "run.json").touch()
         told = {"BACKEND": "etcd", "FROM": "1", "TO": "2", "SUITES": str(status), "OTHER": str(status)}
         done = place.run(script("certify.yml", "--from"), **told)
         assert done.returncode == status
@@ -234,8 +209,7 @@ class TestNightly:
     def test_a_shard_that_takes_too_long_is_stored_all_the_same(self) -> None:
         """A job that reaches its own limit counts as cancelled, and what it has is lost."""
         long = {"nightly.yml": ("shard", "nightly shard"), "certify.yml": ("certify", "suites/")}
-        long["ci.yml"] = ("whole", ".ci/run")
-        for name, (job, part) in long.items():
+        for name, (job, part) in {**long, "ci.yml": ("whole", ".ci/run")}.items():
             whole = workflow(name)["jobs"][job]
             (step,) = [step for step in whole["steps"] if part in step.get("run", "")]
             assert step["timeout-minutes"] <= whole["timeout-minutes"] - 10

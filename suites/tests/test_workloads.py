@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from checkers import wire
-from checkers.history import read_recording
 from checkers.wire import NESTED, NONE, SHARED, Action, F, Gate, Outcome, Reason, Run
-from infra import store as fenced
-from suites import gates, recorder, registry
-from suites.lane import STORES, WORKLOADS, Lane, lanes_of
+from infra.store import StoreError, Unavailable, Unknown
+from suites import gates
+from suites.lane import STORES, WORKLOADS, lanes_of
 from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, now
 from suites.section import Section
-from suites.tests.bench import Fake, FakeStore, a_spec, grant
+from suites.tests import bench
+from suites.tests.bench import Fake, a_spec, grant, kinds, raising, rows, store_of
 from suites.worker import Worker
 from suites.workload import Stopped, Workload
 from suites.workloads.transfer import SOON, Backoff, Opposite, Transfer
@@ -35,16 +35,11 @@ class Rich(Fake):
         self.cells: dict[str, tuple[int, Sequence[int]]] = {}
         self.wakes = 40
 
-    @classmethod
-    def open(cls, *_: object) -> Rich:
-        return cls()
-
     def acquire(self, name: str, timeout: float) -> Grant | None:
         self.asked.append((name, timeout))
         self.wakes += 3
         if name in self.fails:
-            failure = self.fails[name]
-            if failure is not None:
+            if failure := self.fails[name]:
                 raise failure
             return None
         if name not in self.held:
@@ -72,21 +67,15 @@ MakeWorker = Callable[..., Worker]
 
 @pytest.fixture
 def a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeWorker:
-    """(workload, what to change in its spec) -> a worker; nothing of it runs by itself."""
+    """(workload, rounds, what to change in its spec) -> a worker after so many rounds; nothing of it runs by itself."""
 
-    def make(workload: type[Workload], **changes: Any) -> Worker:
-        spec = replace(
-            a_spec(tmp_path),
-            workload=f"{workload.__module__}:{workload.__qualname__}",
-            store_mode="unfenced",
-            keys=tuple("ab"[: workload.keys]),
-            ttl=0.06,
-        )
-        spec = replace(spec, **changes)
-        monkeypatch.setattr(registry, "lock", lambda _: Rich)
-        monkeypatch.setattr(fenced.Store, "open", lambda *_, **__: FakeStore())
-        recorder.create(spec.recording, 2000)
-        return Worker(spec)
+    def make(workload: type[Workload], rounds: int = 0, **changes: Any) -> Worker:
+        spelling, keys = f"{workload.__module__}:{workload.__qualname__}", tuple("ab"[: workload.keys])
+        spec = replace(a_spec(tmp_path), workload=spelling, store_mode="unfenced", keys=keys, ttl=0.06)
+        worker = bench.a_worker(replace(spec, **changes), Rich, monkeypatch)
+        for _ in range(rounds):
+            worker._round()
+        return worker
 
     return make
 
@@ -95,48 +84,31 @@ def of(name: str) -> type[Workload]:
     return next(workload for workload in WORKLOADS if workload.name == name)
 
 
-def lanes_for(lock: Any) -> list[Lane]:
-    return list(lanes_of("all", lock))
-
-
-def rows(worker: Worker) -> Any:
-    return read_recording(worker.spec.recording)
-
-
-def kinds(worker: Worker) -> list[str]:
-    return [F(row["f"]).name for row in rows(worker)]
-
-
 def lock(worker: Worker) -> Rich:
     client: Any = worker.client
     assert isinstance(client, Rich)
     return client
 
 
-def store(worker: Worker) -> FakeStore:
-    kept: Any = worker.cells
-    assert isinstance(kept.store, FakeStore)
-    return kept.store
+def written(worker: Worker) -> Any:
+    return rows(worker)[rows(worker)["f"] == F.WRITE]
 
 
-LEADS = ["READ", "WRITE"] * 9
+TRANSFERS = ["ACQUIRE", "READ", "READ", "WRITE", "WRITE", "RELEASE"]
 SECTIONS = {
     "set": ["READ", "WRITE"],
     "inventory": ["READ", "WRITE"],
     "once": ["READ", "EFFECT", "WRITE"],
     "work": [],
     "apart": [],
-    "leader": LEADS,
-    "transfer": ["ACQUIRE", "READ", "READ", "WRITE", "WRITE", "RELEASE"],
-    "transfer-opposite": ["ACQUIRE", "READ", "READ", "WRITE", "WRITE", "RELEASE"],
-    "transfer-backoff": ["ACQUIRE", "READ", "READ", "WRITE", "WRITE", "RELEASE"],
+    "leader": ["READ", "WRITE"] * 9,
+    **dict.fromkeys(("transfer", "transfer-opposite", "transfer-backoff"), TRANSFERS),
 }
 
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_round_is_recorded_in_order(a_worker: MakeWorker, name: str) -> None:
-    worker = a_worker(of(name))
-    worker._round()
+    worker = a_worker(of(name), 1)
     assert kinds(worker) == ["ACQUIRE", *SECTIONS[name], "RELEASE"]
     assert set(rows(worker)["outcome"]) == {Outcome.OK}
     assert worker.keeper.held == ()
@@ -163,44 +135,40 @@ def test_every_workload_comes_by_the_gate_before_it_acts(a_worker: MakeWorker, w
     assert caught.owner in set(rows(worker)["owner"].tolist())
 
 
-class TestAcquiring:
-    def test_wake_ups_and_the_place_in_the_queue_stand_in_its_row(self, a_worker: MakeWorker) -> None:
-        worker = a_worker(of("work"))
-        worker._round()
-        (row, _) = rows(worker)
-        assert row["value"] == 3
-        assert row["inv"] <= row["base"] == lock(worker).held["a"].queued <= row["ret"]
-
-    def test_one_that_is_not_granted_tells_how_often_it_was_woken(self, a_worker: MakeWorker) -> None:
-        worker = a_worker(of("work"))
-        lock(worker).fails["a"] = None
-        worker._round()
-        (row,) = rows(worker)
-        assert (row["reason"], row["value"], row["base"]) == (Reason.TIMEOUT, 3, NONE)
-
-    def test_a_silent_client_leaves_both_open(self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-        worker = a_worker(of("work"))
-        monkeypatch.setattr(worker, "client", Fake())
-        monkeypatch.setattr(worker, "_woken", None)
-        worker._round()
-        assert (rows(worker)[0]["value"], rows(worker)[0]["base"]) == (NONE, NONE)
+def test_wake_ups_and_the_place_in_the_queue_stand_in_the_row_of_an_acquire(a_worker: MakeWorker) -> None:
+    worker = a_worker(of("work"), 1)
+    (row, _) = rows(worker)
+    assert row["value"] == 3
+    assert row["inv"] <= row["base"] == lock(worker).held["a"].queued <= row["ret"]
 
 
-class TestShare:
-    def test_readers_only_read_and_all_that_they_do_says_so(self, a_worker: MakeWorker) -> None:
-        worker = a_worker(of("share"))
-        for _ in range(40):
-            worker._round()
-        seen: dict[bool, set[str]] = {True: set(), False: set()}
-        for row in rows(worker):
-            seen[bool(row["flags"] & SHARED)].add(F(row["f"]).name)
-        assert seen == {True: {"ACQUIRE", "READ", "RELEASE"}, False: {"ACQUIRE", "READ", "WRITE", "RELEASE"}}
+def test_one_that_is_not_granted_tells_how_often_it_was_woken(a_worker: MakeWorker) -> None:
+    worker = a_worker(of("work"))
+    lock(worker).fails["a"] = None
+    worker._round()
+    (row,) = rows(worker)
+    assert (row["reason"], row["value"], row["base"]) == (Reason.TIMEOUT, 3, NONE)
+
+
+def test_a_silent_client_leaves_both_open(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = a_worker(of("work"))
+    monkeypatch.setattr(worker, "client", Fake())
+    monkeypatch.setattr(worker, "_woken", None)
+    worker._round()
+    assert (rows(worker)[0]["value"], rows(worker)[0]["base"]) == (NONE, NONE)
+
+
+def test_those_who_share_only_read_and_all_that_they_do_says_so(a_worker: MakeWorker) -> None:
+    worker = a_worker(of("share"), 40)
+    seen: dict[bool, set[str]] = {True: set(), False: set()}
+    for row in rows(worker):
+        seen[bool(row["flags"] & SHARED)].add(F(row["f"]).name)
+    assert seen == {True: {"ACQUIRE", "READ", "RELEASE"}, False: {"ACQUIRE", "READ", "WRITE", "RELEASE"}}
 
 
 class TestNested:
     def test_an_inner_acquire_is_a_try_that_names_the_grant(self, a_worker: MakeWorker) -> None:
-        worker = a_worker(of("nested"))
-        worker._round()
+        worker = a_worker(of("nested"), 1)
         inner = [row for row in rows(worker) if row["flags"] & NESTED]
         assert [F(row["f"]).name for row in inner if row["f"] != F.READ] in (
             ["ACQUIRE", "RELEASE"],
@@ -210,9 +178,7 @@ class TestNested:
         assert len({(row["owner"], row["token"]) for row in rows(worker)}) == 1
 
     @pytest.mark.parametrize("failure", [Refused(Reason.HELD), Indeterminate("lost"), None])
-    def test_a_failed_access_names_its_key_and_ends_the_section(
-        self, a_worker: MakeWorker, failure: LockError | None
-    ) -> None:
+    def test_a_failed_access_names_its_key_and_stops(self, a_worker: MakeWorker, failure: LockError | None) -> None:
         worker = a_worker(of("nested"))
         holding = worker.acquire(0, 1.0)
         assert holding is not None
@@ -234,44 +200,30 @@ class TestNested:
 
 
 class TestOnce:
-    def test_the_job_is_the_length_of_the_list(self, a_worker: MakeWorker) -> None:
-        worker = a_worker(of("once"))
+    @pytest.mark.parametrize(("mode", "done"), [("unfenced", [0, 1, 2, 3]), ("idempotency-key", [1, 3])])
+    def test_a_claimed_job_is_noted_and_not_done(self, a_worker: MakeWorker, mode: str, done: list[int]) -> None:
+        """A claim counts in no other mode."""
+        worker = a_worker(of("once"), store_mode=mode)
+        store_of(worker).claimed = {0, 2}
         for _ in range(4):
             worker._round()
-        assert [row["value"] for row in rows(worker) if row["f"] == F.EFFECT] == [0, 1, 2, 3]
-        assert len(store(worker).lists["a"]) == 4
+        assert [row["value"] for row in rows(worker) if row["f"] == F.EFFECT] == done
+        assert len(store_of(worker).lists["a"]) == 4
 
-    def test_one_that_was_claimed_is_noted_and_not_done_again(self, a_worker: MakeWorker) -> None:
+    @pytest.mark.parametrize("error", [Unknown("lost"), Unavailable("refused")])
+    def test_an_unanswered_claim_is_not_acted_upon(self, a_worker: MakeWorker, error: StoreError) -> None:
         worker = a_worker(of("once"), store_mode="idempotency-key")
-        store(worker).claimed = {0, 2}
-        for _ in range(4):
-            worker._round()
-        assert [row["value"] for row in rows(worker) if row["f"] == F.EFFECT] == [1, 3]
-        assert len(store(worker).lists["a"]) == 4
-
-    def test_a_claim_counts_in_no_other_mode(self, a_worker: MakeWorker) -> None:
-        worker = a_worker(of("once"))
-        store(worker).claimed = {0}
-        worker._round()
-        assert "EFFECT" in kinds(worker)
-
-    @pytest.mark.parametrize("error", [fenced.Unknown("lost"), fenced.Unavailable("refused")])
-    def test_an_unanswered_claim_is_not_acted_upon(self, a_worker: MakeWorker, error: fenced.StoreError) -> None:
-        worker = a_worker(of("once"), store_mode="idempotency-key")
-        store(worker).fails["claim"] = error
+        store_of(worker).fails["claim"] = error
         worker._round()
         assert kinds(worker) == ["ACQUIRE", "READ", "RELEASE"]
 
 
 class TestTransfer:
     def test_both_lists_get_an_entry_made_from_what_was_read(self, a_worker: MakeWorker) -> None:
-        worker = a_worker(Transfer)
-        for _ in range(3):
-            worker._round()
-        assert {key: len(found) for key, found in store(worker).lists.items()} == {"a": 3, "b": 3}
-        written = rows(worker)[rows(worker)["f"] == F.WRITE]
-        assert len(set(written["value"].tolist())) == 6
-        assert sorted(written["key"].tolist()) == [0, 0, 0, 1, 1, 1]
+        worker = a_worker(Transfer, 3)
+        assert {key: len(entries) for key, entries in store_of(worker).lists.items()} == {"a": 3, "b": 3}
+        assert len(set(written(worker)["value"].tolist())) == 6
+        assert sorted(written(worker)["key"].tolist()) == [0, 0, 0, 1, 1, 1]
 
     @pytest.mark.parametrize(
         ("workload", "first", "waits"), [(Transfer, "aaaa", None), (Opposite, "abab", None), (Backoff, "abab", SOON)]
@@ -281,8 +233,7 @@ class TestTransfer:
     ) -> None:
         begun = ""
         for number in range(4):
-            worker = a_worker(workload, number=number)
-            worker._round()
+            worker = a_worker(workload, 1, number=number)
             (one, patience), (other, patience_then) = lock(worker).asked
             assert {one, other} == {"a", "b"}
             assert patience == worker.spec.acquire_timeout
@@ -324,10 +275,8 @@ class TestTransfer:
 
 class TestGuarded:
     def test_the_lock_service_keeps_what_is_written(self, a_worker: MakeWorker) -> None:
-        worker = a_worker(of("set"), store_mode="guarded")
-        for _ in range(2):
-            worker._round()
-        values = rows(worker)[rows(worker)["f"] == F.WRITE]["value"].tolist()
+        worker = a_worker(of("set"), 2, store_mode="guarded")
+        values = written(worker)["value"].tolist()
         assert lock(worker).cells == {"a": (values[-1], values)}
 
     def test_a_grant_that_is_no_longer_valid_is_refused(self, a_worker: MakeWorker) -> None:
@@ -349,11 +298,7 @@ class TestGuarded:
         self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, error: LockError, outcome: Outcome, reason: Reason
     ) -> None:
         worker = a_worker(of("set"), store_mode="guarded")
-
-        def read(*_: object) -> None:
-            raise error
-
-        monkeypatch.setattr(lock(worker), "read", read)
+        monkeypatch.setattr(lock(worker), "read", raising(error))
         worker._round()
         row = rows(worker)[1]
         assert (row["f"], row["outcome"], row["reason"]) == (F.READ, outcome, reason)
@@ -366,17 +311,16 @@ class Plain(Declarations, Fake):
     backend = "redis"
     lanes = ("*",)
 
-    @classmethod
-    def open(cls, *_: object) -> Plain:
-        return cls()
+
+def lanes_for(lock: Any) -> set[tuple[str, str]]:
+    return {(lane.workload.name, lane.store) for lane in lanes_of("all", lock)}
 
 
 def test_a_lock_that_neither_shares_nor_reenters_nor_keeps_data_is_not_asked_to() -> None:
-    lanes = lanes_for(Plain)
-    assert not {"share", "nested", "guarded"} & {name for lane in lanes for name in (lane.workload.name, lane.store)}
+    assert not {"share", "nested", "guarded"} & {name for lane in lanes_for(Plain) for name in lane}
 
 
-class All(Plain, Rich):  # type: ignore[misc]
+class All(Plain, Rich):
     reentrant = True
     tokens = True
 
@@ -386,14 +330,12 @@ class All(Plain, Rich):  # type: ignore[misc]
 
 
 def test_a_lock_that_can_do_everything_is_tried_in_every_lane_but_the_substitute_for_tokens() -> None:
-    lanes = {(lane.workload.name, lane.store) for lane in lanes_for(All)}
-    assert lanes == {(name, mode) for name, modes in STORES.items() for mode in modes if mode != "compare-owner"}
+    stores = {(name, mode) for name, modes in STORES.items() for mode in modes if mode != "compare-owner"}
+    assert lanes_for(All) == stores
     assert set(STORES) == {workload.name for workload in WORKLOADS}
 
 
 def test_compare_and_set_is_told_what_a_write_was_made_from(a_worker: MakeWorker) -> None:
-    worker = a_worker(of("set"), store_mode="compare-and-set")
-    for _ in range(3):
-        worker._round()
-    values = rows(worker)[rows(worker)["f"] == F.WRITE]["value"].tolist()
-    assert store(worker).bases == [-1, *values[:-1]]
+    worker = a_worker(of("set"), 3, store_mode="compare-and-set")
+    values = written(worker)["value"].tolist()
+    assert store_of(worker).bases == [-1, *values[:-1]]

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Final
 from urllib.parse import quote
 
@@ -189,19 +190,30 @@ class Lanes:
 
     def _nodes(self) -> set[str]:
         """Of every backend that a lane is on."""
-        return {
-            node
-            for lane in self._lanes
-            for node in (
-                *(each.name for each in self.environment.cluster(lane.lock.backend).nodes),
-                *([lane.lock.via] if lane.lock.via else []),
-            )
-        }
+        locks = [lane.lock for lane in self._lanes]
+        via = {lock.via for lock in locks if lock.via}
+        return via | {node.name for lock in locks for node in self.environment.cluster(lock.backend).nodes}
 
     def close(self) -> None:
         self.heal()
         with ThreadPoolExecutor(max(1, len(self._lanes))) as pool:
             list(pool.map(Lane.close, self._lanes))
+
+
+Statement = Callable[[Lane], Steps | None]
+
+
+def holds(*between: Callable[[Lanes], object], **locks: Sequence[str]) -> Callable[[Statement], Callable[..., None]]:
+    """A test for each backend: the statement holds for each of these locks. between: as `Lanes.check` has it."""
+    cases = [pytest.param(names, marks=pytest.mark.needs(backend), id=backend) for backend, names in locks.items()]
+
+    def test_of(statement: Statement) -> Callable[..., None]:
+        def test(lanes: Lanes, locks: Sequence[str]) -> None:
+            lanes.check(locks, statement, *(partial(do, lanes) for do in between))
+
+        return pytest.mark.parametrize("locks", cases)(test)
+
+    return test_of
 
 
 def eventually(call: Callable[[], Grant | None]) -> Grant:

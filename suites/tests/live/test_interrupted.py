@@ -8,12 +8,12 @@ import json
 import os
 import secrets
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import DEVNULL, Popen
 from typing import Final
 
 import pytest
@@ -42,16 +42,10 @@ class Started:
         self.log = results / "log"
         self._pids: set[int] = set()
         argv = ("--lock", "redis", "--faults", "freeze-holder,kill-holder,none", "--results", str(results), *argv)
+        call = [sys.executable, "-m", "pytest", "suites/", "-q", "-p", "no:cacheprovider", *argv]
+        env = {**os.environ, MARK: self._mark, **({"PYTHONPATH": str(path)} if path else {})}
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "pytest", "suites/", "-q", "-p", "no:cacheprovider", *argv],
-                cwd=ROOT,
-                env={**os.environ, MARK: self._mark, **({"PYTHONPATH": str(path)} if path else {})},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            self.process = Popen(call, cwd=ROOT, env=env, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
     def processes(self) -> dict[int, str]:
         """Number → command line of all that live."""
@@ -142,9 +136,7 @@ def running(results: Path, client: DockerClient, *argv: str, path: Path | None =
                 reaper.remove(client, found.name)
 
 
-def test_killed_it_leaves_no_process_and_what_is_left_is_removed_and_the_rest_can_be_run(
-    tmp_path: Path, client: DockerClient
-) -> None:
+def test_killed_it_leaves_no_process_and_the_rest_is_removed_or_resumed(tmp_path: Path, client: DockerClient) -> None:
     with running(tmp_path, client) as run:
         run.await_(lambda: len(list(tmp_path.glob("*/trials/*/index.html"))) > 0, STARTED_WITHIN)
         run.process.kill()
@@ -181,9 +173,7 @@ def test_interrupted_it_leaves_nothing_and_says_how_to_go_on(tmp_path: Path, cli
         assert "to go on: .venv/bin/python -m pytest suites/ -q" in run.log.read_text()
 
 
-def test_what_its_workers_had_no_time_to_remove_is_removed_by_their_controller(
-    tmp_path: Path, client: DockerClient
-) -> None:
+def test_what_workers_had_no_time_to_remove_their_controller_removes(tmp_path: Path, client: DockerClient) -> None:
     """Ctrl-C on a machine that has far too much to do: there the removal takes longer than xdist waits."""
     (tmp_path / "busy.py").write_text(BUSY)
     with running(tmp_path, client, "-n", "2", "-p", "busy", path=tmp_path) as run:

@@ -11,7 +11,7 @@ from checkers.wire import Reason
 from infra.libpq import Connection, Unknown, login
 from suites.lock import Indeterminate, Sweeps, opened
 from suites.tests.bench import granted, refusal
-from suites.tests.live.lanes import LONG, Lane, Lanes
+from suites.tests.live.lanes import LONG, Lane, Lanes, holds
 
 pytestmark = pytest.mark.needs("postgres")
 
@@ -39,17 +39,15 @@ def test_a_pool_of_sessions_lets_two_in_and_none_by_the_transaction(lanes: Lanes
         lanes.check((lock,), statement)
 
 
-def test_two_names_of_one_hash_are_one_lock(lanes: Lanes) -> None:
-    def statement(lane: Lane) -> None:
-        mine, other = lane.client(1), lane.client(2)
-        grant = granted(mine.acquire(f"{lane.key}0", 1.0))
-        if lane.lock.name == "postgres-hashtext":
-            assert refusal(lambda: other.acquire(f"{lane.key}1", 0)) is Reason.HELD
-        else:
-            other.release(granted(other.acquire(f"{lane.key}1", 0)))
-        mine.release(grant)
-
-    lanes.check(("postgres-hashtext", "postgres-session"), statement)
+@holds(postgres=("postgres-hashtext", "postgres-session"))
+def test_two_names_of_one_hash_are_one_lock(lane: Lane) -> None:
+    mine, other = lane.client(1), lane.client(2)
+    grant = granted(mine.acquire(f"{lane.key}0", 1.0))
+    if lane.lock.name == "postgres-hashtext":
+        assert refusal(lambda: other.acquire(f"{lane.key}1", 0)) is Reason.HELD
+    else:
+        other.release(granted(other.acquire(f"{lane.key}1", 0)))
+    mine.release(grant)
 
 
 def test_of_two_who_wait_for_each_other_the_server_refuses_one(lanes: Lanes) -> None:

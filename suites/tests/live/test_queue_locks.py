@@ -12,95 +12,86 @@ from infra.links import Cut
 from suites.lock import NEVER, Grant, Guards, Indeterminate, LockClient, LockError, Session, Sweeps, Wakes
 from suites.locks import etcd_v3lock
 from suites.tests.bench import await_, granted, refusal
-from suites.tests.live.lanes import LONG, TTL, Lane, Lanes, Steps, believes, ends, eventually
+from suites.tests.live.lanes import LONG, TTL, Lane, Lanes, Steps, believes, ends, eventually, holds
 
 pytestmark = pytest.mark.needs("zookeeper", "etcd")
 
 V3LOCKS = ("etcd-v3lock", "etcd-v3lock-checked")
 
 
-def test_what_is_lost_is_not_acquired_again(lanes: Lanes) -> None:
-    def statement(lane: Lane) -> Steps:
-        holder = lane.client(1, TTL)
-        grant = eventually(lambda: holder.acquire(lane.key, 5))
-        yield  # cut off
-        await_(lambda: not believes(holder, grant))
-        assert refusal(lambda: holder.acquire(lane.key, 0)) is Reason.NOT_OWNER
-
-    lanes.check(("zookeeper-reentrant", "etcd-reentrant"), statement, lanes.cut)
+@holds(Lanes.cut, zookeeper=["zookeeper-reentrant"], etcd=["etcd-reentrant"])
+def test_what_is_lost_is_not_acquired_again(lane: Lane) -> Steps:
+    holder = lane.client(1, TTL)
+    grant = eventually(lambda: holder.acquire(lane.key, 5))
+    yield  # cut off
+    await_(lambda: not believes(holder, grant))
+    assert refusal(lambda: holder.acquire(lane.key, 0)) is Reason.NOT_OWNER
 
 
-def test_of_a_queue_one_is_woken_and_of_a_herd_all_are(lanes: Lanes) -> None:
-    def statement(lane: Lane) -> Steps:
-        herd = lane.lock.name in ("zookeeper-parent-watch", "etcd-key")
-        holder, *waiters = (lane.client(group) for group in (1, 1, 2, 1, 2))
-        grant = granted(holder.acquire(lane.key, 5))
+@holds(lambda _: time.sleep(1), zookeeper=["zookeeper", "zookeeper-parent-watch"], etcd=["etcd", "etcd-key"])
+def test_of_a_queue_one_is_woken_and_of_a_herd_all_are(lane: Lane) -> Steps:
+    herd = lane.lock.name in ("zookeeper-parent-watch", "etcd-key")
+    holder, *waiters = (lane.client(group) for group in (1, 1, 2, 1, 2))
+    grant = granted(holder.acquire(lane.key, 5))
 
-        def turn(client: LockClient) -> Grant:
-            got = granted(client.acquire(lane.key, LONG))
-            time.sleep(0.3)  # in which all who wait begin to watch again
-            client.release(got)
-            return got
+    def turn(client: LockClient) -> Grant:
+        got = granted(client.acquire(lane.key, LONG))
+        time.sleep(0.3)  # in which all who wait begin to watch again
+        client.release(got)
+        return got
 
-        futures = [lane.started(lambda waiter=waiter: turn(waiter)) for waiter in waiters]  # type: ignore[misc]
-        yield  # a second passes: nobody can see from outside that all of them watch
-        released = time.monotonic_ns()
-        holder.release(grant)
-        grants = [granted(future.result()) for future in futures]
-        assert [got.sent < got.queued < released for got in grants] == [lane.lock.fair] * len(grants)
-        wakes = sum(waiter.wakes for waiter in waiters if isinstance(waiter, Wakes))
-        assert wakes > len(waiters) + 1 if herd else 0 < wakes <= len(waiters) + 1
-
-    locks = ("zookeeper", "etcd", "zookeeper-parent-watch", "etcd-key")
-    lanes.check(locks, statement, lambda: time.sleep(1))
+    futures = [lane.started(lambda waiter=waiter: turn(waiter)) for waiter in waiters]  # type: ignore[misc]
+    yield  # a second passes: nobody can see from outside that all of them watch
+    released = time.monotonic_ns()
+    holder.release(grant)
+    grants = [granted(future.result()) for future in futures]
+    assert [got.sent < got.queued < released for got in grants] == [lane.lock.fair] * len(grants)
+    wakes = sum(waiter.wakes for waiter in waiters if isinstance(waiter, Wakes))
+    assert wakes > len(waiters) + 1 if herd else 0 < wakes <= len(waiters) + 1
 
 
-def test_data_change_only_under_a_grant(lanes: Lanes) -> None:
-    def statement(lane: Lane) -> None:
-        guards = cast(Any, lane.lock)
-        holder, other = cast(Any, lane.client(1)), cast(Any, lane.client(2))
-        assert isinstance(holder, Guards)
-        assert isinstance(holder, Sweeps)
-        grant = granted(cast(LockClient, holder).acquire(lane.key, 5))
-        assert tuple(holder.read(grant, lane.key) or ()) == (-1, ())
-        assert holder.write(grant, lane.key, 7, [3, 7])
-        assert holder.read(grant, lane.key) == (7, [3, 7])
-        cast(LockClient, holder).release(grant)
-        assert not holder.write(grant, lane.key, 8, [8])
-        assert holder.read(grant, lane.key) is None
-        later = granted(other.acquire(lane.key, 5))
-        assert not holder.write(grant, lane.key, 9, [9])
-        assert other.read(later, lane.key) == (7, [3, 7])
-        other.release(later)
-        endpoints = lane.environment.direct(lane.lock.backend)
-        assert guards.final(endpoints, lane.key, OPEN) == (7, [3, 7])
-        guards.sweep(endpoints, [lane.key], OPEN)
-        assert guards.final(endpoints, lane.key, OPEN) == (-1, ())
-
-    lanes.check(("zookeeper", "etcd"), statement)
+@holds(zookeeper=["zookeeper"], etcd=["etcd"])
+def test_data_change_only_under_a_grant(lane: Lane) -> None:
+    guards = cast(Any, lane.lock)
+    holder, other = cast(Any, lane.client(1)), cast(Any, lane.client(2))
+    assert isinstance(holder, Guards)
+    assert isinstance(holder, Sweeps)
+    grant = granted(cast(LockClient, holder).acquire(lane.key, 5))
+    assert tuple(holder.read(grant, lane.key) or ()) == (-1, ())
+    assert holder.write(grant, lane.key, 7, [3, 7])
+    assert holder.read(grant, lane.key) == (7, [3, 7])
+    cast(LockClient, holder).release(grant)
+    assert not holder.write(grant, lane.key, 8, [8])
+    assert holder.read(grant, lane.key) is None
+    later = granted(other.acquire(lane.key, 5))
+    assert not holder.write(grant, lane.key, 9, [9])
+    assert other.read(later, lane.key) == (7, [3, 7])
+    other.release(later)
+    endpoints = lane.environment.direct(lane.lock.backend)
+    assert guards.final(endpoints, lane.key, OPEN) == (7, [3, 7])
+    guards.sweep(endpoints, [lane.key], OPEN)
+    assert guards.final(endpoints, lane.key, OPEN) == (-1, ())
 
 
-def test_data_of_a_holder_that_was_away_for_too_long_are_refused(lanes: Lanes) -> None:
-    def statement(lane: Lane) -> Steps:
-        mine, other = cast(Any, lane.client(1, TTL)), cast(Any, lane.client(2))
-        grant = granted(mine.acquire(lane.key, 5))
-        yield  # cut off
-        with pytest.raises(LockError):
-            mine.write(grant, lane.key, 1, [1])
-        later = granted(other.acquire(lane.key, LONG))
-        assert other.write(later, lane.key, 2, [2])
-        yield  # healed
-        answers: list[object] = []
+@holds(Lanes.cut, Lanes.heal, zookeeper=["zookeeper"], etcd=["etcd"])
+def test_data_of_a_holder_that_was_away_for_too_long_are_refused(lane: Lane) -> Steps:
+    mine, other = cast(Any, lane.client(1, TTL)), cast(Any, lane.client(2))
+    grant = granted(mine.acquire(lane.key, 5))
+    yield  # cut off
+    with pytest.raises(LockError):
+        mine.write(grant, lane.key, 1, [1])
+    later = granted(other.acquire(lane.key, LONG))
+    assert other.write(later, lane.key, 2, [2])
+    yield  # healed
+    answers: list[object] = []
 
-        def answered() -> bool:
-            answers.append(ends(lambda: mine.write(grant, lane.key, 3, [3])))
-            return not isinstance(answers[-1], LockError)
+    def answered() -> bool:
+        answers.append(ends(lambda: mine.write(grant, lane.key, 3, [3])))
+        return not isinstance(answers[-1], LockError)
 
-        await_(answered)
-        assert answers[-1] is False
-        assert other.read(later, lane.key) == (2, [2])
-
-    lanes.check(("zookeeper", "etcd"), statement, lanes.cut, lanes.heal)
+    await_(answered)
+    assert answers[-1] is False
+    assert other.read(later, lane.key) == (2, [2])
 
 
 def test_a_follower_that_is_cut_off_is_no_sign_of_life(lanes: Lanes) -> None:
@@ -122,23 +113,20 @@ def test_a_follower_that_is_cut_off_is_no_sign_of_life(lanes: Lanes) -> None:
     cluster.await_ready()
 
 
-def leases_end() -> None:
+def leases_end(_: Lanes) -> None:
     """The server itself prolongs those who wait once."""
     time.sleep(2 * TTL + 1.5)
 
 
-def test_a_waiter_whose_lease_died_is_not_granted_the_lock(lanes: Lanes) -> None:
+@holds(leases_end, etcd=["etcd", *V3LOCKS])
+def test_a_waiter_whose_lease_died_is_not_granted_the_lock(lane: Lane) -> Steps:
     """Of etcd's own lock service since 3.5 (#11456)."""
-
-    def statement(lane: Lane) -> Steps:
-        holder, waiter = lane.client(1), lane.client(2, TTL)
-        grant = granted(holder.acquire(lane.key, 5))
-        waiting = lane.waiting(lambda: waiter.acquire(lane.key, LONG))
-        yield  # its lease ends
-        holder.release(grant)
-        assert refusal(waiting.result) is Reason.NOT_OWNER
-
-    lanes.check(("etcd", *V3LOCKS), statement, leases_end)
+    holder, waiter = lane.client(1), lane.client(2, TTL)
+    grant = granted(holder.acquire(lane.key, 5))
+    waiting = lane.waiting(lambda: waiter.acquire(lane.key, LONG))
+    yield  # its lease ends
+    holder.release(grant)
+    assert refusal(waiting.result) is Reason.NOT_OWNER
 
 
 @pytest.mark.needs("etcd", etcd="3.4")
@@ -162,12 +150,10 @@ def test_before_3_5_a_waiter_whose_lease_died_was_granted_the_lock_and_so_was_th
         assert refusal(waiter.keep_alive) is Reason.NOT_OWNER
         assert not believes(waiter, void)
 
-    lanes.check(V3LOCKS, statement, leases_end)
+    lanes.check(V3LOCKS, statement, lambda: leases_end(lanes))
 
 
-def test_the_token_is_read_after_the_grant_and_none_means_that_it_was_void(
-    lanes: Lanes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_token_is_read_after_the_grant_and_none_says_void(lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
     lane = lanes.of("etcd-v3lock-checked")
     client, other = cast(Any, lane.client(1)), lane.client(2)
     grant = granted(client.acquire(lane.key, 5))

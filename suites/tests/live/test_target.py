@@ -38,26 +38,9 @@ class Done:
         secret = {name: value for backend in targets for name, value in there.secrets(backend).items()}
         for backend, addresses in targets.items():
             argv += ("--target", f"{backend}={'' if backend == 'zookeeper' else 'tls://'}{addresses}")
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "suites/",
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                "--results",
-                str(results),
-                *argv,
-            ],
-            cwd=ROOT,
-            env={**os.environ, **secret, **environ},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
+        given = ("-q", "-p", "no:cacheprovider", "--results", str(results), *argv)
+        command, env = [sys.executable, "-m", "pytest", "suites/", *given], {**os.environ, **secret, **environ}
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=600)
         self.status = done.returncode
         self.said = done.stdout + done.stderr
         self.folders = sorted(path.parent for path in results.glob("*/run.json"))
@@ -160,7 +143,6 @@ def test_the_wrong_password_ends_the_run_with_a_line(there: Staging, targets: di
 @pytest.mark.parametrize("backend", ["redis", "etcd", "zookeeper"])
 def test_a_lock_with_the_wrong_password_is_denied(there: Staging, targets: dict[str, str], backend: str) -> None:
     access = replace(there.access(backend), password="wrong")
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Refused, match=r"^(?!.*wrong)") as caught:
         opened(registry.lock(backend), targets[backend].split(","), 2.0, access).acquire("denied", 1.0)
     assert caught.value.reason is Reason.DENIED
-    assert "wrong" not in str(caught.value)

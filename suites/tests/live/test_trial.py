@@ -20,7 +20,7 @@ from results.record import LaneRecord, TrialRecord
 from suites import calibration, registry
 from suites.actors import Crew
 from suites.lane import Lane, lanes_of
-from suites.tests.bench import await_
+from suites.tests.bench import await_, raising
 from suites.tests.test_workers import gone
 from suites.trial import Trial, run_trial
 from suites.workers import ForkServer, WorkerBroke
@@ -79,6 +79,11 @@ def trials(server: ForkServer) -> Trials:
     return Trials(taken("redis"), server)
 
 
+def tried(trial: Trial, environment: Environment, server: ForkServer, seconds: float = DEADLINE) -> TrialRecord:
+    with tempfile.TemporaryDirectory() as folder:
+        return run_trial(trial, environment, server, Path(folder), seconds, lambda _: None)
+
+
 class Trials:
     """Runs the trial of a fault when it is first asked for."""
 
@@ -90,15 +95,8 @@ class Trials:
     def of(self, fault: str) -> TrialRecord:
         if fault not in self._records:
             lanes = tuple(lane for name, stores in TRIALS[fault].items() for lane in lanes_in(name, stores))
-            with tempfile.TemporaryDirectory() as folder:
-                self._records[fault] = run_trial(
-                    Trial("redis", fault, 1, lanes),
-                    self._environment,
-                    self._server,
-                    Path(folder),
-                    NEVER_FREED if fault == "kill-holder" else DEADLINE,
-                    lambda _: None,
-                )
+            seconds = NEVER_FREED if fault == "kill-holder" else DEADLINE
+            self._records[fault] = tried(Trial("redis", fault, 1, lanes), self._environment, self._server, seconds)
         return self._records[fault]
 
     def lanes(self, fault: str, lock: str) -> list[LaneRecord]:
@@ -113,11 +111,8 @@ def spelled(lock: str) -> str:
 
 
 def lanes_in(lock: str, stores: tuple[str, ...]) -> list[Lane]:
-    lanes = [
-        lane
-        for lane in lanes_of(spelled(lock), registry.lock(spelled(lock)))
-        if f"{lane.workload.name}/{lane.store}" in stores
-    ]
+    of_lock = lanes_of(spelled(lock), registry.lock(spelled(lock)))
+    lanes = [lane for lane in of_lock if f"{lane.workload.name}/{lane.store}" in stores]
     assert len(lanes) == len(stores)
     return lanes
 
@@ -142,18 +137,11 @@ def test_a_trial_tells_what_each_cycle_left_unexercised_and_ends_when_nothing_is
 
 @pytest.mark.parametrize("fault", TRIALS)
 def test_the_unchanged_lock_keeps_every_promise(trials: Trials, fault: str) -> None:
-    told = {
-        (lane.history.facts.lane, judgement.property): judgement
-        for lane in trials.lanes(fault, "Unchanged")
-        for judgement in lane.judgements
-    }
+    judgements = trials.judgements(fault, "Unchanged")
+    failing = [(each.property, each.word, each.because) for each in judgements if each.word.fails]
     # A positive control has three trials to be shown.
-    assert {
-        key: (judgement.word, judgement.because)
-        for key, judgement in told.items()
-        if judgement.word.fails and judgement.word is not Word.HAZARD_NOT_SHOWN
-    } == {}
-    upheld = {name for (_, name), judgement in told.items() if judgement.word is Word.UPHELD}
+    assert [each for each in failing if each[1] is not Word.HAZARD_NOT_SHOWN] == []
+    upheld = {each.property for each in judgements if each.word is Word.UPHELD}
     assert {"server-exclusion", "token-order"} <= upheld
     assert fault == "none" or "recovery" in upheld
 
@@ -201,8 +189,7 @@ def test_of_a_lock_with_a_known_bug_only_the_bug_is_waited_for(environment: Envi
     """What nobody renews cannot show what comes of renewing for who hangs, however long one waits."""
     (lane,) = (lane for lane in calibration.lanes(("redis",)) if lane.lock.__name__ == "RenewsNothing")
     trial = Trial("redis", "stall-holder", 1, (lane,), planted=calibration.found_by((lane,)))
-    with tempfile.TemporaryDirectory() as folder:
-        record = run_trial(trial, environment, server, Path(folder), DEADLINE, lambda _: None)
+    record = tried(trial, environment, server)
     words = {judgement.property: judgement.word for judgement in record.lanes[0].judgements}
     assert words["server-exclusion"] is Word.VIOLATED
     assert words["crash-release"] is not Word.BROKEN_AS_DOCUMENTED
@@ -212,25 +199,18 @@ def test_of_a_lock_with_a_known_bug_only_the_bug_is_waited_for(environment: Envi
 @pytest.mark.parametrize("fault", ["cut-client-drop", "freeze-holder"])
 def test_a_worker_that_breaks_ends_the_trial_and_leaves_nothing_running(environment: Environment, fault: str) -> None:
     (lane,) = lanes_in("Breaks", (SET,))
-    with ForkServer(["suites.tests.planted:Unchanged"]) as server, tempfile.TemporaryDirectory() as folder:
+    with ForkServer(["suites.tests.planted:Unchanged"]) as server:
         with pytest.raises(WorkerBroke, match=r"worker \d of .*Breaks(?s:.)*RuntimeError: planted"):
-            run_trial(Trial("redis", fault, 1, (lane,)), environment, server, Path(folder), 20, lambda _: None)
+            tried(Trial("redis", fault, 1, (lane,)), environment, server, 20)
         pids = list(server.handles)
         assert pids
         await_(lambda: all(gone(pid) for pid in pids))
 
 
-def test_an_interrupted_trial_leaves_a_clean_environment(environment: Environment) -> None:
+def test_an_interrupted_trial_leaves_all_clean(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C, which is no Exception."""
-    (lane,) = lanes_in("Unchanged", (SET,))
-
-    def interrupt(_: Crew) -> None:
-        raise KeyboardInterrupt
-
-    with ForkServer(["suites.tests.planted:Unchanged"]) as server, tempfile.TemporaryDirectory() as folder:
-        trial = Trial("redis", "cut-client-drop", 1, (lane,))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Crew, "fill_up", interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                run_trial(trial, environment, server, Path(folder), 20, lambda _: None)
+    monkeypatch.setattr(Crew, "fill_up", raising(KeyboardInterrupt()))
+    with ForkServer(["suites.tests.planted:Unchanged"]) as server:
+        with pytest.raises(KeyboardInterrupt):
+            tried(Trial("redis", "cut-client-drop", 1, tuple(lanes_in("Unchanged", (SET,)))), environment, server, 20)
         assert server.handles == {}
