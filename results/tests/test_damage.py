@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from checkers.history import BadHistory
-from results import files, find, listing, prune, redraw, summary
+from results import files, find, listing, prune, redraw, running, summary
 from results.files import BadFile
 from results.reading import load_trial
 from results.run import Run
@@ -217,6 +217,7 @@ def test_a_run_is_closed_without_the_page_of_all_runs(tmp_path: Path, capsys: py
     line = f"the page of all runs was not written: {page}: Is a directory"
     assert heard == [line]
     assert listing.head_of(run)[1] == "closed"
+    assert not running.is_running(run.path)
     run.close({})
     assert capsys.readouterr() == ("", f"results: {line}\n")
     root = ["--results", str(run.path.parent)]
