@@ -1,7 +1,7 @@
 """pytest-xdist: some processes run the tests that need Docker, which wait, and the others all the rest, which compute.
 
     pytest -p infra.tests.pools -n 6 checkers/tests infra/tests ...
-    pytest -p infra.tests.pools -n 6 checkers/tests infra/tests ... --store-durations    in durations.json of this folder
+    pytest -p infra.tests.pools -n 6 checkers/tests infra/tests ... --store-durations    (durations.json here)
 
 A process collects its own tests alone: those under a folder `live`, or those under none. A file goes to one process as
 a whole, those that take longest first. Who computes makes way for who waits.
@@ -22,7 +22,7 @@ COMPUTE: Final = 2
 TRIALS: Final = 2
 """Trials that go on at once, of all that these processes do: the product's pace depends on it."""
 DURATIONS: Final = Path(__file__).with_name("durations.json")
-"""File -> test -> seconds that it took, of those that took a second or more; "" -> all of the file."""
+"""File -> test, or "" for the file as a whole -> seconds, where it takes one or more."""
 
 _pools: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 """In the controller: process -> its pool, "live" or "compute"."""
@@ -106,8 +106,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     if _durations in config.stash and config.getoption("store_durations"):
         stored = {
-            file: {"": round(sum(tests.values()), 1)} | {test: round(took, 1) for test, took in tests.items() if took >= 1}
-            for file, tests in sorted(config.stash[_durations].items())
+            file: {test: round(took, 1) for test, took in {"": sum(tests.values()), **tests}.items() if took >= 1}
+            for file, tests in config.stash[_durations].items()
         }
         DURATIONS.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
 
@@ -131,7 +131,7 @@ class TwoPools:
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         self._config = config
-        took = {file: tests[""] for file, tests in json.loads(DURATIONS.read_text()).items()}
+        took = {file: tests.get("", 0.0) for file, tests in json.loads(DURATIONS.read_text()).items()}
         pools = Counter(config.stash[_pools].values())
         self._schedulers = {pool: LongestFirst(config, log, count, took) for pool, count in pools.items()}
 

@@ -115,7 +115,7 @@ def module(file: str) -> Module:
 
 
 def _search(node: ast.AST, function: str, module: Module) -> None:
-    """All changes below a node, but none of annotations, docstrings, assertions and what only type checkers read."""
+    """All changes below a node, but none of annotations, docstrings and assertions."""
     for number, column, before, after in _changes(node, module.lines):
         line = module.lines[number - 1]
         indent = len(line) - len(line.lstrip())
@@ -125,9 +125,7 @@ def _search(node: ast.AST, function: str, module: Module) -> None:
         if name in ("annotation", "returns", "type_params") or isinstance(node, (ast.Assert, ast.JoinedStr)):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if not isinstance(child, ast.AST) or (
-                isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)
-            ):
+            if not isinstance(child, ast.AST):
                 continue
             inner = function
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -169,6 +167,8 @@ def _changes(node: ast.AST, lines: Sequence[bytes]) -> Iterator[tuple[int, int, 
             yield from whole(node, str(value + 1))
         case ast.Call(ast.Name(name)) if name in CALLED:
             yield from whole(node.func, CALLED[name])
+        case ast.If(ast.Name("TYPE_CHECKING")):
+            return
         case ast.If(test) | ast.IfExp(test) if not isinstance(test, (ast.Constant, ast.NamedExpr)):
             yield from whole(test, "(not ({}))")
         case ast.Return(ast.expr() as value) if not isinstance(value, ast.Constant):
@@ -290,13 +290,14 @@ class Workspace:
         environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "FENCEPOST_FAILED": str(report)}
         self._forget(file)
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", PLUGIN, f"@{names}"]
+        nothing = subprocess.DEVNULL
         process = subprocess.Popen(
             command,
             cwd=self.folder,
             env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.STDOUT,
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
             start_new_session=True,
         )
         try:
@@ -323,10 +324,8 @@ def run(mutants: Sequence[Mutant], processes: int) -> list[Mutant]:
     tests, modules = Tests.read(), {file: module(file) for file in _files()}
     standing = {each: _standing(each, modules) for each in mutants}
     answers = dict(_answers())
-    lock, spare = (
-        threading.Lock(),
-        [Workspace(Path(tempfile.mkdtemp(prefix="fencepost-mutants-")) / "clone") for _ in range(processes)],
-    )
+    lock = threading.Lock()
+    spare = [Workspace(Path(tempfile.mkdtemp(prefix="fencepost-mutants-")) / "clone") for _ in range(processes)]
     left = [each for each in mutants if standing[each] and each.place not in answers]
     print(f"{len(mutants)} mutants, the code of {sum(map(bool, standing.values()))} still stands, {len(left)} to try")
 
@@ -417,11 +416,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     before, *_ = _took.get(report.nodeid, (0.0,))
-    _took[report.nodeid] = (
-        round(before + report.duration, 3),
-        "docker" in report.keywords,
-        bool(report.user_properties),
-    )
+    took = round(before + report.duration, 3)
+    _took[report.nodeid] = took, "docker" in report.keywords, bool(report.user_properties)
     if report.failed and (path := os.environ.get("FENCEPOST_FAILED")):
         Path(path).write_text(report.nodeid)
 
