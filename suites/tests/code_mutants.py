@@ -432,15 +432,10 @@ def pytest_unconfigure() -> None:
 
 def main(argv: Sequence[str]) -> int:
     """See the module."""
-    parser = argparse.ArgumentParser(
-        prog="python -m suites.tests.code_mutants",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    as_written = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(f"python -m {PLUGIN}", description=__doc__, formatter_class=as_written)
     parser.add_argument("command", choices=("record", "sample", "run"))
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=400)
-    parser.add_argument("--docker", type=int, default=60, help="how many may need it")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--part", default="1/1", help="every N-th of the stored ones, from the I-th on")
     parser.add_argument("--store", action="store_true", help="put the answers into the list")
@@ -448,7 +443,7 @@ def main(argv: Sequence[str]) -> int:
     if options.command == "record":
         return record(rest)
     if options.command == "sample":
-        _store(sample(options.seed, options.count, options.docker))
+        _store(sample(options.seed, count=400, docker=60))
         return 0
     stored = [Mutant(**each) for each in json.loads(STORED.read_text())]
     part, parts = map(int, options.part.split("/"))

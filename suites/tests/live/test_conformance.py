@@ -122,6 +122,14 @@ def test_a_semaphore_has_as_many_holders_as_permits(lane: Lane) -> None:
     last.release(later)
 
 
+def kept_out(reader: Any, key: str) -> bool:
+    try:
+        reader.release(granted(reader.acquire_shared(key, 0)))
+    except Refused as refused:
+        return refused.reason is Reason.HELD
+    return False
+
+
 @holds(**{backend: [f"{backend}-rw"] for backend in ("redis", "zookeeper", "etcd", "postgres")})
 def test_readers_share_and_a_writer_excludes_everybody(lane: Lane) -> None:
     one, other, writer, late = (cast(Any, lane.client(group)) for group in (1, 2, 3, 2))
@@ -129,7 +137,7 @@ def test_readers_share_and_a_writer_excludes_everybody(lane: Lane) -> None:
     assert refusal(lambda: writer.acquire(lane.key, 0)) is Reason.HELD
     waiting = lane.waiting(lambda: writer.acquire(lane.key, LONG))
     if lane.lock.backend != "postgres":  # which promises no writer that it comes before later readers
-        assert refusal(lambda: late.acquire_shared(lane.key, 0)) is Reason.HELD
+        await_(lambda: kept_out(late, lane.key))  # Redis forgets a writer that does not ask for a tenth of a second
     keep(one, first)
     one.release(first)
     assert refusal(lambda: one.release(first)) is Reason.NOT_OWNER
