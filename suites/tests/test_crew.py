@@ -75,9 +75,9 @@ def test_whom_the_harness_ends_under_an_armed_gate_dies_as_meant(team: Team) -> 
 
 
 def rows(handle: Handle, *, main: bool | None = None, since: int = 0, until: int = 1 << 62) -> Any:
-    """What the worker, or one of its threads, began to do between two times (ns)."""
+    """What the worker, or one of its threads, began to do between two times (ns); STALL is the machine's doing."""
     told = read_recording(handle.spec.recording)
-    told = told[(told["inv"] > since) & (told["inv"] < until)]
+    told = told[(told["inv"] > since) & (told["inv"] < until) & (told["f"] != F.STALL)]
     if main is None:
         return told
     return told[(told["process"] // handle.spec.count % 2 == 0) == main]
