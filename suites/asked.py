@@ -188,10 +188,10 @@ class Asked:
             return f"the plan is for {plan.backend}"
         faults = [FAULTS[name] for name in self.fault_names(fault, lane.backend) if name != NO_FAULT]
         world = self.worlds.get(lane.backend, OURS)
-        reasons = [one.applies(lane.backend, world) or (one.planned if plan is None else "") for one in faults]
-        if any(one.waits for one in faults) and not hasattr(lane.lock, "keep_alive"):
+        reasons = [each.applies(lane.backend, world) or (each.planned if plan is None else "") for each in faults]
+        if any(each.waits for each in faults) and not hasattr(lane.lock, "keep_alive"):
             reasons.append("who waits for this lock has no session that is kept alive")
-        if any(one.renewal for one in faults) and not lane.lock.renewed:
+        if any(each.renewal for each in faults) and not lane.lock.renewed:
             reasons.append("nothing is renewed here")
         return next(filter(None, reasons), None)
 

@@ -6,7 +6,7 @@ successor. A hung job's lock is renewed all the while, so that nobody else gets 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
@@ -120,15 +120,15 @@ def freeze_at(gate: Gate) -> Fault:
         "before-release": "its lease ends; thawed, it releases what is no longer its own",
         "in-renewal": "its lease ends; thawed, it sends a renewal that is late, wherever its work stands",
     }
-    return _fault(
+    fault = _fault(
         f"freeze-{gate}",
         "freeze",
         f"{_LANES} is frozen {_WHERE[gate]}, for longer than the TTL",
         HitHolder("freeze", gate),
         how=f"SIGSTOP, {_WHERE[gate]}",
         sees=sees[gate],
-        renewal=gate == "in-renewal",
     )
+    return replace(fault, renewal=gate == "in-renewal")
 
 
 def stall_holder() -> Fault:
@@ -205,15 +205,6 @@ def freeze_successor() -> Fault:
 
 
 def _fault(
-    name: str,
-    kind: Kind,
-    summary: str,
-    injury: Injury,
-    *,
-    how: str,
-    sees: str,
-    ttls: float = PAST_TTL,
-    renewal: bool = False,
+    name: str, kind: Kind, summary: str, injury: Injury, *, how: str, sees: str, ttls: float = PAST_TTL
 ) -> Fault:
-    make = without_options(injury)
-    return Fault(name, kind, summary, make, ttls=ttls, needs=NEEDS, how=how, sees=sees, renewal=renewal)
+    return Fault(name, kind, summary, without_options(injury), ttls=ttls, needs=NEEDS, how=how, sees=sees)
