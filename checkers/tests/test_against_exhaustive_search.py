@@ -15,8 +15,8 @@ from checkers.tests.compare import Disagreement
 from checkers.tests.fuzz import CHECKS, run
 from checkers.tests.orders import explained
 
-COUNT = 300
-TOGETHER = 2_000
+COUNT = 150
+TOGETHER = 1_000
 """Histories where many are judged in one call, which costs little."""
 WORDS = ("valid", "invalid")
 
