@@ -176,12 +176,12 @@ class TestCrashRelease:
         assert crash_release(passed_on(24)).valid
         (violation,) = crash_release(passed_on(28)).violations
         assert (violation.kind, violation.at) == ("kept-by-a-hung-holder", 22)
+        assert crash_release(self.book("stall", healed=25).renew(17, 18, 1).acquire(13, 26, 2)).valid  # until 27
 
     def test_a_short_stall_and_a_hung_renewal_are_no_crash(self) -> None:
         nobody = "no holder died, or hung for longer than the TTL"
         assert crash_release(self.book("stall", healed=22).acquire(13, 24, 2)).unexercised == nobody
-        renewal = 1 + 4  # of four workers
-        assert crash_release(self.book(process=renewal).acquire(13, 24, 2)).unexercised == nobody
+        assert crash_release(self.book(process=1 + 4).acquire(13, 24, 2)).unexercised == nobody
 
     def test_unexercised(self) -> None:
         assert crash_release(self.book(bounds={})).unexercised == "the lock declares no bound"
