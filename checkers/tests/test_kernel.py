@@ -249,7 +249,7 @@ def test_what_is_planted_is_read_where_only_its_owner_can_have_put_it(package: P
 
 @pytest.mark.parametrize(
     ("place", "mode", "why"),
-    [("home", 0o777, "can be written to by other users"), ("home/fencepost/kernels", 0o755, "is open to other users")],
+    [("home", 0o777, "can be written to by other users"), ("home/fencepost/kernels", 0o770, "is open to other users")],
 )
 def test_nothing_is_loaded_from_a_folder_that_others_can_write_to(
     package: Package, mark: Path, place: str, mode: int, why: str

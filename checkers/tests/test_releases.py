@@ -181,7 +181,7 @@ class TestCrashRelease:
     def test_a_short_stall_and_a_hung_renewal_are_no_crash(self) -> None:
         nobody = "no holder died, or hung for longer than the TTL"
         assert crash_release(self.book("stall", healed=22).acquire(13, 24, 2)).unexercised == nobody
-        assert crash_release(self.book(process=1 + 4).acquire(13, 24, 2)).unexercised == nobody
+        assert crash_release(self.book(process=1 + 4).acquire(13, 24, 2)).unexercised == nobody  # 4 workers: a renewal
 
     def test_unexercised(self) -> None:
         assert crash_release(self.book(bounds={})).unexercised == "the lock declares no bound"
