@@ -144,7 +144,7 @@ def test_a_browser_on_the_path_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({}, "150", None),
         ({}, None, "apt here knows none"),
-        ({"root": False}, "150", "we are not root: sudo apt-get install chromium fonts-dejavu-core"),
+        ({"root": False}, "150", "we are not root: sudo apt-get install chromium-headless-shell fonts-dejavu-core"),
         ({"apt": False}, None, "neither Debian nor Ubuntu"),
     ],
     ids=["may", "unknown", "not-root", "no-apt"],
@@ -161,7 +161,7 @@ def test_a_browser_is_installed_where_we_may(
     doctor.install_browser(said.append)
     if why is None:
         (argv,) = ran
-        assert {"install", "--no-install-recommends", "chromium", "fonts-dejavu-core"} <= set(argv)
+        assert {"install", "--no-install-recommends", *doctor.BROWSER} <= set(argv)
     else:
         (line,) = said
         assert (ran, line.partition(": ")[0]) == ([], "tests of pages in a browser will be skipped")

@@ -4,28 +4,21 @@ The tests drive the Chromium of the machine (Debian's), with what Playwright has
 """
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from playwright.sync_api import Browser, sync_playwright
 
-NAMES: Final = ("chromium", "google-chrome")
-"""Commands that will do, Debian's first."""
+from infra.doctor import BROWSERS, find_browser
 
-MISSING: Final = f"no {NAMES[0]} here (Debian, Ubuntu: apt-get install chromium; make test does so where it may)"
-
-
-def find() -> str | None:
-    """The browser's path, or None."""
-    return next((path for name in NAMES if (path := shutil.which(name))), None)
+MISSING: Final = f"no {BROWSERS[0]} here (Debian: apt-get install {BROWSERS[0]}; make test does so where it may)"
 
 
 @contextmanager
 def started() -> Iterator[Browser]:
     """A browser without a window. Raises FileNotFoundError where there is none."""
-    path = find()
+    path = find_browser()
     if path is None:
         raise FileNotFoundError(MISSING)
     # Its sandbox refuses to serve root. Whatever it asks of a network by itself ends nowhere.

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
+from infra.doctor import find_browser
 from results.tests.browser import chromium as chromiums
 from results.tests.browser.made import Made
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    if chromiums.find() is None:
+    if find_browser() is None:
         if os.environ.get("CI", "").lower() not in ("", "0", "false"):
             pytest.fail(f"{chromiums.MISSING}: in CI these tests must not be skipped")
         pytest.skip(chromiums.MISSING)

@@ -22,9 +22,11 @@ _WATCH: Final = """
     seen.refused.push(`${event.effectiveDirective}: ${event.blockedURI} ${event.sample}`);
   }, true);
   // What moves before anybody has touched anything moves by itself. (The browser's own reckoning excuses half a second
-  // after an input: on a busy machine that is too short.)
+  // after an input: on a busy machine that is too short.) A pointer that is there from the start has not moved.
   for (const kind of ["keydown", "pointerdown", "pointermove", "wheel"]) {
-    addEventListener(kind, () => { seen.meddled = true; }, { capture: true, passive: true });
+    addEventListener(kind, (event) => {
+      if (kind !== "pointermove" || event.movementX || event.movementY) seen.meddled = true;
+    }, { capture: true, passive: true });
   }
   new PerformanceObserver((list) => {
     for (const entry of list.getEntries()) {
