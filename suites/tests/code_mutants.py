@@ -37,6 +37,8 @@ from typing import Final
 import pytest
 from coverage import Coverage, CoverageData
 
+from infra import engine
+
 PLUGIN: Final = "suites.tests.code_mutants"
 ROOT: Final = Path(__file__).resolve().parents[2]
 ROOMS: Final = ("checkers", "infra", "results", "suites")
@@ -445,6 +447,8 @@ def main(argv: Sequence[str]) -> int:
     if options.command == "sample":
         _store(sample(options.seed, count=400, docker=60))
         return 0
+    if (found := engine.find()).state != "running":
+        parser.error(f"every test on real servers would fail, whatever the mutant: Docker Engine is {found.state}")
     stored = [Mutant(**each) for each in json.loads(STORED.read_text())]
     part, parts = map(int, options.part.split("/"))
     tried = run(stored[part - 1 :: parts], options.processes)

@@ -212,9 +212,8 @@ class TestLog:
 
 
 class TestTerminal:
-    @pytest.mark.parametrize("argv", [(), ("-n", "2")], ids=["n0", "n2"])
-    def test_is_coloured_and_left_in_order(self, tmp_path: Path, argv: tuple[str, ...]) -> None:
-        status, text = Project(tmp_path, ONE_OF_EACH).terminal(*argv)
+    def test_is_coloured_and_left_in_order(self, tmp_path: Path) -> None:
+        status, text = Project(tmp_path, ONE_OF_EACH).terminal()
         assert status == 1
         assert text.endswith("index.html\n")
         assert not re.search(r"\x1b\[(\?25l|2J)", text), "the cursor is never hidden, nor what was there"

@@ -13,15 +13,11 @@ if [ "$(id -u)" = 0 ]; then
 fi
 if [ ! -s "$PGDATA/PG_VERSION" ]; then
     [ -n "${POSTGRES_PASSWORD:-}" ] || { echo "POSTGRES_PASSWORD is needed to make a new cluster" >&2; exit 1; }
-    passwords=$(mktemp)
-    echo "$POSTGRES_PASSWORD" >"$passwords"
-    initdb --pgdata="$PGDATA" --username=postgres --pwfile="$passwords" --encoding=UTF8 --locale=C.UTF-8 \
-        --auth-local=trust --auth-host=scram-sha-256 --no-sync >/dev/null
-    rm "$passwords"
-    echo "host all all all scram-sha-256" >>"$PGDATA/pg_hba.conf"
-    if [ "${POSTGRES_DB:-postgres}" != postgres ]; then
-        echo "CREATE DATABASE \"$POSTGRES_DB\"" | postgres --single -j -D "$PGDATA" postgres >/dev/null
-    fi
+    cp -a /usr/share/fencepost/cluster/. "$PGDATA"
+    {
+        echo "ALTER ROLE postgres PASSWORD '$(printf %s "$POSTGRES_PASSWORD" | sed "s/'/''/g")'"
+        [ "${POSTGRES_DB:-postgres}" = postgres ] || echo "CREATE DATABASE \"$POSTGRES_DB\""
+    } | postgres --single -D "$PGDATA" postgres >/dev/null
 fi
 unset POSTGRES_PASSWORD
 exec postgres -D "$PGDATA" -c listen_addresses='*' -c unix_socket_directories=/run/postgresql "$@"

@@ -41,7 +41,7 @@ class Started:
         self._mark = secrets.token_hex(8)
         self.log = results / "log"
         self._pids: set[int] = set()
-        argv = ("--lock", "redis", "--faults", "freeze-holder,kill-holder,none", "--results", str(results), *argv)
+        argv = ("--lock", "redis", "--faults", "freeze-holder,none", "--results", str(results), *argv)
         call = [sys.executable, "-m", "pytest", "suites/", "-q", "-p", "no:cacheprovider", *argv]
         env = {**os.environ, MARK: self._mark, **({"PYTHONPATH": str(path)} if path else {})}
         with self.log.open("wb") as log:
@@ -159,12 +159,12 @@ def test_killed_it_leaves_no_process_and_the_rest_is_removed_or_resumed(tmp_path
     with running(tmp_path, client, "--resume", "last") as run:
         assert run.process.wait(STARTED_WITHIN) in (0, 1), run.log.read_text()[-3000:]
     assert {file: file.stat().st_ino for file in before} == before, "what was stored is not run again"
-    assert len(list(folder.glob("trials/*/trial.json"))) == 3
+    assert len(list(folder.glob("trials/*/trial.json"))) == 2
     summary = json.loads((folder / "summary.json").read_text())
     (interruption,) = summary["asked"]["interruptions"]
     assert (interruption["kept"], interruption["again"]) == (len(stored), [])
     assert "interrupted" not in summary["about"]
-    assert {cell["fault"] for cell in summary["cells"]} == {"freeze-holder", "kill-holder", "none"}
+    assert {cell["fault"] for cell in summary["cells"]} == {"freeze-holder", "none"}
     assert summary["problems"] == []
 
 
