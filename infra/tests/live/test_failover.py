@@ -178,7 +178,7 @@ class TestChangeLeader:
             assert max(health.term for health in target.cluster.healths() if health) > term
             if target.backend == "etcd":
                 assert new is [node for node in target.cluster.nodes if node is not old][1]
-            assert old.state() == "running"
+            assert old.ready()
         await_(target.cluster.ready)
 
 
