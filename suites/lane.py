@@ -112,6 +112,12 @@ class Lane:
         answers = {name: self._standing(name, faults) for name in self.properties if self.asks(name, faults)}
         return {name: told for name, told in answers.items() if told.said}
 
+    def before_the_end(self, faults: Sequence[str]) -> tuple[str, ...]:
+        """What is asked that takes no fault, if one of these may leave the lock held for ever; otherwise nothing."""
+        if all(hazard.mechanism != "never-expires" for hazard in self._standing("crash-release", faults).hazards):
+            return ()
+        return tuple(name for name in self.properties if self.asks(name, faults) and not PROPERTIES[name].under)
+
     @property
     def not_applicable(self) -> str | None:
         """Why this lane cannot be run, or None."""

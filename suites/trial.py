@@ -187,7 +187,7 @@ def _run(
         for handle in _all(lanes):
             handle.ask(Run.GO)
         tell(waits("every lane to be granted once", WARM_UP))
-        server.await_condition(lambda: all(lane.granted_since(0) for lane in lanes), WARM_UP)
+        server.await_condition(lambda: all(_warm(trial, lane) for lane in lanes), WARM_UP)
         while True:
             _cycle(plan, runner, crew, server, lanes, tell)
             patience = LINGER if deadline and not missing else 0.0
@@ -238,6 +238,16 @@ def _missing(
         if reasons := {name: reason for name, reason in every.items() if bug in (None, name)}:
             missing[lane.lane.name] = reasons
     return missing
+
+
+def _warm(trial: Trial, lane: Running) -> bool:
+    """Whether the first fault may strike the lane: it was granted once. Where a fault may leave its lock held for ever,
+    all that takes no fault must have been exercised: afterwards nothing is.
+    """
+    if not lane.granted_since(0):
+        return False
+    names = lane.lane.before_the_end(trial.faults)
+    return not names or not not_exercised(so_far(trial, lane, {}, ()), names)
 
 
 def _judged(histories: Sequence[History], tell: Tell) -> tuple[LaneRecord, ...]:

@@ -50,9 +50,7 @@ def calls(*told: tuple[Any, ...]) -> list[tuple[Any, ...]]:
 
 
 TWO_HOLD = events(*calls((0, "acquire", None, "ok"), (1, "acquire", None, "ok")))
-FENCED = events(
-    *calls((0, "write", 1, "ok", {"token": 2}), (1, "write", 2, "ok", {"token": 1}), (1, "read", 2, "ok")),
-)
+FENCED = events(*calls((0, "write", 1, "ok", {"token": 2}), (1, "write", 2, "ok", {"token": 1}), (1, "read", 2, "ok")))
 FENCED_WELL = FENCED.replace('"token": 1', '"token": 2')
 TOKENS = events(*calls((0, "acquire", None, "ok", {"token": 5}), (1, "acquire", None, "ok", {"token": 4})))
 LEASES = events(*calls((0, "acquire", None, "ok"), (1, "acquire", None, "ok")), time=True)

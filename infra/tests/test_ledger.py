@@ -266,8 +266,7 @@ def test_a_failed_change_is_made_good_by_the_next(
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [(Bandwidth, 0), (Delay, 10, 11), (Delay, -1), (Slices, 0), (Slices, 5, 5), (LateEnd, -1), (Limit, -1)],
+    "wrong", [(Bandwidth, 0), (Delay, 10, 11), (Delay, -1), (Slices, 0), (Slices, 5, 5), (LateEnd, -1), (Limit, -1)]
 )
 def test_what_cannot_be_is_refused(wrong: tuple[Any, ...]) -> None:
     kind, *values = wrong

@@ -274,8 +274,7 @@ def test_a_line_has_a_gap_where_nobody_knows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
-    [(None, "-"), (0, "0"), (0.00537, "0.00537"), (12.34, "12.3"), (99.96, "100"), (1234.5, "1,234")],
+    ("value", "told"), [(None, "-"), (0, "0"), (0.00537, "0.00537"), (12.34, "12.3"), (99.96, "100"), (1234.5, "1,234")]
 )
 def test_numbers_have_three_digits_that_matter(value: float | None, told: str) -> None:
     assert charts.shown(value) == told

@@ -5,6 +5,8 @@ from typing import ClassVar
 import pytest
 
 from suites.lane import Lane, lanes_of
+from suites.lock import LockClient
+from suites.locks.antipatterns.setnx_no_ttl import SetnxNoTtl
 from suites.locks.redis_single import RedisLock
 from suites.locks.zookeeper import ZooKeeperLock
 
@@ -13,12 +15,12 @@ class Permits(RedisLock):
     permits: ClassVar[int] = 2
 
 
-def lane(lock: type[RedisLock] | type[ZooKeeperLock]) -> Lane:
+def lane(lock: type[LockClient]) -> Lane:
     return next(lanes_of("it", lock))
 
 
 @pytest.mark.parametrize(("lock", "hung"), [(RedisLock, True), (ZooKeeperLock, False)])
-def test_hung_holders_are_asked_where_locks_name_them(lock: type[RedisLock] | type[ZooKeeperLock], hung: bool) -> None:
+def test_hung_holders_are_asked_where_locks_name_them(lock: type[LockClient], hung: bool) -> None:
     assert lane(lock).asks("crash-release", ("kill-holder",))
     assert lane(lock).asks("crash-release", ("stall-holder",)) is hung
     assert not lane(lock).asks("crash-release", ("none",))
@@ -30,6 +32,12 @@ def test_what_the_lock_service_guards_does_not_go_to_the_store() -> None:
         assert lanes["guarded"].asks("no-lost-update", (fault,)) is asked
         assert lanes["unfenced"].asks("no-lost-update", (fault,))
         assert lanes["guarded"].asks("server-exclusion", (fault,))
+
+
+def test_where_a_lock_may_be_held_for_ever_what_takes_no_fault_comes_before_the_fault() -> None:
+    asked = {*lane(SetnxNoTtl).before_the_end(("kill-holder",))}
+    assert asked == {"server-exclusion", "holder-exclusion", "no-lost-update"}, "not crash-release"
+    assert lane(SetnxNoTtl).before_the_end(("delayed-write",)) == lane(RedisLock).before_the_end(("kill-holder",)) == ()
 
 
 @pytest.mark.parametrize("name", ["owner-release", "crash-release", "honest-belief"])

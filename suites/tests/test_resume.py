@@ -276,12 +276,7 @@ class TestRefused:
         with pytest.raises(BadOption, match=why):
             interrupted("last", tmp_path)
 
-    @cases(
-        "end",
-        ("ctrl-c", {"exit status": 2, "interrupted": True}),
-        ("docker", {"exit status": 4}),
-        ("killed", None),
-    )
+    @cases("end", ("ctrl-c", {"exit status": 2, "interrupted": True}), ("docker", {"exit status": 4}), ("killed", None))
     def test_a_run_without_an_end_is_resumed(self, begun: World, end: Mapping[str, Any] | None) -> None:
         die(begun.run) if end is None else begun.run.close(end)
         assert interrupted("last", begun.run.path.parent).path == begun.run.path

@@ -15,14 +15,16 @@ import pytest
 from checkers import wire
 from checkers.history import read_recording
 from checkers.wire import F, Outcome, Run, State
-from suites import recorder, registry
+from suites import recorder, registry, trial
 from suites.actors import Crew
 from suites.forkserver import NICE, in_a_line
 from suites.lane import lanes_of
+from suites.locks.antipatterns.setnx_no_ttl import SetnxNoTtl
 from suites.recorded import Running
 from suites.recorder import Recorder
 from suites.spec import Spec
 from suites.tests.bench import SOON, a_spec, await_
+from suites.trial import Trial
 from suites.workers import ROOT, ForkServer, Handle, TrialBroke, WorkerBroke
 
 MODULE = "suites.tests.standin"
@@ -269,3 +271,7 @@ class TestReplacement:
         assert running.granted_since(first), "the other grant of the first key came later"
         record.invoke(F.ACQUIRE, 0, 1)
         assert not running.granted_since(granted(0))
+
+        running.lane = next(lanes_of("it", SetnxNoTtl))
+        begun = [trial._warm(Trial("redis", fault, 1, (running.lane,)), running) for fault in ("none", "kill-holder")]
+        assert begun == [True, False], "after the kill nobody is granted it: updates must come before"

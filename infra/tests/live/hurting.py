@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from infra.beside import comes_true
 from infra.faults import fault, probe
 from infra.faults.plan import compile_plan
 from infra.faults.probe import Answer
@@ -33,10 +34,7 @@ COMES_WITHIN = 40.0
 
 def await_(condition: Callable[[], bool], why: Callable[[], str] = str) -> None:
     """What takes fractions of a second, or a few. why: asked when it does not come."""
-    deadline = time.monotonic() + COMES_WITHIN
-    while not condition():
-        assert time.monotonic() < deadline, why()
-        time.sleep(0.02)
+    assert comes_true(condition, COMES_WITHIN), why()
 
 
 @contextmanager

@@ -9,7 +9,6 @@ import os
 import secrets
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from docker.errors import APIError, NotFound
 
 from infra import client as engine_client
 from infra import reaper
+from infra.beside import comes_true
 from infra.reaper import ENV, LEAKED, OWNER
 from suites.workers import ROOT
 
@@ -84,10 +84,7 @@ class Started:
         assert self.processes() == {}
 
     def await_(self, condition: Callable[[], bool], seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, f"{self.processes()}\n{self.log.read_text()[-3000:]}"
-            time.sleep(0.1)
+        assert comes_true(condition, seconds), f"{self.processes()}\n{self.log.read_text()[-3000:]}"
 
 
 def _leaked(client: DockerClient, network: str) -> bool:
