@@ -264,6 +264,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     from suites.stages import in_turn
     from suites.terminal import case_of
 
+    without = [item for item in items if case_of(item) is None and "answer" in getattr(item, "fixturenames", ())]
+    if without:  # pytest's stand-ins for properties that have no case in this run
+        config.hook.pytest_deselected(items=without)
+        items[:] = [item for item in items if item not in without]
+
     order = [[stage.name for stage in in_turn(asked.stages, number)] for number in range(len(asked.faults))]
     parts = {
         (lane, fault): number
@@ -338,6 +343,11 @@ def answer(request: pytest.FixtureRequest) -> Answer:
         if asked.targets:  # not ours to try again
             request.session.shouldstop = text
         raise pytest.fail.Exception(text, pytrace=False) from None
+    except OSError as error:  # of the run folder: a full disk, say
+        text = f"--results: {error.filename or request.config.stash[_run].path}: {error.strerror or error}"
+        told.append(("environment", text))
+        request.session.shouldstop = text
+        raise pytest.fail.Exception(plain_lines(text), pytrace=False) from None
     except (TrialFailed, TrialBroke) as failed:
         if isinstance(failed, TrialFailed):
             told.append((NOT_JUDGED, "True"))

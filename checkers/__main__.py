@@ -11,7 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from typing import Final
 
@@ -91,24 +91,32 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
+    value = _number(text)
     if not (isfinite(value) and value > 0):
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
     return value
 
 
 def _fraction(text: str) -> float:
-    value = float(text)
+    value = _number(text)
     if not 0 <= value < 1:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to less than 1")
     return value
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value
+    value = _number(text)
+    if not (value >= 1 and value.is_integer()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return int(value)
+
+
+def _number(text: str) -> float:
+    """NaN, which is in no range, where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return nan
 
 
 def _validate(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:

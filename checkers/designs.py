@@ -35,6 +35,7 @@ from checkers.excuses import (
     by_answer,
     cut_short,
     in_order,
+    last_deed,
     lasted,
 )
 from checkers.leases import INFINITY, Window
@@ -178,12 +179,12 @@ def left_behind(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def outlived_ttl(violation: Violation, view: View, _hits: Hits) -> bool:
-    """The lease of a holder could have ended before the violation, and its client had not noticed.
+    """The lease of a holder could have ended before its deed in the violation, and its client had not noticed.
 
     Who was earlier is not asked: a slow answer hides it.
     """
     return violation.kind in BY_A_STALE_HOLDER and any(
-        _outlived(view.windows[row], violation.at) for row in violation.holders
+        _outlived(view.windows[row], violation, view) for row in violation.holders
     )
 
 
@@ -204,7 +205,7 @@ def keepalive_died(violation: Violation, view: View, _hits: Hits) -> bool:
         ]
         return max(mine, default=window.start) + grant.ttl <= violation.at
 
-    return any(_outlived(window, violation.at) and silent(window) for window in in_order(violation, view)[:-1])
+    return any(_outlived(window, violation, view) and silent(window) for window in in_order(violation, view)[:-1])
 
 
 def answer_past_ttl(violation: Violation, view: View, _hits: Hits) -> bool:
@@ -215,8 +216,9 @@ def answer_past_ttl(violation: Violation, view: View, _hits: Hits) -> bool:
     )
 
 
-def _outlived(window: Window, at: int) -> bool:
-    return window.expiry(window.start) <= at < min(window.grant.believed, INFINITY)
+def _outlived(window: Window, violation: Violation, view: View) -> bool:
+    deed = last_deed(violation, window.grant, view)  # it may have noticed by the time that another overwrote it
+    return window.expiry(window.start) <= deed < min(window.grant.believed, INFINITY)
 
 
 # A service that was not asked, or not the same one

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +19,7 @@ from checkers.models.own import ModelError, specification
 from checkers.models.registry import Specification
 from checkers.operations import WHOLE, Operations, Source
 from checkers.told import Told
-from checkers.wire import NONE
+from checkers.wire import NONE, F
 
 if TYPE_CHECKING:
     from checkers.measures.record import Measure, Value
@@ -47,6 +47,10 @@ def judged(file: Path, loaded: Loaded, options: Namespace) -> Told:
         statement = specification(options.model)
         if statement.needs_times and not loaded.family.timed:
             raise ModelError(f"model {options.model} needs times, and here only the order of events is known")
+        there = set(map(F, np.unique(history.columns["f"]).tolist()))
+        if there and not there & statement.kinds:
+            found = f"model {options.model} speaks of {_kinds(statement.kinds)}; there is only {_kinds(there)}"
+            raise ModelError(found)
         judgement = decide(history, statement, settings, options.budget or BUDGET)
         proof = _verified(history, statement, settings, judgement) if options.explain else None
     except ModelError as error:
@@ -100,6 +104,10 @@ def _value(text: str) -> Any:
             continue
         return value if text[:1] in ':"' or not isinstance(value, str) else text
     return text
+
+
+def _kinds(kinds: Iterable[F]) -> str:
+    return ", ".join(kind.name.lower().replace("_", "-") for kind in sorted(kinds))
 
 
 def _verified(history: History, statement: Specification, settings: Settings, judgement: Judgement) -> str | None:

@@ -12,7 +12,9 @@ from results.files import BadFile
 from results.run import Run
 from results.terminal.plain import plain
 
-ROOT: Final = Path(__file__).parent / "runs"
+_HOME: Final = Path(__file__).resolve().parent.parent
+RUNS: Final = (_HOME if (_HOME / "pyproject.toml").is_file() else Path()) / "results" / "runs"
+"""Where runs are stored: in the checkout; where this is installed as a package, in the working directory."""
 NAMING: Final = "its name, the beginning of it, its folder, `last`, or `last~1` for the one before"
 _STAMP: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
 
@@ -29,7 +31,7 @@ class Stored:
 def parser(name: str, description: str) -> argparse.ArgumentParser:
     """For `python -m results NAME`, with the option that says where runs are stored."""
     made = argparse.ArgumentParser(prog=f"python -m results {name}", description=description, allow_abbrev=False)
-    made.add_argument("--results", type=Path, default=ROOT, metavar="DIR", help="where runs are stored")
+    made.add_argument("--results", type=Path, default=RUNS, metavar="DIR", help="where runs are stored")
     return made
 
 

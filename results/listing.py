@@ -14,7 +14,7 @@ from rich.console import Console
 from checkers.claims import heaviest
 from results import files, find, reading, resuming, running, story, summary
 from results.files import BadFile
-from results.find import NAMING, Stored
+from results.find import NAMING, RUNS, Stored
 from results.record import Cell
 from results.run import Run
 from results.summary import Head
@@ -33,6 +33,8 @@ def list_(arguments: Sequence[str]) -> int:
     parser = find.parser("list", "List the stored runs, oldest first.")
     parser.add_argument("--json", action="store_true", help="one JSON object a line and run")
     options = parser.parse_args(arguments)
+    if options.results != RUNS and not options.results.exists():
+        raise BadFile(f"{options.results}: there is no such folder")
     stored = find.runs(options.results)
     for run in stored:
         print(_line(run, as_json=options.json))

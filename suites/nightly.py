@@ -36,11 +36,11 @@ from results.comparison.compared import Side
 from results.comparison.news import INCONCLUSIVE, RED, news
 from results.digest import digest
 from results.files import BadFile
-from results.find import find
+from results.find import RUNS, find
 from results.merge import merge
 from results.run import Run
 from results.terminal.plain import plain
-from suites.options import RESULTS, BadOption, add_options, parse
+from suites.options import BadOption, add_options, parse
 from suites.profiles import PROFILES
 from suites.shards import Shard
 from suites.workers import ROOT
@@ -170,7 +170,7 @@ def _add_asked(parser: argparse.ArgumentParser) -> None:
         help="only this version of it; repeatable, for one backend too (all series that can be had here)",
     )
     parser.add_argument("--minutes", type=float, default=20.0, help="about how long a shard may take (20)")
-    parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR", help="where runs are stored")
+    parser.add_argument("--results", type=Path, default=RUNS, metavar="DIR", help="where runs are stored")
 
 
 def _night(options: Namespace, rest: Sequence[str]) -> Night:

@@ -13,6 +13,7 @@ from infra.faults.plan import parse as parse_plan
 from infra.faults.register import FAULTS, NO_FAULT
 from infra.hooks import Hooks
 from infra.spelling import instead
+from results.find import RUNS
 from suites import calibration, registry, shards, stages
 from suites.asked import Asked
 from suites.lane import Lane, lanes_of
@@ -24,7 +25,6 @@ from suites.stages import ONLY, BadUpgrade, Stage
 
 EVERY_FAULT: Final = (NO_FAULT, *FAULTS)
 _ALL: Final = f"{', '.join(FAULTS)}, {NO_FAULT} (no fault)"
-RESULTS: Final = Path(__file__).resolve().parent.parent / "results" / "runs"
 
 
 class BadOption(Exception):
@@ -105,7 +105,7 @@ def add_options(parser: Any) -> None:
     )
     group.addoption(
         "--results",
-        default=str(RESULTS),
+        default=str(RUNS),
         metavar="DIR",
         help="where runs are stored (default: results/runs of this checkout)",
     )

@@ -17,13 +17,13 @@ from typing import Any, Final
 from checkers.claims import Word
 from checkers.judgement import Judgement
 from infra.faults.plan import Plan, compile_plan
+from results.find import RUNS
 from results.pages import standalone
 from results.record import LaneRecord
 from results.run import Run
 from suites.cycles import Cycles
 from suites.lane import Lane, lane_named, longest_ttl
 from suites.literature import STATEMENTS, Probe, Statement
-from suites.options import RESULTS
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "results" / "literature"
 TOLD: Final = FOLDER / "statements.json"
@@ -66,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
     if not statements:
         print(f"fencepost: no statement contains {options.only!r}", file=sys.stderr)
         return 2
-    run = Run.create(RESULTS, {"command": ["python", "-m", "suites", "literature", *argv], "seed": options.seed})
+    run = Run.create(RUNS, {"command": ["python", "-m", "suites", "literature", *argv], "seed": options.seed})
     measured = _measure([probe for one in statements for probe in one.probes], options.seed, run)
     print(f"report: {run.close({})}")
     FOLDER.mkdir(parents=True, exist_ok=True)

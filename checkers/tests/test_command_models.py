@@ -197,12 +197,10 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
         "--model json:nothing",
         "--model mutex --permits 0",
         "--model mutex --permits many",
-        "--model mutex --budget -1",
         "--model mutex --budget nan",
         "--model lease --ttl 0",
         "--model lease --drift 1",
         "--model register --failed-cas maybe",
-        "--model register --nil-read no",
         "--model register --property fifo",
         "--mod mutex",
     ],
@@ -213,8 +211,7 @@ def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str], options: str)
         command.main([str(tmp_path / "history"), *options.split()])
     assert ended.value.code == 2
     out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("usage: ")
+    assert (out, err.startswith("usage: "), "invalid _" in err) == ("", True, False)
 
 
 def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -260,6 +257,8 @@ def test_a_recording_may_be_judged_under_a_model(tmp_path: Path, capsys: pytest.
     save(Book(keys=("a",)).acquire(1, 2, 1).acquire(3, 4, 2).history(), tmp_path / "r.arrow")
     assert command.main([str(tmp_path / "r.arrow"), "--model", "mutex"]) == 1
     assert "invalid (mutex, 2 operations)" in capsys.readouterr().out
+    assert command.main([str(tmp_path / "r.arrow"), "--model", "register"]) == 2
+    assert "model register speaks of read, write; there is only acquire" in capsys.readouterr().err
 
 
 def test_store_rules_are_those_that_models_know() -> None:

@@ -15,7 +15,7 @@ from results.certificate import written
 from results.certificate.certificate import STATUS, sentence
 from results.certificate.issue import DERIVED, made
 from results.files import BadFile
-from results.find import parser
+from results.find import NAMING, find, parser
 from results.run import Run
 from results.stored import decoded
 from results.summary import CERTIFICATE_PAGE
@@ -27,8 +27,11 @@ NOT_BORNE_OUT: Final = 4
 def main(arguments: Sequence[str]) -> int:
     """Whether the file was not changed, its evidence was not changed, and says today what it said."""
     parsed = parser("verify", "Check a certificate's digests, judge its histories again, and derive its verdict anew.")
-    parsed.add_argument("file", metavar="FILE", type=Path, help="certificate.json in its run's folder, or that folder")
-    file: Path = parsed.parse_args(arguments).file
+    parsed.add_argument("run", metavar="RUN", help=f"{NAMING}; or a certificate.json")
+    options = parsed.parse_args(arguments)
+    file = Path(options.run)
+    if not file.exists():
+        file = find(options.run, options.results).path
     if file.is_dir():
         file /= written.NAME
     if not file.exists():

@@ -94,6 +94,7 @@ def test_it_is_written_and_verified(run: Run, verify: Verify, capsys: pytest.Cap
     assert set(trials) == {path.name for path in (run.path / "trials").iterdir()}
     assert sentence(certificate) in page.read_text()
     assert verify(run.path / written.NAME)[0] == 0
+    assert main(["--results", str(run.path.parent), "verify", "last"]) == 0
     assert main(["certificate", str(run.path)]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert f"certificate: {page}" in said
