@@ -21,6 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from infra import lifetime
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 NOTED: Final = ROOT / "results" / "repeated.jsonl"
 BUSY: Final = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
@@ -48,6 +50,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--count", type=int, default=1, help="how many green ones there must be, those before included")
     parser.add_argument("--commit", default="HEAD", help="what is tried")
     options = parser.parse_args(argv)
+    lifetime.exit_when_asked()
     rev_parse = ["git", "rev-parse", f"{options.commit}^{{commit}}"]
     commit = subprocess.run(rev_parse, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
     while True:
@@ -101,10 +104,15 @@ def _run(commit: str, command: str, seed: int, busy: int) -> Repeated:
     log = clone.parent / "log.txt"
     began, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
     with _busy(busy), log.open("w") as file:
-        made = subprocess.run(
+        made = subprocess.Popen(
             ["make", command, *arguments], cwd=clone, env=os.environ | {"YES": "1", "CI": "true"},
-            stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, check=False,
+            stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
         )  # fmt: skip
+        try:
+            made.wait()
+        finally:
+            made.terminate()  # where we are told to end; it tells what it started
+            made.wait()
     passed = re.findall(r"(\d+) passed", log.read_text(errors="replace"))
     print(
         f"{command}, seed {seed}, {busy} busy loops: status {made.returncode}, {passed[-1:] or 'nothing'} passed: {log}"
