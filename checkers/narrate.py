@@ -1,6 +1,11 @@
-"""The words for what was found: a violation's story in sentences, with seconds since the first operation."""
+"""The words for what was found: a violation's story in sentences, with seconds since the first operation.
+
+A sentence is a value (subject, what it did, under which token, in which rows) and becomes text last; nobody reads
+text back.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from checkers.exercise import ON_LEASES, worker_of
@@ -18,9 +23,51 @@ QUEUES: Final = frozenset({"overtaken", "herd"})
 FAULTS_TOLD: Final = 3
 """Faults in one story, the latest."""
 
+HARNESS: Final = "the harness"
+"""Who reads the store in the end."""
 
 Conclusion = str | Callable[[View, Finding], str]
 """The sentence that says what was broken, or what makes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence of a story; `str` makes the text of it.
+
+    at       ns; where it stands among the others.
+    subject  who did it: "worker 1". Empty for a fault and for the conclusion.
+    owns     whether it is about something of the subject's: "worker 1's write ...".
+    what     what was done, up to the token under which it was done.
+    token    that token, `NONE` where there is none.
+    then     what follows the token, after a comma.
+    more     further clauses, each after a semicolon.
+    rows     the operations in it.
+    known    tokens that the reader knows from it: its own, and one that was granted.
+    fault    what it tells of where it is about a fault on nodes or links.
+    """
+
+    at: int
+    subject: str
+    what: str
+    owns: bool = False
+    token: int = NONE
+    then: str = ""
+    more: tuple[str, ...] = ()
+    rows: tuple[int, ...] = ()
+    known: frozenset[int] = frozenset()
+    fault: FaultInterval | None = None
+
+    def __str__(self) -> str:
+        return self.after(())
+
+    def after(self, others: Sequence["Sentence"]) -> str:
+        """The text after others in one line: what these say already is left out where all have the same subject."""
+        same = bool(others and self.subject) and all(other.subject == self.subject for other in others)
+        known = {token for other in others for token in other.known} if same else ()
+        subject = ("its" if self.owns else "it") if same else self.subject + ("'s" if self.owns else "")
+        token = f" with token {self.token}" if self.token != NONE and self.token not in known else ""
+        said = f"{subject} {self.what}{token}{', ' if self.then else ''}{self.then}".lstrip()
+        return "; ".join((said, *self.more))
 
 
 def earliest(grant: Grant) -> tuple[int, int, int]:
@@ -42,8 +89,8 @@ class Narrator:
             holders = finding.holders or self.holders(finding.rows)
             ending = conclusion[finding.kind]
             last = ending if isinstance(ending, str) else ending(self._view, finding)
-            story = (*self.operations(finding, holders), last) if number < FULL_STORIES else (last,)
-            violations.append(Violation(finding.kind, finding.at, finding.rows, holders, story))
+            told = self.sentences(finding, holders) if number < FULL_STORIES else ()
+            violations.append(Violation(finding.kind, finding.at, finding.rows, holders, (*map(str, told), last)))
         return tuple(violations)
 
     def holders(self, rows: Sequence[int]) -> tuple[int, ...]:
@@ -52,21 +99,25 @@ class Narrator:
         grants = {g for g in (self._view.by_owner.get(owners[row]) for row in rows) if g is not None}
         return tuple(g.row for g in sorted(grants, key=earliest))
 
-    def operations(self, finding: Finding, holders: Sequence[int]) -> list[str]:
-        """One sentence for each grant involved, each operation of the witness and each fault, in order of time."""
-        grants = {row: self._view.windows[row].grant for row in holders}
-        invs, rets, keys = self._view.column("inv"), self._view.column("ret"), self._view.column("key")
-        several = len({keys[row] for row in finding.rows}) > 1
-        told = [(grant.ret, self.granted(grant, named=several)) for grant in grants.values()]
-        told += (
-            (rets[row] if rets[row] < INFINITY else invs[row], self.did(row, named=several))
-            for row in dict.fromkeys(finding.rows)
-            if row not in grants
-        )
-        if finding.kind in QUEUES:
-            told += ((invs[row], self.waited(row)) for row in finding.rows)
-        told += ((fault.begun, self.struck(fault, grants, finding.at)) for fault in self._beside(grants, finding.at))
-        return [sentence for _, sentence in sorted(told, key=lambda item: item[0])]
+    def sentences(self, broken: Finding | Violation, holders: Sequence[int]) -> list[Sentence]:
+        """One for each grant involved, each operation of the witness and each fault, in order of time.
+
+        holders: acquire rows of the grants.
+        """
+        grants = self.grants(holders)
+        rows = tuple(dict.fromkeys(broken.rows))
+        keys = self._view.column("key")
+        several = len({keys[row] for row in rows}) > 1
+        sentences = [self.granted(grant, named=several) for grant in grants]
+        sentences += (self.did(row, named=several) for row in rows if row not in holders)
+        if broken.kind in QUEUES:
+            sentences += map(self.waited, rows)
+        sentences += (self.struck([fault], grants, broken.at) for fault in self._beside(grants, broken.at))
+        return sorted(sentences, key=lambda sentence: sentence.at)
+
+    def grants(self, holders: Sequence[int]) -> list[Grant]:
+        """By their acquire rows."""
+        return [self._view.windows[row].grant for row in holders]
 
     # Sentences
 
@@ -76,87 +127,116 @@ class Narrator:
 
     def worker(self, process: int) -> str:
         """Whose process number this is."""
-        return f"worker {worker_of(process, self._view)}" if process >= 0 else "the harness"
+        return f"worker {worker_of(process, self._view)}" if process >= 0 else HARNESS
 
-    def granted(self, grant: Grant, *, named: bool = False) -> str:
-        """Who was granted what when, until when at least, and what befell the holder. named: which lock it was."""
+    def granted(self, grant: Grant, *, named: bool = False) -> Sentence:
+        """Who was granted what when, what befell the holder, until when at least. named: which lock it was."""
         window = self._view.windows[grant.row]
         lock = self._view.facts.keys[grant.key] if named else "the lock"
         what = f"token {grant.token}" + (f" of {lock}" if named else "") if grant.token != NONE else lock
         if grant.shared:
             what += " for reading"
-        parts = [f"{self.worker(grant.process)} was granted {what} at {self.clock(grant.ret)}"]
         expiry = window.expiry(window.start)
+        faults = [f for f in self._view.history.faults if f.owner == grant.owner and f.applied]
+        frozen: FaultInterval | None = None
+        more = []
         if expiry < min(grant.released, INFINITY):
-            frozen = self._fault_at(grant, expiry)
-            ran_out = f"its lease could end at {self.clock(expiry)}"
+            frozen = next((f for f in faults if f.applied <= expiry <= (f.healed or INFINITY)), None)
             if expiry <= grant.ret:
-                ran_out = f"by then its lease could have ended already, at {self.clock(expiry)}"
+                more.append(f"by then its lease could have ended already, at {self.clock(expiry)}")
+                frozen = None
             elif frozen is not None:
-                ran_out = f"its lease ran out at {self.clock(expiry)} while it was hit by {frozen.name} ({frozen.kind})"
-            parts.append(ran_out)
-        parts.append(self._parting(grant))
-        return "; ".join(parts)
+                met = f"while it was hit by {frozen.name} ({frozen.kind})"
+                more.append(f"its lease ran out at {self.clock(expiry)} {met}")
+            else:
+                more.append(f"its lease could end at {self.clock(expiry)}")
+        others = (self._hit(fault) for fault in faults if frozen is None or fault.name != frozen.name)
+        return Sentence(
+            grant.ret,
+            self.worker(grant.process),
+            f"was granted {what} at {self.clock(grant.ret)}",
+            more=(*others, *more, self._parting(grant)),
+            rows=(grant.row,),
+            known=frozenset({grant.token} - {NONE}),
+        )
 
-    def waited(self, row: int) -> str:
+    def waited(self, row: int) -> Sentence:
         """Since when an acquire was in the queue, and how often its client was woken."""
         view = self._view
-        queued, wakes = view.column("base")[row], view.column("value")[row]
-        parts = [
-            f"{self.worker(view.column('process')[row])} asked for the lock at {self.clock(view.column('inv')[row])}"
-        ]
-        if queued > 0:
-            parts.append(f"it was in the queue at {self.clock(queued)}")
+        inv, queued, wakes = (view.column(name)[row] for name in ("inv", "base", "value"))
+        more = [f"it was in the queue at {self.clock(queued)}"] if queued > 0 else []
         if wakes > 0:
-            parts.append(f"it was woken {wakes} times" if wakes > 1 else "it was woken once")
-        return "; ".join(parts)
+            more.append(f"it was woken {wakes} times" if wakes > 1 else "it was woken once")
+        asked = f"asked for the lock at {self.clock(inv)}"
+        return Sentence(inv, self.worker(view.column("process")[row]), asked, more=tuple(more), rows=(row,))
 
-    def did(self, row: int, *, named: bool = False) -> str:
+    def did(self, row: int, *, named: bool = False) -> Sentence:
         """One operation, who asked for it and how it ended. named: on which lock."""
         view = self._view
         kind, process = view.column("f")[row], view.column("process")[row]
         outcome, flags = view.column("outcome")[row], view.column("flags")[row]
         value, token = view.column("value")[row], view.column("token")[row]
-        with_token = f" with token {token}" if token != NONE else ""
-        begun, ended = self.clock(view.column("inv")[row]), self.clock(view.column("ret")[row])
+        inv, ret = view.column("inv")[row], view.column("ret")[row]
         when = {
-            Outcome.OK: f"at {ended}",
-            Outcome.FAIL: f"was refused at {ended}",
+            Outcome.OK: f"at {self.clock(ret)}",
+            Outcome.FAIL: f"was refused at {self.clock(ret)}",
             Outcome.INFO: "got no answer",
         }[Outcome(outcome)]
-        subject = f"{self.worker(process)}'s"
-        shown = "the initial value" if value == NONE else str(value)
-        if kind == F.WRITE:
-            verb = f"was accepted {when}" if outcome == Outcome.OK else when
-            late = "late " if flags & LATE else ""
-            return f"{subject} {late}write of {value}{with_token}, sent at {begun}, {verb}"
-        if kind == F.READ:
-            final = "final " if flags & FINAL else ""
-            verb = f"returned {shown} {when}" if outcome == Outcome.OK else when
-            return f"{subject} {final}read{with_token}, sent at {begun}, {verb}"
+        at, who = (ret if ret < INFINITY else inv), self.worker(process)
         if kind == F.EFFECT:
-            return f"{self.worker(process)} did job {value} at {begun}"
-        verb = f"succeeded{with_token if flags & NESTED else ''} {when}" if outcome == Outcome.OK else when
-        what = F(kind).name.lower().replace("_", "-")
-        what = ("nested " if flags & NESTED else "shared " if flags & SHARED else "") + what
-        lock = f" of {view.facts.keys[view.column('key')[row]]}" if named else ""
-        return f"{subject} {what}{lock}, sent at {begun}, {verb}"
+            return Sentence(at, who, f"did job {value} at {self.clock(inv)}", rows=(row,))
+        verb = ""
+        if kind == F.WRITE:
+            what = f"{'late ' if flags & LATE else ''}write of {value}"
+            verb = "was accepted "
+        elif kind == F.READ:
+            what = f"{'final ' if flags & FINAL else ''}read"
+            verb = f"returned {'the initial value' if value == NONE else value} "
+        else:
+            nested = flags & NESTED and token != NONE and outcome == Outcome.OK
+            verb = f"succeeded with token {token} " if nested else "succeeded "
+            token = NONE
+            what = F(kind).name.lower().replace("_", "-")
+            what = ("nested " if flags & NESTED else "shared " if flags & SHARED else "") + what
+            what += f" of {view.facts.keys[view.column('key')[row]]}" if named else ""
+        return Sentence(
+            at,
+            who,
+            what,
+            owns=True,
+            token=token,
+            then=f"sent at {self.clock(inv)}, {verb if outcome == Outcome.OK else ''}{when}",
+            rows=(row,),
+            known=frozenset({token} - {NONE}),
+        )
 
-    def struck(self, fault: FaultInterval, grants: Mapping[int, Grant], at: int) -> str:
-        """What a fault on nodes or links hit, for how long, and whose lease it met where that is what it strikes."""
-        parts = [f"{fault.name} hit {fault.target}, between {self.clock(fault.begun)} and {self.clock(fault.applied)}"]
-        undone = 0 < fault.healing <= at
-        if undone:
-            parts.append(f"it was undone between {self.clock(fault.healing)} and {self.clock(fault.healed)}")
-        if fault.kind in ON_LEASES:
-            for grant in sorted(grants.values(), key=lambda grant: grant.ret)[:-1]:
-                window = self._view.windows[grant.row]
-                end = window.expiry(window.start)
-                if window.start <= fault.begun <= end or (undone and window.start <= fault.healing <= end):
-                    parts.append(f"{self.worker(grant.process)}'s lease was in force then")
-        return "; ".join(parts)
+    def struck(self, faults: Sequence[FaultInterval], grants: Sequence[Grant], at: int) -> Sentence:
+        """What faults of one name on nodes or links hit, for how long, and whose lease they met where that is what
+        they strike.
+        """
+        first = faults[0]
+        targets = listing(list(dict.fromkeys(fault.target for fault in faults)))
+        begun, applied = min(fault.begun for fault in faults), max(fault.applied for fault in faults)
+        undone = [fault for fault in faults if 0 < fault.healing <= at]
+        more = []
+        if len(undone) == len(faults):
+            healing, healed = min(fault.healing for fault in faults), max(fault.healed for fault in faults)
+            more.append(f"it was undone between {self.clock(healing)} and {self.clock(healed)}")
+        moments = [fault.begun for fault in faults] + [fault.healing for fault in undone]
+        for grant in sorted(grants, key=lambda grant: grant.ret)[:-1] if first.kind in ON_LEASES else ():
+            window = self._view.windows[grant.row]
+            if any(window.start <= moment <= window.expiry(window.start) for moment in moments):
+                more.append(f"{self.worker(grant.process)}'s lease was in force then")
+        what = f"{first.name} hit {targets}, between {self.clock(begun)} and {self.clock(applied)}"
+        return Sentence(begun, "", what, more=tuple(more), fault=first)
 
-    def _beside(self, grants: Mapping[int, Grant], at: int) -> list[FaultInterval]:
+    def _hit(self, fault: FaultInterval) -> str:
+        """Of a fault on a holder."""
+        ends = fault.healed and fault.kind != "kill"  # who was killed is only replaced
+        until = f" until {self.clock(fault.healed)}" if ends else ""
+        return f"{fault.name} hit it at {self.clock(fault.applied)}{until}"
+
+    def _beside(self, grants: Sequence[Grant], at: int) -> list[FaultInterval]:
         """What was done to nodes and links between the first of these grants and the violation.
 
         Where nobody was granted anything, what was healed last.
@@ -166,7 +246,7 @@ class Narrator:
         ]
         if not grants:
             return sorted(begun, key=lambda fault: fault.healed or INFINITY)[-1:]
-        since = min(grant.start for grant in grants.values())
+        since = min(grant.start for grant in grants)
         met = [fault for fault in begun if (fault.healed or INFINITY) >= since]
         return sorted(met, key=lambda fault: fault.applied)[-FAULTS_TOLD:]
 
@@ -178,8 +258,8 @@ class Narrator:
             return f"it noticed the loss at {self.clock(grant.left)}"
         return f"nothing was heard of it after {self.clock(grant.left)}"
 
-    def _fault_at(self, grant: Grant, moment: int) -> FaultInterval | None:
-        for fault in self._view.history.faults:
-            if fault.owner == grant.owner and fault.applied and fault.applied <= moment <= (fault.healed or INFINITY):
-                return fault
-        return None
+
+def listing(names: Sequence[str]) -> str:
+    """a, b and c."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

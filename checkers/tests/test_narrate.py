@@ -1,6 +1,9 @@
 """The words for what was found name the faults that it came of."""
 
+from dataclasses import replace
+
 from checkers.check import check
+from checkers.narrate import Sentence
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.wire import F, Reason
 
@@ -78,3 +81,15 @@ def test_who_gets_nothing_is_told_what_had_been_healed() -> None:
         "jump hit redis1: 61 s forward, between 2.000 s and 2.100 s; it was undone between 3.000 s"
     )
     assert told[1].startswith("worker 2's acquire")
+
+
+def test_a_sentence_after_others_says_again_neither_its_subject_nor_a_token_that_they_name() -> None:
+    granted = Sentence(1, "worker 1", "was granted token 41", known=frozenset({41}))
+    write = Sentence(2, "worker 1", "write of 7", owns=True, token=41, then="sent at 1 s", more=("late",))
+    assert str(write) == "worker 1's write of 7 with token 41, sent at 1 s; late"
+    assert write.after((granted,)) == "its write of 7, sent at 1 s; late"
+    assert replace(write, token=42).after((granted,)) == "its write of 7 with token 42, sent at 1 s; late"
+    other = replace(granted, subject="worker 2")
+    assert write.after((granted, other)) == str(write), "whose it is would not be clear"
+    fault = Sentence(3, "", "jump hit redis1")
+    assert fault.after((fault,)) == str(fault) == "jump hit redis1"
