@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from checkers.leases import INFINITY
 from checkers.models.stores import REFUSALS
 from checkers.operations import ByKey, Operations
 from checkers.tokens import disordered
 from checkers.view import View
-from checkers.wire import F, Outcome
+from checkers.wire import INFINITY, F, Outcome
 
 
 def accesses(view: View) -> dict[int, Operations]:
@@ -33,39 +32,38 @@ def next_granted(view: View, *, by_time: bool = False) -> dict[int, tuple[int, i
     by_time: tokens count only where they agree with real time, for a store that does not look at them.
     """
     result: dict[int, tuple[int, int]] = {}
-    for grants in view.by_key.values():
-        with_token = sorted((g for g in grants if g.token >= 0), key=lambda g: g.token)
-        if len(with_token) == len(grants) and not (by_time and disordered(grants)):
+    for holds in view.holds.by_key.values():
+        with_token = sorted((g for g in holds if g.token >= 0), key=lambda g: g.token)
+        if len(with_token) == len(holds) and not (by_time and disordered(holds)):
             first, equals = (INFINITY, -1), (INFINITY, -1)
             for place in range(len(with_token) - 1, -1, -1):
-                grant = with_token[place]
-                if place + 1 < len(with_token) and with_token[place + 1].token > grant.token:
+                hold = with_token[place]
+                if place + 1 < len(with_token) and with_token[place + 1].token > hold.token:
                     first = equals
-                result[grant.row] = first
-                equals = min(equals, (grant.ret, grant.row))
+                result[hold.row] = first
+                equals = min(equals, (hold.ret, hold.row))
             continue
-        forced = _next_forced(view, [g.row for g in grants])
-        by_start = sorted(grants, key=lambda g: g.start, reverse=True)
+        forced = _next_forced(view, [g.row for g in holds])
+        by_start = sorted(holds, key=lambda g: g.start, reverse=True)
         first = (INFINITY, -1)
         place = 0
-        for grant in reversed(grants):
-            while place < len(by_start) and by_start[place].start > grant.ret:
+        for hold in reversed(holds):
+            while place < len(by_start) and by_start[place].start > hold.ret:
                 first = min(first, (by_start[place].ret, by_start[place].row))
                 place += 1
-            result[grant.row] = min(first, forced.get(grant.row, first))
+            result[hold.row] = min(first, forced.get(hold.row, first))
     return result
 
 
 def _next_forced(view: View, rows: list[int]) -> dict[int, tuple[int, int]]:
     """Acquire row → the first return among later grants with a core, for the grants that have one themselves."""
-    forced = sorted(
-        (w for w in map(view.windows.__getitem__, rows) if w.latest < w.end(w.start)), key=lambda w: w.latest
-    )
+    cores = (hold for hold in map(view.holds.by_row.__getitem__, rows) if hold.latest < hold.core_end)
+    forced = sorted(cores, key=lambda hold: hold.latest)
     result = {}
     first, level, waiting = (INFINITY, -1), INFINITY, (INFINITY, -1)
-    for window in reversed(forced):
-        if window.latest < level:  # at one instant neither is later
-            first, level = min(first, waiting), window.latest
-        result[window.grant.row] = first
-        waiting = min(waiting, (window.grant.ret, window.grant.row))
+    for hold in reversed(forced):
+        if hold.latest < level:  # at one instant neither is later
+            first, level = min(first, waiting), hold.latest
+        result[hold.row] = first
+        waiting = min(waiting, (hold.ret, hold.row))
     return result

@@ -5,9 +5,9 @@ Whether a lease ran out is no question here: as long as nobody else has the lock
 
 from typing import Final
 
-from checkers.exercise import Exercise, lock_unexercised, worker_of
+from checkers.exercise import Exercise, lock_unexercised
 from checkers.finding import Finding
-from checkers.leases import Grant
+from checkers.holds import Hold
 from checkers.property import Examined, Need, Property
 from checkers.spans import Span, length, moment, united, without
 from checkers.succession import superseded
@@ -34,33 +34,33 @@ def _examine(view: View) -> Examined:
     following = superseded(view)
     findings: list[Finding] = []
     longest = 0
-    for grant in view.grants:
-        given, later = following[grant.row]
-        ended = belief_end(grant)
-        if ended > grant.ret and ended > given:
-            longest = max(longest, ended - max(given, grant.ret))
-            lasted = without([(given, ended)], _stalls(view, grant))
+    for hold in view.holds:
+        given, later = following[hold.row]
+        ended = belief_end(hold)
+        if ended > hold.ret and ended > given:
+            longest = max(longest, ended - max(given, hold.ret))
+            lasted = without([(given, ended)], _stalls(view, hold))
             if bound is not None and length(lasted) > bound:
-                at = max(moment(lasted, bound), grant.ret)
-                findings.append(Finding("believed-too-long", at, (grant.row, later), (grant.row, later)))
+                at = max(moment(lasted, bound), hold.ret)
+                findings.append(Finding("believed-too-long", at, (hold.row, later), (hold.row, later)))
     return Examined(findings, {LONGEST: -(-longest // 1_000_000)})
 
 
 def _exercise(view: View) -> Exercise:
-    return Exercise(lock_unexercised(view), {NOTICED: sum(grant.lost >= 0 for grant in view.grants)})
+    return Exercise(lock_unexercised(view), {NOTICED: sum(hold.lost >= 0 for hold in view.holds)})
 
 
-def _stalls(view: View, grant: Grant) -> list[Span]:
+def _stalls(view: View, hold: Hold) -> list[Span]:
     if view.facts.lease != "none":
         return []
     inv, ret, process = view.column("inv"), view.column("ret"), view.column("process")
-    who = worker_of(grant.process, view)
-    return united((inv[row], ret[row]) for row in view.rows(F.STALL) if worker_of(process[row], view) == who)
+    who = view.facts.worker_of(hold.process)
+    return united((inv[row], ret[row]) for row in view.rows(F.STALL) if view.facts.worker_of(process[row]) == who)
 
 
-def belief_end(grant: Grant) -> int:
+def belief_end(hold: Hold) -> int:
     """ns; up to when the client can have thought that it holds."""
-    return min(grant.left, grant.believed)
+    return min(hold.left, hold.believed)
 
 
 BELIEF: Final = Property(

@@ -7,13 +7,12 @@ faults on the worker.
 
 from typing import Final
 
-from checkers.exercise import Exercise, fault_missed, worker_of
+from checkers.exercise import Exercise, fault_missed
 from checkers.finding import Finding
-from checkers.leases import INFINITY
 from checkers.property import Examined, Need, Property
 from checkers.spans import Span, clipped, length, united
 from checkers.view import View
-from checkers.wire import F
+from checkers.wire import INFINITY, F
 
 ANSWERED: Final = "calls that ended"
 SLOWEST: Final = "longest call beyond its timeout (ms)"
@@ -44,7 +43,7 @@ def _examine(view: View) -> Examined:
         beyond = ended[row] - inv[row] - allowed
         if beyond <= min(slowest, slowest if margin is None else margin):
             continue
-        beyond -= length(clipped(lapses.get(worker_of(process[row], view), ()), inv[row], ended[row]))
+        beyond -= length(clipped(lapses.get(view.facts.worker_of(process[row]), ()), inv[row], ended[row]))
         slowest = max(slowest, beyond)
         if margin is not None and beyond > margin:
             findings.append(Finding("hung-call", inv[row] + allowed + margin, (row,)))
@@ -68,11 +67,11 @@ def _lapses(view: View) -> dict[int, list[Span]]:
     ended = view.array("ret").tolist()
     spans: dict[int, list[Span]] = {}
     for row in view.rows(F.STALL):
-        spans.setdefault(worker_of(process[row], view), []).append((inv[row], ended[row]))
+        spans.setdefault(view.facts.worker_of(process[row]), []).append((inv[row], ended[row]))
     for fault in view.history.faults:
         if fault.applied and fault.kind in _LAPSES:
             span = (fault.applied, fault.healed or INFINITY)
-            spans.setdefault(worker_of(fault.process, view), []).append(span)
+            spans.setdefault(view.facts.worker_of(fault.process), []).append(span)
     return {worker: united(its) for worker, its in spans.items()}
 
 

@@ -24,7 +24,7 @@ def check(history: History, properties: Iterable[str] | None = None) -> tuple[Ve
 
     Raises KeyError for a property that is not in `PROPERTIES`.
     """
-    view = View(history)
+    view = history.once(View)
     return tuple(PROPERTIES[name].verdict(view) for name in _names(view, properties))
 
 
@@ -33,7 +33,7 @@ def missing(history: History, properties: Iterable[str] | None = None) -> dict[s
 
     A hazard that must show and has not is a reason too: the fault may have met nobody at the wrong moment.
     """
-    view = View(history)
+    view = history.once(View)
     reasons = {name: _missing(PROPERTIES[name], view) for name in _names(view, properties)}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
@@ -56,7 +56,7 @@ def _missing(property: Property, view: View) -> str | None:
 def applicable(view: View) -> tuple[str, ...]:
     """The properties that a history without a list of its own can be judged for."""
     properties = [PERMITS if view.facts.permits > 1 else SERVER_EXCLUSION, HOLDER_EXCLUSION]
-    if any(grant.token != NONE for grant in view.grants):
+    if any(hold.token != NONE for hold in view.holds):
         properties.append(TOKEN_ORDER)
     if view.rows(F.EFFECT) or view.facts.workload == SALES:
         properties.append(NO_DUPLICATE)

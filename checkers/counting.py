@@ -70,7 +70,7 @@ def below(values: Ints, prefix: Ints, bound: Ints) -> Ints:
 def crossing(latest: Ints, end: Ints) -> Ints:
     """For each grant, pairs that it is the later one of, of those that cannot have followed one another either way.
 
-    latest, end: places of the latest start and the earliest end of each grant (`checkers.leases.Window`). Of two with
+    latest, end: places of the latest start and the earliest end of each grant (`checkers.holds.Hold`). Of two with
     a core the later one is the one whose core begins later; one without always counts as the later: it lies within
     the core of the other. Two without a core can always follow one another. Shape (n,).
     """

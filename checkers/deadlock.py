@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from checkers.exercise import Exercise, lock_unexercised, worker_of
+from checkers.exercise import Exercise, lock_unexercised
 from checkers.finding import Finding
-from checkers.leases import Grant
+from checkers.holds import Hold
 from checkers.narrate import earliest
 from checkers.property import Examined, Property
 from checkers.spans import length, moment, united, without
@@ -36,7 +36,7 @@ class Wait(NamedTuple):
     row: int
     wanted: int
     shared: bool
-    held: Grant
+    held: Hold
 
     def blocked_by(self, other: Wait) -> bool:
         """Whether the other holds what this one waits for, and does not share it."""
@@ -73,22 +73,22 @@ def _exercise(view: View) -> Exercise:
 
 def _waits(view: View) -> list[Wait]:
     """In order of their beginnings. An acquire without an answer waits until it was given up."""
-    by_worker: defaultdict[int, list[Grant]] = defaultdict(list)
-    for grant in view.grants:
-        by_worker[worker_of(grant.process, view)].append(grant)
+    by_worker: defaultdict[int, list[Hold]] = defaultdict(list)
+    for hold in view.holds:
+        by_worker[view.facts.worker_of(hold.process)].append(hold)
     inv, key, flags, process = (view.column(name) for name in ("inv", "key", "flags", "process"))
     moments = view.array("ret").tolist()
     waits = []
     current: dict[int, int] = {}
     for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE):
-        worker = worker_of(process[row], view)
-        grants = by_worker[worker]
+        worker = view.facts.worker_of(process[row])
+        holds = by_worker[worker]
         # Grants of a worker come in order, and few are held at once: those that are over are never looked at again.
         first = current.get(worker, 0)
-        while first < len(grants) and grants[first].left <= inv[row]:
+        while first < len(holds) and holds[first].left <= inv[row]:
             first += 1
         current[worker] = first
-        for held in grants[first:]:
+        for held in holds[first:]:
             if held.ret > inv[row]:
                 break
             end = min(moments[row], held.left)
@@ -117,7 +117,7 @@ def _back_to(last: Wait, path: tuple[Wait, ...], going: Sequence[Wait]) -> Itera
 
 def _finding(circle: Sequence[Wait], at: int) -> Finding:
     """Each holder's grant, and what it waits for."""
-    holders = tuple(grant.row for grant in sorted((wait.held for wait in circle), key=earliest))
+    holders = tuple(hold.row for hold in sorted((wait.held for wait in circle), key=earliest))
     rows = (*(wait.held.row for wait in circle), *(wait.row for wait in circle))
     return Finding("deadlock", at, rows, holders)
 

@@ -38,10 +38,10 @@ from checkers.excuses import (
     last_deed,
     lasted,
 )
-from checkers.leases import INFINITY, Window
+from checkers.holds import Hold
 from checkers.verdict import Violation
 from checkers.view import View
-from checkers.wire import F, Outcome
+from checkers.wire import INFINITY, F, Outcome
 
 NEVER_FREED: Final = frozenset({"never-freed", "freed-late", "kept-by-a-hung-holder"})
 """What becomes of a lock whose holder crashed or hangs."""
@@ -74,25 +74,24 @@ def released_by_another(violation: Violation, view: View, _hits: Hits) -> bool:
         return True
     if violation.kind not in BY_A_LOST_LEASE:
         return False
-    pairs = permutations([view.windows[row] for row in violation.holders], 2)
+    pairs = permutations([view.holds.by_row[row] for row in violation.holders], 2)
     return any(_freed_by_another(one, other, view, frozenset()) for one, other in pairs if one.start <= other.latest)
 
 
-def _freed_by_another(earlier: Window, later: Window, view: View, seen: frozenset[int]) -> bool:
+def _freed_by_another(earlier: Hold, later: Hold, view: View, seen: frozenset[int]) -> bool:
     """seen: rows of releases that are accounted for."""
     owner, key = view.column("owner"), view.column("key")
     inv, ret = view.column("inv"), view.column("ret")
     for row in view.rows(F.RELEASE, outcomes=(Outcome.OK, Outcome.INFO)):
-        if key[row] != earlier.grant.key or row in seen or not (inv[row] <= later.latest and ret[row] >= earlier.start):
+        if key[row] != earlier.key or row in seen or not (inv[row] <= later.latest and ret[row] >= earlier.start):
             continue
-        grant = view.by_owner.get(owner[row])
-        if grant is None or grant.owner in (earlier.grant.owner, later.grant.owner):
+        hold = view.holds.by_owner.get(owner[row])
+        if hold is None or hold.owner in (earlier.owner, later.owner):
             continue
-        own = view.windows[grant.row]
-        if own.start >= earlier.latest:
+        if hold.start >= earlier.latest:
             continue
-        over = inv[row] > earlier.latest or own.expiry(own.start) < ret[row]
-        if over or _freed_by_another(own, earlier, view, seen | {row}):
+        over = inv[row] > earlier.latest or hold.expiry < ret[row]
+        if over or _freed_by_another(hold, earlier, view, seen | {row}):
             return True
     return False
 
@@ -105,15 +104,15 @@ def renewed_anothers(violation: Violation, view: View, _hits: Hits) -> bool:
     if violation.kind in ("renewed-though-lost", "renewed-after-release"):
         return True
     if violation.kind == "refused-though-held":  # as it was told by the one before
-        return any(_renewed_late(view.windows[row]) for row in violation.holders)
-    return violation.kind in BY_A_LOST_LEASE and any(_renewed_late(window) for window in in_order(violation, view)[:-1])
+        return any(_renewed_late(view.holds.by_row[row]) for row in violation.holders)
+    return violation.kind in BY_A_LOST_LEASE and any(_renewed_late(hold) for hold in in_order(violation, view)[:-1])
 
 
-def _renewed_late(window: Window) -> bool:
-    length = window.length or window.grant.ttl
-    end = window.start + length
-    for asked, answered in sorted(window.grant.renewals):
-        if answered > min(end, window.grant.freed[1]):
+def _renewed_late(hold: Hold) -> bool:
+    length = hold.length or hold.ttl
+    end = hold.start + length
+    for asked, answered in sorted(hold.renewals):
+        if answered > min(end, hold.freed[1]):
             return True
         end = max(end, asked + length)
     return False
@@ -125,9 +124,9 @@ def _renewed_late(window: Window) -> bool:
 def never_expires(violation: Violation, view: View, hits: Hits) -> bool:
     """The holder that crashed or hung is one of the witness, and no renewal of it was acknowledged since."""
     return violation.kind in NEVER_FREED and any(
-        hit.owner == grant.owner and all(asked <= hit.applied for asked, _ in grant.renewals)
+        hit.owner == hold.owner and all(asked <= hit.applied for asked, _ in hold.renewals)
         for hit in hits
-        for grant in (view.windows[row].grant for row in violation.holders)
+        for hold in (view.holds.by_row[row] for row in violation.holders)
     )
 
 
@@ -139,21 +138,21 @@ def hung_but_renewed(violation: Violation, view: View, hits: Hits) -> bool:
     prolonged = view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,))
     return any(
         hit.kind in ("stall", "call")
-        and hit.owner == grant.owner
+        and hit.owner == hold.owner
         and any(
             hit.applied <= inv[row] <= (hit.healed or INFINITY)
-            and (owner[row] == grant.owner or (session[row] and session[row] == grant.session))
+            and (owner[row] == hold.owner or (session[row] and session[row] == hold.session))
             for row in prolonged
         )
         for hit in hits
-        for grant in (view.windows[row].grant for row in violation.holders)
+        for hold in (view.holds.by_row[row] for row in violation.holders)
     )
 
 
 def gave_up(violation: Violation, view: View, _hits: Hits) -> bool:
     """What was refused the holder was refused by its own client, which had noticed by then that it may have lost it."""
     return violation.kind == "nested-refused" and any(
-        view.windows[row].grant.believed <= violation.at + NOTICED for row in violation.holders
+        view.holds.by_row[row].believed <= violation.at + NOTICED for row in violation.holders
     )
 
 
@@ -184,7 +183,7 @@ def outlived_ttl(violation: Violation, view: View, _hits: Hits) -> bool:
     Who was earlier is not asked: a slow answer hides it.
     """
     return violation.kind in BY_A_STALE_HOLDER and any(
-        _outlived(view.windows[row], violation, view) for row in violation.holders
+        _outlived(view.holds.by_row[row], violation, view) for row in violation.holders
     )
 
 
@@ -195,30 +194,28 @@ def keepalive_died(violation: Violation, view: View, _hits: Hits) -> bool:
     owner, session, inv = view.column("owner"), view.column("session"), view.column("inv")
     asked = view.rows(F.SESSION_OPEN, F.RENEW, F.KEEP_ALIVE)
 
-    def silent(window: Window) -> bool:
-        grant = window.grant
+    def silent(hold: Hold) -> bool:
         mine = [
             inv[row]
             for row in asked
-            if owner[row] == grant.owner or (session[row] and session[row] == grant.session)
+            if owner[row] == hold.owner or (session[row] and session[row] == hold.session)
             if inv[row] <= violation.at
         ]
-        return max(mine, default=window.start) + grant.ttl <= violation.at
+        return max(mine, default=hold.start) + hold.ttl <= violation.at
 
-    return any(_outlived(window, violation, view) and silent(window) for window in in_order(violation, view)[:-1])
+    return any(_outlived(hold, violation, view) and silent(hold) for hold in in_order(violation, view)[:-1])
 
 
 def answer_past_ttl(violation: Violation, view: View, _hits: Hits) -> bool:
     """The lease of an earlier holder could have ended before its own acquire returned, and it went in."""
     return violation.kind in BY_A_LOST_LEASE and any(
-        window.start + window.length <= window.grant.ret and window.grant.left > window.grant.ret
-        for window in in_order(violation, view)[:-1]
+        hold.start + hold.length <= hold.ret and hold.left > hold.ret for hold in in_order(violation, view)[:-1]
     )
 
 
-def _outlived(window: Window, violation: Violation, view: View) -> bool:
-    deed = last_deed(violation, window.grant, view)  # it may have noticed by the time that another overwrote it
-    return window.expiry(window.start) <= deed < min(window.grant.believed, INFINITY)
+def _outlived(hold: Hold, violation: Violation, view: View) -> bool:
+    deed = last_deed(violation, hold, view)  # it may have noticed by the time that another overwrote it
+    return hold.expiry <= deed < min(hold.believed, INFINITY)
 
 
 # A service that was not asked, or not the same one
@@ -242,8 +239,8 @@ def session_lost(violation: Violation, view: View, hits: Hits) -> bool:
         return True
     if violation.kind not in BY_A_LOST_LEASE or len(violation.holders) < 2:
         return False
-    last = by_answer([view.windows[row] for row in violation.holders])[-1]
-    return any(last.start <= end and begin <= last.grant.ret for begin, end in moments)
+    last = by_answer([view.holds.by_row[row] for row in violation.holders])[-1]
+    return any(last.start <= end and begin <= last.ret for begin, end in moments)
 
 
 def not_the_session(violation: Violation, _view: View, _hits: Hits) -> bool:
@@ -261,8 +258,8 @@ def client_clock(violation: Violation, view: View, _hits: Hits) -> bool:
     """Every token of the key is what one clock showed during its own acquire, however far that is off ours."""
     if violation.kind not in BY_A_LOST_COUNTER or len(violation.holders) < 2:
         return False
-    grants = view.by_key[view.windows[violation.holders[0]].grant.key]
-    return max(grant.token - grant.ret for grant in grants) <= min(grant.token - grant.inv for grant in grants) + SLEW
+    holds = view.holds.by_key[view.holds.by_row[violation.holders[0]].key]
+    return max(hold.token - hold.ret for hold in holds) <= min(hold.token - hold.inv for hold in holds) + SLEW
 
 
 def opposite_order(violation: Violation, _view: View, _hits: Hits) -> bool:
@@ -294,7 +291,7 @@ def hash_collision(violation: Violation, view: View, _hits: Hits) -> bool:
     if violation.kind not in NEVER_FREED | {"not-recovered"} or not violation.rows:
         return False
     key, since = (view.column(name)[violation.rows[-1]] for name in ("key", "inv"))
-    return any(grant.key != key and grant.ret <= violation.at and since < grant.left for grant in view.grants)
+    return any(hold.key != key and hold.ret <= violation.at and since < hold.left for hold in view.holds)
 
 
 DESIGNS: Final[dict[str, Mechanism]] = {

@@ -13,9 +13,9 @@ from typing import Final
 
 from checkers import permits
 from checkers.engines.lease_sessions import fewest, posed, solve_sessions
-from checkers.exercise import Exercise, exercised_lock, worker_of
+from checkers.exercise import Exercise, exercised_lock
 from checkers.finding import Finding, OutOfBudget
-from checkers.leases import Grant, Window, exclude
+from checkers.holds import Hold, exclude
 from checkers.narrate import earliest
 from checkers.permits import crowd_finding, crowds, inside
 from checkers.property import Examined, Need, Property
@@ -49,11 +49,10 @@ def _examine_server(view: View) -> Examined:
     findings: list[Finding] = []
     undecided: list[str] = []
     deadline = time.monotonic() + SECONDS
-    for key, grants in view.by_key.items():
-        windows = [view.windows[grant.row] for grant in grants]
-        findings += _after_release(windows)
+    for key, holds in view.holds.by_key.items():
+        findings += _after_release(holds)
         try:
-            for conflict in _conflicts(view, windows, deadline):
+            for conflict in _conflicts(view, holds, deadline):
                 findings.append(_finding(conflict))  # what was found before a budget ran out stays found
         except OutOfBudget as spent:
             undecided.append(f"{view.facts.keys[key]}: {spent}")
@@ -72,14 +71,14 @@ def _examine_holders(view: View) -> Examined:
     if view.facts.permits > 1:
         findings = [
             crowd_finding("too-many-inside", at, crowd)
-            for grants in view.by_key.values()
-            for at, crowd in crowds(inside(grants), view.facts.permits)
+            for holds in view.holds.by_key.values()
+            for at, crowd in crowds(inside(holds), view.facts.permits)
         ]
     else:
         findings = [
             Finding("overlap", later.ret, (earlier.row, later.row), _in_order((earlier, later)))
-            for grants in view.by_key.values()
-            for earlier, later in overlaps(grants)
+            for holds in view.holds.by_key.values()
+            for earlier, later in overlaps(holds)
         ]
     return Examined(findings, _hand_over_times(view))
 
@@ -93,9 +92,10 @@ def _hand_over_times(view: View) -> dict[str, int]:
     gaps = [0]
     overlapped = 0
     if view.facts.permits == 1:
-        for grants in view.by_key.values():
-            for earlier, later in pairwise(grants):
-                if earlier.shared or later.shared or worker_of(earlier.process, view) == worker_of(later.process, view):
+        for holds in view.holds.by_key.values():
+            for earlier, later in pairwise(holds):
+                workers = {view.facts.worker_of(hold.process) for hold in (earlier, later)}
+                if earlier.shared or later.shared or len(workers) == 1:
                     continue
                 overlapped = max(overlapped, min(earlier.left, later.left) - later.ret)
                 if later.inv <= earlier.left <= later.ret:
@@ -103,64 +103,62 @@ def _hand_over_times(view: View) -> dict[str, int]:
     return {GAP: int(median(gaps[1:] or gaps)) // 1_000_000, OVERLAP: overlapped // 1_000_000}
 
 
-def overlaps(grants: Sequence[Grant]) -> Iterator[tuple[Grant, Grant]]:
+def overlaps(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
     """Every pair of grants of one key whose holders were inside together, once, for each later hold in turn.
 
     grants must be in the order in which their acquires returned. Two readers are no pair.
     """
-    there: list[Grant] = []
-    for grant in grants:
-        there = [earlier for earlier in there if earlier.left > grant.ret]
-        if grant.left > grant.ret:
-            yield from ((earlier, grant) for earlier in there if exclude(earlier, grant))
-            there.append(grant)
+    there: list[Hold] = []
+    for hold in holds:
+        there = [earlier for earlier in there if earlier.left > hold.ret]
+        if hold.left > hold.ret:
+            yield from ((earlier, hold) for earlier in there if exclude(earlier, hold))
+            there.append(hold)
 
 
-def _conflicts(view: View, windows: Sequence[Window], deadline: float) -> Iterator[tuple[Window, ...]]:
+def _conflicts(view: View, holds: Sequence[Hold], deadline: float) -> Iterator[tuple[Hold, ...]]:
     if view.facts.lease == "quorum":
-        return by_majority(windows)
-    grants = [window.grant for window in windows]
-    if tokens_of(grants) and not disordered(grants):
-        return in_order(sorted(windows, key=lambda window: window.grant.token))
-    return in_any_order(windows, deadline=deadline)
+        return by_majority(holds)
+    if tokens_of(holds) and not disordered(holds):
+        return in_order(sorted(holds, key=lambda hold: hold.token))
+    return in_any_order(holds, deadline=deadline)
 
 
 def _across_keys(view: View) -> tuple[list[Finding], list[str]]:
     """What has no room among the keys that share sessions, and why that is not known."""
-    several = {(grant.session, grant.key) for grant in view.grants if grant.session}
+    several = {(hold.session, hold.key) for hold in view.holds if hold.session}
     if view.facts.lease not in ("touch", "session") or len(several) == len({session for session, _ in several}):
         return [], []
-    if any(grant.shared for grant in view.grants):
+    if any(hold.shared for hold in view.holds):
         return [], []
-    windows = [view.windows[grant.row] for grant in view.grants]
-    ordered = frozenset(key for key, grants in view.by_key.items() if tokens_of(grants) and not disordered(grants))
-    problem = posed(windows, touch=view.facts.lease == "touch", ordered=ordered)
+    holds = tuple(view.holds)
+    ordered = frozenset(key for key, holds in view.holds.by_key.items() if tokens_of(holds) and not disordered(holds))
+    problem = posed(holds, touch=view.facts.lease == "touch", ordered=ordered)
     solution = solve_sessions(problem)
-    found = [tuple(windows[n] for n in fewest(problem, grants)) for grants in solution.conflicts.values()]
+    found = [tuple(holds[n] for n in fewest(problem, grants)) for grants in solution.conflicts.values()]
     return [_finding(conflict) for conflict in found], sorted(set(solution.undecided.values()))
 
 
-def _after_release(windows: Sequence[Window]) -> Iterator[Finding]:
-    for window in windows:
-        if window.renewed > window.grant.freed[1]:
-            grant = window.grant
-            yield Finding("renewed-after-release", window.renewed, (grant.row, grant.release), (grant.row,))
+def _after_release(holds: Sequence[Hold]) -> Iterator[Finding]:
+    for hold in holds:
+        if hold.renewed > hold.freed[1]:
+            yield Finding("renewed-after-release", hold.renewed, (hold.row, hold.release), (hold.row,))
 
 
-def _finding(conflict: tuple[Window, ...]) -> Finding:
+def _finding(conflict: tuple[Hold, ...]) -> Finding:
     rows: list[int] = []
-    for window in conflict:
-        rows.append(window.grant.row)
-        if window.grant.release >= 0 and window is not conflict[-1]:
-            rows.append(window.grant.release)
-    holders = _in_order([window.grant for window in conflict])
+    for hold in conflict:
+        rows.append(hold.row)
+        if hold.release >= 0 and hold is not conflict[-1]:
+            rows.append(hold.release)
+    holders = _in_order(conflict)
     kind = "granted-while-held" if len(conflict) == 2 else "no-room"
-    at = max(window.latest for window in conflict)
+    at = max(hold.latest for hold in conflict)
     return Finding(kind, at, tuple(rows), holders)
 
 
-def _in_order(grants: Sequence[Grant]) -> tuple[int, ...]:
-    return tuple(grant.row for grant in sorted(grants, key=earliest))
+def _in_order(holds: Sequence[Hold]) -> tuple[int, ...]:
+    return tuple(hold.row for hold in sorted(holds, key=earliest))
 
 
 SERVER_EXCLUSION: Final = Property(

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from checkers.history import FaultInterval
-from checkers.leases import INFINITY, Grant, Window
+from checkers.holds import Hold
 from checkers.verdict import Violation
 from checkers.view import View
-from checkers.wire import NONE, F
+from checkers.wire import INFINITY, NONE, F
 
 Hits = Sequence[FaultInterval]
 Mechanism = Callable[[Violation, View, Hits], bool]
@@ -32,20 +32,16 @@ BY_A_LOST_LEASE: Final = BY_A_STALE_HOLDER | {
 BY_A_LOST_COUNTER: Final = frozenset({"token-not-larger", "token-repeated"})
 
 
-def in_order(violation: Violation, view: View) -> list[Window]:
+def in_order(violation: Violation, view: View) -> list[Hold]:
     """The grants of a witness, the earliest first: by tokens, unless those contradict the answers to the acquires."""
-    windows = [view.windows[row] for row in violation.holders]
-    contradicted = any(
-        one.grant.ret < other.start and one.grant.token > other.grant.token != NONE
-        for one in windows
-        for other in windows
-    )
-    return by_answer(windows) if contradicted else windows
+    holds = [view.holds.by_row[row] for row in violation.holders]
+    contradicted = any(one.ret < other.start and one.token > other.token != NONE for one in holds for other in holds)
+    return by_answer(holds) if contradicted else holds
 
 
-def by_answer(windows: Sequence[Window]) -> list[Window]:
+def by_answer(holds: Sequence[Hold]) -> list[Hold]:
     """In the order in which their acquires returned: where data were lost, tokens do not tell."""
-    return sorted(windows, key=lambda window: window.grant.ret)
+    return sorted(holds, key=lambda hold: hold.ret)
 
 
 def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int]]) -> bool:
@@ -57,28 +53,28 @@ def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int
     """
     if violation.kind not in BY_A_LOST_LEASE | ALONE:
         return False
-    windows = by_answer([view.windows[row] for row in violation.holders])
+    holds = by_answer([view.holds.by_row[row] for row in violation.holders])
     if violation.kind not in ALONE:
-        windows = [*windows[:-1], *in_order(violation, view)[:-1], *_perhaps_earlier(windows)]
-    for window in windows:
-        end = window.expiry(window.start)
-        stale = violation.kind in BY_A_STALE_HOLDER and last_deed(violation, window.grant, view) > end
-        if not stale and any(first <= min(end, violation.at) and window.start <= last for first, last in moments):
+        holds = [*holds[:-1], *in_order(violation, view)[:-1], *_perhaps_earlier(holds)]
+    for hold in holds:
+        end = hold.expiry
+        stale = violation.kind in BY_A_STALE_HOLDER and last_deed(violation, hold, view) > end
+        if not stale and any(first <= min(end, violation.at) and hold.start <= last for first, last in moments):
             return True
     return False
 
 
-def _perhaps_earlier(by_answers: Sequence[Window]) -> Sequence[Window]:
+def _perhaps_earlier(by_answers: Sequence[Hold]) -> Sequence[Hold]:
     """The last to be answered, where no token tells that it was last and its lease was asked for before another was
     answered.
     """
     others, last = by_answers[:-1], by_answers[-1:]
-    return [one for one in last if one.grant.token == NONE and any(one.start <= other.grant.ret for other in others)]
+    return [one for one in last if one.token == NONE and any(one.start <= other.ret for other in others)]
 
 
-def last_deed(violation: Violation, grant: Grant, view: View) -> int:
+def last_deed(violation: Violation, hold: Hold, view: View) -> int:
     """ns; when the witness saw the holder write for the last time, or that it was inside."""
-    return max((view.column("inv")[row] for row in _writes(violation, view, grant.owner)), default=violation.at)
+    return max((view.column("inv")[row] for row in _writes(violation, view, hold.owner)), default=violation.at)
 
 
 def lasted(hit: FaultInterval) -> tuple[int, int]:

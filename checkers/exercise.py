@@ -11,9 +11,9 @@ import numpy as np
 from checkers.claims import NO_FAULT
 from checkers.counting import apart
 from checkers.history import FaultInterval
-from checkers.leases import INFINITY, Grant
+from checkers.holds import Hold
 from checkers.view import View
-from checkers.wire import FINAL, NESTED, SHARED, F, Outcome, Reason
+from checkers.wire import FINAL, INFINITY, NESTED, SHARED, F, Outcome, Reason
 
 # The least that must have happened. Few are enough: one contended hand-over under the fault is a real test.
 MIN_GRANTS: Final = 2
@@ -64,7 +64,7 @@ def counters(view: View) -> dict[str, int]:
     """What happened to the lock, for every property alike."""
     rolled = [fault for fault in view.history.faults if fault.kind == "version" and fault.applied]
     return {
-        GRANTS: len(view.grants),
+        GRANTS: len(view.holds),
         HAND_OVERS: hand_overs(view),
         CONTENDED: contended(view),
         UNDER_FAULT: under_fault(view),
@@ -74,17 +74,12 @@ def counters(view: View) -> dict[str, int]:
     }
 
 
-def worker_of(process: int, view: View) -> int:
-    """The worker behind a process number: after an unknown outcome it goes on under a new one."""
-    return process % view.facts.workers
-
-
 def hand_overs(view: View) -> int:
     """Pairs of grants of one key, one after another, that went to different workers."""
     return sum(
-        worker_of(before.process, view) != worker_of(after.process, view)
-        for grants in view.by_key.values()
-        for before, after in pairwise(grants)
+        view.facts.worker_of(before.process) != view.facts.worker_of(after.process)
+        for holds in view.holds.by_key.values()
+        for before, after in pairwise(holds)
     )
 
 
@@ -96,7 +91,7 @@ def contended(view: View) -> int:
     total = 0
     for shared in (False, True):
         mine = acquires & (flags & SHARED == SHARED * shared)
-        holds = [(grant.key, grant.ret, grant.left) for grant in view.grants if not (shared and grant.shared)]
+        holds = [(hold.key, hold.ret, hold.left) for hold in view.holds if not (shared and hold.shared)]
         key, ret, left = np.array(holds, np.int64).reshape(-1, 3).T
         asked, answered, begins, ends = apart(
             (keys[mine], invs[mine]), (keys[mine], rets[mine]), (key, ret), (key, left)
@@ -151,7 +146,8 @@ def undisturbed(row: int, view: View) -> bool:
     """
     inv, ret, process = view.column("inv"), view.column("ret"), view.column("process")
     healing = view.facts.bounds.get("recovery", 0)
-    stalls = (stall for stall in view.rows(F.STALL) if worker_of(process[stall], view) == worker_of(process[row], view))
+    worker = view.facts.worker_of(process[row])
+    stalls = (stall for stall in view.rows(F.STALL) if view.facts.worker_of(process[stall]) == worker)
     spans = [(fault.begun, (fault.healed or INFINITY) + healing) for fault in view.history.faults if fault.begun]
     spans += [(inv[stall], ret[stall]) for stall in stalls]
     return not any(begun <= ret[row] and inv[row] <= ended for begun, ended in spans)
@@ -159,7 +155,7 @@ def undisturbed(row: int, view: View) -> bool:
 
 def expired_while_held(view: View) -> int:
     """Grants whose lease may have run out before their holder left."""
-    return sum(window.expiry(window.start) < window.grant.left for window in view.windows.values())
+    return sum(hold.expiry < hold.left for hold in view.holds)
 
 
 def fault_missed(view: View) -> str | None:
@@ -182,10 +178,7 @@ def fault_missed(view: View) -> str | None:
 
 def met_a_lease(fault: FaultInterval, view: View) -> bool:
     """Whether somebody held a lock when it struck."""
-    return any(
-        window.start <= fault.applied and fault.begun <= min(window.expiry(window.start), window.released)
-        for window in view.windows.values()
-    )
+    return any(hold.start <= fault.applied and fault.begun <= min(hold.expiry, hold.free) for hold in view.holds)
 
 
 def write_missed(view: View) -> str | None:
@@ -228,7 +221,7 @@ def in_vain(view: View) -> str:
 
     The cause of too few grants is mostly there: a service that always errs, or a lock that never frees.
     """
-    last = max(view.grants, key=lambda grant: grant.ret, default=None)
+    last = max(view.holds, key=lambda hold: hold.ret, default=None)
     ret, outcome, flags = view.array("ret").tolist(), view.column("outcome"), view.column("flags")
     rows = [
         row
@@ -237,13 +230,13 @@ def in_vain(view: View) -> str:
         and not flags[row] & NESTED
         and (last is None or not ret[row] or ret[row] > last.ret)
     ]
-    if not rows or len(rows) < len(view.grants):
+    if not rows or len(rows) < len(view.holds):
         return ""
     ends = Counter(ending(row, view) for row in rows).most_common()
     told = f"{len(rows)} acquire{'s' * (len(rows) != 1)}"
     told += f" {ends[0][0]}" if len(ends) == 1 else ", " + ", ".join(f"{count} {words}" for words, count in ends)
     if last is not None:
-        told = f"{'the last ' * (len(view.grants) > 1)}{_parting(last, view)}, {told} since"
+        told = f"{'the last ' * (len(view.holds) > 1)}{_parting(last, view)}, {told} since"
     texts: Counter[str] = Counter()
     for number, count in Counter(view.array("error")[rows].tolist()).items():
         texts[_shown(number, view)] += count
@@ -275,18 +268,18 @@ def _shown(number: int, view: View) -> str:
     return f'"{text if len(text) <= TEXT_SHOWN else text[: TEXT_SHOWN - 3] + "..."}"' if text else ""
 
 
-def _parting(grant: Grant, view: View) -> str:
+def _parting(hold: Hold, view: View) -> str:
     """What became of a grant."""
 
     def clock(ns: int) -> str:
         return f"{(ns - view.zero) / 1e9:.3f} s"
 
-    if grant.freed[1] < INFINITY:
-        return f"released at {clock(grant.freed[1])}"
-    if grant.release >= 0:
-        refused = view.column("outcome")[grant.release] == Outcome.FAIL
-        sent = clock(view.column("inv")[grant.release])
+    if hold.freed[1] < INFINITY:
+        return f"released at {clock(hold.freed[1])}"
+    if hold.release >= 0:
+        refused = view.column("outcome")[hold.release] == Outcome.FAIL
+        sent = clock(view.column("inv")[hold.release])
         return f"release sent at {sent} {'was refused' if refused else 'got no answer'}"
-    if grant.lost >= 0:
-        return f"lost at {clock(grant.left)}"
-    return f"granted at {clock(grant.ret)} and never released"
+    if hold.lost >= 0:
+        return f"lost at {clock(hold.left)}"
+    return f"granted at {clock(hold.ret)} and never released"

@@ -116,13 +116,13 @@ def _stale_writes(view: View, ops: Operations) -> Iterator[Finding]:
         if access.f == F.READ and access.ok:
             readers.setdefault(access.value, access)
     for access in operations:
-        grant = view.by_owner.get(access.owner)
-        if grant is None or access.f != F.WRITE or access.failed:
+        hold = view.holds.by_owner.get(access.owner)
+        if hold is None or access.f != F.WRITE or access.failed:
             continue
-        granted, later = following[grant.row]
+        granted, later = following[hold.row]
         if access.inv > granted and (access.ok or access.value in readers):
             proof = () if access.ok else (readers[access.value].row,)
-            yield Finding("stale-write-accepted", access.inv, (later, *proof, access.row), (grant.row, later))
+            yield Finding("stale-write-accepted", access.inv, (later, *proof, access.row), (hold.row, later))
 
 
 def _stale_attempts(view: View) -> int:
@@ -131,12 +131,12 @@ def _stale_attempts(view: View) -> int:
     mode, following = view.facts.store, view.once(_following)
     reads = mode in RULES and RULES[mode].reads
     return sum(
-        inv[row] > following[grant.row][0]
+        inv[row] > following[hold.row][0]
         for ops in view.once(accesses).values()
         for row in ops.rows.tolist()
         if reads or f[row] == F.WRITE
-        for grant in [view.by_owner.get(owner[row])]
-        if grant is not None
+        for hold in [view.holds.by_owner.get(owner[row])]
+        if hold is not None
     )
 
 

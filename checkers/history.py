@@ -7,10 +7,10 @@ a flipped bit.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ import pyarrow as pa
 
 from checkers import wire
 from checkers.claims import Claim, Hazard
+
+T = TypeVar("T")
 
 FORMAT: Final = 3
 _OLD_KEYS: Final = (2, "<u2")
@@ -104,6 +106,12 @@ class Facts:
     claims: tuple[Claim, ...] = ()
     hazards: tuple[Hazard, ...] = ()
 
+    def worker_of(self, process: int) -> int:
+        """The worker behind a process number: after an unknown outcome it goes on under a new one, and its renewal
+        thread has numbers of its own (see `process` in `checkers.wire`).
+        """
+        return process % self.workers
+
 
 @dataclass(frozen=True, slots=True)
 class History:
@@ -124,9 +132,18 @@ class History:
     values: tuple[Any, ...] = ()
     lines: npt.NDArray[np.int64] | None = None
     clock: npt.NDArray[np.int64] | None = None
+    _once: dict[Callable[["History"], object], object] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __len__(self) -> int:
         return len(self.columns["inv"])
+
+    def once(self, function: Callable[["History"], T]) -> T:
+        """What the function makes of this history; it is called once, however often it is asked for."""
+        if function not in self._once:
+            self._once[function] = function(self)
+        return cast(T, self._once[function])
 
 
 def from_rows(

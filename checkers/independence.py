@@ -6,13 +6,12 @@ unseen. Where there was nobody of both, it is another lock that was in the way: 
 
 from typing import Final
 
-from checkers.exercise import Exercise, fault_missed, undisturbed, worker_of
+from checkers.exercise import Exercise, fault_missed, undisturbed
 from checkers.finding import Finding
-from checkers.leases import INFINITY
 from checkers.property import Examined, Need, Property
 from checkers.spans import Span, clipped, length, moment, united, without
 from checkers.view import View
-from checkers.wire import NESTED, F, Outcome, Reason
+from checkers.wire import INFINITY, NESTED, F, Outcome, Reason
 
 BESIDE: Final = "acquires of a free lock while another was held"
 SLOWEST: Final = "longest wait for a free lock (ms)"
@@ -75,7 +74,7 @@ def _taken(view: View) -> dict[int, dict[int, tuple[int, int]]]:
     One without an answer, or whose release is not certain, is counted to the end.
     """
     inv, ret, key, flags = (view.column(name) for name in ("inv", "ret", "key", "flags"))
-    freed = {grant.row: grant.freed[1] for grant in view.grants}
+    freed = {hold.row: hold.freed[1] for hold in view.holds}
     taken: dict[int, dict[int, tuple[int, int]]] = {number: {} for number in set(key)}
     for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE):
         if not flags[row] & NESTED:
@@ -85,11 +84,12 @@ def _taken(view: View) -> dict[int, dict[int, tuple[int, int]]]:
 
 def _met(view: View, row: int, at: int) -> tuple[int, ...]:
     """Acquire rows of other workers' holds of other keys, from the invocation of this one to a moment."""
-    who, key, since = worker_of(view.column("process")[row], view), view.column("key")[row], view.column("inv")[row]
+    process, key, since = (view.column(name)[row] for name in ("process", "key", "inv"))
+    who = view.facts.worker_of(process)
     return tuple(
-        grant.row
-        for grant in view.grants
-        if grant.key != key and grant.ret <= at and since < grant.left and worker_of(grant.process, view) != who
+        hold.row
+        for hold in view.holds
+        if hold.key != key and hold.ret <= at and since < hold.left and view.facts.worker_of(hold.process) != who
     )
 
 

@@ -168,7 +168,7 @@ def _excused(verdict: Verdict, hazards: Sequence[Hazard], history: History) -> l
     applied, or of one that needs no fault; or a stall of the machine itself, where the lock is documented to break when
     its holder is frozen.
     """
-    facts, view = history.facts, View(history)
+    facts, view = history.facts, history.once(View)
     reasons = [(hazard, hits) for hazard in hazards if (hits := _hits(hazard, history.faults)) or hazard.unprovoked()]
     fragile = any(
         h.mechanism == FROZEN and h.property == verdict.property and matches(facts.store, h.stores)

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from checkers.claims import ANY, NO_FAULT
-from checkers.exercise import Exercise, ending, error_text, fault_missed, worker_of
+from checkers.exercise import Exercise, ending, error_text, fault_missed
 from checkers.finding import Finding
 from checkers.narrate import Narrator
 from checkers.property import Examined, Need, Property
@@ -70,10 +70,10 @@ def _cases(view: View) -> list[Case]:
 
 def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int) -> Case | None:
     inv, outcome, ends = view.column("inv"), view.column("outcome"), view.once(_ends)
-    grants = view.by_key.get(key, ())
-    free = max((healed, *(grant.left for grant in grants if grant.ret <= healed)))
+    holds = view.holds.by_key.get(key, ())
+    free = max((healed, *(hold.left for hold in holds if hold.ret <= healed)))
     asked = [row for row in requests if ends[row] > free]
-    first = min((grant for grant in grants if grant.ret > healed), key=lambda grant: grant.ret, default=None)
+    first = min((hold for hold in holds if hold.ret > healed), key=lambda hold: hold.ret, default=None)
     granted = math.inf if first is None else first.ret
     begun, waiting = [inv[row] for row in asked], list(accumulate((ends[row] for row in asked), max))
     refused = max((ends[row] for row in asked if outcome[row] == Outcome.FAIL and ends[row] < granted), default=0)
@@ -123,7 +123,7 @@ def _asked(view: View, key: int, healed: int, since: int, until: int) -> str:
     inv, moments, process = view.column("inv"), view.array("ret").tolist(), view.column("process")
     requests, ends = _requests(view, healed).get(key, ()), view.once(_ends)
     asked = [row for row in requests if inv[row] <= until and ends[row] >= since]
-    *others, one = sorted({worker_of(process[row], view) for row in asked})
+    *others, one = sorted({view.facts.worker_of(process[row]) for row in asked})
     whose = f"workers {', '.join(map(str, others))} and {one}" if others else f"worker {one}"
     told = f"until {words.clock(until)} {whose} asked {len(asked)} time{'s' * (len(asked) != 1)}"
     last = max((row for row in asked if 0 < moments[row] <= until), key=moments.__getitem__, default=None)
@@ -133,7 +133,7 @@ def _asked(view: View, key: int, healed: int, since: int, until: int) -> str:
         text = error_text(last, view)
         told += f", and the last call that returned, {words.worker(process[last])}'s, {ending(last, view)}"
         told += f" at {words.clock(moments[last])}" + (f": {text}" if text else "")
-    granted = next((grant for grant in view.by_key.get(key, ()) if grant.ret > until), None)
+    granted = next((hold for hold in view.holds.by_key.get(key, ()) if hold.ret > until), None)
     if granted is not None:
         told += f"; {words.worker(granted.process)} got it at {words.clock(granted.ret)}"
     return told

@@ -34,10 +34,10 @@ from checkers.excuses import (
     lasted,
 )
 from checkers.history import FaultInterval
-from checkers.leases import INFINITY, Grant, Window
+from checkers.holds import Hold
 from checkers.verdict import Violation
 from checkers.view import View
-from checkers.wire import F, Outcome, Reason
+from checkers.wire import INFINITY, F, Outcome, Reason
 
 _NODE: Final = re.compile(r"[a-z]+[0-9]+")
 
@@ -55,8 +55,8 @@ def frozen_past_ttl(violation: Violation, view: View, hits: Hits) -> bool:
     violation.
     """
     return violation.kind in BY_A_STALE_HOLDER and any(
-        hit.kind == "freeze" and _frozen_at_the_end(window, violation.at, hit)
-        for window in in_order(violation, view)[:-1]
+        hit.kind == "freeze" and _frozen_at_the_end(hold, violation.at, hit)
+        for hold in in_order(violation, view)[:-1]
         for hit in hits
     )
 
@@ -69,23 +69,23 @@ def stalled_past_ttl(violation: Violation, view: View) -> bool:
     a thread was stalled is meant: its client looks at the clock in another.
     """
 
-    def stalled(grant: Grant) -> bool:
-        return grant.believed <= violation.at and not any(
+    def stalled(hold: Hold) -> bool:
+        return hold.believed <= violation.at and not any(
             fault.kind == "freeze"
-            and fault.owner == grant.owner
-            and 0 < fault.applied <= grant.believed <= (fault.healed or INFINITY)
+            and fault.owner == hold.owner
+            and 0 < fault.applied <= hold.believed <= (fault.healed or INFINITY)
             for fault in view.history.faults
         )
 
     by_token = in_order(violation, view)
     earlier = (*by_token[:-1], *by_answer(by_token)[:-1])  # where the service lost its data, tokens do not tell
-    return violation.kind in BY_A_STALE_HOLDER and any(stalled(window.grant) for window in earlier)
+    return violation.kind in BY_A_STALE_HOLDER and any(stalled(hold) for hold in earlier)
 
 
-def _frozen_at_the_end(window: Window, at: int, hit: FaultInterval) -> bool:
-    ends = (window.expiry(window.start), window.grant.believed)
+def _frozen_at_the_end(hold: Hold, at: int, hit: FaultInterval) -> bool:
+    ends = (hold.expiry, hold.believed)
     went_on = min(hit.healed or INFINITY, at)
-    return hit.owner == window.grant.owner and any(hit.applied <= end <= went_on for end in ends)
+    return hit.owner == hold.owner and any(hit.applied <= end <= went_on for end in ends)
 
 
 # A lease that ended early
@@ -111,12 +111,12 @@ def state_lost(violation: Violation, view: View, hits: Hits) -> bool:
     """What the server knew of an earlier grant, its lease or its token, was lost before the later one."""
     losses = [hit for hit in hits if hit.kind in ("wipe", "failover")]
     if violation.kind in BY_A_LOST_COUNTER:
-        grants = [view.windows[row].grant for row in violation.holders]
+        holds = [view.holds.by_row[row] for row in violation.holders]
         return any(
             one.start <= loss.applied and loss.begun <= other.ret
             for loss in losses
-            for one in grants
-            for other in grants
+            for one in holds
+            for other in holds
             if one is not other
         )
     return cut_short(violation, view, [(loss.begun, loss.applied) for loss in losses])
@@ -142,14 +142,14 @@ def _told_gone(acquire: int, backs: Sequence[int], view: View) -> bool:
     """Whether a release or keep-alive was refused as not the owner's before the acknowledged end of the lease, or was
     the first that was answered at all since a moment of `backs`.
     """
-    window = view.windows[acquire]
+    hold = view.holds.by_row[acquire]
     owner, session, ret, reason = (view.column(name) for name in ("owner", "session", "ret", "reason"))
     answers = sorted(
         (int(ret[row]), bool(reason[row] == Reason.NOT_OWNER))
         for row in view.rows(F.RELEASE, F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK, Outcome.FAIL))
-        if owner[row] == window.grant.owner or (session[row] and session[row] == window.grant.session)
+        if owner[row] == hold.owner or (session[row] and session[row] == hold.session)
     )
-    if any(gone and at < window.expiry(window.start) for at, gone in answers):
+    if any(gone and at < hold.expiry for at, gone in answers):
         return True
     return any(next((gone for at, gone in answers if at > back), False) for back in backs)
 

@@ -12,14 +12,13 @@ import numpy as np
 
 from checkers.formats.formats import Loaded
 from checkers.history import BadHistory, History
-from checkers.leases import INFINITY
 from checkers.linearizability import BUDGET, Judgement, decide
 from checkers.models.model import UNSET, Settings
 from checkers.models.own import ModelError, specification
 from checkers.models.registry import Specification
 from checkers.operations import WHOLE, Operations, Source
 from checkers.told import Told
-from checkers.wire import NONE, F
+from checkers.wire import INFINITY, NONE, F
 
 if TYPE_CHECKING:
     from checkers.measures.record import Measure, Value

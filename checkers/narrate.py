@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from checkers.exercise import ON_LEASES, worker_of
+from checkers.exercise import ON_LEASES
 from checkers.finding import Finding
 from checkers.history import FaultInterval
-from checkers.leases import INFINITY, Grant
+from checkers.holds import Hold
 from checkers.verdict import Violation
 from checkers.view import View
-from checkers.wire import FINAL, LATE, NESTED, NONE, SHARED, F, Outcome
+from checkers.wire import FINAL, INFINITY, LATE, NESTED, NONE, SHARED, F, Outcome
 
 FULL_STORIES: Final = 50
 """Violations of one verdict that get a whole story; the rest get its last sentence."""
@@ -70,9 +70,9 @@ class Sentence:
         return "; ".join((said, *self.more))
 
 
-def earliest(grant: Grant) -> tuple[int, int, int]:
+def earliest(hold: Hold) -> tuple[int, int, int]:
     """Sorts grants of one key: by token, where there is one, else by return."""
-    return grant.token, grant.ret, grant.row
+    return hold.token, hold.ret, hold.row
 
 
 class Narrator:
@@ -96,28 +96,28 @@ class Narrator:
     def holders(self, rows: Sequence[int]) -> tuple[int, ...]:
         """Acquire rows of the grants that the operations belong to, the earliest first."""
         owners = self._view.column("owner")
-        grants = {g for g in (self._view.by_owner.get(owners[row]) for row in rows) if g is not None}
-        return tuple(g.row for g in sorted(grants, key=earliest))
+        holds = {g for g in (self._view.holds.by_owner.get(owners[row]) for row in rows) if g is not None}
+        return tuple(g.row for g in sorted(holds, key=earliest))
 
     def sentences(self, broken: Finding | Violation, holders: Sequence[int]) -> list[Sentence]:
         """One for each grant involved, each operation of the witness and each fault, in order of time.
 
         holders: acquire rows of the grants.
         """
-        grants = self.grants(holders)
+        holds = self.holds(holders)
         rows = tuple(dict.fromkeys(broken.rows))
         keys = self._view.column("key")
         several = len({keys[row] for row in rows}) > 1
-        sentences = [self.granted(grant, named=several) for grant in grants]
+        sentences = [self.granted(hold, named=several) for hold in holds]
         sentences += (self.did(row, named=several) for row in rows if row not in holders)
         if broken.kind in QUEUES:
             sentences += map(self.waited, rows)
-        sentences += (self.struck([fault], grants, broken.at) for fault in self._beside(grants, broken.at))
+        sentences += (self.struck([fault], holds, broken.at) for fault in self._beside(holds, broken.at))
         return sorted(sentences, key=lambda sentence: sentence.at)
 
-    def grants(self, holders: Sequence[int]) -> list[Grant]:
+    def holds(self, holders: Sequence[int]) -> list[Hold]:
         """By their acquire rows."""
-        return [self._view.windows[row].grant for row in holders]
+        return [self._view.holds.by_row[row] for row in holders]
 
     # Sentences
 
@@ -127,22 +127,21 @@ class Narrator:
 
     def worker(self, process: int) -> str:
         """Whose process number this is."""
-        return f"worker {worker_of(process, self._view)}" if process >= 0 else HARNESS
+        return f"worker {self._view.facts.worker_of(process)}" if process >= 0 else HARNESS
 
-    def granted(self, grant: Grant, *, named: bool = False) -> Sentence:
+    def granted(self, hold: Hold, *, named: bool = False) -> Sentence:
         """Who was granted what when, what befell the holder, until when at least. named: which lock it was."""
-        window = self._view.windows[grant.row]
-        lock = self._view.facts.keys[grant.key] if named else "the lock"
-        what = f"token {grant.token}" + (f" of {lock}" if named else "") if grant.token != NONE else lock
-        if grant.shared:
+        lock = self._view.facts.keys[hold.key] if named else "the lock"
+        what = f"token {hold.token}" + (f" of {lock}" if named else "") if hold.token != NONE else lock
+        if hold.shared:
             what += " for reading"
-        expiry = window.expiry(window.start)
-        faults = [f for f in self._view.history.faults if f.owner == grant.owner and f.applied]
+        expiry = hold.expiry
+        faults = [f for f in self._view.history.faults if f.owner == hold.owner and f.applied]
         frozen: FaultInterval | None = None
         more = []
-        if expiry < min(grant.released, INFINITY):
+        if expiry < min(hold.released, INFINITY):
             frozen = next((f for f in faults if f.applied <= expiry <= (f.healed or INFINITY)), None)
-            if expiry <= grant.ret:
+            if expiry <= hold.ret:
                 more.append(f"by then its lease could have ended already, at {self.clock(expiry)}")
                 frozen = None
             elif frozen is not None:
@@ -152,12 +151,12 @@ class Narrator:
                 more.append(f"its lease could end at {self.clock(expiry)}")
         others = (self._hit(fault) for fault in faults if frozen is None or fault.name != frozen.name)
         return Sentence(
-            grant.ret,
-            self.worker(grant.process),
-            f"was granted {what} at {self.clock(grant.ret)}",
-            more=(*others, *more, self._parting(grant)),
-            rows=(grant.row,),
-            known=frozenset({grant.token} - {NONE}),
+            hold.ret,
+            self.worker(hold.process),
+            f"was granted {what} at {self.clock(hold.ret)}",
+            more=(*others, *more, self._parting(hold)),
+            rows=(hold.row,),
+            known=frozenset({hold.token} - {NONE}),
         )
 
     def waited(self, row: int) -> Sentence:
@@ -210,7 +209,7 @@ class Narrator:
             known=frozenset({token} - {NONE}),
         )
 
-    def struck(self, faults: Sequence[FaultInterval], grants: Sequence[Grant], at: int) -> Sentence:
+    def struck(self, faults: Sequence[FaultInterval], holds: Sequence[Hold], at: int) -> Sentence:
         """What faults of one name on nodes or links hit, for how long, and whose lease they met where that is what
         they strike.
         """
@@ -223,10 +222,12 @@ class Narrator:
             healing, healed = min(fault.healing for fault in faults), max(fault.healed for fault in faults)
             more.append(f"it was undone between {self.clock(healing)} and {self.clock(healed)}")
         moments = [fault.begun for fault in faults] + [fault.healing for fault in undone]
-        for grant in sorted(grants, key=lambda grant: grant.ret)[:-1] if first.kind in ON_LEASES else ():
-            window = self._view.windows[grant.row]
-            if any(window.start <= moment <= window.expiry(window.start) for moment in moments):
-                more.append(f"{self.worker(grant.process)}'s lease was in force then")
+        if first.kind in ON_LEASES:
+            more += (
+                f"{self.worker(hold.process)}'s lease was in force then"
+                for hold in sorted(holds, key=lambda hold: hold.ret)[:-1]
+                if any(hold.start <= moment <= hold.expiry for moment in moments)
+            )
         what = f"{first.name} hit {targets}, between {self.clock(begun)} and {self.clock(applied)}"
         return Sentence(begun, "", what, more=tuple(more), fault=first)
 
@@ -236,7 +237,7 @@ class Narrator:
         until = f" until {self.clock(fault.healed)}" if ends else ""
         return f"{fault.name} hit it at {self.clock(fault.applied)}{until}"
 
-    def _beside(self, grants: Sequence[Grant], at: int) -> list[FaultInterval]:
+    def _beside(self, holds: Sequence[Hold], at: int) -> list[FaultInterval]:
         """What was done to nodes and links between the first of these grants and the violation.
 
         Where nobody was granted anything, what was healed last.
@@ -244,19 +245,19 @@ class Narrator:
         begun = [
             fault for fault in self._view.history.faults if fault.process < 0 and fault.applied and fault.begun <= at
         ]
-        if not grants:
+        if not holds:
             return sorted(begun, key=lambda fault: fault.healed or INFINITY)[-1:]
-        since = min(grant.start for grant in grants)
+        since = min(hold.start for hold in holds)
         met = [fault for fault in begun if (fault.healed or INFINITY) >= since]
         return sorted(met, key=lambda fault: fault.applied)[-FAULTS_TOLD:]
 
-    def _parting(self, grant: Grant) -> str:
+    def _parting(self, hold: Hold) -> str:
         view = self._view
-        if grant.release >= 0 and grant.left == view.column("inv")[grant.release]:
-            return f"it released at {self.clock(grant.left)}"
-        if grant.lost >= 0 and grant.left == view.column("inv")[grant.lost]:
-            return f"it noticed the loss at {self.clock(grant.left)}"
-        return f"nothing was heard of it after {self.clock(grant.left)}"
+        if hold.release >= 0 and hold.left == view.column("inv")[hold.release]:
+            return f"it released at {self.clock(hold.left)}"
+        if hold.lost >= 0 and hold.left == view.column("inv")[hold.lost]:
+            return f"it noticed the loss at {self.clock(hold.left)}"
+        return f"nothing was heard of it after {self.clock(hold.left)}"
 
 
 def listing(names: Sequence[str]) -> str:

@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.history import History
-from checkers.leases import INFINITY
 from checkers.models.model import UNSET, Operation
-from checkers.wire import NONE, F, Outcome, Reason
+from checkers.wire import INFINITY, NONE, F, Outcome, Reason
 
 Rows = npt.NDArray[np.int64]
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from checkers.exercise import Exercise, lock_unexercised
 from checkers.finding import Finding
-from checkers.leases import Grant
+from checkers.holds import Hold
 from checkers.narrate import earliest
 from checkers.property import Examined, Need, Property
 from checkers.view import View
@@ -19,16 +19,15 @@ MOST_INSIDE: Final = "most inside at once"
 
 _BROKEN: Final = {"too-many-granted": "So the service had more grants in force than it has permits."}
 
-Span = tuple[int, int, Grant]
+Span = tuple[int, int, Hold]
 """From when to when (ns), and whose."""
 
 
 def _examine(view: View) -> Examined:
     """Sound: every time that somebody was granted a permit while all of them were certainly taken."""
     findings = []
-    for grants in view.by_key.values():
-        windows = sorted((view.windows[grant.row] for grant in grants), key=lambda window: window.latest)
-        spans = [(window.latest, window.end(window.start), window.grant) for window in windows]
+    for holds in view.holds.by_key.values():
+        spans = sorted(((hold.latest, hold.core_end, hold) for hold in holds), key=lambda span: span[0])
         findings += [crowd_finding("too-many-granted", at, crowd) for at, crowd in crowds(spans, view.facts.permits)]
     return Examined(findings)
 
@@ -40,28 +39,28 @@ def exercise(view: View) -> Exercise:
     return Exercise(empty or lock_unexercised(view), {MOST_INSIDE: most})
 
 
-def crowds(spans: Iterable[Span], room: int) -> Iterator[tuple[int, tuple[Grant, ...]]]:
+def crowds(spans: Iterable[Span], room: int) -> Iterator[tuple[int, tuple[Hold, ...]]]:
     """Whenever somebody comes for whom there is no room: when, and who is there, the one that came last in the end.
 
     spans must be in the order in which they begin; one without length does not count.
     """
-    there: list[tuple[int, Grant]] = []
-    for begin, end, grant in spans:
+    there: list[tuple[int, Hold]] = []
+    for begin, end, hold in spans:
         there = [(until, other) for until, other in there if until > begin]
         if end > begin:
-            there.append((end, grant))
+            there.append((end, hold))
             if len(there) > room:
                 yield begin, tuple(other for _, other in there)
 
 
-def crowd_finding(kind: str, at: int, crowd: tuple[Grant, ...]) -> Finding:
+def crowd_finding(kind: str, at: int, crowd: tuple[Hold, ...]) -> Finding:
     """All of them are the witness."""
     return Finding(kind, at, tuple(g.row for g in crowd), tuple(g.row for g in sorted(crowd, key=earliest)))
 
 
-def inside(grants: Iterable[Grant]) -> list[Span]:
+def inside(holds: Iterable[Hold]) -> list[Span]:
     """When the clients of grants, in the order in which their acquires returned, were inside."""
-    return [(grant.ret, grant.left, grant) for grant in grants]
+    return [(hold.ret, hold.left, hold) for hold in holds]
 
 
 def most_inside(view: View, *, shared: bool = False) -> int:
@@ -69,8 +68,8 @@ def most_inside(view: View, *, shared: bool = False) -> int:
     return max(
         (
             len(crowd)
-            for grants in view.by_key.values()
-            for _, crowd in crowds(inside(grant for grant in grants if grant.shared or not shared), 0)
+            for holds in view.holds.by_key.values()
+            for _, crowd in crowds(inside(hold for hold in holds if hold.shared or not shared), 0)
         ),
         default=0,
     )

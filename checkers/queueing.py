@@ -11,7 +11,7 @@ import numpy as np
 
 from checkers.exercise import Exercise, fault_missed, lock_unexercised
 from checkers.finding import Finding
-from checkers.leases import Grant
+from checkers.holds import Hold
 from checkers.property import Examined, Need, Property
 from checkers.view import View
 from checkers.wire import NESTED, F, Outcome
@@ -39,7 +39,7 @@ def _examine_fifo(view: View) -> Examined:
     findings = [
         Finding("overtaken", late.ret, (early.row, late.row), (late.row, early.row))
         for early, late in view.once(_behind)
-        if late.ret < early.ret and view.windows[early.row].end(early.start) > late.ret
+        if late.ret < early.ret and early.core_end > late.ret
     ]
     if view.facts.permits > 1:
         findings = []  # both may have got in, and whose answer came first says nothing
@@ -50,26 +50,26 @@ def _exercise_fifo(view: View) -> Exercise:
     behind = len({late.row for early, late in view.once(_behind) if early.ret > _queued(view, late) > 0})
     if view.facts.permits > 1:
         missing: str | None = "several may hold at once, so that nobody knows who was first"
-    elif view.grants and not any(_queued(view, grant) for grant in view.grants):
+    elif view.holds and not any(_queued(view, hold) for hold in view.holds):
         missing = "the grants do not tell when they were queued"
     else:
         missing = lock_unexercised(view) if behind else "nobody was queued behind another"
     return Exercise(missing, {QUEUED: behind})
 
 
-def _behind(view: View) -> list[tuple[Grant, Grant]]:
+def _behind(view: View) -> list[tuple[Hold, Hold]]:
     """Pairs (early, late) of one key: the early one was in the queue, and had no answer yet, when the late one asked.
 
     Readers are left out.
     """
-    by_key = ([grant for grant in grants if not grant.shared] for grants in view.by_key.values())
-    return [pair for grants in by_key for pair in _behind_of_one_key(view, grants)]
+    by_key = ([hold for hold in holds if not hold.shared] for holds in view.holds.by_key.values())
+    return [pair for holds in by_key for pair in _behind_of_one_key(view, holds)]
 
 
-def _behind_of_one_key(view: View, grants: Sequence[Grant]) -> Iterator[tuple[Grant, Grant]]:
-    coming = sorted((g for g in grants if _queued(view, g)), key=lambda g: _queued(view, g), reverse=True)
-    waiting: list[Grant] = []
-    for late in sorted(grants, key=lambda g: g.inv):
+def _behind_of_one_key(view: View, holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
+    coming = sorted((g for g in holds if _queued(view, g)), key=lambda g: _queued(view, g), reverse=True)
+    waiting: list[Hold] = []
+    for late in sorted(holds, key=lambda g: g.inv):
         while coming and _queued(view, coming[-1]) < late.inv:
             waiting.append(coming.pop())
         waiting = [early for early in waiting if early.ret > late.inv]
@@ -77,9 +77,9 @@ def _behind_of_one_key(view: View, grants: Sequence[Grant]) -> Iterator[tuple[Gr
             yield early, late
 
 
-def _queued(view: View, grant: Grant) -> int:
+def _queued(view: View, hold: Hold) -> int:
     """ns; when it was certainly in the queue, 0 where nobody tells."""
-    return max(view.column("base")[grant.row], 0)
+    return max(view.column("base")[hold.row], 0)
 
 
 def _examine_herd_free(view: View) -> Examined:

@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from checkers.exercise import Exercise, lock_unexercised, undisturbed, worker_of
+from checkers.exercise import Exercise, lock_unexercised, undisturbed
 from checkers.finding import Finding
-from checkers.leases import Grant, exclude
+from checkers.holds import Hold, exclude
 from checkers.property import Examined, Need, Property
 from checkers.view import View
 from checkers.wire import NESTED, F, Outcome, Reason
@@ -46,29 +46,23 @@ def _exercise(view: View) -> Exercise:
     return Exercise(missing, {NESTED_ACQUIRES: nested, AWAITED: awaited})
 
 
-def _nested(view: View, *kinds: F) -> Iterator[tuple[int, Grant]]:
+def _nested(view: View, *kinds: F) -> Iterator[tuple[int, Hold]]:
     """Rows of nested operations, each with the grant that its worker held then."""
-    grants: defaultdict[tuple[int, int], list[Grant]] = defaultdict(list)
-    for grant in view.grants:
-        grants[worker_of(grant.process, view), grant.key].append(grant)
+    holds: defaultdict[tuple[int, int], list[Hold]] = defaultdict(list)
+    for hold in view.holds:
+        holds[view.facts.worker_of(hold.process), hold.key].append(hold)
     inv, key, flags, process = (view.column(name) for name in ("inv", "key", "flags", "process"))
     for row in view.rows(*kinds):
         if flags[row] & NESTED:
-            own = grants[worker_of(process[row], view), key[row]]
+            own = holds[view.facts.worker_of(process[row]), key[row]]
             place = bisect_right(own, inv[row], key=_returned)
             if place:
                 yield row, own[place - 1]
 
 
-def _in_force(view: View, grant: Grant) -> int:
-    """ns; until when it was certainly in force."""
-    window = view.windows[grant.row]
-    return window.end(window.start)
-
-
-def _inner_acquire(view: View, row: int, outer: Grant) -> Iterator[Finding]:
+def _inner_acquire(view: View, row: int, outer: Hold) -> Iterator[Finding]:
     outcome, reason, ret = view.column("outcome")[row], view.column("reason")[row], view.column("ret")[row]
-    if ret >= _in_force(view, outer):
+    if ret >= outer.core_end:
         return
     if outcome == Outcome.OK:
         if (view.column("token")[row], view.column("owner")[row]) != (outer.token, outer.owner):
@@ -77,21 +71,21 @@ def _inner_acquire(view: View, row: int, outer: Grant) -> Iterator[Finding]:
         yield Finding("nested-refused", ret, (outer.row, row), (outer.row,))
 
 
-def _inner_release(view: View, row: int, outer: Grant) -> Iterator[Finding]:
+def _inner_release(view: View, row: int, outer: Hold) -> Iterator[Finding]:
     """Others that were granted the key after it was sent, while the outer grant was in force."""
     if view.column("outcome")[row] == Outcome.FAIL:
         return
-    sent, until = view.column("inv")[row], _in_force(view, outer)
-    grants = view.by_key[outer.key]
-    for other in grants[bisect_right(grants, sent, key=_returned) :]:
+    sent, until = view.column("inv")[row], outer.core_end
+    holds = view.holds.by_key[outer.key]
+    for other in holds[bisect_right(holds, sent, key=_returned) :]:
         if other.ret >= until:
             return
         if other.row != outer.row and exclude(outer, other):
             yield Finding("freed-by-inner-release", other.ret, (outer.row, row, other.row), (outer.row, other.row))
 
 
-def _returned(grant: Grant) -> int:
-    return grant.ret
+def _returned(hold: Hold) -> int:
+    return hold.ret
 
 
 def _first_of_each(findings: Sequence[Finding]) -> list[Finding]:
@@ -117,7 +111,7 @@ def _awaited(view: View, releases: Sequence[int]) -> Iterator[bool]:
             following = next(coming, None)
         waiting = [row for row in waiting if max(ends[row], inv[row]) > inv[release]]
         yield any(
-            key[row] == key[release] and worker_of(process[row], view) != worker_of(process[release], view)
+            key[row] == key[release] and view.facts.worker_of(process[row]) != view.facts.worker_of(process[release])
             for row in waiting
         )
 

@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 from checkers.exercise import Exercise, fault_missed
 from checkers.finding import Finding
 from checkers.history import FaultInterval
-from checkers.leases import INFINITY, Grant, effective, exclude
+from checkers.holds import Hold, effective, exclude
 from checkers.liveness import RECOVERY
 from checkers.narrate import Narrator
 from checkers.property import HANGS, Examined, Need, Property
 from checkers.spans import Span, clipped, length, moment, united, without
 from checkers.succession import superseded
 from checkers.view import View
-from checkers.wire import NESTED, SHARED, F, Outcome, Reason
+from checkers.wire import INFINITY, NESTED, SHARED, F, Outcome, Reason
 
 STALE_RELEASES: Final = "releases of what another held"
 CRASHED: Final = "holders that died or hung"
@@ -43,11 +43,11 @@ def _examine_owner_release(view: View) -> Examined:
     """
     outcome, inv, present = view.column("outcome"), view.column("inv"), view.once(_Present)
     findings = []
-    for row, grant, later in view.once(_stale_releases):
+    for row, hold, later in view.once(_stale_releases):
         if outcome[row] == Outcome.OK:
-            other = present.holder(grant, later, inv[row])
+            other = present.holder(hold, later, inv[row])
             other = later if other is None else other
-            findings.append(Finding("released-anothers", inv[row], (grant.row, other, row), (grant.row, other)))
+            findings.append(Finding("released-anothers", inv[row], (hold.row, other, row), (hold.row, other)))
     return Examined(findings)
 
 
@@ -56,24 +56,24 @@ def _exercise_owner_release(view: View) -> Exercise:
     return Exercise(None if stale else "nobody released what another held by then", {STALE_RELEASES: stale})
 
 
-def _stale_releases(view: View) -> list[tuple[int, Grant, int]]:
+def _stale_releases(view: View) -> list[tuple[int, Hold, int]]:
     """Rows of releases that were sent after a certainly later grant had returned, with both grants' own and row."""
     inv, flags, owner = view.column("inv"), view.column("flags"), view.column("owner")
     following = superseded(view)
     return [
-        (row, grant, following[grant.row][1])
+        (row, hold, following[hold.row][1])
         for row in view.rows(F.RELEASE)
-        for grant in [view.by_owner.get(owner[row])]
-        if grant is not None and not flags[row] & NESTED and following[grant.row][0] < inv[row]
+        for hold in [view.holds.by_owner.get(owner[row])]
+        if hold is not None and not flags[row] & NESTED and following[hold.row][0] < inv[row]
     ]
 
 
 def _whose(view: View, finding: Finding) -> str:
     """What was broken. Where nobody held the lock at that moment, it was not another's either."""
-    own, other = (view.windows[row] for row in finding.holders)
-    if other.end(other.start) > finding.at:
+    own, other = (view.holds.by_row[row] for row in finding.holders)
+    if other.core_end > finding.at:
         return "So a release was acknowledged although the lock was another's by then."
-    whose = Narrator(view).worker(own.grant.process)
+    whose = Narrator(view).worker(own.process)
     return f"So a release was acknowledged although the lock had not been {whose}'s since another was granted it."
 
 
@@ -84,30 +84,25 @@ class _Present:
         self._view = view
         self._ends: dict[int, list[int]] = {}
 
-    def holder(self, grant: Grant, later: int, at: int) -> int | None:
+    def holder(self, hold: Hold, later: int, at: int) -> int | None:
         """The acquire row of the latest grant after this one that was certainly in force, if there is any.
 
         later: the first that came after.
         """
-        grants = self._view.by_key[grant.key]
-        place = bisect_left(grants, at, key=lambda other: other.ret) - 1
-        while place >= 0 and self._over(grant.key)[place] > at:  # else all up to here were over
-            other = grants[place]
-            follows = other.row == later or other.start > grant.ret
-            if follows and exclude(grant, other) and self._end(other) > at:
+        holds = self._view.holds.by_key[hold.key]
+        place = bisect_left(holds, at, key=lambda other: other.ret) - 1
+        while place >= 0 and self._over(hold.key)[place] > at:  # else all up to here were over
+            other = holds[place]
+            follows = other.row == later or other.start > hold.ret
+            if follows and exclude(hold, other) and other.core_end > at:
                 return other.row
             place -= 1
         return None
 
-    def _end(self, grant: Grant) -> int:
-        """ns; until when it was certainly in force."""
-        window = self._view.windows[grant.row]
-        return window.end(window.start)
-
     def _over(self, key: int) -> list[int]:
         """When each grant of a key and all that were answered before it may have been over."""
         if key not in self._ends:
-            self._ends[key] = list(accumulate(map(self._end, self._view.by_key[key]), max))
+            self._ends[key] = list(accumulate((hold.core_end for hold in self._view.holds.by_key[key]), max))
         return self._ends[key]
 
 
@@ -118,7 +113,7 @@ class Crash(NamedTuple):
     resumed  when a hung holder went on, `INFINITY` where it has not yet, or is dead.
     """
 
-    grant: Grant
+    hold: Hold
     fault: FaultInterval
     free: int
     resumed: int
@@ -177,15 +172,15 @@ def _waits(view: View) -> list[Wait]:
     bound, exempt = view.facts.bounds.get(CRASH_RELEASE.id), _exempt(view)
     waits = []
     for crash in _crashes(view):
-        grant = crash.grant
-        rivals = [other for other in view.by_key[grant.key] if other.ret > grant.ret and exclude(grant, other)]
+        hold = crash.hold
+        rivals = [other for other in view.holds.by_key[hold.key] if other.ret > hold.ret and exclude(hold, other)]
         first = min(rivals, key=lambda rival: rival.ret, default=None)
         granted = INFINITY if first is None else first.ret
         if granted <= crash.fault.applied:
             continue
-        asked, doubt = _asked(view, grant)
+        asked, doubt = _asked(view, hold)
         end = min(granted, crash.resumed, view.finish)
-        nobodys = united((*exempt, *_beside(view, grant)))
+        nobodys = united((*exempt, *_beside(view, hold)))
         waited = without(united(clipped(asked, crash.free, end)), nobodys)
         waiting = clipped(waited, crash.free, doubt)
         prolonged = None if bound is None else _prolonged(view, crash, bound)
@@ -206,9 +201,9 @@ def _kept(view: View, wait: Wait) -> Finding:
     waiters = (
         row
         for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE)
-        if key[row] == crash.grant.key and row != crash.grant.row and inv[row] <= at <= ret[row] < INFINITY
+        if key[row] == crash.hold.key and row != crash.hold.row and inv[row] <= at <= ret[row] < INFINITY
     )
-    holders = (crash.grant.row, *(() if successor is None else (successor,)))
+    holders = (crash.hold.row, *(() if successor is None else (successor,)))
     if crash.fault.kind != "kill":
         kind = "kept-by-a-hung-holder"
     else:
@@ -219,28 +214,28 @@ def _kept(view: View, wait: Wait) -> Finding:
 def _crashes(view: View) -> Iterator[Crash]:
     """Holders that were killed, or that hung for longer than their TTL: the whole job, not its renewal alone."""
     for fault in view.history.faults if view.facts.permits == 1 else ():
-        grant = view.by_owner.get(fault.owner)
+        hold = view.holds.by_owner.get(fault.owner)
         of_the_renewal = fault.process // view.facts.workers % 2
-        if grant is None or not fault.applied or of_the_renewal or fault.kind not in ("kill", "stall", "call"):
+        if hold is None or not fault.applied or of_the_renewal or fault.kind not in ("kill", "stall", "call"):
             continue
-        ttl = 0 if view.facts.lease == "none" else grant.ttl
+        ttl = 0 if view.facts.lease == "none" else hold.ttl
         if fault.kind == "kill":
-            yield Crash(grant, fault, max(_last(view, grant), fault.applied) + ttl, INFINITY)
+            yield Crash(hold, fault, max(_last(view, hold), fault.applied) + ttl, INFINITY)
         elif (resumed := fault.healing or INFINITY) > fault.applied + ttl:
-            yield Crash(grant, fault, fault.applied + ttl, resumed)
+            yield Crash(hold, fault, fault.applied + ttl, resumed)
 
 
-def _last(view: View, grant: Grant) -> int:
+def _last(view: View, hold: Hold) -> int:
     """ns; the last thing that was recorded of a grant or its session, and may have prolonged it."""
     inv, ret, owner, session = (view.array(name) for name in ("inv", "ret", "owner", "session"))
-    its = (owner == grant.owner) | ((session == grant.session) & (session != 0))
+    its = (owner == hold.owner) | ((session == hold.session) & (session != 0))
     return max(int(inv[its].max(initial=0)), int(ret[its].max(initial=0)))
 
 
-def _beside(view: View, grant: Grant) -> Iterator[Span]:
+def _beside(view: View, hold: Hold) -> Iterator[Span]:
     """When others may have held what a reader held as well; nobody else can hold beside one who dies or hangs."""
-    for other in view.by_key[grant.key] if grant.shared else ():
-        if other.row != grant.row and other.shared:
+    for other in view.holds.by_key[hold.key] if hold.shared else ():
+        if other.row != hold.row and other.shared:
             end = other.freed[1]
             if end == INFINITY and view.facts.lease != "none":
                 end = _last(view, other) + other.ttl
@@ -249,7 +244,7 @@ def _beside(view: View, grant: Grant) -> Iterator[Span]:
 
 def _prolonged(view: View, crash: Crash, bound: int) -> int | None:
     """ns; when it was acknowledged that a lease lasts beyond TTL and bound though its holder hung by then, or None."""
-    grant, ttl = crash.grant, effective(crash.grant.ttl, view.facts)
+    hold, ttl = crash.hold, effective(crash.hold.ttl, view.facts)
     inv, ret, owner, session = (view.column(name) for name in ("inv", "ret", "owner", "session"))
     if crash.fault.kind == "kill" or view.facts.lease == "none":
         return None
@@ -257,7 +252,7 @@ def _prolonged(view: View, crash: Crash, bound: int) -> int | None:
         (
             ret[row]
             for row in view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,))
-            if (owner[row] == grant.owner or (grant.session and session[row] == grant.session))
+            if (owner[row] == hold.owner or (hold.session and session[row] == hold.session))
             and crash.fault.applied < inv[row] < crash.resumed
             and inv[row] + ttl > crash.free + bound
         ),
@@ -265,17 +260,17 @@ def _prolonged(view: View, crash: Crash, bound: int) -> int | None:
     )
 
 
-def _asked(view: View, grant: Grant) -> tuple[list[Span], int]:
+def _asked(view: View, hold: Hold) -> tuple[list[Span], int]:
     """When somebody certainly waited for what a grant keeps from others, and from when on (ns) that is in doubt."""
     inv, ret, outcome, key = (view.column(name) for name in ("inv", "ret", "outcome", "key"))
     reason, flags = view.column("reason"), view.column("flags")
     spans, doubt = [], INFINITY
     for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE):
-        if key[row] != grant.key or flags[row] & NESTED:
+        if key[row] != hold.key or flags[row] & NESTED:
             continue
         if outcome[row] == Outcome.INFO:
             doubt = min(doubt, inv[row])
-        elif grant.shared and flags[row] & SHARED:
+        elif hold.shared and flags[row] & SHARED:
             continue
         elif reason[row] not in _NOT_ASKED:
             spans.append((inv[row], ret[row]))

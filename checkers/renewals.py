@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 
 from checkers.exercise import Exercise, fault_missed
 from checkers.finding import Finding
-from checkers.leases import INFINITY, Grant, effective, exclude
+from checkers.holds import Hold, effective, exclude
 from checkers.property import HANGS, Examined, Need, Property
 from checkers.succession import superseded
 from checkers.view import View
-from checkers.wire import F, Outcome, Reason
+from checkers.wire import INFINITY, F, Outcome, Reason
 
 RENEWED: Final = "renewals acknowledged"
 REFUSED: Final = "renewals refused"
@@ -38,7 +38,7 @@ class Lease(NamedTuple):
 
     begun: int
     ttl: int
-    grants: tuple[Grant, ...]
+    holds: tuple[Hold, ...]
     renewed: tuple[int, ...]
     refused: tuple[int, ...]
     closed: int
@@ -55,11 +55,11 @@ def _examine(view: View) -> Examined:
     following = superseded(view)
     findings: list[Finding] = []
     for lease in view.once(_leases):
-        for grant in lease.grants:
-            given, later = following[grant.row]
-            over = grant.released if lease.session else INFINITY  # a session goes on without what was released
+        for hold in lease.holds:
+            given, later = following[hold.row]
+            over = hold.released if lease.session else INFINITY  # a session goes on without what was released
             if given < over:
-                rows = (grant.row, later)
+                rows = (hold.row, later)
                 findings += (
                     Finding("renewed-though-lost", inv[row], (*rows, row), rows)
                     for row in lease.renewed
@@ -70,7 +70,7 @@ def _examine(view: View) -> Examined:
             known = [inv[other] for other in lease.renewed if ret[other] <= inv[row]]
             known += [moment for moment, since in lease.touched if since <= inv[row]]
             if ret[row] < min(_worth(lease, known, view.facts.grain) + lease.ttl, lease.closed):
-                holders = tuple(grant.row for grant in lease.grants if grant.ret <= inv[row] < grant.released)
+                holders = tuple(hold.row for hold in lease.holds if hold.ret <= inv[row] < hold.released)
                 proof = max((other for other in lease.renewed if ret[other] <= inv[row]), default=None)
                 rows = (*holders, *(() if proof is None else (proof,)), row)
                 findings.append(Finding("refused-though-held", ret[row], rows, holders))
@@ -95,19 +95,13 @@ def _granted_though_over(lease: Lease, view: View) -> Iterator[Finding]:
     told = min(lease.refused, key=lambda row: ret[row], default=None)
     if told is None or not lease.session or view.facts.permits > 1:
         return
-    for grant in lease.grants:
-        first = max(grant.inv, _legal_after(grant, view))
-        others = [held for held in view.by_key[grant.key] if exclude(held, grant) and held is not grant]
-        held = next((one for one in others if one.ret <= first and _legal_after(one, view) > ret[told]), None)
-        if held is not None and grant.ret > ret[told]:
-            rows = (held.row, told, *((held.release,) if held.release >= 0 else ()), grant.row)
-            yield Finding("granted-though-over", grant.ret, rows, (held.row, grant.row))
-
-
-def _legal_after(grant: Grant, view: View) -> int:
-    """ns; nobody else may be granted it before, whenever this one was."""
-    window = view.windows[grant.row]
-    return window.end(window.start)
+    for hold in lease.holds:
+        first = max(hold.inv, hold.core_end)
+        others = [held for held in view.holds.by_key[hold.key] if exclude(held, hold) and held is not hold]
+        held = next((one for one in others if one.ret <= first and one.core_end > ret[told]), None)
+        if held is not None and hold.ret > ret[told]:
+            rows = (held.row, told, *((held.release,) if held.release >= 0 else ()), hold.row)
+            yield Finding("granted-though-over", hold.ret, rows, (held.row, hold.row))
 
 
 def _worth(lease: Lease, known: list[int], grain: int) -> int:
@@ -136,33 +130,32 @@ def _leases(view: View) -> list[Lease]:
             by_grant.setdefault(owner[row], []).append(row)
     leases = []
     for who, rows in by_grant.items():
-        grant = view.by_owner.get(who)
-        if grant is not None:
-            window = view.windows[grant.row]
-            ttl = 0 if view.facts.lease == "none" else window.length
+        hold = view.holds.by_owner.get(who)
+        if hold is not None:
+            ttl = 0 if view.facts.lease == "none" else hold.length
             renewed, refused = _answered(view, rows)
-            leases.append(Lease(grant.start, ttl, (grant,), renewed, refused, window.released))
+            leases.append(Lease(hold.start, ttl, (hold,), renewed, refused, hold.free))
     return [*leases, *_sessions(view, by_session)]
 
 
 def _sessions(view: View, by_session: dict[int, list[int]]) -> Iterator[Lease]:
     facts, inv, ttl, session = view.facts, view.column("inv"), view.column("ttl"), view.column("session")
-    grants: dict[int, list[Grant]] = {}
-    for grant in view.grants:
-        grants.setdefault(grant.session, []).append(grant)
+    holds: dict[int, list[Hold]] = {}
+    for hold in view.holds:
+        holds.setdefault(hold.session, []).append(hold)
     opened = {session[row]: row for row in reversed(view.rows(F.SESSION_OPEN, outcomes=(Outcome.OK,)))}
     closed = {
         session[row]: inv[row] for row in reversed(view.rows(F.SESSION_CLOSE, outcomes=(Outcome.OK, Outcome.INFO)))
     }
     for one, rows in by_session.items():
-        held = grants.get(one, [])
+        held = holds.get(one, [])
         begun = inv[opened[one]] if one in opened else 0
-        shortest = min([(ttl[opened[one]] if one in opened else 0) or facts.ttl, *(grant.ttl for grant in held)])
+        shortest = min([(ttl[opened[one]] if one in opened else 0) or facts.ttl, *(hold.ttl for hold in held)])
         renewed, refused = _answered(view, rows)
         yield Lease(
             begun=begun,
             ttl=0 if facts.lease == "none" else effective(shortest, facts),
-            grants=tuple(held),
+            holds=tuple(held),
             renewed=renewed,
             refused=refused,
             closed=closed.get(one, INFINITY),
@@ -171,12 +164,12 @@ def _sessions(view: View, by_session: dict[int, list[int]]) -> Iterator[Lease]:
         )
 
 
-def _touched(held: list[Grant]) -> Iterator[tuple[int, int]]:
+def _touched(held: list[Hold]) -> Iterator[tuple[int, int]]:
     """In a session that any request prolongs: what its grants and their releases prove."""
-    for grant in held:
-        yield grant.start, grant.ret
-        if grant.freed[1] < INFINITY:
-            yield grant.freed
+    for hold in held:
+        yield hold.start, hold.ret
+        if hold.freed[1] < INFINITY:
+            yield hold.freed
 
 
 def _answered(view: View, rows: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:

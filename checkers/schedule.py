@@ -15,7 +15,8 @@ from math import inf
 from typing import Any, Final
 
 from checkers.finding import OutOfBudget
-from checkers.leases import INFINITY, Window, exclude
+from checkers.holds import Hold, exclude
+from checkers.wire import INFINITY
 
 BUDGET: Final = 5_000_000
 PER_GRANT: Final = 100
@@ -32,46 +33,46 @@ WIDE: Final = 4096
 """Bits of a set that are handled in the time of a step."""
 
 
-def in_order(order: Sequence[Window]) -> Iterator[tuple[Window, ...]]:
+def in_order(order: Sequence[Hold]) -> Iterator[tuple[Hold, ...]]:
     """Conflicts of grants whose order is known (by token): each a tuple of windows, the last of which cannot begin.
 
     Pairs that exclude each other by themselves are all given, once for each later grant; a longer tuple is a chain
     that is too tight as a whole. After a conflict the walk begins anew with the later grant, so that every conflict
     stands on its own.
     """
-    soonest = _suffix_minimum([window.latest for window in order])
-    active: list[tuple[int, Window]] = []
-    chain: list[Window] = []
+    soonest = _suffix_minimum([hold.latest for hold in order])
+    active: list[tuple[int, Hold]] = []
+    chain: list[Hold] = []
     over = written = 0  # the ends of all grants so far, and of the writers among them
-    for place, window in enumerate(order):
+    for place, hold in enumerate(order):
         active = [entry for entry in active if entry[0] > soonest[place]]
-        clashes = [e for until, e in active if until > window.latest and exclude(e.grant, window.grant)]
-        end = written if window.grant.shared else over
+        clashes = [e for until, e in active if until > hold.latest and exclude(e, hold)]
+        end = written if hold.shared else over
         for earlier in clashes:
-            yield earlier, window
-        if not clashes and end > window.latest:
-            yield *chain, window
-        if clashes or end > window.latest:
-            start, chain = window.start, [window]
+            yield earlier, hold
+        if not clashes and end > hold.latest:
+            yield *chain, hold
+        if clashes or end > hold.latest:
+            start, chain = hold.start, [hold]
             over = written = 0
         else:
-            start = max(window.start, end)
-            if over <= window.start:
+            start = max(hold.start, end)
+            if over <= hold.start:
                 chain = []
-            chain.append(window)
-        over = max(over, window.end(start))
-        if not window.grant.shared:
+            chain.append(hold)
+        over = max(over, hold.end(start))
+        if not hold.shared:
             written = over
-        active.append((window.end(window.start), window))
+        active.append((hold.core_end, hold))
 
 
 def in_any_order(
-    all_windows: Sequence[Window],
+    all_windows: Sequence[Hold],
     budget: int = BUDGET,
     *,
-    order: list[Window] | None = None,
+    order: list[Hold] | None = None,
     deadline: float = inf,
-) -> Iterator[tuple[Window, ...]]:
+) -> Iterator[tuple[Hold, ...]]:
     """Conflicts of grants whose order is not known; see `in_order`. Raises OutOfBudget, after what is certain.
 
     order: where there are no conflicts and no readers, receives all of them in an order in which they fit.
@@ -81,10 +82,10 @@ def in_any_order(
     readers, floats are not searched for a place but compared with one grant at a time: sound, and not exact.
     """
     forced, floats = _forced_and_floats(all_windows)
-    if any(window.grant.shared for window in all_windows):
+    if any(hold.shared for hold in all_windows):
         yield from in_order(forced)
-        loose = {id(window) for window in floats}
-        yield from (pair for pair in by_majority(all_windows) if any(id(window) in loose for window in pair))
+        loose = {id(hold) for hold in floats}
+        yield from (pair for pair in by_majority(all_windows) if any(id(hold) in loose for hold in pair))
         return
     if order is None:
         order = []
@@ -97,14 +98,14 @@ def in_any_order(
     yield from tight
     search = _Search(floats, _Purse(budget + PER_GRANT * len(all_windows), deadline))
     broken = {id(conflict[-1]) for conflict in tight}
-    for window in forced:
-        if id(window) in broken:
-            search.restart(window)
+    for hold in forced:
+        if id(hold) in broken:
+            search.restart(hold)
         else:
-            conflict = search.place(window)
+            conflict = search.place(hold)
             if conflict:
                 yield _smallest(conflict, deadline)
-                search.restart(window)
+                search.restart(hold)
     conflict = search.finish()
     if conflict:
         yield _smallest(conflict, deadline)
@@ -112,31 +113,31 @@ def in_any_order(
         order += search.order()
 
 
-def _forced_and_floats(windows: Sequence[Window]) -> tuple[list[Window], list[Window]]:
+def _forced_and_floats(holds: Sequence[Hold]) -> tuple[list[Hold], list[Hold]]:
     """Those with a non-empty core, and the others, each in order of their latest starts."""
-    ordered = sorted(windows, key=lambda w: w.latest)
-    return [w for w in ordered if w.latest < w.end(w.start)], [w for w in ordered if w.latest >= w.end(w.start)]
+    ordered = sorted(holds, key=lambda w: w.latest)
+    return [w for w in ordered if w.latest < w.core_end], [w for w in ordered if w.latest >= w.core_end]
 
 
-def _smallest(conflict: tuple[Window, ...], deadline: float) -> tuple[Window, ...]:
+def _smallest(conflict: tuple[Hold, ...], deadline: float) -> tuple[Hold, ...]:
     """A conflict none of whose grants can be left out, unless it is too large to try."""
     if len(conflict) > SMALL:
         return conflict
-    for window in conflict:
-        rest = tuple(w for w in conflict if w is not window)
+    for hold in conflict:
+        rest = tuple(w for w in conflict if w is not hold)
         if not _possible(rest, deadline):
             conflict = rest
     return conflict
 
 
-def _possible(windows: Sequence[Window], deadline: float) -> bool:
+def _possible(holds: Sequence[Hold], deadline: float) -> bool:
     """Whether they fit; also if that takes too long to find out."""
-    forced, floats = _forced_and_floats(windows)
+    forced, floats = _forced_and_floats(holds)
     if next(in_order(forced), None) is not None:
         return False
     search = _Search(floats, _Purse(SMALL_BUDGET, deadline))
     try:
-        return all(search.place(window) is None for window in forced) and search.finish() is None
+        return all(search.place(hold) is None for hold in forced) and search.finish() is None
     except OutOfBudget:
         return True
 
@@ -168,10 +169,10 @@ class _Search:
     stands how it was reached.
     """
 
-    def __init__(self, floats: Sequence[Window], purse: _Purse) -> None:
+    def __init__(self, floats: Sequence[Hold], purse: _Purse) -> None:
         self._floats = floats
-        self._latest = [window.latest for window in floats]
-        self._instant = [window.end(window.start) == window.start for window in floats]
+        self._latest = [hold.latest for hold in floats]
+        self._instant = [hold.core_end == hold.start for hold in floats]
         self._by_start = sorted(range(len(floats)), key=lambda n: floats[n].start)
         self._begun = 0
         self._open: list[int] = []
@@ -179,57 +180,57 @@ class _Search:
         self._first = 0
         self._states: _States = {0: (0, None)}
         self._purse = purse
-        self._stretch: list[Window] = []
+        self._stretch: list[Hold] = []
 
-    def place(self, window: Window) -> tuple[Window, ...] | None:
+    def place(self, hold: Hold) -> tuple[Hold, ...] | None:
         """Let a forced grant come next; a conflict if no set of floats allows it."""
-        conflict = self._walk(window.start)
+        conflict = self._walk(hold.start)
         if conflict:
             return conflict
-        self._begin(window.latest)
+        self._begin(hold.latest)
         placed: _States = {}
-        horizon = window.end(window.start)
-        for mask, (end, path) in self._expand(window.latest, window.latest).items():
-            start = max(window.start, end)
-            if start > window.latest:
+        horizon = hold.core_end
+        for mask, (end, path) in self._expand(hold.latest, hold.latest).items():
+            start = max(hold.start, end)
+            if start > hold.latest:
                 continue
-            after = window.end(start)
+            after = hold.end(start)
             horizon = max(horizon, after)
             # Floats that must have begun before `after` and have not can no longer be placed.
             due = (1 << max(bisect_right(self._latest, after - 1) - self._base, 0)) - 1
             if mask & due == due:
-                placed[mask] = after, (path, window)
+                placed[mask] = after, (path, hold)
         if not placed:
-            return self._conflict(horizon, window)
+            return self._conflict(horizon, hold)
         self._keep(placed)
-        self._stretch.append(window)
+        self._stretch.append(hold)
         return None
 
-    def finish(self) -> tuple[Window, ...] | None:
+    def finish(self) -> tuple[Hold, ...] | None:
         """A conflict if the floats left over do not fit after the last forced grant."""
         return self._walk(INFINITY)
 
-    def order(self) -> list[Window]:
+    def order(self) -> list[Hold]:
         """All windows in an order in which they fit, once nothing is left over."""
         _, path = min(self._states.values(), key=lambda state: state[0])
         found = []
         while path is not None:
-            path, window = path
-            found.append(window)
+            path, hold = path
+            found.append(hold)
         return found[::-1]
 
-    def restart(self, window: Window) -> None:
+    def restart(self, hold: Hold) -> None:
         """Begin anew with a forced grant and the floats that can still come after it, wherever those then stand."""
-        self._begin(window.latest)
+        self._begin(hold.latest)
         self._purse.spend(self._begun // 4, len(self._open))
-        self._base = max(self._base, bisect_right(self._latest, window.end(window.start) - 1))
+        self._base = max(self._base, bisect_right(self._latest, hold.core_end - 1))
         self._first = self._base
         self._open = [n for n in self._by_start[: self._begun] if n >= self._base]
         self._states = {0: (0, None)}
         self._stretch = []
-        self.place(window)
+        self.place(hold)
 
-    def _walk(self, until: int) -> tuple[Window, ...] | None:
+    def _walk(self, until: int) -> tuple[Hold, ...] | None:
         """Place the floats that must begin before `until`; a conflict if they do not fit.
 
         From one latest start to the next: only those that overlap there are open at once, in however long a history.
@@ -272,22 +273,22 @@ class _Search:
             if mask in best and best[mask][0] <= end:
                 continue
             best[mask] = end, path
-            for bit, window in eligible:
+            for bit, hold in eligible:
                 if not mask & bit:
-                    start = max(window.start, end)
-                    if start <= window.latest and start <= begun:
-                        after = window.end(start)
+                    start = max(hold.start, end)
+                    if start <= hold.latest and start <= begun:
+                        after = hold.end(start)
                         if after <= ended and (mask | bit not in best or best[mask | bit][0] > after):
-                            todo.append((mask | bit, after, (path, window)))
+                            todo.append((mask | bit, after, (path, hold)))
         return best
 
     @staticmethod
-    def _settle(mask: int, end: int, path: _Path, bits: Sequence[tuple[int, Window]]) -> tuple[int, int, _Path]:
+    def _settle(mask: int, end: int, path: _Path, bits: Sequence[tuple[int, Hold]]) -> tuple[int, int, _Path]:
         """Place at once whatever takes no time here: that never hurts."""
-        for bit, window in bits:
-            if window.start <= end <= window.latest and not mask & bit and window.end(end) == end:
+        for bit, hold in bits:
+            if hold.start <= end <= hold.latest and not mask & bit and hold.end(end) == end:
                 mask |= bit
-                path = path, window
+                path = path, hold
         return mask, end, path
 
     def _keep(self, states: _States) -> None:
@@ -307,10 +308,10 @@ class _Search:
         common >>= shift
         self._open = [n for n in self._open if n >= self._base and not common >> (n - self._base) & 1]
 
-    def _conflict(self, until: int, window: Window | None = None) -> tuple[Window, ...]:
+    def _conflict(self, until: int, hold: Hold | None = None) -> tuple[Hold, ...]:
         """All that the search has seen since it began anew, and the floats that concern the present grant."""
         floats = (w for w in self._floats[self._first :] if w.start <= until)
-        own = [window] if window else []
+        own = [hold] if hold else []
         return tuple(sorted((*self._stretch, *floats, *own), key=lambda w: w.latest))
 
 
@@ -321,18 +322,18 @@ def _suffix_minimum(values: Sequence[int]) -> list[int]:
     return result
 
 
-def by_majority(all_windows: Sequence[Window]) -> Iterator[tuple[Window, ...]]:
+def by_majority(all_windows: Sequence[Hold]) -> Iterator[tuple[Hold, ...]]:
     """Conflicts between pairs only: what is certain where a grant has no single instant.
 
     A majority lock (Redlock) is granted by several servers at several instants. Two grants share one server, so any
     two of them exclude each other as on one server; a third may share another server with each.
     """
     order = sorted(all_windows, key=lambda w: w.latest)
-    active: list[tuple[int, Window]] = []
-    for window in order:
-        active = [entry for entry in active if entry[0] > window.latest]
-        first = window.end(window.start)
+    active: list[tuple[int, Hold]] = []
+    for hold in order:
+        active = [entry for entry in active if entry[0] > hold.latest]
+        first = hold.core_end
         for _, earlier in active:
-            if first > earlier.latest and exclude(earlier.grant, window.grant):
-                yield earlier, window
-        active.append((first, window))
+            if first > earlier.latest and exclude(earlier, hold):
+                yield earlier, hold
+        active.append((first, hold))

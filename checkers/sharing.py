@@ -11,11 +11,11 @@ from typing import Final
 
 from checkers.exercise import Exercise, fault_missed, undisturbed
 from checkers.finding import Finding
-from checkers.leases import INFINITY, Grant
+from checkers.holds import Hold
 from checkers.permits import most_inside
 from checkers.property import Examined, Need, Property
 from checkers.view import View
-from checkers.wire import NESTED, SHARED, F, Outcome, Reason
+from checkers.wire import INFINITY, NESTED, SHARED, F, Outcome, Reason
 
 READERS: Final = "most readers inside at once"
 REFUSED: Final = "readers that were refused"
@@ -60,7 +60,7 @@ def _writers(view: View) -> dict[int, tuple[list[int], list[int]]]:
     One without an answer may come late, and is counted to the end.
     """
     inv, ret, key, flags = (view.column(name) for name in ("inv", "ret", "key", "flags"))
-    over = {row: last for grants in view.by_key.values() for row, last in _over(grants).items()}
+    over = {row: last for holds in view.holds.by_key.values() for row, last in _over(holds).items()}
     spans: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE):
         if not flags[row] & (SHARED | NESTED):
@@ -70,16 +70,14 @@ def _writers(view: View) -> dict[int, tuple[list[int], list[int]]]:
     return {name: (begins, sorted(ends)) for name, (begins, ends) in spans.items()}
 
 
-def _over(grants: Sequence[Grant]) -> dict[int, int]:
+def _over(holds: Sequence[Hold]) -> dict[int, int]:
     """Acquire row of each writer's grant → ns at which it was over: released for certain, or given to another."""
-    by_start = sorted(grants, key=lambda grant: grant.start)
-    starts = [grant.start for grant in by_start]
-    first = [INFINITY] * (len(grants) + 1)
-    for n in range(len(grants) - 1, -1, -1):
+    by_start = sorted(holds, key=lambda hold: hold.start)
+    starts = [hold.start for hold in by_start]
+    first = [INFINITY] * (len(holds) + 1)
+    for n in range(len(holds) - 1, -1, -1):
         first[n] = min(first[n + 1], by_start[n].ret)
-    return {
-        grant.row: min(grant.freed[1], first[bisect_right(starts, grant.ret)]) for grant in grants if not grant.shared
-    }
+    return {hold.row: min(hold.freed[1], first[bisect_right(starts, hold.ret)]) for hold in holds if not hold.shared}
 
 
 def _met(spans: tuple[list[int], list[int]], begin: int, end: int) -> bool:
@@ -91,7 +89,9 @@ def _met(spans: tuple[list[int], list[int]], begin: int, end: int) -> bool:
 def _readers(view: View, row: int) -> tuple[int, ...]:
     """Acquire rows of the readers that were inside when this one was refused."""
     moment = view.column("ret")[row]
-    return tuple(g.row for g in view.by_key.get(view.column("key")[row], ()) if g.shared and g.ret <= moment < g.left)
+    return tuple(
+        g.row for g in view.holds.by_key.get(view.column("key")[row], ()) if g.shared and g.ret <= moment < g.left
+    )
 
 
 SHARING: Final = Property("sharing", _examine, _exercise, _BROKEN, needs=frozenset({Need.EXCLUDES, Need.SHARED}))

@@ -15,9 +15,9 @@ import numpy as np
 
 from checkers.engines.search import search
 from checkers.engines.search_plan import OutOfTime
-from checkers.leases import INFINITY
 from checkers.models.model import Model, Operation
 from checkers.operations import Operations
+from checkers.wire import INFINITY
 
 _FIRST_WINDOW: Final = 8
 """Operations."""

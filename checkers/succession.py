@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from checkers.accesses import next_granted
-from checkers.leases import INFINITY, Grant
+from checkers.holds import Hold
 from checkers.view import View
+from checkers.wire import INFINITY
 
 NOBODY: Final = (INFINITY, -1)
 """Nobody certainly came later."""
@@ -23,19 +24,19 @@ def superseded(view: View) -> dict[int, tuple[int, int]]:
     several permits is superseded by nobody.
     """
     if view.facts.permits > 1:
-        return {grant.row: NOBODY for grant in view.grants}
+        return {hold.row: NOBODY for hold in view.holds}
     following = next_granted(view, by_time=True)
-    for grants in view.by_key.values():
-        if any(grant.shared for grant in grants):
-            following |= _by_writers(grants)
+    for holds in view.holds.by_key.values():
+        if any(hold.shared for hold in holds):
+            following |= _by_writers(holds)
     return following
 
 
-def _by_writers(grants: Sequence[Grant]) -> dict[int, tuple[int, int]]:
+def _by_writers(holds: Sequence[Hold]) -> dict[int, tuple[int, int]]:
     """For the readers among the grants of one key."""
-    writers = sorted((grant for grant in grants if not grant.shared), key=lambda grant: grant.start)
+    writers = sorted((hold for hold in holds if not hold.shared), key=lambda hold: hold.start)
     starts = [writer.start for writer in writers]
     first = [NOBODY] * (len(writers) + 1)
     for place in range(len(writers) - 1, -1, -1):
         first[place] = min(first[place + 1], (writers[place].ret, writers[place].row))
-    return {grant.row: first[bisect_right(starts, grant.ret)] for grant in grants if grant.shared}
+    return {hold.row: first[bisect_right(starts, hold.ret)] for hold in holds if hold.shared}

@@ -11,7 +11,7 @@ from typing import Final
 
 from checkers.exercise import Exercise, lock_unexercised
 from checkers.finding import Finding
-from checkers.leases import Grant, exclude
+from checkers.holds import Hold, exclude
 from checkers.property import Examined, Need, Property
 from checkers.view import View
 from checkers.wire import NONE
@@ -27,55 +27,55 @@ def _examine(view: View) -> Examined:
     return Examined(
         [
             Finding("token-repeated" if one.token == other.token else "token-not-larger", other.ret, rows, rows)
-            for grants in view.by_key.values()
-            for one, other in disordered([grant for grant in grants if grant.token != NONE])
+            for holds in view.holds.by_key.values()
+            for one, other in disordered([hold for hold in holds if hold.token != NONE])
             for rows in [(one.row, other.row)]
         ]
     )
 
 
 def _exercise(view: View) -> Exercise:
-    tokens = sum(grant.token != NONE for grant in view.grants)
-    missing = "the grants carry no tokens" if view.grants and not tokens else lock_unexercised(view)
+    tokens = sum(hold.token != NONE for hold in view.holds)
+    missing = "the grants carry no tokens" if view.holds and not tokens else lock_unexercised(view)
     return Exercise(missing, {"tokens": tokens})
 
 
-def tokens_of(grants: Sequence[Grant]) -> bool:
+def tokens_of(holds: Sequence[Hold]) -> bool:
     """Whether all of them carry a fencing token."""
-    return all(grant.token != NONE for grant in grants)
+    return all(hold.token != NONE for hold in holds)
 
 
-def disordered(grants: Sequence[Grant]) -> list[tuple[Grant, Grant]]:
+def disordered(holds: Sequence[Hold]) -> list[tuple[Hold, Hold]]:
     """Pairs (earlier, later) of one key whose tokens contradict real time, or are the same.
 
     For each later grant one pair, with the largest token granted before. grants in order of their returns.
     """
-    return [*_not_larger(grants), *_repeated(grants)]
+    return [*_not_larger(holds), *_repeated(holds)]
 
 
-def _not_larger(grants: Sequence[Grant]) -> Iterator[tuple[Grant, Grant]]:
-    highest: Grant | None = None
+def _not_larger(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
+    highest: Hold | None = None
     done = 0
-    for grant in sorted(grants, key=lambda g: g.start):
-        while done < len(grants) and grants[done].ret < grant.start:
-            if highest is None or _rank(grants[done]) > _rank(highest):
-                highest = grants[done]
+    for hold in sorted(holds, key=lambda g: g.start):
+        while done < len(holds) and holds[done].ret < hold.start:
+            if highest is None or _rank(holds[done]) > _rank(highest):
+                highest = holds[done]
             done += 1
-        if highest is not None and highest.token >= grant.token + (not exclude(highest, grant)):
-            yield highest, grant
+        if highest is not None and highest.token >= hold.token + (not exclude(highest, hold)):
+            yield highest, hold
 
 
-def _repeated(grants: Sequence[Grant]) -> Iterator[tuple[Grant, Grant]]:
+def _repeated(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
     """Same token, where real time does not tell which was first."""
-    by_token = sorted(grants, key=lambda g: (g.token, g.ret))
+    by_token = sorted(holds, key=lambda g: (g.token, g.ret))
     for one, other in pairwise(by_token):
         if one.token == other.token and not one.ret < other.start and exclude(one, other):
             yield one, other
 
 
-def _rank(grant: Grant) -> tuple[int, bool]:
+def _rank(hold: Hold) -> tuple[int, bool]:
     """Of those with the largest token a writer, whom readers exclude as well."""
-    return grant.token, not grant.shared
+    return hold.token, not hold.shared
 
 
 TOKEN_ORDER: Final = Property(

@@ -116,6 +116,8 @@ key      index into the lane's keys.
 
 NONE = -1
 """No token; the initial value."""
+INFINITY = 1 << 62
+"""ns; later than anything, with room to add a TTL."""
 
 
 class F(IntEnum):

@@ -6,12 +6,11 @@ import numpy as np
 
 from checkers.counting import Flags, Ints, united
 from checkers.history import History
-from checkers.leases import INFINITY
 from checkers.measures.availability import availability_gap, recovery_after_heal
 from checkers.measures.latency import AFTER, BEFORE, DURING, acquires, kaplan_meier, releases, survival_quantile
 from checkers.measures.subject import Subject, of_kind
 from checkers.models.model import Settings
-from checkers.wire import FINAL, F, Outcome
+from checkers.wire import FINAL, INFINITY, F, Outcome
 
 QUANTILES: Final = (("p10", 100), ("p50", 500), ("p90", 900), ("p99", 990))
 """Names, and the thousandths that took no longer."""

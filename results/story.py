@@ -9,7 +9,6 @@ from checkers.history import History
 from checkers.judgement import Judgement
 from checkers.wire import FINAL, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
 from results.pages.axis import duration, seconds
-from results.pages.holds import worker_of
 from results.record import LaneRecord, decisive, fault_of
 
 _SENTENCES: Final[dict[Word, str]] = {
@@ -219,7 +218,7 @@ def details(history: History, row: int, origin: int) -> str:
     inv, ret = int(c["inv"][row]), int(c["ret"][row])
     process = int(c["process"][row])
     lines = [
-        f"worker {worker_of(history, process)} (process {process}): {what(history, row)}",
+        f"worker {history.facts.worker_of(process)} (process {process}): {what(history, row)}",
         f"outcome: {outcome(history, row)}",
         f"invoked {seconds(inv, origin)}"
         + (f", returned {seconds(ret, origin)} ({duration(ret - inv)})" if ret else ""),

@@ -92,7 +92,7 @@ def _measure(
                     print(f"{name} {ratio:g}: {cycle.wrong}", flush=True)
                     broke = True
                     continue
-                found = [one for lane in cycle.record.lanes for one in tries_of(View(lane.history), ttl * 1e9)]
+                found = [one for lane in cycle.record.lanes for one in tries_of(lane.history.once(View), ttl * 1e9)]
                 tries[name] += found
                 print(f"{name} {plan.name}: {sum(hit for _, hit in found)} of {len(found)}", flush=True)
     return tries, broke
@@ -116,7 +116,7 @@ def _paused(view: View, ttl: float) -> Iterable[tuple[float, bool]]:
     """Every holder that was frozen, by how long it was."""
     second = _joined(view)
     for fault in view.history.faults:
-        if fault.owner in view.by_owner and fault.healed:
+        if fault.owner in view.holds.by_owner and fault.healed:
             yield (fault.healing - fault.applied) / ttl, fault.owner in second
 
 
@@ -124,9 +124,9 @@ def _skewed(view: View, ttl: float) -> Iterable[tuple[float, bool]]:
     """Every holder that was inside when the clock jumped."""
     second = _joined(view)
     for fault in view.history.faults:
-        for grant in view.grants:
-            if grant.ret < fault.begun and fault.applied < grant.left:
-                yield _seconds(fault) * 1e9 / ttl, grant.owner in second
+        for hold in view.holds:
+            if hold.ret < fault.begun and fault.applied < hold.left:
+                yield _seconds(fault) * 1e9 / ttl, hold.owner in second
 
 
 def _seconds(fault: FaultInterval) -> float:
@@ -138,7 +138,7 @@ def _seconds(fault: FaultInterval) -> float:
 
 def _joined(view: View) -> set[int]:
     """Owners whose holder was still inside when somebody else came in."""
-    return {first.owner for grants in view.by_key.values() for first, _ in overlaps(grants)}
+    return {first.owner for holds in view.holds.by_key.values() for first, _ in overlaps(holds)}
 
 
 def _store(

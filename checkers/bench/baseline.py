@@ -15,8 +15,7 @@ from typing import Final
 import numpy as np
 
 from checkers.history import History
-from checkers.leases import INFINITY
-from checkers.wire import NONE, F, Outcome
+from checkers.wire import INFINITY, NONE, F, Outcome
 
 SECONDS: Final = 60.0
 """CPU time that Porcupine may take for one check."""

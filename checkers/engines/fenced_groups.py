@@ -10,8 +10,7 @@ import numpy as np
 
 from checkers.engines.kernel import kernel
 from checkers.engines.sorting import Column, sort_rows
-from checkers.leases import INFINITY
-from checkers.wire import FINAL, NONE, F, Outcome, Reason
+from checkers.wire import FINAL, INFINITY, NONE, F, Outcome, Reason
 
 OK, FAIL, INFO = int(Outcome.OK), int(Outcome.FAIL), int(Outcome.INFO)
 READ, WRITE = int(F.READ), int(F.WRITE)

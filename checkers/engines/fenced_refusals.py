@@ -14,7 +14,7 @@ from checkers.engines.fenced_survey import NEEDLESS, noted
 from checkers.engines.fenced_zones import returned
 from checkers.engines.kernel import kernel
 from checkers.engines.sorting import Column
-from checkers.leases import INFINITY
+from checkers.wire import INFINITY
 
 
 @kernel

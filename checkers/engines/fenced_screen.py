@@ -15,7 +15,7 @@ import numpy as np
 from checkers.engines.fenced_groups import ACCEPTED, READ_OK, REFUSED, UNKNOWN, layout
 from checkers.engines.kernel import kernel
 from checkers.engines.sorting import Column
-from checkers.leases import INFINITY
+from checkers.wire import INFINITY
 
 NOBODY = -1
 """Who wrote a value that nobody accessed so far; what is below stands for the key of a read that came before its write.

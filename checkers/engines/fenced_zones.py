@@ -19,7 +19,7 @@ from checkers.engines.fenced_origins import live
 from checkers.engines.fenced_survey import OVERWRITTEN, STALE_READ, WITHIN_TOKEN, noted
 from checkers.engines.kernel import kernel
 from checkers.engines.sorting import Column, sort_rows
-from checkers.leases import INFINITY
+from checkers.wire import INFINITY
 
 
 @kernel

@@ -13,12 +13,12 @@ from typing import Any, Final
 import numpy as np
 
 from checkers.engines.lease_fold import AMBIGUOUS, EARLY, OVERLAPPING, UNANSWERED, fold, is_refusal
-from checkers.engines.lease_kernels import INFINITY, Ints
+from checkers.engines.lease_kernels import Ints
 from checkers.engines.sorting import Column, by_number
 from checkers.history import History
-from checkers.leases import shortest
+from checkers.holds import shortest
 from checkers.models.model import Settings, Unusable
-from checkers.wire import NESTED, NONE, SHARED, F, Outcome
+from checkers.wire import INFINITY, NESTED, NONE, SHARED, F, Outcome
 
 _WRONG: Final = {
     EARLY: "asked for by an owner whose acquire had not been answered yet",

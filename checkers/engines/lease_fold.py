@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from checkers.engines.kernel import kernel
-from checkers.engines.lease_kernels import INFINITY, Ints
+from checkers.engines.lease_kernels import Ints
 from checkers.engines.sorting import Column
-from checkers.wire import F, Outcome, Reason
+from checkers.wire import INFINITY, F, Outcome, Reason
 
 ACQUIRE: Final = int(F.ACQUIRE)
 TRY_ACQUIRE: Final = int(F.TRY_ACQUIRE)

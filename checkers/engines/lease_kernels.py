@@ -13,11 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.engines.kernel import kernel
+from checkers.wire import INFINITY
 
 Ints = npt.NDArray[np.int64]
-
-INFINITY: Final = 1 << 62
-"""ns; later than anything, with room to add a TTL."""
 
 BLIND: Final = 0
 TOLD: Final = 1
@@ -29,12 +27,6 @@ TOUCHES: Final = 1
 PARTS: Final = 2
 CERTAIN: Final = 4
 """Bits of a grant in a session: it prolongs the session; so does its release; its hold lasted until its release."""
-
-
-@kernel
-def lease_end(a: int, length: int, fixed: int, renewed: int, released: int) -> int:
-    """E(a) of a grant whose lease lasts to a + length and to `fixed` at least, and that may have been released."""
-    return min(max(released, a, renewed), max(a + length, fixed))
 
 
 @kernel

@@ -6,9 +6,9 @@ import numpy as np
 
 from checkers.engines.engine import Rows
 from checkers.engines.lease_attempts import Attempts
-from checkers.engines.lease_kernels import CERTAIN, INFINITY
+from checkers.engines.lease_kernels import CERTAIN
 from checkers.engines.lease_solve import Problem, Solution
-from checkers.wire import F, Outcome
+from checkers.wire import INFINITY, F, Outcome
 
 _ACQUIRED, _RENEWED, _RELEASED, _REFUSED = range(4)
 _LAST = INFINITY

@@ -17,10 +17,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from checkers.engines.lease_kernels import CERTAIN, INFINITY, PARTS, TOUCHES, Ints
+from checkers.engines.lease_kernels import CERTAIN, PARTS, TOUCHES, Ints
 from checkers.engines.lease_solve import PATIENCE, SECONDS, Problem, Solution, likely
 from checkers.finding import OutOfBudget
-from checkers.leases import Window
+from checkers.holds import Hold
+from checkers.wire import INFINITY
 
 WORK: Final = 2_000_000
 """Grants looked at for keys that hang together before the search for an order is given up; some seconds."""
@@ -187,29 +188,29 @@ def _fits(problem: Problem, order: list[int], budget: list[int]) -> bool:
     return True
 
 
-def posed(windows: Sequence[Window], *, touch: bool, ordered: frozenset[int]) -> Problem:
+def posed(holds: Sequence[Hold], *, touch: bool, ordered: frozenset[int]) -> Problem:
     """Windows of grants, mode *told*, as one problem over all their keys; number n is `windows[n]`.
 
     What a window says of its session is used as it stands; unanswered releases happened, and prolonged nothing. So a
     conflict is certain, though there may be some that this does not show.
     """
-    names = {name: z for z, name in enumerate(sorted({w.grant.session for w in windows} - {0}))}
+    names = {name: z for z, name in enumerate(sorted({w.session for w in holds} - {0}))}
 
-    def column(of: Callable[[Window], int]) -> Ints:
-        return np.array([of(window) for window in windows], np.int64)
+    def column(of: Callable[[Hold], int]) -> Ints:
+        return np.array([of(hold) for hold in holds], np.int64)
 
-    nothing, ever = np.zeros(len(windows), np.int64), np.full(len(names), INFINITY, np.int64)
-    freed = column(lambda w: w.grant.freed[0] < INFINITY)
-    session = column(lambda w: names.get(w.grant.session, -1))
+    nothing, ever = np.zeros(len(holds), np.int64), np.full(len(names), INFINITY, np.int64)
+    freed = column(lambda w: w.freed[0] < INFINITY)
+    session = column(lambda w: names.get(w.session, -1))
     return Problem(
-        who=np.arange(len(windows)),
-        key=column(lambda w: w.grant.key),
+        who=np.arange(len(holds)),
+        key=column(lambda w: w.key),
         start=column(lambda w: w.start),
         latest=column(lambda w: w.latest),
         lasts=column(lambda w: w.length),
         fixed=column(lambda w: w.fixed),
         held=column(lambda w: w.renewed),
-        free=column(lambda w: w.released),
+        free=column(lambda w: w.free),
         over=nothing + INFINITY,
         floor=nothing,
         first=nothing,
@@ -218,10 +219,10 @@ def posed(windows: Sequence[Window], *, touch: bool, ordered: frozenset[int]) ->
         ret=nothing[:0],
         session=session,
         bits=np.where(session >= 0, TOUCHES + PARTS * freed, 0) if touch else nothing,
-        parts=column(lambda w: w.grant.freed[0]),
+        parts=column(lambda w: w.freed[0]),
         asked=nothing + INFINITY,
         optional=nothing,
-        token=column(lambda w: w.grant.token),
+        token=column(lambda w: w.token),
         alive=ever * 0,
         until=ever * 0,
         shut=ever,

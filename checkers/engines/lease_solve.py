@@ -22,7 +22,6 @@ from checkers.engines.lease_kernels import (
     BLIND,
     CERTAIN,
     FULL,
-    INFINITY,
     PARTS,
     TOLD,
     TOUCHES,
@@ -34,9 +33,9 @@ from checkers.engines.lease_kernels import (
 )
 from checkers.engines.sorting import by_number, sorted_within
 from checkers.finding import OutOfBudget
-from checkers.leases import Grant, Window
+from checkers.holds import Hold
 from checkers.schedule import in_any_order
-from checkers.wire import NONE
+from checkers.wire import INFINITY, NONE
 
 SECONDS: Final = 20.0
 """What all keys that need a search may take together."""
@@ -128,22 +127,28 @@ class Problem:
             patience,
         )
 
-    def window(self, n: int) -> Window:
+    def hold(self, n: int) -> Hold:
         """One grant as the scheduler takes it; its row is `n`."""
-        grant = Grant(n, int(self.key[n]), n + 1, 0, int(self.token[n]), 0, 0, int(self.start[n]), 0, 0)
-        trusting = tuple(
-            (int(self.inv[place]), int(self.ret[place])) for place in range(int(self.first[n]), int(self.last[n]))
-        )
-        return Window(
-            grant,
-            int(self.start[n]),
-            int(self.latest[n]),
-            int(self.lasts[n]),
-            int(self.fixed[n]),
-            int(self.held[n]),
-            int(self.free[n]),
-            int(self.floor[n]),
-            trusting,
+        renewals = range(int(self.first[n]), int(self.last[n]))
+        start = int(self.start[n])
+        return Hold(
+            row=n,
+            key=int(self.key[n]),
+            owner=n + 1,
+            process=0,
+            token=int(self.token[n]),
+            session=0,
+            inv=start,
+            start=start,
+            ret=int(self.latest[n]),
+            ttl=0,
+            latest=int(self.latest[n]),
+            length=int(self.lasts[n]),
+            fixed=int(self.fixed[n]),
+            renewed=int(self.held[n]),
+            free=int(self.free[n]),
+            floor=int(self.floor[n]),
+            trusting=tuple((int(self.inv[place]), int(self.ret[place])) for place in renewals),
         )
 
 
@@ -294,14 +299,14 @@ def solve(problem: Problem) -> Solution:
 
 def fit(problem: Problem, grants: Sequence[int]) -> tuple[list[int], tuple[int, ...]]:
     """Grants of one key in an order in which all have room, or some of them that have none. Raises OutOfBudget."""
-    windows = [problem.window(n) for n in grants]
-    late = [w for w in windows if w.latest < w.start or w.end(w.start) > problem.over[w.grant.row]]
+    holds = [problem.hold(n) for n in grants]
+    late = [w for w in holds if w.latest < w.start or w.core_end > problem.over[w.row]]
     if late:
-        return [], (late[0].grant.row,)
-    order: list[Window] = []
-    for conflict in in_any_order(windows, order=order):
-        return [], tuple(window.grant.row for window in conflict)
-    return [window.grant.row for window in order], ()
+        return [], (late[0].row,)
+    order: list[Hold] = []
+    for conflict in in_any_order(holds, order=order):
+        return [], tuple(hold.row for hold in conflict)
+    return [hold.row for hold in order], ()
 
 
 def likely(problem: Problem, until: Ints, alive: Ints) -> tuple[Rows, npt.NDArray[np.bool_]]:

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from checkers.engines.kernel import kernel
 from checkers.engines.locks_holds import Holds, spans
 from checkers.history import History
-from checkers.leases import INFINITY
-from checkers.wire import F, Outcome, Reason
+from checkers.wire import INFINITY, F, Outcome, Reason
 
 Array = npt.NDArray[Any]
 

@@ -21,8 +21,7 @@ import numpy.typing as npt
 from checkers.engines.kernel import kernel
 from checkers.engines.locks_slots import Slots
 from checkers.history import History
-from checkers.leases import INFINITY
-from checkers.wire import SHARED, F, Outcome
+from checkers.wire import INFINITY, SHARED, F, Outcome
 
 Array = npt.NDArray[Any]
 

@@ -13,8 +13,7 @@ from checkers.engines.locks_holds import DEPTH, Holds, spans
 from checkers.engines.locks_slots import Slots
 from checkers.engines.locks_together import Sweep
 from checkers.history import History
-from checkers.leases import INFINITY
-from checkers.wire import F, Outcome
+from checkers.wire import INFINITY, F, Outcome
 
 Array = npt.NDArray[Any]
 

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.engines.kernel import kernel
-from checkers.leases import INFINITY
-from checkers.wire import F, Outcome
+from checkers.wire import INFINITY, F, Outcome
 
 Array = npt.NDArray[Any]
 

@@ -22,7 +22,7 @@ from checkers.engines.registers_kernels import (
     gather,
     observed,
 )
-from checkers.leases import INFINITY
+from checkers.wire import INFINITY
 
 Array = npt.NDArray[Any]
 

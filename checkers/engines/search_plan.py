@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from checkers.leases import INFINITY
 from checkers.models.model import Model, Operation
 from checkers.operations import Operations
+from checkers.wire import INFINITY
 
 Numbers = npt.NDArray[np.int64]
 

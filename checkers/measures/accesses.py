@@ -7,10 +7,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from checkers.counting import Flags, Ints, apart
-from checkers.leases import INFINITY
 from checkers.measures.subject import Subject, of_kind
 from checkers.models.stores import REFUSALS
-from checkers.wire import NONE, F, Outcome
+from checkers.wire import INFINITY, NONE, F, Outcome
 
 NEVER: Final = int(np.iinfo(np.int64).max)
 """Larger than any place."""

@@ -6,12 +6,11 @@ import numpy as np
 
 from checkers.counting import Ints, apart
 from checkers.deadlock import DEADLOCK_FREE
-from checkers.leases import INFINITY
 from checkers.liveness import RECOVERY
 from checkers.measures.record import WITNESSES, Finding, Value, count, measure, ns, ratio, silent
 from checkers.measures.subject import Subject
 from checkers.releases import CRASH_RELEASE
-from checkers.wire import Outcome, Reason
+from checkers.wire import INFINITY, Outcome, Reason
 
 _NOT_ASKED = (Reason.DENIED, Reason.NOT_OWNER)
 """Why an acquire failed that nothing could have granted."""
@@ -32,7 +31,7 @@ def availability_gap(subject: Subject) -> Finding:
     all together.
 
     Asked for: some acquire of the key had been invoked and not answered; one that was refused counts as well, for as
-    long as that took. A gap ends when a grant returns, and where a core begins (`checkers.leases`); hand-overs are gaps
+    long as that took. A gap ends when a grant returns, and where a core begins (`checkers.holds`); hand-overs are gaps
     too, if short ones. `share` is that of the time in which anybody asked. Of keys, times are added up.
     """
     reason = None if len(subject.acquires) else "nobody asked for a lock"
@@ -144,11 +143,11 @@ def _gone(subject: Subject) -> Ints:
     holds, c = subject.holds, subject.view.history.columns
     gone = np.maximum(holds.ret, holds.left)
     if subject.leased:
-        return np.maximum(gone, np.where(holds.released < INFINITY, holds.end, holds.expiry))
+        return np.maximum(gone, np.where(holds.free < INFINITY, holds.core_end, holds.expiry))
     names, process = np.unique(c["process"], return_inverse=True)
     last = np.zeros(len(names), np.int64)
     np.maximum.at(last, process, subject.ended)
-    kept = np.array([grant.released == INFINITY and grant.lost < 0 for grant in subject.view.grants], bool)
+    kept = np.array([hold.released == INFINITY and hold.lost < 0 for hold in subject.view.holds], bool)
     return np.where(kept, last[np.searchsorted(names, holds.process)], gone)
 
 
@@ -163,12 +162,12 @@ def _waiters(subject: Subject, key: int, begin: int, end: int) -> tuple[int, ...
 def _gaps(subject: Subject) -> Gaps:
     holds, c = subject.holds, subject.view.history.columns
     rows = subject.acquires[~np.isin(c["reason"][subject.acquires], _NOT_ASKED)]
-    held = np.flatnonzero(holds.latest < holds.end)
+    held = np.flatnonzero(holds.latest < holds.core_end)
     moments = apart(
         (c["key"][rows], c["inv"][rows]),
         (c["key"][rows], subject.ended[rows]),
         (holds.key[held], holds.latest[held]),
-        (holds.key[held], holds.end[held]),
+        (holds.key[held], holds.core_end[held]),
         (holds.key, holds.ret),
     )
     places = np.unique(np.concatenate(moments.places))

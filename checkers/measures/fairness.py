@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 
 from checkers.counting import Ints, apart, below, quantile
-from checkers.exercise import worker_of
 from checkers.measures.record import WITNESSES, Finding, count, measure, ns, ratio, silent
 from checkers.measures.subject import Subject, of_kind
 from checkers.queueing import FIFO
@@ -67,7 +66,7 @@ def starvation(subject: Subject) -> Finding:
         return silent(subject.no_lock)
     c, rows = subject.view.history.columns, subject.acquires
     view = subject.view
-    workers = np.array([worker_of(process, view) for process in c["process"][rows].tolist()], np.int64)
+    workers = np.array([view.facts.worker_of(process) for process in c["process"][rows].tolist()], np.int64)
     granted = c["outcome"][rows] == Outcome.OK
     names, place = np.unique(workers, return_inverse=True)
     shares = np.bincount(place, granted).astype(np.int64)
@@ -107,7 +106,7 @@ def _waits(subject: Subject) -> Ints:
 
 def _bypasses(subject: Subject) -> Bypasses | None:
     holds, c = subject.holds, subject.view.history.columns
-    alone = np.flatnonzero(~holds.shared & (holds.latest < holds.end))
+    alone = np.flatnonzero(~holds.shared & (holds.latest < holds.core_end))
     if not len(alone):
         return Bypasses(alone, alone, None)
     rows, key = holds.row[alone], holds.key[alone]
@@ -122,7 +121,7 @@ def _bypasses(subject: Subject) -> Bypasses | None:
     moments = apart(
         (key, holds.inv[alone]),
         (key, there),
-        (key, holds.end[alone]),
+        (key, holds.core_end[alone]),
         (key, holds.latest[alone]),
     )
     asked, seen, end, begin = moments.places

@@ -5,10 +5,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.counting import Flags, Ints
-from checkers.leases import INFINITY
 from checkers.measures.record import Finding, Value, count, measure, ns, silent
 from checkers.measures.subject import Subject, of_kind
-from checkers.wire import NESTED, F, Outcome, Reason
+from checkers.wire import INFINITY, NESTED, F, Outcome, Reason
 
 QUANTILES: Final = (("p50", 500), ("p90", 900), ("p99", 990), ("p999", 999))
 """Names of quantiles, and the thousandths that took no longer."""

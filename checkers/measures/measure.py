@@ -11,8 +11,8 @@ from typing import Final
 from checkers.history import History
 from checkers.measures.availability import availability_gap, deadlock, recovery_after_heal
 from checkers.measures.fairness import bypass, starvation
-from checkers.measures.holds import hold_versus_ttl
 from checkers.measures.latency import acquire_latency, release_latency
+from checkers.measures.margins import hold_versus_ttl
 from checkers.measures.overlaps import clock_jump, definite_overlap, possible_overlap
 from checkers.measures.owners import belief_versus_truth, release_by_non_owner
 from checkers.measures.record import Gauge, Measure

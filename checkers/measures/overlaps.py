@@ -32,7 +32,7 @@ def definite_overlap(subject: Subject) -> Finding:
     """Pairs of grants of one key that were certainly in force together, and for how long the longest.
 
     A grant is certainly in force in its core, from the latest moment at which it can have begun to the earliest at
-    which it can have been over (`checkers.leases`). A pair counts when neither can have been over before the other
+    which it can have been over (`checkers.holds`). A pair counts when neither can have been over before the other
     began: their cores intersect for some time, or one without a core lies within the other's. Pairs of two readers are
     left out. Source: checkers.md, 2b and 2f. `server-exclusion` also finds more than two that are too many.
     """
@@ -108,14 +108,14 @@ def clock_jump(subject: Subject) -> Finding:
 def _definite(subject: Subject) -> int:
     """How many pairs."""
     holds = subject.holds
-    latest, end = apart((holds.key, holds.latest), (holds.key, holds.end)).places
+    latest, end = apart((holds.key, holds.latest), (holds.key, holds.core_end)).places
     readers = holds.shared
     return int(crossing(latest, end).sum() - crossing(latest[readers], end[readers]).sum())
 
 
 def _worst(subject: Subject) -> Worst:
     holds = subject.holds
-    moments = apart((holds.key, holds.latest), (holds.key, holds.end))
+    moments = apart((holds.key, holds.latest), (holds.key, holds.core_end))
     latest, end = moments.places
     core = latest < end
     order = np.flatnonzero(core)[np.argsort(latest[core], kind="stable")]
@@ -128,5 +128,5 @@ def _worst(subject: Subject) -> Worst:
     later = np.flatnonzero(until > latest)
     later = later[np.argsort(holds.latest[later], kind="stable")]
     earlier = order[place[later]]
-    last = np.minimum(np.minimum(holds.end[earlier], holds.end[later]), subject.view.finish)
+    last = np.minimum(np.minimum(holds.core_end[earlier], holds.core_end[later]), subject.view.finish)
     return Worst(holds.row[earlier], holds.row[later], last - holds.latest[later])

@@ -51,18 +51,18 @@ def belief_versus_truth(subject: Subject) -> Finding:
     view = subject.view
     following = superseded(view)
     spans = [
-        (belief_end(grant) - max(given, grant.ret), grant.row, later)
-        for grant in view.grants
-        for given, later in [following[grant.row]]
-        if belief_end(grant) > max(given, grant.ret)
+        (belief_end(hold) - max(given, hold.ret), hold.row, later)
+        for hold in view.holds
+        for given, later in [following[hold.row]]
+        if belief_end(hold) > max(given, hold.ret)
     ]
     lasted = [span[0] for span in spans]
     inv, owner = view.column("inv"), view.column("owner")
     probed = sum(
-        inv[row] > following[grant.row][0]
+        inv[row] > following[hold.row][0]
         for row in view.rows(F.BELIEF, outcomes=(Outcome.OK,))
-        for grant in [view.by_owner.get(owner[row])]
-        if grant is not None
+        for hold in [view.holds.by_owner.get(owner[row])]
+        if hold is not None
     )
     spans.sort(key=lambda span: (-span[0], span[1]))
     known = subject.in_ns

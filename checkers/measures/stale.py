@@ -7,7 +7,6 @@ import numpy as np
 from checkers.claims import matches
 from checkers.counting import Flags, apart
 from checkers.fencing import BY_THE_CLOCK, FENCED_STORE
-from checkers.leases import INFINITY
 from checkers.measures.accesses import (
     Accesses,
     accesses,
@@ -21,7 +20,7 @@ from checkers.measures.record import WITNESSES, Finding, count, measure, silent,
 from checkers.measures.subject import Subject, of_kind
 from checkers.models.model import UNSET
 from checkers.updates import LISTS, NO_LOST_UPDATE, lost_updates
-from checkers.wire import NONE, F, Outcome
+from checkers.wire import INFINITY, NONE, F, Outcome
 
 FENCED: Final = "fence-*"
 """Pattern of the store modes that look at tokens."""

@@ -18,7 +18,7 @@ from checkers.accesses import next_granted
 from checkers.counting import Flags, Ints, apart, until
 from checkers.exercise import lock_unexercised
 from checkers.history import Columns, History
-from checkers.leases import INFINITY
+from checkers.holds import HoldColumns
 from checkers.models.model import Settings
 from checkers.property import Property
 from checkers.succession import superseded
@@ -76,7 +76,7 @@ class Subject:
         """Why nothing can be said of a lock, or None."""
         if not len(self.acquires):
             return "nobody asked for a lock"
-        return None if self.view.grants else "no lock was granted"
+        return None if self.view.holds else "no lock was granted"
 
     @cached_property
     def idle(self) -> str | None:
@@ -89,9 +89,9 @@ class Subject:
         return "several may hold at once" if self.facts.permits > 1 else None
 
     @cached_property
-    def holds(self) -> Holds:
-        """The grants as columns."""
-        return Holds(self.view)
+    def holds(self) -> HoldColumns:
+        """The holds as columns."""
+        return self.view.holds.columns
 
     @cached_property
     def following(self) -> Mapping[int, tuple[int, int]]:
@@ -164,36 +164,6 @@ class Subject:
     def in_ns(self) -> bool:
         """Whether times here are times."""
         return self.untimed is None and (not self.foreign or self.recorded.clock is None)
-
-
-class Holds:
-    """The grants of a view as columns, in the order of `View.grants`; times in ns, see `checkers.leases`.
-
-    over  when the hold was over, as far as the history knows: the return of its release, else the end of its core.
-    """
-
-    def __init__(self, view: View) -> None:
-        grants = view.grants
-        windows = [view.windows[grant.row] for grant in grants]
-        self.row = _array(grant.row for grant in grants)
-        self.owner = _array(grant.owner for grant in grants)
-        self.key = _array(grant.key for grant in grants)
-        self.inv = _array(grant.inv for grant in grants)
-        self.ret = _array(grant.ret for grant in grants)
-        self.left = _array(grant.left for grant in grants)
-        self.token = _array(grant.token for grant in grants)
-        self.process = _array(grant.process for grant in grants)
-        self.shared: Flags = np.array([grant.shared for grant in grants], bool)
-        self.start = _array(window.start for window in windows)
-        self.latest = _array(window.latest for window in windows)
-        self.end = _array(window.end(window.start) for window in windows)
-        self.expiry = _array(window.expiry(window.start) for window in windows)
-        self.released = _array(window.released for window in windows)
-        self.freed = _array(grant.freed[1] for grant in grants)
-        self.over = np.maximum(np.maximum(self.end, self.ret), np.where(self.freed < INFINITY, self.freed, 0))
-
-    def __len__(self) -> int:
-        return len(self.row)
 
 
 def of_kind(columns: Columns, *kinds: F) -> Flags:

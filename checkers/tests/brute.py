@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise, permutations, product
 from typing import Any, NamedTuple
 
-from checkers.leases import Window
+from checkers.holds import Hold
 from checkers.tests.orders import explained
 from checkers.wire import NONE
 
@@ -168,10 +168,10 @@ def inside_together(holds: Sequence[tuple[int, int]]) -> int:
     return sum(min(one[1], other[1]) > max(one[0], other[0]) for n, one in enumerate(holds) for other in holds[n + 1 :])
 
 
-def schedulable(windows: Sequence[Window]) -> bool:
+def schedulable(holds: Sequence[Hold]) -> bool:
     """Whether holds with these start windows can follow one another in some order: tries every order and start."""
-    ends = [{a: window.end(a) for a in range(window.start, window.latest + 1)} for window in windows]
-    return any(_fits(order, ends) for order in permutations(range(len(windows))))
+    ends = [{a: hold.end(a) for a in range(hold.start, hold.latest + 1)} for hold in holds]
+    return any(_fits(order, ends) for order in permutations(range(len(holds))))
 
 
 def comes_after(later: Lease, earlier: Lease, among: Sequence[Lease]) -> bool:

@@ -15,7 +15,6 @@ from typing import Final
 import numpy as np
 
 from checkers.counting import apart, below, covered, crossing, meeting, met, united, until
-from checkers.leases import INFINITY
 from checkers.measures.availability import availability_gap
 from checkers.measures.fairness import bypass
 from checkers.measures.latency import kaplan_meier, survival_quantile
@@ -27,7 +26,7 @@ from checkers.models.model import Settings
 from checkers.tests import brute, generate
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import Disagreement
-from checkers.wire import NONE, F, Reason
+from checkers.wire import INFINITY, NONE, F, Reason
 
 
 def measured(book: Book) -> Subject:
@@ -97,15 +96,14 @@ def overlaps(rng: Random, *, kind: str) -> str:
     found = definite_overlap(subject)
     same(found["pairs"], sum(definite), leases)
     view = subject.view
-    by_row = {grant.row: leases[grant.owner - 1] for grant in view.grants}
+    by_row = {hold.row: leases[hold.owner - 1] for hold in view.holds}
     for rows in found.rows:
         same(brute.told([replace(by_row[row], token=NONE) for row in rows], kind), False, (rows, leases))
     same(bool(found.rows), any(definite), leases)
     spans = []
-    for grant in view.grants:
-        window = view.windows[grant.row]
-        freed = grant.freed[1] if grant.freed[1] < INFINITY else 0
-        spans.append((window.start, max(window.end(window.start), grant.ret, freed)))
+    for hold in view.holds:
+        freed = hold.freed[1] if hold.freed[1] < INFINITY else 0
+        spans.append((hold.start, max(hold.core_end, hold.ret, freed)))
     touching = sum(a[0] <= b[1] and b[0] <= a[1] for a, b in combinations(spans, 2))
     same(possible_overlap(subject)["pairs"], touching - sum(definite), leases)
     return word(any(definite))

@@ -5,13 +5,12 @@ from functools import partial
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from checkers.leases import INFINITY
 from checkers.measures.stale import needless_rejection, stale_write, unfenced_stale_write
 from checkers.tests import brute, generate
 from checkers.tests.build import INFO, OK, Book
 from checkers.tests.compare import Disagreement
 from checkers.tests.fuzz_measures import measured, same, word
-from checkers.wire import NONE
+from checkers.wire import INFINITY, NONE
 
 
 def stale(rng: Random, *, mode: str) -> str:

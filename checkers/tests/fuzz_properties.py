@@ -7,7 +7,7 @@ from itertools import combinations
 from random import Random
 
 from checkers.engines.search import search
-from checkers.leases import Grant, Window
+from checkers.holds import Hold
 from checkers.models.stores import RULES, FencedStore
 from checkers.operations import ByKey
 from checkers.schedule import in_any_order
@@ -47,21 +47,21 @@ def server(rng: Random, *, kind: str) -> str:
 
 def schedule(rng: Random) -> str:
     """Start windows as such, many of them wide; and that what is reported as a conflict is one by itself."""
-    windows = []
+    holds = []
     for row in range(rng.randint(2, 6)):
         start = rng.randint(1, 14)
         latest = start + rng.choice((0, 0, 1, 2, 5, 9))
         length = rng.choice((0, 1, 2, 3, 5))
         released = rng.choice((FOREVER, start + rng.randint(0, 8), latest))
         fixed = rng.choice((0, 0, latest, latest + 2))
-        grant = Grant(row, 0, row + 1, row, NONE, 0, start, start, latest, length)
-        windows.append(Window(grant, start, latest, length, fixed, 0, released))
-    conflicts = list(in_any_order(windows))
+        hold = Hold(row, 0, row + 1, row, NONE, 0, start, start, latest, length)
+        holds.append(hold._replace(latest=latest, length=length, fixed=fixed, free=released))
+    conflicts = list(in_any_order(holds))
     for conflict in conflicts:
         if brute.schedulable(conflict):
-            raise Disagreement(f"reported as a conflict, though these fit:\n{conflict}\namong {windows}")
-    floats = sum(window.latest >= window.end(window.start) for window in windows)
-    word = compare(not conflicts, brute.schedulable(windows), windows)
+            raise Disagreement(f"reported as a conflict, though these fit:\n{conflict}\namong {holds}")
+    floats = sum(hold.latest >= hold.core_end for hold in holds)
+    word = compare(not conflicts, brute.schedulable(holds), holds)
     return f"{word}, {'some' if floats else 'no'} floats"
 
 

@@ -12,10 +12,9 @@ from checkers.bench import __main__ as bench
 from checkers.bench import baseline, cases, generate, measure, texts
 from checkers.bench.generate import GENERATORS, Shape, TooSmall
 from checkers.history import History, malformed
-from checkers.leases import INFINITY
 from checkers.linearizability import decide
 from checkers.models.model import Settings
-from checkers.wire import F, Outcome
+from checkers.wire import INFINITY, F, Outcome
 
 SHAPES = [
     Shape(400, 2, 1),

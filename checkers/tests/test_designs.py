@@ -19,7 +19,7 @@ def explains(mechanism: str, book: Book, kind: str, *owners: int, at: int = 60) 
     """Whether it explains a violation of this kind between the grants of these owners, the earliest first."""
     history = book.history()
     view = View(history)
-    holders = tuple(view.by_owner[owner].row for owner in owners)
+    holders = tuple(view.holds.by_owner[owner].row for owner in owners)
     rows = (*holders, *view.rows(F.WRITE))
     return MECHANISMS[mechanism](Violation(kind, at, rows, holders, ()), view, history.faults)
 
@@ -291,6 +291,6 @@ def test_a_wait_that_a_clock_was_set_in(sent: int, given_up: int, explained: boo
 def test_where_tokens_contradict_the_answers_these_tell_who_was_first(tokens: tuple[int, int]) -> None:
     told = book().acquire(9, 10, 1, sent=10, token=tokens[0]).acquire(11, 60, 2, sent=59, token=tokens[1])
     view = View(told.history())
-    rows = sorted((grant.token, grant.row) for grant in view.grants)
+    rows = sorted((grant.token, grant.row) for grant in view.holds)
     violation = Violation("overlap", 60, (), tuple(row for _, row in rows), ())
-    assert [window.grant.owner for window in in_order(violation, view)] == [1, 2]
+    assert [hold.owner for hold in in_order(violation, view)] == [1, 2]

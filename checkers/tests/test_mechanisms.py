@@ -242,7 +242,7 @@ class TestRevokedEarly:
 
     def test_a_holder_alone_is_told_so_too(self) -> None:
         view = View(self.revoked().fault("f", 5, 26, healing=25, kind="pause", target="etcd1 (leader)").history())
-        first, second = (view.by_owner[owner].row for owner in (1, 2))
+        first, second = (view.holds.by_owner[owner].row for owner in (1, 2))
         for row, expected in ((first, True), (second, False)):
             violation = Violation("nested-refused", 41, (row,), (row,), ())
             assert MECHANISMS["revoked-early"](violation, view, view.history.faults) is expected

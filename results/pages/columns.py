@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.history import History
-from checkers.wire import NONE, F, Outcome
-from results.pages.holds import Holds
+from checkers.holds import HoldColumns
+from checkers.wire import INFINITY, NONE, F, Outcome
 
 TICK: Final = 1000
 """ns of a microsecond."""
@@ -38,7 +38,7 @@ _EXACT: Final = 2**52
 """Doubles hold the difference of any two smaller numbers exactly."""
 
 
-def columns(history: History, holds: Holds, origin: int) -> dict[str, Any]:
+def columns(history: History, holds: HoldColumns, origin: int) -> dict[str, Any]:
     """All of it, as plain JSON. origin: ns that counts as 0."""
     c = history.columns
     inv, ret = (c["inv"] - origin) // TICK, (c["ret"] - origin) // TICK
@@ -46,8 +46,8 @@ def columns(history: History, holds: Holds, origin: int) -> dict[str, Any]:
     codes, code = np.unique(parts.view(np.uint32).ravel(), return_inverse=True)
     valued = np.isin(c["f"], (F.WRITE, F.EFFECT)) | ((c["f"] == F.READ) & (c["outcome"] == Outcome.OK))
     errors, error = _errors(history)
-    grant = ret[holds.acquire]
-    lease = ((holds.lease - origin) // TICK - grant).tolist()
+    grant = ret[holds.row]
+    lease = ((holds.expiry - origin) // TICK - grant).tolist()
     return {
         "columns": {
             "code": code.tolist(),
@@ -61,9 +61,9 @@ def columns(history: History, holds: Holds, origin: int) -> dict[str, Any]:
             "error": error,
         },
         "holds": {
-            "row": holds.acquire.tolist(),
-            "held": ((holds.end - origin) // TICK - grant).tolist(),
-            "lease": [left if end else None for left, end in zip(lease, holds.lease, strict=True)],
+            "row": holds.row.tolist(),
+            "held": ((holds.left - origin) // TICK - grant).tolist(),
+            "lease": [None if end == INFINITY else left for left, end in zip(lease, holds.expiry, strict=True)],
             "open": holds.open.astype(int).tolist(),
         },
         "codes": codes.view(np.uint8).reshape(-1, 4).tolist(),

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from checkers.counting import Ints
 from checkers.history import FaultInterval, History
+from checkers.holds import HoldColumns
 from checkers.verdict import Violation
 from checkers.wire import F
-from results.pages.holds import Holds, Ints
 
 MOST_OPERATIONS = 70
 """Drawn in one picture. More would be soup."""
@@ -39,7 +40,7 @@ class Focus:
     why: str
 
 
-def on_violation(history: History, holds: Holds, violation: Violation, most: int = MOST_OPERATIONS) -> Focus:
+def on_violation(history: History, holds: HoldColumns, violation: Violation, most: int = MOST_OPERATIONS) -> Focus:
     """The operations of the witness, with what the same holders did and what else happened meanwhile.
 
     most: operations to draw.
@@ -51,7 +52,7 @@ def on_violation(history: History, holds: Holds, violation: Violation, most: int
     return _around(history, holds, marked, "the operations around the violation", most)
 
 
-def on_liveliest(history: History, holds: Holds) -> Focus:
+def on_liveliest(history: History, holds: HoldColumns) -> Focus:
     """A worker that a fault hit and its successor; else the start of a fault; else the most contended hand-over."""
     hits = [fault for fault in history.faults if fault.owner]
     for fault in hits:
@@ -65,29 +66,29 @@ def on_liveliest(history: History, holds: Holds) -> Focus:
     return _between(history, *_contended(history, holds), "the most contended hand-over")
 
 
-def _succession(history: History, holds: Holds, fault: FaultInterval) -> tuple[int, ...]:
+def _succession(history: History, holds: HoldColumns, fault: FaultInterval) -> tuple[int, ...]:
     """The victim's acquire and its first act after the fault, and the next grant of the same key."""
     c = history.columns
-    mine = np.flatnonzero(c["owner"][holds.acquire] == fault.owner)
+    mine = np.flatnonzero(c["owner"][holds.row] == fault.owner)
     if not len(mine):
         return ()
     first = int(mine[0])
-    acquire = int(holds.acquire[first])
+    acquire = int(holds.row[first])
     later = np.flatnonzero((c["owner"] == fault.owner) & (c["ret"] > fault.applied) & (c["f"] != F.ACQUIRE))
-    same_key = np.flatnonzero(c["key"][holds.acquire[first + 1 :]] == c["key"][acquire])
-    heirs = holds.acquire[first + 1 :][same_key[:1]]
+    same_key = np.flatnonzero(c["key"][holds.row[first + 1 :]] == c["key"][acquire])
+    heirs = holds.row[first + 1 :][same_key[:1]]
     return (acquire, *(int(row) for row in heirs), *(int(row) for row in later[:2]))
 
 
-def _contended(history: History, holds: Holds) -> tuple[int, int]:
+def _contended(history: History, holds: HoldColumns) -> tuple[int, int]:
     """Rows around the grant that the most acquires were waiting for."""
     c = history.columns
-    if not len(holds.acquire):
+    if not len(holds.row):
         return 0, 2 * _AROUND
     waiting = np.flatnonzero((c["f"] == F.ACQUIRE) & (c["ret"] > 0))
-    arrived = np.searchsorted(c["inv"][waiting], holds.begin, side="right")
-    left = np.searchsorted(np.sort(c["ret"][waiting]), holds.begin, side="right")
-    at = int(np.searchsorted(c["inv"], holds.begin[np.argmax(arrived - left)]))
+    arrived = np.searchsorted(c["inv"][waiting], holds.ret, side="right")
+    left = np.searchsorted(np.sort(c["ret"][waiting]), holds.ret, side="right")
+    at = int(np.searchsorted(c["inv"], holds.ret[np.argmax(arrived - left)]))
     return at - _AROUND, at + _AROUND
 
 
@@ -101,7 +102,9 @@ def _between(history: History, first: int, last: int, why: str) -> Focus:
     return _chosen(history, begin - pad, end + pad, (), first, why)
 
 
-def _around(history: History, holds: Holds, marked: tuple[int, ...], why: str, most: int = MOST_OPERATIONS) -> Focus:
+def _around(
+    history: History, holds: HoldColumns, marked: tuple[int, ...], why: str, most: int = MOST_OPERATIONS
+) -> Focus:
     c = history.columns
     if not marked:
         return _between(history, 0, 2 * _AROUND, why)
@@ -111,7 +114,7 @@ def _around(history: History, holds: Holds, marked: tuple[int, ...], why: str, m
     ends = np.maximum(c["inv"][rows], c["ret"][rows])
     begin, end = int(starts.min()), int(ends.max())
     # The end of a lease belongs to the story where the holder went on after it.
-    leases = holds.lease[np.isin(holds.acquire, rows) & (holds.lease <= holds.end)]
+    leases = holds.expiry[np.isin(holds.row, rows) & (holds.expiry <= holds.left)]
     owners = c["owner"][rows]
     for fault in history.faults:
         if fault.owner and fault.owner in owners:

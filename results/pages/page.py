@@ -12,7 +12,6 @@ from checkers.view import View
 from results import story
 from results.pages import counters, surroundings, timeline, web
 from results.pages.counters import Counted
-from results.pages.holds import holds
 from results.pages.windows import Window, found, moments, windows
 from results.record import LaneRecord, TrialRecord
 
@@ -98,8 +97,8 @@ def _lane(lane: LaneRecord, number: int, most: int, folder: Path, file: str) -> 
     shown: list[Window] = []
     whole = Markup()
     if len(history):
-        view = View(history)
-        held = holds(history, view)
+        view = history.once(View)
+        held = view.holds.columns
         shown = windows(lane, view, held, most)
         whole = timeline.draw(history, held, shown[0].focus, moments(lane), view.zero, f"lane{number}")
     judged = sorted(lane.judgements, key=lambda judgement: judgement.word.weight)

@@ -12,14 +12,14 @@ import numpy as np
 from markupsafe import Markup
 
 from checkers.history import FaultInterval, History
-from checkers.wire import NONE, F, Outcome
+from checkers.holds import HoldColumns
+from checkers.wire import INFINITY, NONE, F, Outcome
 from results import story
 from results.pages import axis as axes
 from results.pages import svg
 from results.pages.axis import Axis, duration, seconds
 from results.pages.focus import Focus
 from results.pages.glyphs import CROSS, GLYPHS, OTHER, kind_of, question
-from results.pages.holds import Holds, worker_of
 from results.pages.svg import tag
 
 WIDTH: Final = 1120
@@ -52,7 +52,7 @@ class _Canvas:
     """What the parts of one picture share while it is drawn."""
 
     history: History
-    holds: Holds
+    holds: HoldColumns
     focus: Focus
     axis: Axis
     origin: int
@@ -67,13 +67,13 @@ class _Canvas:
     """Operations that are drawn as the beginnings of holds."""
 
     def top(self, process: int) -> float:
-        return self.rows[worker_of(self.history, process)]
+        return self.rows[self.history.facts.worker_of(process)]
 
     def text(self, process: int, line: int, x: float, words: str, class_: str, *, must: bool = False) -> list[Markup]:
         """A label at one of a row's lines (0 above the bar, 1 below), or none where it would cover another."""
         half = 3.4 * len(words) + 2
         x = min(max(x, LEFT + half), RIGHT - half)
-        stretches = self.taken.setdefault((worker_of(self.history, process), line), [])
+        stretches = self.taken.setdefault((self.history.facts.worker_of(process), line), [])
         if not must and any(left < x + half and x - half < right for left, right in stretches):
             return []
         stretches.append((x - half, x + half))
@@ -82,19 +82,19 @@ class _Canvas:
 
     def free(self, process: int, x: float) -> float:
         """A place for a number above a row, at `x` or to the right of the numbers there."""
-        stretches = self.taken.setdefault((worker_of(self.history, process), 2), [])
+        stretches = self.taken.setdefault((self.history.facts.worker_of(process), 2), [])
         while any(left < x + 8 and x - 8 < right for left, right in stretches):
             x += 4
         stretches.append((x - 8, x + 8))
         return x
 
 
-def draw(history: History, holds: Holds, focus: Focus, origin: int) -> Picture:
+def draw(history: History, holds: HoldColumns, focus: Focus, origin: int) -> Picture:
     """The picture of a window. origin: ns that the axis calls 0."""
     c = history.columns
     shown = _shown_holds(history, holds, focus)
-    processes = {int(c["process"][row]) for row in (*focus.rows, *holds.acquire[shown])}
-    workers = sorted({worker_of(history, process) for process in processes})
+    processes = {int(c["process"][row]) for row in (*focus.rows, *holds.row[shown])}
+    workers = sorted({history.facts.worker_of(process) for process in processes})
     faults = _faults(history, focus)
     head = 10 + _FAULT_LINE * len(faults)
     rows = {worker: float(head + _ROW * place) for place, worker in enumerate(workers)}
@@ -106,7 +106,7 @@ def draw(history: History, holds: Holds, focus: Focus, origin: int) -> Picture:
     parts = _bands(canvas, faults, head, bottom)
     parts += _frame(canvas, processes, bottom)
     parts += _breaks(canvas, head, bottom)
-    marks = [(int(holds.begin[place]), _hold(canvas, place)) for place in shown]
+    marks = [(int(holds.ret[place]), _hold(canvas, place)) for place in shown]
     # Marked operations take their labels first, so that no other text stands in their way.
     first = {row: number for number, row in enumerate(focus.marked, 1)}
     ordered = (*focus.marked, *(row for row in focus.rows if row not in first))
@@ -136,7 +136,7 @@ def _place(canvas: _Canvas) -> None:
     lines: dict[int, list[int]] = {}
     for row in sorted(canvas.focus.rows, key=lambda row: canvas.places[row]):
         if row not in canvas.granted:
-            lines.setdefault(worker_of(canvas.history, int(c["process"][row])), []).append(row)
+            lines.setdefault(canvas.history.facts.worker_of(int(c["process"][row])), []).append(row)
     for line in lines.values():
         at = np.array([canvas.places[row] for row in line])
         apart = _APART * np.arange(len(line))
@@ -147,13 +147,13 @@ def _place(canvas: _Canvas) -> None:
         canvas.places.update(zip(line, np.clip(places, LEFT, RIGHT).tolist(), strict=True))
 
 
-def _shown_holds(history: History, holds: Holds, focus: Focus) -> list[int]:
+def _shown_holds(history: History, holds: HoldColumns, focus: Focus) -> list[int]:
     """Places of the holds to draw: those whose operations are, or that last through the window."""
-    of_keys = np.isin(history.columns["key"][holds.acquire], focus.keys)
-    inside = of_keys & (holds.begin <= focus.end) & (np.maximum(holds.end, holds.begin) >= focus.begin)
+    of_keys = np.isin(history.columns["key"][holds.row], focus.keys)
+    inside = of_keys & (holds.ret <= focus.end) & (np.maximum(holds.left, holds.ret) >= focus.begin)
     owners = history.columns["owner"]
-    drawn = np.isin(owners[holds.acquire], owners[np.array(focus.rows, np.int64)])
-    through = (holds.begin < focus.begin) & (holds.end > focus.end)
+    drawn = np.isin(owners[holds.row], owners[np.array(focus.rows, np.int64)])
+    through = (holds.ret < focus.begin) & (holds.left > focus.end)
     return [int(place) for place in np.flatnonzero(inside & (drawn | through))]
 
 
@@ -165,12 +165,14 @@ def _healed(fault: FaultInterval, focus: Focus) -> int:
     return fault.healed or focus.end
 
 
-def _events(history: History, holds: Holds, focus: Focus, shown: list[int], faults: list[FaultInterval]) -> list[int]:
+def _events(
+    history: History, holds: HoldColumns, focus: Focus, shown: list[int], faults: list[FaultInterval]
+) -> list[int]:
     """Moments at which something can be seen: stretches without any may be cut."""
     c = history.columns
     rows = np.array(focus.rows, np.int64)
-    times = [*c["inv"][rows], *c["ret"][rows], *holds.begin[shown], *holds.end[shown]]
-    times += [lease for lease in holds.lease[shown] if lease]
+    times = [*c["inv"][rows], *c["ret"][rows], *holds.ret[shown], *holds.left[shown]]
+    times += [lease for lease in holds.expiry[shown] if lease < INFINITY]
     times += [moment for f in faults for moment in (f.begun, f.applied, f.healing, f.healed) if moment]
     return [int(time) for time in times if focus.begin < time < focus.end]
 
@@ -185,7 +187,7 @@ def _bands(canvas: _Canvas, faults: list[FaultInterval], head: float, bottom: fl
         on = axis(fault.applied) if fault.applied else left
         off = axis(fault.healing) if fault.healing else right
         line = 8 + _FAULT_LINE * number
-        hit = worker_of(canvas.history, fault.process) if fault.process >= 0 else None
+        hit = canvas.history.facts.worker_of(fault.process) if fault.process >= 0 else None
         top, height = (canvas.rows[hit] + 2, _ROW - 4) if hit in canvas.rows else (head, bottom - head)
         words = f"{fault.name}: {fault.target}" if fault.target else fault.name
         told = "\n".join(
@@ -228,7 +230,8 @@ def _frame(canvas: _Canvas, processes: set[int], bottom: float) -> list[Markup]:
     for worker, top in canvas.rows.items():
         y = top + _BAR + _THICK / 2
         parts.append(tag("path", d=f"M{LEFT} {svg.number(y)}H{RIGHT}", class_="grid"))
-        mine = ", ".join(str(process) for process in sorted(processes) if worker_of(canvas.history, process) == worker)
+        whose = canvas.history.facts.worker_of
+        mine = ", ".join(str(process) for process in sorted(processes) if whose(process) == worker)
         title = tag("title", f"process {mine}" if "," not in mine else f"processes {mine}")
         who = tag("text", f"worker {worker}", x=LEFT - 10, y=y + 4, class_="who", text_anchor="end")
         parts.append(tag("g", title, who, class_="tip"))
@@ -262,20 +265,20 @@ def _breaks(canvas: _Canvas, head: float, bottom: float) -> list[Markup]:
 def _hold(canvas: _Canvas, place: int) -> list[Markup]:
     """The bar of one grant, hatched after its lease, with its token and the mark where the lease may end."""
     c, holds, axis = canvas.history.columns, canvas.holds, canvas.axis
-    row = int(holds.acquire[place])
+    row = int(holds.row[place])
     process = int(c["process"][row])
     y = canvas.top(process) + _BAR
-    begin, end, lease = int(holds.begin[place]), int(holds.end[place]), int(holds.lease[place])
+    begin, end, lease = int(holds.ret[place]), int(holds.left[place]), int(holds.expiry[place])
     left, right = axis(begin), max(axis(end), axis(begin) + 2)
-    sure = axis(min(max(lease, begin), end)) if lease else right
+    sure = axis(min(max(lease, begin), end)) if lease < INFINITY else right
     token = int(c["token"][row])
     told = f"token {token}" if token != NONE else "no token"
     how = "until its last operation; no release is known" if holds.open[place] else "until its release or loss"
     lines = [
-        f"worker {worker_of(canvas.history, process)} holds, {told}",
+        f"worker {canvas.history.facts.worker_of(process)} holds, {told}",
         f"{seconds(begin, canvas.origin)} to {seconds(end, canvas.origin)}, {how}",
     ]
-    if lease:
+    if lease < INFINITY:
         lines.append(f"its lease may end at {seconds(lease, canvas.origin)}")
     marked = row in canvas.focus.marked
     class_ = "hold marked" if marked else "hold"
@@ -290,7 +293,7 @@ def _hold(canvas: _Canvas, place: int) -> list[Markup]:
     if holds.open[place]:
         canvas.symbols.add("open")
         shapes.append(tag("path", d=f"M{right:.1f} {y - 3:.1f}v{_THICK + 6}", class_="open"))
-    if lease and canvas.focus.begin <= lease <= canvas.focus.end and (lease <= end or row in canvas.focus.marked[:1]):
+    if canvas.focus.begin <= lease <= canvas.focus.end and (lease <= end or row in canvas.focus.marked[:1]):
         x = axis(lease)
         canvas.symbols.add("lease")
         shapes.append(tag("path", d=f"M{x:.1f} {y + _THICK + 5:.1f}v{-_THICK - 14}l8 4l-8 4", class_="lease"))

@@ -7,8 +7,8 @@ from markupsafe import Markup
 
 from checkers.history import History
 from checkers.judgement import Judgement
+from checkers.view import View
 from results.pages import focus, picture
-from results.pages.holds import holds
 from results.pages.svg import tag
 from results.record import decisive
 
@@ -21,7 +21,7 @@ _ALONE: Final = "svg { font-family: system-ui, sans-serif; background: var(--pap
 def draw(history: History, judgement: Judgement) -> str:
     """The SVG file: around the violation that the judgement rests on, or at the liveliest moment of one that held."""
     violation = decisive(judgement)
-    held = holds(history)
+    held = history.once(View).holds.columns
     window = focus.on_violation(history, held, violation) if violation else focus.on_liveliest(history, held)
     drawn = picture.draw(history, held, window, int(history.columns["inv"][0])).svg
     told = violation.story if violation else (f"{judgement.property} held: {window.why}",)

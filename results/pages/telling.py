@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from checkers.history import FaultInterval
-from checkers.leases import Grant
+from checkers.holds import Hold
 from checkers.narrate import HARNESS, Narrator, Sentence
 from checkers.verdict import Violation
 from checkers.view import View
@@ -39,7 +39,7 @@ def stories(lane: LaneRecord) -> dict[str, tuple[str, ...]]:
     violations = {name: violation for name, violation in broken.items() if violation is not None and violation.story}
     if not violations or not len(lane.history):
         return {}
-    view = View(lane.history)
+    view = lane.history.once(View)
     return {name: tuple(line.text for line in tell(view, violation)) for name, violation in violations.items()}
 
 
@@ -47,12 +47,12 @@ def tell(view: View, violation: Violation) -> tuple[Line, ...]:
     """The story's lines, its conclusion last. Rows that the history does not have are left out."""
     narrator = Narrator(view)
     known = replace(violation, rows=tuple(row for row in violation.rows if 0 <= row < len(view.history)))
-    holders = [row for row in violation.holders if row in view.windows]
+    holders = [row for row in violation.holders if row in view.holds.by_row]
     sentences = narrator.sentences(known, holders)
     conclusion = violation.story[-1]
     lines: list[_Sentences] = [(sentence,) for sentence in sentences]
     if len(lines) >= MOST_LINES:
-        lines = _waits_together(_faults_together(narrator, narrator.grants(holders), violation.at, sentences))
+        lines = _waits_together(_faults_together(narrator, narrator.holds(holders), violation.at, sentences))
         lines = _neighbours_together(lines)
         if len(lines) >= MOST_LINES and lines[-1][0].subject == HARNESS:
             return (*map(_line, _few(view, lines[:-1])), _concluded(lines[-1], conclusion))
@@ -82,7 +82,7 @@ def _concluded(sentences: _Sentences, conclusion: str) -> Line:
 
 
 def _faults_together(
-    narrator: Narrator, grants: Sequence[Grant], at: int, sentences: Sequence[Sentence]
+    narrator: Narrator, holds: Sequence[Hold], at: int, sentences: Sequence[Sentence]
 ) -> list[_Sentences]:
     """Faults of one name that were at work at the same time as one line, where the first of them stood."""
     lines: list[_Sentences] = []
@@ -93,7 +93,7 @@ def _faults_together(
             lines.append((sentence,))
         elif sentence.fault not in done:
             same = [fault for fault in faults if _together(sentence.fault, fault)]
-            lines.append((narrator.struck(same, grants, at),))
+            lines.append((narrator.struck(same, holds, at),))
             done += same
     return lines
 

@@ -13,13 +13,13 @@ import numpy as np
 from markupsafe import Markup
 
 from checkers.history import FaultInterval, History
+from checkers.holds import HoldColumns
 from checkers.wire import FINAL, LATE, NESTED, SHARED, F, Outcome, Reason
 from results.pages import web
 from results.pages.axis import duration, seconds
 from results.pages.columns import columns
 from results.pages.focus import Focus
 from results.pages.glyphs import CROSS, GLYPHS
-from results.pages.holds import Holds, worker_of
 from results.pages.svg import join, tag
 from results.story import KINDS
 
@@ -80,7 +80,7 @@ class _Layout:
 
 
 def draw(
-    history: History, holds: Holds, window: Focus, moments: Sequence[tuple[int, str]], origin: int, name: str
+    history: History, holds: HoldColumns, window: Focus, moments: Sequence[tuple[int, str]], origin: int, name: str
 ) -> Markup:
     """The figure.
 
@@ -192,7 +192,7 @@ def _fault(history: History, fault: FaultInterval, line: int, origin: int) -> di
         "name": fault.name,
         "target": fault.target,
         "moments": [moment - origin if moment else None for moment in moments],
-        "worker": worker_of(history, fault.process) if fault.process >= 0 else -1,
+        "worker": history.facts.worker_of(fault.process) if fault.process >= 0 else -1,
         "line": line,
     }
 

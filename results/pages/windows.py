@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from checkers.claims import Word
 from checkers.history import History
+from checkers.holds import HoldColumns
 from checkers.judgement import Judgement
 from checkers.verdict import Violation
 from checkers.view import View
@@ -16,7 +17,6 @@ from results import story
 from results.pages import focus, glyphs, picture, telling
 from results.pages.axis import seconds
 from results.pages.focus import Focus
-from results.pages.holds import Holds, worker_of
 from results.record import LaneRecord, decisive
 
 _FEWER: Final = 40
@@ -50,7 +50,7 @@ class Window:
     witness: tuple[Operation, ...]
 
 
-def windows(lane: LaneRecord, view: View, held: Holds, most: int) -> list[Window]:
+def windows(lane: LaneRecord, view: View, held: HoldColumns, most: int) -> list[Window]:
     """The lane's windows, at most so many, the one that its verdict rests on first."""
     history, origin = lane.history, view.zero
     found = list(islice(_violations(lane), most))
@@ -111,7 +111,7 @@ def _witness(history: History, near: Focus, origin: int) -> tuple[Operation, ...
     return tuple(
         Operation(
             row,
-            worker_of(history, int(c["process"][row])),
+            history.facts.worker_of(int(c["process"][row])),
             story.what(history, row),
             story.outcome(history, row),
             seconds(int(c["inv"][row]), origin),

@@ -1,21 +1,32 @@
-"""Holds: where they begin, where they end, and when their leases may."""
+"""Holds: where they begin, where they end, when their leases may, and that they are made once a history."""
 
-from checkers.history import from_rows
-from checkers.wire import F
-from results.pages.holds import holds
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from checkers.check import check
+from checkers.history import History, from_rows
+from checkers.holds import Holds
+from checkers.judgement import judge_all
+from checkers.lists import Lists
+from checkers.view import View
+from checkers.wire import INFINITY, F
+from results.pages import page, telling
+from results.record import LaneRecord
 from results.tests import samples
 from results.tests.samples import MS, START
 
 
 def test_holds_end_where_they_end() -> None:
     history = samples.stale_write()
-    found = holds(history)
-    tokens = history.columns["token"][found.acquire].tolist()
+    found = View(history).holds.columns
+    tokens = history.columns["token"][found.row].tolist()
     assert tokens == [39, 40, 41, 42, 43, 44]
     frozen = tokens.index(41)
-    assert (found.begin[frozen], found.end[frozen]) == (START + 300 * MS, START + 1950 * MS)
+    assert (found.ret[frozen], found.left[frozen]) == (START + 300 * MS, START + 1950 * MS)
     # The renewal at 620 ms counts from its invocation; a second of a server whose clock is 1 % fast, less its grain.
-    assert found.lease[frozen] == START + 620 * MS + int(1000 * MS / 1.01) - MS
+    assert found.expiry[frozen] == START + 620 * MS + int(1000 * MS / 1.01) - MS
     assert not found.open.any()
 
 
@@ -32,7 +43,26 @@ def test_a_hold_without_release_is_open_and_lasts_until_its_last_operation() -> 
             ]
         ),
     )
-    found = holds(history)
+    found = View(history).holds.columns
     assert found.open.tolist() == [True, False]
-    assert ((found.end - START) / MS).tolist() == [55, 120]
-    assert found.lease.tolist() == [0, 0]
+    assert ((found.left - START) / MS).tolist() == [55, 120]
+    assert found.expiry.tolist() == [INFINITY, INFINITY]
+
+
+def test_they_are_made_once_a_history_by_all_who_look_at_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made: list[History] = []
+
+    class Counted(Holds):
+        def __init__(self, lists: Lists) -> None:
+            made.append(lists.history)
+            super().__init__(lists)
+
+    monkeypatch.setattr("checkers.view.Holds", Counted)
+    history = samples.stale_write()
+    judgements = judge_all(check(history), history)
+    assert any(judgement.violation for judgement in judgements)
+    lane = LaneRecord(history, judgements)
+    page.render(replace(samples.trial(), lanes=(lane,)), ["lane.arrow"], tmp_path)
+    telling.stories(lane)
+    assert len(made) == 1
+    assert made[0] is history

@@ -10,11 +10,11 @@ import pytest
 from markupsafe import Markup
 
 from checkers.history import History, from_rows
-from checkers.wire import NONE, F, Outcome, Reason
+from checkers.view import View
+from checkers.wire import INFINITY, NONE, F, Outcome, Reason
 from results.pages import timeline
 from results.pages.columns import LONGEST_ERROR, MOST_ERRORS, TICK, columns
 from results.pages.focus import Focus
-from results.pages.holds import holds
 from results.tests import samples
 from results.tests.markup import Page, unpacked
 from results.tests.samples import MS, START, row
@@ -22,7 +22,7 @@ from results.tests.samples import MS, START, row
 
 def packed(history: History) -> dict[str, Any]:
     """What the columns say, as the page has it."""
-    data: dict[str, Any] = json.loads(json.dumps(columns(history, holds(history), START)))
+    data: dict[str, Any] = json.loads(json.dumps(columns(history, View(history).holds.columns, START)))
     return data
 
 
@@ -85,7 +85,7 @@ HISTORIES: dict[str, Callable[[], History]] = {
 
 def figure(history: History, moments: tuple[tuple[int, str], ...] = ()) -> Markup:
     window = Focus(START, START + MS, (), (), (), 0, "why")
-    return timeline.draw(history, holds(history), window, moments, START, "lane0")
+    return timeline.draw(history, View(history).holds.columns, window, moments, START, "lane0")
 
 
 def about(figure: str) -> dict[str, Any]:
@@ -117,12 +117,12 @@ def test_every_operation_comes_back_in_its_place(name: str) -> None:
 @pytest.mark.parametrize("name", HISTORIES)
 def test_every_hold_comes_back(name: str) -> None:
     history = HISTORIES[name]()
-    held, data = holds(history), packed(history)["holds"]
+    held, data = View(history).holds.columns, packed(history)["holds"]
     granted = ticks(history.columns["ret"])
-    assert data["row"] == held.acquire.tolist()
-    assert [granted[row] + n for row, n in zip(data["row"], data["held"], strict=True)] == ticks(held.end)
+    assert data["row"] == held.row.tolist()
+    assert [granted[row] + n for row, n in zip(data["row"], data["held"], strict=True)] == ticks(held.left)
     leases = zip(data["row"], data["lease"], strict=True)
-    wanted = [lease if lease >= 0 else None for lease in ticks(held.lease)]
+    wanted = [None if end == INFINITY else lease for end, lease in zip(held.expiry, ticks(held.expiry), strict=True)]
     assert [None if lease is None else granted[row] + lease for row, lease in leases] == wanted
     assert list(map(bool, data["open"])) == held.open.tolist()
 

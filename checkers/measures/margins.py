@@ -5,10 +5,10 @@ from typing import Final
 import numpy as np
 
 from checkers.counting import Ints, apart, quantile
-from checkers.leases import INFINITY, effective
+from checkers.holds import effective
 from checkers.measures.record import Finding, count, measure, ns, silent, witnesses
 from checkers.measures.subject import Subject
-from checkers.wire import F, Outcome
+from checkers.wire import INFINITY, F, Outcome
 
 TWICE: Final = 2
 """TTLs after which a hold is told: its job is longer than its lease was made for, or its holder hangs."""
@@ -34,7 +34,7 @@ def hold_versus_ttl(subject: Subject) -> Finding:
         return silent(subject.untimed)
     subject = subject.timed
     holds = subject.holds
-    ttl = np.array([effective(grant.ttl, subject.facts) for grant in subject.view.grants], np.int64)
+    ttl = np.array([effective(hold.ttl, subject.facts) for hold in subject.view.holds], np.int64)
     margin = _prolonged(subject) + ttl - holds.left
     lasted = holds.left - holds.start
     outlived = margin < 0
@@ -65,16 +65,16 @@ def hold_versus_ttl(subject: Subject) -> Finding:
 def _prolonged(subject: Subject) -> Ints:
     """ns, for each grant; the last moment, before its client left, from which its lease certainly lasted its TTL."""
     view, holds, lease = subject.view, subject.holds, subject.facts.lease
-    renewed = [max((inv for inv, _ in grant.renewals if inv < grant.left), default=0) for grant in view.grants]
+    renewed = [max((inv for inv, _ in hold.renewals if inv < hold.left), default=0) for hold in view.holds]
     own = np.maximum(np.array(renewed, np.int64), 0 if lease == "session" else holds.start)
     if lease not in ("touch", "session"):
         return own
-    session = np.array([grant.session for grant in view.grants], np.int64)
+    session = np.array([hold.session for hold in view.holds], np.int64)
     signs = view.rows(F.SESSION_OPEN, F.KEEP_ALIVE, outcomes=(Outcome.OK,))
     signed = [(view.column("session")[row], view.column("inv")[row]) for row in signs]
     if lease == "touch":
-        signed += [(grant.session, grant.start) for grant in view.grants]
-        signed += [(grant.session, grant.freed[0]) for grant in view.grants if grant.freed[0] < INFINITY]
+        signed += [(hold.session, hold.start) for hold in view.holds]
+        signed += [(hold.session, hold.freed[0]) for hold in view.holds if hold.freed[0] < INFINITY]
     whose, when = np.array(signed, np.int64).reshape(-1, 2).T
     _, names = np.unique(np.concatenate((whose, session)), return_inverse=True)
     moments = apart((names[: len(whose)], when), (names[len(whose) :], holds.left))
