@@ -67,8 +67,8 @@ class FaultInterval:
 class Facts:
     """What must be known to judge a lane: who was tried, in which mode, under what, with which promises.
 
-    store      store mode of `design`: unfenced, fence-writes, fence-writes-strict, fence-reads-and-writes,
-               compare-owner, guarded, compare-and-set, idempotency-key.
+    store      store mode (checkers/CONDITIONS.md, section 9): unfenced, fence-writes, fence-writes-strict,
+               fence-reads-and-writes, compare-owner, guarded, compare-and-set, idempotency-key.
     lease      what extends a hold: ``grant`` (acquire and renewals), ``touch`` (any request of the session),
                ``session`` (creation and keep-alives of the lease), ``none``; ``quorum``: as ``grant``, but given by a
                majority of servers, so that a grant has no single instant.

@@ -3,10 +3,10 @@
 A hold is an acquire that succeeded, with all that befell it, and the time in which its lock was in force at the server,
 as far as the history proves it (mode *told*).
 
-Source: checkers-2, section 3: a start window [start, latest] and a monotone function E(a) >= a, the earliest moment
-at which the next grant is legal when this one began at a. Every acknowledged renewal is believed, and counted from
-its invocation; an unanswered renewal extends nothing; an unanswered release may have happened when it was invoked;
-expiry may come late, never early.
+Source: checkers/CONDITIONS.md, section 3: a start window [start, latest] and a monotone function E(a) >= a, the
+earliest moment at which the next grant is legal when this one began at a. Every acknowledged renewal is believed, and
+counted from its invocation; an unanswered renewal extends nothing; an unanswered release may have happened when it was
+invoked; expiry may come late, never early.
 """
 
 from __future__ import annotations

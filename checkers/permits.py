@@ -1,8 +1,8 @@
 """`permits`: of a semaphore with N permits, never more than N grants are in force at once.
 
-Source: checkers.md, section 2b: the cores of the grants obey the capacity. A core is the time in which a grant is in
-force at the service whenever it began within its window, so that too many cores are certain to be too many grants;
-grants without a core are not counted.
+Source: checkers/CONDITIONS.md, section 7: the cores of the grants obey the capacity. A core is the time in which a
+grant is in force at the service whenever it began within its window, so that too many cores are certain to be too many
+grants; grants without a core are not counted.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,8 @@
 """`honest-renewal`: what the service says about a lease when it is asked to prolong it is true.
 
-Source: checkers-2, section 3. An unanswered renewal proves nothing, and expiry may come late, never early: so an
-acknowledged renewal of an expired lease is no lie as long as nobody else was granted the lock. Where locks live in a
-session its keep-alives are their renewals.
+Source: checkers/CONDITIONS.md, section 11. An unanswered renewal proves nothing, and expiry may come late, never early:
+so an acknowledged renewal of an expired lease is no lie as long as nobody else was granted the lock. Where locks live
+in a session its keep-alives are their renewals.
 """
 
 from collections.abc import Iterator

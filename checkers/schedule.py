@@ -1,9 +1,9 @@
 """Whether grants of one lock fit one after another: single-machine scheduling with start windows.
 
-Source: checkers-2, section 3. A grant with a strictly non-empty core is *forced*: two of those can follow each other
-in one order only, so the earliest starts decide. A grant whose core is empty (its acquire took longer than its TTL,
-or it was released at once) is a *float* and may stand in any gap: a search over the sets of floats placed so far,
-which keeps the smallest end for each set. In general the problem is strongly NP-complete, hence the budget.
+Source: checkers/CONDITIONS.md, section 4. A grant with a strictly non-empty core is *forced*: two of those can follow
+each other in one order only, so the earliest starts decide. A grant whose core is empty (its acquire took longer than
+its TTL, or it was released at once) is a *float* and may stand in any gap: a search over the sets of floats placed so
+far, which keeps the smallest end for each set. In general the problem is strongly NP-complete, hence the budget.
 
 Readers follow one another in no order: what is said of two grants here is never said of two readers.
 """

@@ -2,7 +2,7 @@
 
 Readers that hold together may share a token: nobody is to be fenced off by them but writers.
 
-Source: checkers.md, section 2a. Unknown acquires impose nothing, since nobody knows their tokens.
+Source: checkers/CONDITIONS.md, section 8. Unknown acquires impose nothing, since nobody knows their tokens.
 """
 
 from collections.abc import Iterator, Sequence

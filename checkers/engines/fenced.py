@@ -1,7 +1,7 @@
 """A store that compares fencing tokens: exact in near-linear time.
 
-Source: checkers.md, section 2d, and checkers-2, section 2. An access is accepted iff its token is at least the highest
-one accepted so far, which it then becomes; strictly, a write needs a larger one. Where the fence is on writes alone,
+Source: checkers/CONDITIONS.md, sections 17 and 18. An access is accepted iff its token is at least the highest one
+accepted so far, which it then becomes; strictly, a write needs a larger one. Where the fence is on writes alone,
 reads are always answered, and raise nothing. Tokens thus order all accesses up to those of one token: a group. Where
 the fence is on writes alone, most keys pass at a first look (`checkers.engines.fenced_screen`) and are done with.
 

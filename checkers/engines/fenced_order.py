@@ -3,7 +3,7 @@
 Groups stand in the order of their tokens, what they hold as `fenced_zones` says, or as invoked where the accesses of a
 token follow one another. An unknown access that explains a refusal stands before the group of its token. A refusal
 stands before the first access that was invoked after it had returned: then real time holds, and whatever can have
-raised the bar by its return stands before it (checkers-2, section 2).
+raised the bar by its return stands before it (checkers/CONDITIONS.md, sections 17 and 18).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Refusals by a fenced store: whether anything can have raised its bar above the token by then.
 
-Source: checkers-2, section 2, rule 5. The bar can stand above t once a group of a higher token, or an access that was
-never answered, has had its first access: not before all lower groups were invoked, nor before that access itself.
+Source: checkers/CONDITIONS.md, sections 17 and 18. The bar can stand above t once a group of a higher token, or an
+access that was never answered, has had its first access: not before all lower groups were invoked, nor before that
+access itself.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ more. Where this look is in doubt it says so, and the exact rules (`checkers.eng
 
 The values written under one token are taken to have been written in the order of their invocations. A read of an
 earlier one must then not be invoked after some access of a later one had returned; and a read that was invoked before
-its write only has to return after that. Source of the other rules: checkers.md, section 2d.
+its write only has to return after that. The other rules: checkers/CONDITIONS.md, section 17.
 """
 
 from __future__ import annotations

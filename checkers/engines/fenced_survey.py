@@ -1,7 +1,7 @@
 """The groups of a fenced store: what each holds, whether they can follow one another, and what reads say of that.
 
-Source: checkers.md, section 2d, and checkers-2, section 2. Where the fence is on writes alone, a read stands in the
-group of the write that it returned; where it is on reads too, in that of its own token. All else is the same rules.
+Source: checkers/CONDITIONS.md, sections 17 and 18. Where the fence is on writes alone, a read stands in the group of
+the write that it returned; where it is on reads too, in that of its own token. All else is the same rules.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The values written under one token: whether they can be put in order.
 
-Source: Gibbons and Korach, *Testing shared memories* (1997); checkers.md, section 2e. A cluster is a write and the
-reads of its value, and stands together in any valid order. It has an instant f when some of it had returned, and an
-instant s when some of it was yet to be invoked. Cluster A must come before B if f of A < s of B.
+Source: Gibbons and Korach, *Testing shared memories* (1997); checkers/CONDITIONS.md, section 19. A cluster is a write
+and the reads of its value, and stands together in any valid order. It has an instant f when some of it had returned,
+and an instant s when some of it was yet to be invoked. Cluster A must come before B if f of A < s of B.
 
 Where no two clusters must each come before the other, max(f, s) sorts them, on ties those with f < s first. For let A
 stand before B in that order though f of B < s of A. Then f of B < s of B, and s of B is the larger of all four, or A

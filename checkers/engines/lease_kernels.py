@@ -1,8 +1,8 @@
 """The arithmetic of leases: when a hold can end at the earliest, and the earliest starts of holds in a given order.
 
-Source: checkers-2, sections 3 and 4. Every question about leases is a start window [start, latest] of each grant and
-a monotone function E(a) >= a, the earliest moment at which the next grant is legal. E is monotone, so that in a given
-order the earliest starts are best for everybody, and decide.
+Source: checkers/CONDITIONS.md, sections 3 and 5. Every question about leases is a start window [start, latest] of each
+grant and a monotone function E(a) >= a, the earliest moment at which the next grant is legal. E is monotone, so that in
+a given order the earliest starts are best for everybody, and decide.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Leases shared by several locks: a session ends all its holds at one instant.
 
-Source: checkers-2, section 4. In given orders of the grants of each key, the least fixpoint over all starts and all
-ends of sessions decides. Orders are enumerated only among keys that share sessions, only where they are not forced,
-and under a budget; so is whether an unanswered release happened that would have prolonged its session.
+Source: checkers/CONDITIONS.md, section 5. In given orders of the grants of each key, the least fixpoint over all starts
+and all ends of sessions decides. Orders are enumerated only among keys that share sessions, only where they are not
+forced, and under a budget; so is whether an unanswered release happened that would have prolonged its session.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Leases: a lock that one client at a time holds until it releases, or until its TTL has passed without a renewal.
 
-Source: checkers-2, sections 3 and 4. What must be true is asked in modes, each of which believes more of what clients
-were told than the one before:
+Source: checkers/CONDITIONS.md, section 16. What must be true is asked in modes, each of which believes more of what
+clients were told than the one before:
 
 blind      only grants: did the service grant inside a hold, even if its acknowledgements of renewals were lies?
 told       ... and acknowledged renewals: the lock was its owner's when each was sent, and for a TTL from then on.

@@ -1,8 +1,8 @@
 """Holds that may overlap: readers beside readers, and as many owners as there are permits.
 
-Source: checkers.md, section 2b. To acquire at the return and release at the invocation holds the least at every
-moment, so without refused tries a history is valid iff that fits, and every float finds a moment at which there is
-room. With refused tries the orders are real choices: what holds even so is accepted, what no order explains is
+Source: checkers/CONDITIONS.md, section 15. To acquire at the return and release at the invocation holds the least at
+every moment, so without refused tries a history is valid iff that fits, and every float finds a moment at which there
+is room. With refused tries the orders are real choices: what holds even so is accepted, what no order explains is
 refused, and the rest is left to the search.
 """
 

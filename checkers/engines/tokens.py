@@ -1,7 +1,7 @@
 """The order of fencing tokens: exact, O(n log n), and O(n) where tokens come nearly in order.
 
-Source: checkers.md, section 2a. Tokens force the order of grants, so none may have returned before one with a smaller
-token was invoked, and none may have another's token, unless both are readers'.
+Source: checkers/CONDITIONS.md, section 8. Tokens force the order of grants, so none may have returned before one with a
+smaller token was invoked, and none may have another's token, unless both are readers'.
 """
 
 from __future__ import annotations

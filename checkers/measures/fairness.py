@@ -31,7 +31,7 @@ def bypass(subject: Subject) -> Finding:
     of the way to the service; or, where this acquire says when it was in the queue, after that. `passed` is how many
     acquires it happened to, `most` how often to one of them. Readers pass rightly and are left out, and so are grants
     without a core. A lock that promises no order shows many; `fifo` judges those that do.
-    Source: checkers.md, section 6.
+    See checkers/CONDITIONS.md, section 22.
     """
     if subject.no_lock or subject.crowded:
         return silent(subject.no_lock or subject.crowded or "")

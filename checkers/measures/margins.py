@@ -24,7 +24,7 @@ def hold_versus_ttl(subject: Subject) -> Finding:
     moment: negative where the holder was there when its lease can have been over. Acknowledged renewals, and what
     prolongs the session that a lease belongs to, count from their invocation. Of the holds that `outlived` their lease
     so many `met_another`: were there when somebody else had certainly been given the lock. Quantiles: p1 is the value
-    that one hundredth of the margins do not exceed. Source: checkers.md, section 6.
+    that one hundredth of the margins do not exceed. See checkers/CONDITIONS.md, section 22.
     """
     if subject.no_lock:
         return silent(subject.no_lock)

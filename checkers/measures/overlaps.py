@@ -34,7 +34,7 @@ def definite_overlap(subject: Subject) -> Finding:
     A grant is certainly in force in its core, from the latest moment at which it can have begun to the earliest at
     which it can have been over (`checkers.holds`). A pair counts when neither can have been over before the other
     began: their cores intersect for some time, or one without a core lies within the other's. Pairs of two readers are
-    left out. Source: checkers.md, 2b and 2f. `server-exclusion` also finds more than two that are too many.
+    left out (checkers/CONDITIONS.md, section 3). `server-exclusion` also finds more than two that are too many.
     """
     if subject.no_lock or subject.crowded:
         return silent(subject.no_lock or subject.crowded or "")

@@ -32,7 +32,7 @@ def stale_write(subject: Subject) -> Finding:
 
     Definite: the access with the larger token was acknowledged before the write was sent. Where reads carry tokens too
     they raise the bar, and stale reads count as well. `refused` counts those that came as late and were turned away:
-    what the fence is for. Source: checkers.md, section 6; `fenced-store` judges the exact condition (2d, 2d').
+    what the fence is for. `fenced-store` judges the exact condition (checkers/CONDITIONS.md, sections 17 and 18).
     """
     if not matches(subject.facts.store, (FENCED,)):
         return silent("the store looks at no tokens")
@@ -64,7 +64,7 @@ def unfenced_stale_write(subject: Subject) -> Finding:
     or read by somebody. `landed_late`: sent before that moment, and accepted after it: a read that was sent after it
     was answered with a value that was written, for the last time, before this write was sent. `in_flight`: under way
     at that moment, so that it may have come late; never certain.
-    Source: checkers.md, section 6.
+    See checkers/CONDITIONS.md, sections 6 and 22.
     """
     if subject.facts.store not in BY_THE_CLOCK:
         return silent("the store is no store without a fence")
@@ -99,8 +99,8 @@ def needless_rejection(subject: Subject) -> Finding:
     """Accesses that a fenced store refused although nothing can have raised its bar above their token by then.
 
     Definite: no access with a larger token (for a write to a strict store: no other with as large a one) that was
-    accepted, or may have been, was sent before the refusal came. Source: checkers.md, 2d.4; `fenced-store` judges the
-    exact condition, which looks at the order of all accesses.
+    accepted, or may have been, was sent before the refusal came. `fenced-store` judges the exact condition, which
+    looks at the order of all accesses (checkers/CONDITIONS.md, section 17, rule 4).
     """
     mode = subject.facts.store
     if not matches(mode, (FENCED,)):
