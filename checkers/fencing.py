@@ -16,6 +16,7 @@ from checkers.models.model import Model, Operation
 from checkers.models.stores import RULES, CompareOwner, FencedStore
 from checkers.operations import Operations
 from checkers.property import Examined, Property
+from checkers.succession import superseded
 from checkers.verdict import Proof
 from checkers.view import View
 from checkers.wire import F
@@ -89,8 +90,12 @@ def _exercise(view: View) -> Exercise:
 
 
 def _following(view: View) -> dict[int, tuple[int, int]]:
-    """Acquire row → when (ns) and to whom (acquire row) the lock was given later, as the store mode sees it."""
-    return next_granted(view, by_time=view.facts.store in BY_THE_CLOCK)
+    """Acquire row → when (ns) and to whom (acquire row) the lock was given later, as the store mode sees it.
+
+    Where the mode looks at no token, a grant is followed by those that it excludes: not by another permit's, nor a
+    reader by a reader.
+    """
+    return superseded(view) if view.facts.store in BY_THE_CLOCK else next_granted(view)
 
 
 def _searched(ops: Operations, model: Model, proof: list[int]) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from checkers import fencing
 from checkers.engines import search
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import asking
-from checkers.wire import LATE, Reason
+from checkers.wire import LATE, SHARED, Reason
 
 verdict = asking("fenced-store")
 
@@ -45,6 +45,16 @@ def test_a_stale_write_into_an_unfenced_store_is_reported_with_both_grants() -> 
     assert violation.at == 13
     assert violation.holders == (0, 2)
     assert "worker 1's write of 10, sent at 0.000 s, was accepted" in " ".join(violation.story)
+
+
+def test_holders_that_do_not_exclude_each_other_make_no_write_stale() -> None:
+    """Of a semaphore with two permits, and of two readers, both hold when the first one writes."""
+    several = Book(store="unfenced", keys=("a",), permits=2).acquire(1, 2, 1, ttl=50).acquire(3, 4, 2, ttl=50)
+    readers = Book(store="unfenced", keys=("a",)).acquire(1, 2, 1, ttl=50, flags=SHARED)
+    readers.acquire(3, 4, 2, ttl=50, flags=SHARED)
+    for book in (several, readers):
+        assert verdict(book.write(5, 6, 1, 10)).valid
+    assert kinds(readers.acquire(7, 8, 3, ttl=50).write(9, 10, 1, 11)) == ["stale-write-accepted"], "after a writer"
 
 
 def test_a_store_without_a_fence_goes_by_time_where_tokens_went_back() -> None:
