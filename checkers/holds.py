@@ -20,12 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from checkers.counting import Flags, Ints
-from checkers.engines.lease_kernels import prolonged
 from checkers.history import Facts
 from checkers.lists import Lists
 from checkers.wire import INFINITY, SHARED, F, Outcome
-
-_prolonged = prolonged.plain_form()
 
 
 class Hold(NamedTuple):
@@ -52,7 +49,6 @@ class Hold(NamedTuple):
     renewed   invocation of the last acknowledged renewal of this grant, 0 for none: it was in force then.
     free      from here on it may have been released, or be gone with its client where no lease ends it.
     floor     nobody else may have it before that in any case: its client believed that it holds.
-    trusting  renewals, as (invocation, return), of which only those extended it that came in time: the others lied.
     """
 
     row: int
@@ -79,7 +75,6 @@ class Hold(NamedTuple):
     renewed: int = 0
     free: int = INFINITY
     floor: int = 0
-    trusting: tuple[tuple[int, int], ...] = ()
 
     @property
     def expiry(self) -> int:
@@ -97,11 +92,7 @@ class Hold(NamedTuple):
 
     def end(self, a: int) -> int:
         """E(a): the earliest moment at which the next grant is legal."""
-        lease = self.expires(a)
-        if self.trusting:
-            invs, rets = zip(*self.trusting, strict=True)
-            lease = _prolonged(a, lease, 0, len(invs), self.length, invs, rets)
-        return max(min(max(self.free, a, self.renewed), lease), self.floor)
+        return max(min(max(self.free, a, self.renewed), self.expires(a)), self.floor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from checkers.engines.lease_kernels import (
     UNREFUSED,
     Ints,
     narrow,
+    prolonged,
     settle,
     soonest,
 )
@@ -40,8 +41,21 @@ from checkers.wire import INFINITY, NONE
 SECONDS: Final = 20.0
 """What all keys that need a search may take together."""
 
+_prolonged = prolonged.plain_form()
+
 PATIENCE: Final = 10_000
 """Rounds of the fixpoint over sessions that prolong one another, before it is given up."""
+
+
+class _Doubted(Hold):
+    """A hold whose renewals extended it only where they were answered in time: the other answers were lies."""
+
+    __slots__ = ()
+
+    def expires(self, a: int) -> int:
+        invs, rets = zip(*self.renewals, strict=True)
+        end: int = _prolonged(a, super().expires(a), 0, len(invs), self.length, invs, rets)
+        return end
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +145,7 @@ class Problem:
         """One grant as the scheduler takes it; its row is `n`."""
         renewals = range(int(self.first[n]), int(self.last[n]))
         start = int(self.start[n])
-        return Hold(
+        return (_Doubted if renewals else Hold)(
             row=n,
             key=int(self.key[n]),
             owner=n + 1,
@@ -148,7 +162,7 @@ class Problem:
             renewed=int(self.held[n]),
             free=int(self.free[n]),
             floor=int(self.floor[n]),
-            trusting=tuple((int(self.inv[place]), int(self.ret[place])) for place in renewals),
+            renewals=tuple((int(self.inv[place]), int(self.ret[place])) for place in renewals),
         )
 
 
