@@ -13,7 +13,8 @@ import numpy as np
 
 from checkers.engines.lease_attempts import Attempts, restrict
 from checkers.engines.lease_kernels import FULL, TOLD
-from checkers.engines.lease_solve import pose, solve
+from checkers.engines.lease_problem import pose
+from checkers.engines.lease_solve import solve
 from checkers.models.model import Settings
 from checkers.wire import F, Outcome
 

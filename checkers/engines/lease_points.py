@@ -7,7 +7,7 @@ import numpy as np
 from checkers.engines.engine import Rows
 from checkers.engines.lease_attempts import Attempts
 from checkers.engines.lease_kernels import CERTAIN
-from checkers.engines.lease_solve import Problem, Solution
+from checkers.engines.lease_problem import Problem, Solution
 from checkers.wire import INFINITY, F, Outcome
 
 _ACQUIRED, _RENEWED, _RELEASED, _REFUSED = range(4)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.engines.lease_kernels import CERTAIN, PARTS, TOUCHES, Ints
-from checkers.engines.lease_solve import PATIENCE, SECONDS, Problem, Solution, likely
+from checkers.engines.lease_problem import PATIENCE, SECONDS, Problem, Solution, likely
 from checkers.finding import OutOfBudget
 from checkers.holds import Hold
 from checkers.wire import INFINITY
@@ -142,7 +142,7 @@ def _arrange(problem: Problem, budget: list[int]) -> list[int] | None:
 
 
 def _likely(problem: Problem) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """See `lease_solve.likely`: with what is certain of the sessions wherever the grants stand in their windows."""
+    """See `lease_problem.likely`: with what is certain of the sessions wherever the grants stand in their windows."""
     alive, until, some = problem.alive.copy(), problem.until.copy(), problem.session >= 0
     certain = (problem.bits & CERTAIN) != 0
     np.maximum.at(alive, problem.session[some], np.where(certain, problem.free, problem.start)[some])

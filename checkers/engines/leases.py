@@ -38,7 +38,8 @@ from checkers.engines.lease_attempts import Attempts, gather
 from checkers.engines.lease_blame import least
 from checkers.engines.lease_kernels import BLIND, FULL, TOLD, UNREFUSED
 from checkers.engines.lease_points import points
-from checkers.engines.lease_solve import Solution, in_order_of_tokens, pose, solve
+from checkers.engines.lease_problem import Solution, in_order_of_tokens, pose
+from checkers.engines.lease_solve import solve
 from checkers.history import History
 from checkers.lease_least import certify as certify
 from checkers.models.model import Settings

@@ -1,20 +1,16 @@
 """What operations are about: the keys they name and the values they carry."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from checkers.formats.events import ABSENT, different
+from checkers.formats.operations import Operations
 from checkers.formats.source import Numbers
 from checkers.formats.values import Atoms, FrozenMap, plain, shown, told
 from checkers.formats.words import MICRO, word
 from checkers.wire import NONE, F, Outcome
-
-if TYPE_CHECKING:
-    from checkers.formats.operations import Operations
 
 _CARRYING: Final = (F.WRITE, F.APPEND, F.ADD, F.CAS, F.TRANSACT, F.EFFECT)
 """Verbs whose value is given when they are invoked."""

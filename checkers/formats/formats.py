@@ -38,9 +38,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from checkers.formats import jepsen, jsonl, logs
+from checkers.formats.columns import history
 from checkers.formats.events import UNSAID, Events
 from checkers.formats.nemesis import intervals
-from checkers.formats.operations import history, operations
+from checkers.formats.operations import operations
 from checkers.formats.pairing import ordered, pair
 from checkers.formats.source import Source, opened
 from checkers.garbage import uncollected

@@ -1,0 +1,137 @@
+"""From operations to the columns of a history: keys, values, owners, tokens, and why something failed."""
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers import wire
+from checkers.formats.contents import Contents
+from checkers.formats.events import UNSAID, different, named
+from checkers.formats.operations import Operations
+from checkers.formats.source import Numbers
+from checkers.formats.values import plain, shown
+from checkers.formats.words import REASONS, SHARED_WORDS, reason_of, word
+from checkers.history import Facts, FaultInterval, History
+from checkers.wire import NONE, SHARED, F, Outcome, Reason
+
+_LOCKS: Final = (F.ACQUIRE, F.TRY_ACQUIRE)
+_HOLDERS: Final = (F.RELEASE, F.RENEW)
+
+
+def history(
+    name: str, ops: Operations, faults: tuple[FaultInterval, ...], *, timed: bool, errors_as_values: bool
+) -> History:
+    """The history of a file. errors_as_values: the format writes an error where a value would stand.
+
+    Raises BadHistory.
+    """
+    contents = Contents(ops)
+    columns: dict[str, npt.NDArray[Any]] = {field: np.zeros(len(ops), kind) for field, kind in wire.FIELDS}
+    for field in ("inv", "ret", "f", "outcome", "process"):
+        columns[field][:] = getattr(ops, field)
+    columns["key"][:], keys = contents.keys()
+    columns["value"][:], columns["base"][:] = contents.values()
+    columns["owner"][:] = _owners(ops)
+    token, ttl = ops.either("token"), ops.either("ttl")
+    columns["token"][:] = np.where(token == UNSAID, NONE, token)
+    columns["ttl"][:] = np.where(ttl == UNSAID, 0, ttl)
+    columns["session"][:] = ops.either("session") + 1
+    columns["error"][:], texts = _errors(ops, errors_as_values=errors_as_values)
+    columns["reason"][:] = _reasons(ops, columns["error"], texts, token)
+    columns["flags"][:] = _flags(ops, contents)
+    facts = Facts("", name, "", "", "", "", (), 0, tuple(named(keys)), "grant", 0)
+    line = np.stack((events_line(ops, ops.invoked), events_line(ops, ops.ended)), axis=1)
+    clock = None
+    if not timed:
+        times = np.stack((ops.at_invocation("time"), ops.at_end("time")), axis=1)
+        clock = np.where(times == UNSAID, 0, times)
+    return History(facts, columns, faults, texts, contents.table(), line, clock)
+
+
+def events_line(ops: Operations, event: Numbers) -> Numbers:
+    """Lines from 1 of events, 0 for none."""
+    lines = ops.events.line
+    return np.where(event >= 0, lines[event] + 1 if len(lines) else 0, 0)
+
+
+def _owners(ops: Operations) -> Numbers:
+    """Who holds: the owner that the file names, else the process. Raises BadHistory where a file mixes the two.
+
+    A grant known by its process and a release by its owner, or the other way round, could not be brought together.
+    """
+    owner = ops.either("owner")
+    known = len(ops.events.atoms["owner"].values)
+    if known:
+        granted = np.isin(ops.f, _LOCKS) & (ops.outcome == Outcome.OK)
+        holds = granted | np.isin(ops.f, _HOLDERS)
+        with_owner = np.flatnonzero(holds & (owner >= 0))
+        if len(with_owner):
+            example = ops.line(int(with_owner[0]), ended=True) + 1
+            ops.refuse(
+                holds & (owner < 0), lambda _: f"no owner, though others name theirs (line {example})", ended=True
+            )
+    by_process = known + 1 + ops.process
+    return np.where(owner >= 0, owner + 1, by_process)
+
+
+def _errors(ops: Operations, *, errors_as_values: bool) -> tuple[Numbers, tuple[str, ...]]:
+    """Index of each operation's error text, and the texts."""
+    texts = ["", *(plain(value) for value in ops.events.atoms["error"].values)]
+    error = ops.either("error") + 1
+    if errors_as_values:
+        values = ops.events.atoms["value"].values
+        said, meant = ops.at_end("value"), ops.at_invocation("value")
+        open_to = (ops.outcome != Outcome.OK) & (said >= 0) & (said != meant) & (error == 0)
+        for value in different(said[open_to]):
+            if isinstance(values[value], str):
+                error[open_to & (said == value)] = len(texts)
+                texts.append(values[value])
+    return error, tuple(texts)
+
+
+def _reasons(ops: Operations, error: Numbers, texts: tuple[str, ...], token: Numbers) -> Numbers:
+    """`wire.Reason` of each failed operation."""
+    named_reasons = ops.events.atoms["reason"].values
+    for place, value in enumerate(named_reasons):
+        if word(value) not in REASONS:
+            wanted = ", ".join(REASONS)
+            line = ops.events.first("reason", place)
+            raise ops.events.source.bad(line, f"{shown(plain(value))} is not a reason; known are {wanted}")
+    result = np.zeros(len(ops), np.int64)
+    failed = ops.outcome == Outcome.FAIL
+    said = ops.either("reason")
+    for place, value in enumerate(named_reasons):
+        result[failed & (said == place)] = REASONS[str(word(value))]
+    rest = np.flatnonzero(failed & (said < 0))
+    if len(rest):
+        combined = (error[rest] * 64 + ops.f[rest]) * 2 + (token[rest] != UNSAID)
+        kinds, inverse = np.unique(combined, return_inverse=True)
+        meant = [_reason(int(kind), texts) for kind in kinds]
+        result[rest] = np.array(meant, np.int64)[inverse]
+    return result
+
+
+def _reason(kind: int, texts: tuple[str, ...]) -> Reason:
+    error, f = divmod(kind // 2, 64)
+    return reason_of(F(f), texts[error] if error else None, token=bool(kind % 2))
+
+
+def _flags(ops: Operations, contents: Contents) -> Numbers:
+    """SHARED where the verb, the value or the event says so."""
+    flags = ops.flags.copy()
+    for place, value in enumerate(ops.events.atoms["shared"].values):
+        if not isinstance(value, bool):
+            line = ops.events.first("shared", place)
+            raise ops.events.source.bad(line, f"shared is {shown(plain(value))}, not true or false")
+    said = ops.either("shared")
+    for place, value in enumerate(ops.events.atoms["shared"].values):
+        if value:
+            flags[said == place] |= SHARED
+    locks = np.isin(ops.f, _LOCKS)
+    if locks.any():
+        for value in (contents.begun, contents.ended):
+            for place in different(value[locks]):
+                if word(contents.atoms.values[place]) in SHARED_WORDS:
+                    flags[locks & (value == place)] |= SHARED
+    return flags
