@@ -1,27 +1,22 @@
 """What is stored about a trial beside its histories: what it was, and on which servers, as plain JSON."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess
 import tomllib
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from checkers.history import History
 from checkers.wire import F
+from infra.environment import Environment
 from infra.faults.plan import storm_seed
+from infra.faults.runner import Record
 from infra.faults.versions import REFUSED
 from suites import registry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from checkers.history import History
-    from infra.environment import Environment
-    from infra.faults.runner import Record
-    from suites.trial import Trial
+from suites.trial_spec import Trial
 
 _ROLL: Final = "roll-version"
 _OURS: Final = "operations are timed by CLOCK_MONOTONIC of this host, which all workers share"

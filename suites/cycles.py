@@ -18,7 +18,8 @@ from results.record import TrialRecord
 from suites import recorder, registry
 from suites.lane import Lane, lanes_of, longest_ttl
 from suites.profiles import PLAINEST
-from suites.trial import Trial, run_trial
+from suites.trial import run_trial
+from suites.trial_spec import Trial
 from suites.workers import ForkServer, TrialBroke
 
 DRAWN: Final = 6

@@ -1,19 +1,14 @@
 """Where one process's trials run: an environment, made when it is first needed, and the fork servers of its workers."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from infra.beside import ExternalEnvironment
 from infra.environment import Environment
 from results.terminal.events import Event, Tell, says
 from suites import guest, registry
+from suites.asked import Asked
 from suites.workers import ForkServer
-
-if TYPE_CHECKING:
-    from suites.asked import Asked
 
 
 class Place:

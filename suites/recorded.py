@@ -1,12 +1,10 @@
 """What the workers of a lane have recorded, as a history for the checkers: so far, and at the end of the trial."""
 
-from __future__ import annotations
-
 import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +16,12 @@ from infra.environment import Environment
 from infra.faults.runner import Record
 from suites.final import final_reads
 from suites.lane import Lane
+from suites.trial_spec import Trial
 from suites.workers import Handle
-
-if TYPE_CHECKING:
-    from suites.trial import Trial
 
 
 @dataclass(slots=True)
-class Running:
+class RunningLane:
     """One lane while it runs."""
 
     lane: Lane
@@ -43,13 +39,13 @@ class Running:
         return len(np.unique(granted["key"])) == len(self.keys)
 
 
-def so_far(trial: Trial, running: Running, versions: Mapping[str, str], records: Sequence[Record]) -> History:
+def so_far(trial: Trial, running: RunningLane, versions: Mapping[str, str], records: Sequence[Record]) -> History:
     """The history of a lane that still runs; the texts of its errors nobody has collected yet. versions: of nodes."""
     return _history(_facts(trial, running, versions), running.rows(), records, ("",))
 
 
 def whole(
-    trial: Trial, running: Running, versions: Mapping[str, str], records: Sequence[Record], environment: Environment
+    trial: Trial, running: RunningLane, versions: Mapping[str, str], records: Sequence[Record], environment: Environment
 ) -> History:
     """The whole history: every recording, the texts of its errors, and a last read of each key past every fence.
 
@@ -68,7 +64,7 @@ def whole(
     return _history(facts, np.concatenate(parts), records, errors)
 
 
-def _facts(trial: Trial, running: Running, versions: Mapping[str, str]) -> Facts:
+def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str]) -> Facts:
     lock, lane = running.lane.lock, running.lane
     return Facts(
         trial=trial.name,

@@ -31,7 +31,7 @@ from suites.asked import Asked
 from suites.options import BadOption, add_options
 from suites.session import CONTROLS, first_trial
 from suites.telling import column_in
-from suites.trial import Trial
+from suites.trial_spec import Trial
 
 _ANYWHERE: Final = ("python", "host")
 """Of what is known of a trial before it runs, what another machine may have otherwise."""

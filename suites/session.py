@@ -26,7 +26,8 @@ from suites.lane import Lane
 from suites.place import Place
 from suites.stages import OF_UPGRADES
 from suites.telling import named
-from suites.trial import NoWayThere, Trial, run_trial
+from suites.trial import NoWayThere, run_trial
+from suites.trial_spec import Trial
 from suites.workers import TrialBroke, WorkerBroke
 
 

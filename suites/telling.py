@@ -1,16 +1,12 @@
 """What a trial says of itself while it runs, as events of its run (`results.terminal.events`)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from infra.faults.plan import Plan
 from results.terminal.events import Event, step, waits
-
-if TYPE_CHECKING:
-    from infra.faults.plan import Plan
-    from suites.lane import Lane
-    from suites.trial import Trial
+from suites.lane import Lane
+from suites.trial_spec import Trial
 
 
 def named(trial: Trial) -> dict[str, Any]:

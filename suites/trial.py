@@ -1,17 +1,17 @@
 """A trial: one fault plan on one backend under one seed, with many lanes side by side.
 
-It goes one way: plan → environment → workers → history → verdict → record. A trial ends when every property that it
-judges was exercised, or at its deadline; then it heals, settles and reads everything once more.
+It goes one way: plan → environment → workers → history → verdict → record. Its cycles of faults go on until every
+property that it judges was exercised, or until its deadline; then it heals, settles and reads everything once more.
 """
 
 import os
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from checkers.check import check
 from checkers.check import missing as not_exercised
@@ -20,8 +20,7 @@ from checkers.judgement import judge_all
 from checkers.wire import Run, State
 from infra import store
 from infra.environment import Environment
-from infra.faults.plan import Plan, compile_plan, fault_names
-from infra.faults.register import FAULTS
+from infra.faults.plan import Plan
 from infra.faults.runner import Runner
 from infra.faults.target import MonotonicClock, Target
 from infra.recovery import Refused as VersionRefused
@@ -31,8 +30,9 @@ from suites import guest, registry, telling
 from suites.about import about, rolled, servers, stalled
 from suites.actors import Crew
 from suites.lane import Lane, longest_ttl
-from suites.recorded import Running, so_far, whole
+from suites.recorded import RunningLane, so_far, whole
 from suites.spec import Spec, group_of
+from suites.trial_spec import ACQUIRE_BEYOND_TTL, Trial
 from suites.workers import ForkServer, Handle, TrialBroke
 
 START_WITHIN: Final = 60.0
@@ -46,15 +46,14 @@ LINGER: Final = 3.0
 need only come by, which takes less than another cycle."""
 LOOK_EVERY: Final = 0.5
 """Seconds between two looks at the counters meanwhile."""
-ACQUIRE_BEYOND_TTL: Final = 1.0
-"""Seconds that an acquire waits beyond the TTL: a crashed holder's lock is freed within one wait."""
 BEYOND_BOUND: Final = 0.5
 """Seconds by which a lock must have missed its bound of recovery before nobody waits for it any more."""
 STORE_TIMEOUT: Final = 0.5
 PACE: Final = {"redis": 0.12, "zookeeper": 0.10, "etcd": 0.16, "postgres": 0.15}
 """Seconds of a step of work, by backend: slower servers get fewer rounds, so that all lanes fit on two cores."""
 FIT: Final = 20
-"""Workers that do at once, on two cores: where a trial has more each works more slowly, as where several go on."""
+"""How many workers run at full pace on two cores. With more workers, or with several trials in parallel, the pace of
+every worker is divided accordingly."""
 
 
 class NoWayThere(TrialBroke):
@@ -65,182 +64,205 @@ class Unclean(TrialBroke):
     """The environment was not clean before or after the trial; the text lists what was not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What is to be tried.
-
-    column   the name of what is done, as in the matrix.
-    part     of the lanes that are tried under it; each part is a trial of its own.
-    attempt  counts the trials of one positive control.
-    stage    of an upgrade, empty where there is none.
-    version  the one that was asked for.
-    plan     the user's own, or a storm; None: one is drawn from the seed.
-    profile  which chose the lanes; None: somebody named locks or faults.
-    planted  lane → the property that must name its bug, where it has one on purpose.
-    """
-
-    backend: str
-    column: str
-    seed: int
-    lanes: tuple[Lane, ...]
-    part: int = 1
-    attempt: int = 1
-    stage: str = ""
-    version: str | None = None
-    plan: Plan | None = None
-    profile: str | None = None
-    planted: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        part = f"part{self.part}" if self.part > 1 else ""
-        return "-".join(filter(None, (self.backend, self.column, str(self.seed), part, self.stage)))
-
-    @property
-    def faults(self) -> tuple[str, ...]:
-        """Of what the column consists, each once."""
-        return self.plan.fault_names if self.plan else fault_names(self.column)
-
-    @property
-    def beyond_ttl(self) -> float:
-        """Seconds that an acquire waits beyond the TTL."""
-        return ACQUIRE_BEYOND_TTL + max((FAULTS[name].waits for name in self.faults if name in FAULTS), default=0.0)
-
-    def plan_to_run(self) -> Plan:
-        """The one that it was given, or that its seed draws."""
-        return self.plan or compile_plan(self.faults, self.seed, self.backend, longest_ttl(self.lanes))
-
-
 def run_trial(
-    trial: Trial,
-    environment: Environment,
-    server: ForkServer,
-    folder: Path,
-    deadline: float,
-    tell: Tell,
+    trial: Trial, environment: Environment, server: ForkServer, folder: Path, deadline: float, tell: Tell
 ) -> TrialRecord:
     """Runs a trial to its end, whatever happens in between; the environment is clean afterwards.
 
     folder takes the recordings. deadline in seconds. Raises TrialBroke, or `infra.machine.Trouble` when a fault could
     not be applied or healed.
     """
-    started, clock = datetime.now(UTC), time.monotonic()
-    _must_be_clean(environment, "before")
-    ttl = longest_ttl(trial.lanes)
-    plan = trial.plan_to_run()
-    tell(telling.begins(trial, plan))
-    store.prepare(environment.store_dsn(None))
-    lanes = _launch(trial, environment, server, folder)
-    crew = Crew(server, {lane.lane.name: lane.handles for lane in lanes}, ttl)
-    runner = Runner(plan, Target.of(environment, trial.backend, crew, MonotonicClock()), lambda line: tell(step(line)))
+    running = RunningTrial.launched(trial, environment, server, folder, tell)
     try:
-        missing, stuck = _run(trial, plan, runner, crew, server, lanes, deadline, clock, environment, tell)
-        _must_be_clean(environment, "after")
-        versions = environment.cluster(trial.backend).versions()
-        histories = [whole(trial, lane, versions, runner.records, environment) for lane in lanes]
+        try:
+            running.start()
+            running.cycle_until_exercised(deadline)
+        except BaseException:
+            running.kill()
+            raise
+        finally:
+            running.heal()
+        histories = running.collect()
     finally:
-        if not environment.ours:
-            guest.await_ends([handle.pid for handle in _all(lanes)])
-            traces = ((lane.lane.lock, lane.keys) for lane in lanes)
-            guest.sweep(environment, trial.backend, traces, lambda line: tell(says(line)))
-    return TrialRecord(
-        name=trial.name,
-        about={
-            **about(trial),
-            "plan": plan.to_json(),
-            "plan_lines": plan.describe(),
-            **servers(environment, trial.backend),
-            "started": started.isoformat(timespec="seconds"),
-            "seconds": round(time.monotonic() - clock, 2),
-            "missing_after_each_cycle": missing,
-            "rolled": rolled(runner.records, histories),
-            "stalled": stalled(histories),
-            "killed_at_the_end": [handle.spec.name for handle in stuck],
-            "error": None,
-        },
-        lanes=_judged(histories, tell),
-        logs={node.name: logs for node in environment.cluster(trial.backend).nodes if (logs := node.logs())},
-    )
+        running.remove_traces()
+    return running.judged(histories)
 
 
-def _run(
-    trial: Trial,
-    plan: Plan,
-    runner: Runner,
-    crew: Crew,
-    server: ForkServer,
-    lanes: Sequence[Running],
-    deadline: float,
-    clock: float,
-    environment: Environment,
-    tell: Tell,
-) -> tuple[list[dict[str, dict[str, str]]], list[Handle]]:
-    """The plan, cycle by cycle, until all was exercised or `deadline` seconds after `clock`; then all is healed.
+Missing = dict[str, dict[str, str]]
+"""Lane → property → why it was not exercised yet."""
 
-    Returns what was not exercised yet after each cycle, lane → property → reason, and the workers that had to be killed
-    at the end.
+
+@dataclass(slots=True)
+class RunningTrial:
+    """A trial from the start of its workers to their end.
+
+    actors   its workers, as faults see them.
+    runner   applies and heals the faults of the plan.
+    missing  what was not exercised yet after each cycle so far.
+    stuck    the workers that had to be killed at the end.
     """
-    missing: list[dict[str, dict[str, str]]] = []
-    try:
-        tell(waits("the workers to connect", START_WITHIN))
-        server.await_state(_all(lanes), State.READY, START_WITHIN)
-        for handle in _all(lanes):
+
+    trial: Trial
+    plan: Plan
+    environment: Environment
+    server: ForkServer
+    lanes: Sequence[RunningLane]
+    actors: Crew
+    runner: Runner
+    tell: Tell
+    started: datetime
+    clock: float
+    """Seconds of CLOCK_MONOTONIC at `started`."""
+    missing: list[Missing] = field(default_factory=list)
+    stuck: list[Handle] = field(default_factory=list)
+
+    @classmethod
+    def launched(cls, trial: Trial, environment: Environment, server: ForkServer, folder: Path, tell: Tell) -> Self:
+        """With workers that are about to connect. Raises Unclean."""
+        started, clock = datetime.now(UTC), time.monotonic()
+        _must_be_clean(environment, "before")
+        plan = trial.plan_to_run()
+        tell(telling.begins(trial, plan))
+        store.prepare(environment.store_dsn(None))
+        lanes = _launch(trial, environment, server, folder)
+        actors = Crew(server, {lane.lane.name: lane.handles for lane in lanes}, longest_ttl(trial.lanes))
+        target = Target.of(environment, trial.backend, actors, MonotonicClock())
+        runner = Runner(plan, target, lambda line: tell(step(line)))
+        return cls(trial, plan, environment, server, lanes, actors, runner, tell, started, clock)
+
+    @property
+    def handles(self) -> list[Handle]:
+        """Every worker of every lane, the dead included."""
+        return [handle for lane in self.lanes for handle in lane.handles]
+
+    def start(self) -> None:
+        """Wait for the workers, give the signal, and wait until the first fault may strike."""
+        self.tell(waits("the workers to connect", START_WITHIN))
+        self.server.await_state(self.handles, State.READY, START_WITHIN)
+        for handle in self.handles:
             handle.ask(Run.GO)
-        tell(waits("every lane to be granted once", WARM_UP))
-        server.await_condition(lambda: all(_warm(trial, lane) for lane in lanes), WARM_UP)
+        self.tell(waits("every lane to be granted once", WARM_UP))
+        self.server.await_condition(lambda: all(_warm(self.trial, lane) for lane in self.lanes), WARM_UP)
+
+    def cycle_until_exercised(self, deadline: float) -> None:
+        """The plan, cycle by cycle, until all was exercised or until `deadline` seconds after the start have passed."""
         while True:
-            _cycle(plan, runner, crew, server, lanes, tell)
-            patience = LINGER if deadline and not missing else 0.0
-            missing.append(_missing_in_the_end(trial, lanes, environment, runner, server, patience, tell))
-            if plan.lasting or not missing[-1] or time.monotonic() - clock > deadline:
-                break
-            tell(telling.once_more(missing[-1]))
-    except BaseException:
-        # It comes to no verdict, so nobody need end in order; Ctrl-C leaves little time (xdist: ten seconds in all).
-        for handle in _all(lanes):
-            server.kill(handle)
-        raise
-    finally:
-        runner.final_heal()  # lets every worker go on as well
-        patience = longest_ttl(trial.lanes) + trial.beyond_ttl + ACQUIRE_BEYOND_TTL
-        tell(waits("the workers to end", patience))
-        stuck = server.finish(_all(lanes), patience)
-    return missing, stuck
+            self._cycle()
+            self.missing.append(self._missing_after(LINGER if deadline and not self.missing else 0.0))
+            if self.plan.lasting or not self.missing[-1] or time.monotonic() - self.clock > deadline:
+                return
+            self.tell(telling.once_more(self.missing[-1]))
+
+    def kill(self) -> None:
+        """Nobody need end in order without a verdict, and Ctrl-C leaves little time (xdist: ten seconds in all)."""
+        for handle in self.handles:
+            self.server.kill(handle)
+
+    def heal(self) -> None:
+        """Undo every fault, which lets every worker go on as well, and end the workers."""
+        self.runner.final_heal()
+        patience = longest_ttl(self.trial.lanes) + self.trial.beyond_ttl + ACQUIRE_BEYOND_TTL
+        self.tell(waits("the workers to end", patience))
+        self.stuck = self.server.finish(self.handles, patience)
+
+    def collect(self) -> list[History]:
+        """The history of each lane. Raises Unclean, or TrialBroke where a key cannot be read."""
+        _must_be_clean(self.environment, "after")
+        versions = self._versions()
+        return [whole(self.trial, lane, versions, self.runner.records, self.environment) for lane in self.lanes]
+
+    def remove_traces(self) -> None:
+        """From a cluster that is not ours, what the locks left on it."""
+        if not self.environment.ours:
+            guest.await_ends([handle.pid for handle in self.handles])
+            traces = ((lane.lane.lock, lane.keys) for lane in self.lanes)
+            guest.sweep(self.environment, self.trial.backend, traces, lambda line: self.tell(says(line)))
+
+    def judged(self, histories: Sequence[History]) -> TrialRecord:
+        """What is stored of the trial, with what each lane came to."""
+        cluster = self.environment.cluster(self.trial.backend)
+        metadata = {
+            **about(self.trial),
+            "plan": self.plan.to_json(),
+            "plan_lines": self.plan.describe(),
+            **servers(self.environment, self.trial.backend),
+            "started": self.started.isoformat(timespec="seconds"),
+            "seconds": round(time.monotonic() - self.clock, 2),
+            "missing_after_each_cycle": self.missing,
+            "rolled": rolled(self.runner.records, histories),
+            "stalled": stalled(histories),
+            "killed_at_the_end": [handle.spec.name for handle in self.stuck],
+            "error": None,
+        }
+        lanes = tuple(self._judged_lane(number, history, len(histories)) for number, history in enumerate(histories, 1))
+        logs = {node.name: logs for node in cluster.nodes if (logs := node.logs())}
+        return TrialRecord(self.trial.name, metadata, lanes, logs)
+
+    def _judged_lane(self, number: int, history: History, of: int) -> LaneRecord:
+        self.tell(telling.judges(history.facts.lane, number, of))
+        return LaneRecord(history, judge_all(check(history), history))
+
+    def _versions(self) -> Mapping[str, str]:
+        return self.environment.cluster(self.trial.backend).versions()
+
+    def _missing_after(self, patience: float) -> Missing:
+        """What was not exercised yet: as soon as that is nothing, or so many seconds later."""
+        versions = self._versions()  # once: under load every server takes its time
+        missing = self._missing(self.lanes, versions)
+        until = time.monotonic() + patience
+        while missing and (left := until - time.monotonic()) > 0:
+            self.tell(telling.lingers(missing, left))
+            self.server.await_condition(lambda: False, LOOK_EVERY)
+            missing = self._missing([lane for lane in self.lanes if lane.lane.name in missing], versions)
+        return missing
+
+    def _missing(self, lanes: Iterable[RunningLane], versions: Mapping[str, str]) -> Missing:
+        """What was not exercised yet of these lanes. Of a lock with a bug only what names the bug is waited for."""
+        missing = {}
+        for lane in lanes:
+            bug = self.trial.planted.get(lane.lane.name)
+            every = not_exercised(so_far(self.trial, lane, versions, self.runner.records))
+            if reasons := {name: reason for name, reason in every.items() if bug in (None, name)}:
+                missing[lane.lane.name] = reasons
+        return missing
+
+    def _cycle(self) -> None:
+        """All steps of the plan once; then until every lane has granted again, or its recovery bound has passed."""
+        if self.plan.steps:
+            try:
+                self.runner.cycle()
+            except VersionRefused as refused:
+                raise NoWayThere(str(refused)) from refused
+        else:
+            self.tell(step("no fault"))
+            self.server.await_condition(lambda: False, CALM)
+        healed = time.monotonic_ns()
+        self.actors.fill_up()
+        self._await_recovery(healed)
+
+    def _await_recovery(self, healed: int) -> None:
+        """healed: ns, when the last fault was undone."""
+        patience = {lane.lane: lane.lane.lock.bounds.get("recovery", 0.0) + BEYOND_BOUND for lane in self.lanes}
+        announced: list[Lane] = []
+        announced_at = healed
+
+        def judged(lane: RunningLane) -> bool:
+            unasked = "recovery" in lane.lane.workload.unasked
+            return unasked or lane.granted_since(healed) or time.monotonic_ns() - healed > patience[lane.lane] * 1e9
+
+        def all_judged() -> bool:
+            nonlocal announced, announced_at
+            late = [lane.lane for lane in self.lanes if not judged(lane)]
+            if late and late != announced and time.monotonic_ns() - announced_at > 1e9:  # once a second is enough
+                announced, announced_at = late, time.monotonic_ns()
+                left = max(patience[lane] for lane in late) - (announced_at - healed) / 1e9
+                self.tell(telling.recovers(late, left))
+            return not late
+
+        self.server.await_condition(all_judged, max(patience.values()))
 
 
-def _missing_in_the_end(
-    trial: Trial,
-    lanes: Sequence[Running],
-    environment: Environment,
-    runner: Runner,
-    server: ForkServer,
-    patience: float,
-    tell: Tell,
-) -> dict[str, dict[str, str]]:
-    """What was not exercised yet, lane → property → reason: as soon as that is nothing, or so many seconds later."""
-    versions = environment.cluster(trial.backend).versions()  # once: under load every server takes its time
-    reasons = _missing(trial, lanes, versions, runner)
-    until = time.monotonic() + patience
-    while reasons and (left := until - time.monotonic()) > 0:
-        tell(telling.lingers(reasons, left))
-        server.await_condition(lambda: False, LOOK_EVERY)
-        reasons = _missing(trial, [lane for lane in lanes if lane.lane.name in reasons], versions, runner)
-    return reasons
-
-
-def _missing(
-    trial: Trial, lanes: Sequence[Running], versions: Mapping[str, str], runner: Runner
-) -> dict[str, dict[str, str]]:
-    """What was not exercised yet of these lanes. Of a lock with a bug only what names the bug is waited for."""
-    missing = {}
-    for lane in lanes:
-        every, bug = not_exercised(so_far(trial, lane, versions, runner.records)), trial.planted.get(lane.lane.name)
-        if reasons := {name: reason for name, reason in every.items() if bug in (None, name)}:
-            missing[lane.lane.name] = reasons
-    return missing
-
-
-def _warm(trial: Trial, lane: Running) -> bool:
+def _warm(trial: Trial, lane: RunningLane) -> bool:
     """Whether the first fault may strike the lane: it was granted once. Where a fault may leave its lock held for ever,
     all that takes no fault must have been exercised: afterwards nothing is.
     """
@@ -250,24 +272,12 @@ def _warm(trial: Trial, lane: Running) -> bool:
     return not names or not not_exercised(so_far(trial, lane, {}, ()), names)
 
 
-def _judged(histories: Sequence[History], tell: Tell) -> tuple[LaneRecord, ...]:
-    records = []
-    for number, history in enumerate(histories, 1):
-        tell(telling.judges(history.facts.lane, number, len(histories)))
-        records.append(LaneRecord(history, judge_all(check(history), history)))
-    return tuple(records)
-
-
-def _all(lanes: Sequence[Running]) -> list[Handle]:
-    return [handle for lane in lanes for handle in lane.handles]
-
-
 def _must_be_clean(environment: Environment, when: str) -> None:
     if unclean := environment.unclean():
         raise Unclean(f"{when} the trial: {'; '.join(unclean)}")
 
 
-def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: Path) -> list[Running]:
+def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: Path) -> list[RunningLane]:
     """Start the workers of all lanes, spread over the client groups and, where nodes are equal, over the nodes."""
     lanes, specs, beyond = [], [], trial.beyond_ttl
     equal = environment.cluster(trial.backend).leader() is not None  # to any node a client may go
@@ -276,7 +286,7 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
     for lane in trial.lanes:
         count = lane.workload.workers
         keys = tuple(f"{lane.name.replace('/', '.')}.{run}.{n}" for n in range(lane.workload.keys))
-        lanes.append(Running(lane, keys))
+        lanes.append(RunningLane(lane, keys))
         for number in range(count):
             group = group_of(number)
             endpoints = environment.endpoints(trial.backend, group)
@@ -315,35 +325,3 @@ def fit() -> float:
     """Workers that do in each of the trials that go on at once: of pytest-xdist every process has one."""
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     return FIT * min(1.0, (os.cpu_count() or 2) / 2 / processes)
-
-
-def _cycle(plan: Plan, runner: Runner, crew: Crew, server: ForkServer, lanes: Sequence[Running], tell: Tell) -> None:
-    """All steps of the plan once; then wait until every lane has granted again, or its recovery bound has passed."""
-    if plan.steps:
-        try:
-            runner.cycle()
-        except VersionRefused as refused:
-            raise NoWayThere(str(refused)) from refused
-    else:
-        tell(step("no fault"))
-        server.await_condition(lambda: False, CALM)
-    healed = time.monotonic_ns()
-    crew.fill_up()
-    patience = {lane.lane: lane.lane.lock.bounds.get("recovery", 0.0) + BEYOND_BOUND for lane in lanes}
-
-    told: list[Lane] = []
-    at = healed
-
-    def judged(lane: Running) -> bool:
-        unasked = "recovery" in lane.lane.workload.unasked
-        return unasked or lane.granted_since(healed) or time.monotonic_ns() - healed > patience[lane.lane] * 1e9
-
-    def all_judged() -> bool:
-        nonlocal told, at
-        late = [lane.lane for lane in lanes if not judged(lane)]
-        if late and late != told and time.monotonic_ns() - at > 1e9:  # once a second is enough
-            told, at = late, time.monotonic_ns()
-            tell(telling.recovers(late, max(patience[lane] for lane in late) - (time.monotonic_ns() - healed) / 1e9))
-        return not late
-
-    server.await_condition(all_judged, max(patience.values()))

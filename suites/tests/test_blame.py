@@ -9,7 +9,7 @@ from suites.asked import Asked, Case
 from suites.session import TrialFailed
 from suites.tests.test_options import asked
 from suites.tests.test_session import SEED, World, breaks, world
-from suites.trial import Trial
+from suites.trial_spec import Trial
 from suites.workers import TrialBroke, WorkerBroke
 
 __all__ = ["world"]

@@ -28,7 +28,7 @@ from suites.asked import Asked, Case
 from suites.session import CONTROLS, Answer, Session, TrialFailed, decisive
 from suites.tests.bench import raising
 from suites.tests.test_options import asked
-from suites.trial import Trial
+from suites.trial_spec import Trial
 from suites.workers import TrialBroke, WorkerBroke
 
 SEED = 7

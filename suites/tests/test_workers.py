@@ -20,11 +20,11 @@ from suites.actors import Crew
 from suites.forkserver import NICE, in_a_line
 from suites.lane import lanes_of
 from suites.locks.antipatterns.setnx_no_ttl import SetnxNoTtl
-from suites.recorded import Running
+from suites.recorded import RunningLane
 from suites.recorder import Recorder
 from suites.spec import Spec
 from suites.tests.bench import SOON, a_spec, await_
-from suites.trial import Trial
+from suites.trial_spec import Trial
 from suites.workers import ROOT, ForkServer, Handle, TrialBroke, WorkerBroke
 
 MODULE = "suites.tests.standin"
@@ -256,7 +256,7 @@ class TestReplacement:
         (spec, *_) = specs(str(tmp_path), "Free")
         (lane, *_) = lanes_of("redis", registry.lock("redis"))
         recorder.create(spec.recording, 10)
-        running = Running(lane, spec.keys, [Handle(spec, 0, recorder.map_page(spec.recording))])
+        running = RunningLane(lane, spec.keys, [Handle(spec, 0, recorder.map_page(spec.recording))])
         record = Recorder(spec.recording)
 
         def granted(key: int) -> int:

@@ -22,7 +22,8 @@ from suites.actors import Crew
 from suites.lane import Lane, lanes_of
 from suites.tests.bench import await_, raising
 from suites.tests.test_workers import gone
-from suites.trial import Trial, run_trial
+from suites.trial import run_trial
+from suites.trial_spec import Trial
 from suites.workers import ForkServer, WorkerBroke
 
 pytestmark = pytest.mark.needs("redis")
