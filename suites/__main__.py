@@ -62,7 +62,7 @@ def _suites() -> Table:
 def _locks() -> Table:
     table = Table("family", "lock", "backend", "lanes", "what it is", title="Locks", title_justify="left")
     for family, name in _named():
-        lock = registry.lock(name)
+        lock = registry.load(name)
         table.add_row(family, name, lock.backend, ", ".join(lock.lanes), summary(lock))
     return table
 
@@ -70,7 +70,7 @@ def _locks() -> Table:
 def _promises() -> Table:
     table = Table("lock", "promises", "under", "store", title="Claims and hazards", title_justify="left")
     for _, name in _named():
-        lock = registry.lock(name)
+        lock = registry.load(name)
         for claim in lock.claims:
             table.add_row(name, claim.property, ", ".join(claim.under) or "none", ", ".join(claim.stores))
         for hazard in lock.hazards:

@@ -99,7 +99,7 @@ def _measure(
 
 
 def _lanes(name: str) -> tuple[Lane, ...]:
-    lock = registry.lock(name)
+    lock = registry.load(name)
     return tuple(lane for lane in lanes_of(name, lock) if lane.not_applicable is None and lane.store != "guarded")
 
 

@@ -96,10 +96,10 @@ class Cycles:
 
 def lanes_on(backend: str) -> tuple[Lane, ...]:
     """A lane of each of the plainest locks on the backend, with the first of `STORES` that it can have, if with any."""
-    there = [name for name in registry.LOCKS if registry.lock(name).backend == backend]
+    there = [name for name in registry.LOCKS if registry.load(name).backend == backend]
     found: list[Lane] = []
     for name in [name for name in there if name in PLAINEST] or there[:1]:
-        lanes = [lane for lane in lanes_of(name, registry.lock(name)) if lane.not_applicable is None]
+        lanes = [lane for lane in lanes_of(name, registry.load(name)) if lane.not_applicable is None]
         found.append(min(lanes, key=lambda lane: (_preference(lane.store), lane.workload.name)))
     return tuple(found)
 
@@ -109,7 +109,7 @@ def drawn_on(backend: str, seed: int) -> tuple[Lane, ...]:
     rng = random.Random(f"{backend}/{seed}")
     choices: list[list[Lane]] = []
     for name in [name for name in registry.LOCKS if name not in registry.CONTROLS]:
-        lock = registry.lock(name)
+        lock = registry.load(name)
         lanes = [lane for lane in lanes_of(name, lock) if lane.not_applicable is None]
         if lock.backend == backend and lanes:
             choices.append(lanes)

@@ -18,6 +18,7 @@ from checkers.register import BOUNDED, PROPERTIES
 from infra.faults.register import FAULTS
 from infra.spelling import instead
 from infra.star import AUXILIARIES, BACKENDS
+from suites import registry
 from suites.lane import STORES, features, lanes_of
 from suites.lock import Declarations, LockClient, admitted
 
@@ -72,6 +73,14 @@ _CALLS: Final[Mapping[str, tuple[str, ...]]] = {
     "close": (),
 }
 """Method → the arguments that the suite passes, by position."""
+
+
+def lock(name: str) -> type[LockClient]:
+    """A lock whose declarations make sense. Raises `registry.UnknownLock`."""
+    loaded = registry.load(name)
+    if mistake := wrong(loaded):
+        raise registry.UnknownLock(f"{name}: {mistake}")
+    return loaded
 
 
 @cache

@@ -10,7 +10,6 @@ Run as ``python -m suites.forkserver LOCK...``, the locks being those to load be
 
 import contextlib
 import ctypes
-import importlib
 import json
 import os
 import selectors
@@ -21,8 +20,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers import wire
-from suites import registry
+from suites import cells, registry
 from suites.recorder import errors_path, map_page
+from suites.section import Section
 from suites.spec import Spec
 from suites.worker import Worker
 
@@ -33,9 +33,8 @@ NICE: Final = 5
 
 def serve(locks: list[str]) -> None:
     """Fork workers until standard input closes."""
-    importlib.import_module("suites.section")
     for lock in locks:
-        registry.lock(lock)
+        registry.load(lock)
     with contextlib.suppress(OSError):  # where the kernel has it, a session competes as a whole
         Path("/proc/self/autogroup").write_text(str(NICE))
     children: set[int] = set()
@@ -97,7 +96,7 @@ def _be_a_worker(spec: Spec, server: int) -> None:
         devnull = os.open(os.devnull, os.O_RDWR)
         os.dup2(devnull, 0)
         os.dup2(devnull, 1)
-        Worker(spec).run()
+        Worker(spec, cells.connect, Section).run()
         status = 0
     except BaseException as error:  # noqa: BLE001 - told in full, and the trial breaks with it
         with errors_path(spec.recording).open("a") as file:
@@ -116,7 +115,7 @@ def in_a_line(error: BaseException, lock: str) -> str:
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     told = f"{type(error).__name__}: {first}" if first else type(error).__name__
     try:
-        bases = registry.lock(lock).__mro__
+        bases = registry.load(lock).__mro__
     except Exception:  # noqa: BLE001 - then that is what is told here
         return told
     files = {getattr(sys.modules.get(base.__module__), "__file__", None) for base in bases}

@@ -188,7 +188,7 @@ def lane_named(name: str) -> Lane:
     by_name = {one.name: one for one in WORKLOADS}
     if store not in STORES[workload]:
         raise KeyError(store)
-    return Lane(lock_name, registry.lock(lock_name), by_name[workload], store)
+    return Lane(lock_name, registry.load(lock_name), by_name[workload], store)
 
 
 @cache

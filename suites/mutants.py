@@ -39,7 +39,7 @@ class Mutant:
 
     @property
     def lock(self) -> type[LockClient]:
-        return registry.lock(f"suites.locks.mutants:{self.name}")
+        return registry.load(f"suites.locks.mutants:{self.name}")
 
     @property
     def lanes(self) -> list[Lane]:

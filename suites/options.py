@@ -14,7 +14,7 @@ from infra.faults.register import FAULTS, NO_FAULT
 from infra.hooks import Hooks
 from infra.spelling import instead
 from results.find import RUNS
-from suites import calibration, registry, shards, stages
+from suites import calibration, declared, registry, shards, stages
 from suites.asked import Asked
 from suites.lane import Lane, lanes_of
 from suites.lock import admitted
@@ -179,7 +179,7 @@ def _lanes(names: Sequence[str]) -> list[Lane]:
     lanes: list[Lane] = []
     for name in dict.fromkeys(names or registry.LOCKS):
         try:
-            lock = registry.lock(name)
+            lock = declared.lock(name)
         except registry.UnknownLock as error:
             raise BadOption(str(error)) from error
         _one(lock.backend, dict.fromkeys(BACKENDS), f"backend of {name}")

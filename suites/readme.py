@@ -57,7 +57,7 @@ def _locks() -> str:
 def _rows(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
     yield "lock", "what it is", "promises", "breaks"
     for name in names:
-        lock = registry.lock(name)
+        lock = registry.load(name)
         yield f"`{name}`", summary(lock), _promises(lock.claims), _breaks(lock.hazards)
 
 

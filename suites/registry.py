@@ -104,11 +104,11 @@ def spelling(name: str) -> str:
     return f"{Path(module).resolve()}:{attribute}" if module.endswith(".py") else name
 
 
-def lock(name: str) -> type[LockClient]:
+def load(name: str) -> type[LockClient]:
     """The class of a lock: a name of `LOCKS`, ``module:Class`` or ``file.py:Class``.
 
-    What a class does not declare is filled in by a subclass of it (`suites.lock.Declarations`); what it does declare
-    must make sense (`suites.declared`). Raises UnknownLock.
+    What a class does not declare is filled in by a subclass of it (`suites.lock.Declarations`). Whether what it does
+    declare makes sense is for `suites.declared`, which needs the checkers: no worker loads those. Raises UnknownLock.
     """
     module, _, attribute = spelling(name).rpartition(":")
     loaded = _loaded(module)
@@ -123,19 +123,7 @@ def lock(name: str) -> type[LockClient]:
     if not issubclass(found, Declarations):
         named = {"name": getattr(found, "name", attribute), "__module__": found.__module__}
         found = type(found.__name__, (found, Declarations), named | {"__qualname__": found.__qualname__})
-    complete = cast(type[LockClient], found)
-    if not _works() and (mistake := importlib.import_module("suites.declared").wrong(complete)):
-        raise UnknownLock(f"{name}: {mistake}")
-    return complete
-
-
-def _works() -> bool:
-    """Whether this is the fork server or a worker of it: they load what the harness has found good.
-
-    What `suites.declared` needs would make each of them ten times as heavy; it is imported late for that reason too.
-    """
-    spec = getattr(sys.modules["__main__"], "__spec__", None)
-    return spec is not None and spec.name == "suites.forkserver"
+    return cast(type[LockClient], found)
 
 
 def _missing(found: type) -> list[str]:

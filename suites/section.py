@@ -8,24 +8,21 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from checkers import wire
 from checkers.wire import LATE, NESTED, SHARED, F, Gate, Reason, Run
 from infra.store import Mode, StoreError, Unavailable
 from suites.keeper import Holding
+from suites.worker import CriticalSection, Worker
 from suites.workload import Stopped
-
-if TYPE_CHECKING:
-    from suites.worker import Worker
-
 
 _SLICE: Final = 0.1
 """Seconds of work between two looks at the control page."""
 
 
 class Section:
-    """What a workload may do under one grant: fills in `suites.workload.Hold`."""
+    """What a workload may do under one grant: fills in `suites.worker.CriticalSection`."""
 
     def __init__(self, worker: Worker, holding: Holding) -> None:
         self.rng = worker.rng
@@ -90,7 +87,7 @@ class Section:
             raise Stopped
 
     @contextlib.contextmanager
-    def also(self, timeout: float) -> Iterator[Section]:
+    def also(self, timeout: float) -> Iterator[CriticalSection]:
         self._must_believe()
         holding = self._worker.acquire((self._holding.key + 1) % len(self._worker.spec.keys), timeout)
         if holding is None:

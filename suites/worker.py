@@ -1,7 +1,8 @@
 """A worker: one process that takes a lock, works under it, lets go, and records every step.
 
 Its main thread goes round and round; its keeper (`suites.keeper`) renews and watches. They are told apart in the
-history by their process numbers.
+history by their process numbers. What its critical sections do, and where what they protect is kept, is passed in: so
+this module imports where neither the lock's client library nor the store's is installed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from checkers import wire
 from checkers.wire import SHARED, F, Gate, Reason, Run, State
@@ -20,14 +21,13 @@ from suites import registry
 from suites.gates import Gates
 from suites.grants import checked
 from suites.keeper import Holding, Keeper
-from suites.lock import Grant, Indeterminate, LockError, Refused, Session, Shares, Wakes, opened
+from suites.lock import Grant, Indeterminate, LockClient, LockError, Refused, Session, Shares, Wakes, opened
 from suites.recorder import Recorder
 from suites.spec import Process, Spec
-from suites.workload import Stopped, Workload
+from suites.workload import Hold, Stopped, Workload
 
 if TYPE_CHECKING:
     from suites.cells import Cells
-    from suites.section import Section
 
 T = TypeVar("T")
 
@@ -53,10 +53,26 @@ LATE_BY: Final = 1.5
 """Steps of work that it comes later than the release, so that somebody else has been granted the lock meanwhile."""
 
 
-class Worker:
-    """Runs until the control page says FINISH. What an adapter may not raise comes out of `run`."""
+class CriticalSection(Hold, Protocol):
+    """The inside of a critical section, with what a worker does there besides its workload (`suites.section`)."""
 
-    def __init__(self, spec: Spec) -> None:
+    def write_late(self) -> None:
+        """Write under the old token after the release."""
+
+
+class Worker:
+    """Runs until the control page says FINISH. What an adapter may not raise comes out of `run`.
+
+    connect  gives the way to what the lock protects (`suites.cells.connect`).
+    section  gives the inside of a critical section (`suites.section.Section`).
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        connect: Callable[[Spec, LockClient], Cells],
+        section: Callable[[Worker, Holding], CriticalSection],
+    ) -> None:
         self.spec = spec
         self.recorder = Recorder(spec.recording, spec.access.masked)
         self.process = Process(spec.first_process, spec.step)
@@ -64,15 +80,14 @@ class Worker:
         self.gates = Gates(self.recorder.page)
         self.values = itertools.count(spec.first_value, spec.count)
         self.workload = cast(Workload, _load(spec.workload)())
-        # Both clients load late: this module imports where neither is installed.
-        lock, cells = registry.lock(spec.lock), importlib.import_module("suites.cells")
+        lock = registry.load(spec.lock)
         self.client = self._connected(lambda: opened(lock, spec.endpoints, spec.ttl, spec.access))
         self._turn = 0
         self._sharer = self.client if isinstance(self.client, Shares) else None  # asked once: it takes a while
         self._woken = self.client if isinstance(self.client, Wakes) else None
         self._in_line = self.client.fair or self.workload.readers > 0 or self._woken is not None
-        self.cells: Cells = self._connected(lambda: cells.connect(spec, self.client))
-        self._section: type[Section] = importlib.import_module("suites.section").Section
+        self.cells: Cells = self._connected(lambda: connect(spec, self.client))
+        self._section = section
         self.keeper = Keeper(spec, self.client, self.recorder, self.gates)
 
     def run(self) -> None:
@@ -158,7 +173,7 @@ class Worker:
         return None
 
     @contextlib.contextmanager
-    def inside(self, holding: Holding) -> Iterator[Section]:
+    def inside(self, holding: Holding) -> Iterator[CriticalSection]:
         """Held from gate to gate, kept meanwhile, and released."""
         self.keeper.take(holding)
         try:

@@ -12,11 +12,12 @@ import pytest
 from checkers.history import read_recording
 from checkers.wire import F, Gate, Outcome, Reason
 from infra.store import Read, Store, StoreError
-from suites import gates, recorder, registry
+from suites import cells, gates, recorder, registry
 from suites.gates import Gates
 from suites.keeper import Holding, Keeper
 from suites.lock import Grant, Refused, now
 from suites.recorder import Recorder
+from suites.section import Section
 from suites.spec import Process, Spec
 from suites.worker import Worker
 
@@ -226,10 +227,10 @@ def a_spec(folder: Path | str) -> Spec:
 
 def a_worker(spec: Spec, lock: type[Fake], monkeypatch: pytest.MonkeyPatch) -> Worker:
     """Its lock and its store are in memory; nothing of it runs by itself."""
-    monkeypatch.setattr(registry, "lock", lambda _: lock)
+    monkeypatch.setattr(registry, "load", lambda _: lock)
     monkeypatch.setattr(Store, "open", lambda *_, **__: FakeStore())
     recorder.create(spec.recording, 2000)
-    return Worker(spec)
+    return Worker(spec, cells.connect, Section)
 
 
 def store_of(worker: Worker) -> FakeStore:

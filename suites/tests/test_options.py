@@ -157,7 +157,7 @@ class TestCases:
         assert (twice.lanes, twice.faults) == (asked(lock=["redis"], faults=["none"]).lanes, ("none",))
 
     def test_lanes_of_a_backend(self) -> None:
-        names = {name for name in registry.LOCKS if registry.lock(name).backend == "redis"}
+        names = {name for name in registry.LOCKS if registry.load(name).backend == "redis"}
         assert {lane.lock_name for lane in asked(backend=["redis"]).lanes} == names
 
     def test_a_lock_without_tokens_has_no_fence_and_the_case_says_so(self) -> None:

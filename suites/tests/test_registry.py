@@ -9,8 +9,9 @@ import pytest
 from checkers.claims import Claim, Hazard
 from checkers.mechanisms import MECHANISMS
 from suites import registry
+from suites.declared import lock
 from suites.lock import LockClient
-from suites.registry import LOCKS, UnknownLock, lock
+from suites.registry import LOCKS, UnknownLock
 from suites.tests.test_options import LOCK
 from suites.workers import ROOT
 

@@ -254,7 +254,7 @@ class TestReplacement:
     def test_a_lane_goes_on_when_each_of_its_keys_was_granted_since(self, tmp_path: Path) -> None:
         """A lock that nobody frees any more must not be overlooked while work goes on under another key."""
         (spec, *_) = specs(str(tmp_path), "Free")
-        (lane, *_) = lanes_of("redis", registry.lock("redis"))
+        (lane, *_) = lanes_of("redis", registry.load("redis"))
         recorder.create(spec.recording, 10)
         running = RunningLane(lane, spec.keys, [Handle(spec, 0, recorder.map_page(spec.recording))])
         record = Recorder(spec.recording)

@@ -224,7 +224,7 @@ def test_a_killed_holder_frees_its_lock_by_its_ttl(lanes: Lanes) -> None:
         "from suites import registry\n"
         "tokens, clients = {}, []\n"
         "for spelling, endpoints, key in json.loads(sys.argv[1]):\n"
-        "    clients.append(registry.lock(spelling).open(endpoints, float(sys.argv[2])))\n"
+        "    clients.append(registry.load(spelling).open(endpoints, float(sys.argv[2])))\n"
         "    tokens[key] = clients[-1].acquire(key, 5).token\n"
         "print(json.dumps(tokens), flush=True)\n"
         "input()\n"

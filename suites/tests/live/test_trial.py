@@ -112,7 +112,7 @@ def spelled(lock: str) -> str:
 
 
 def lanes_in(lock: str, stores: tuple[str, ...]) -> list[Lane]:
-    of_lock = lanes_of(spelled(lock), registry.lock(spelled(lock)))
+    of_lock = lanes_of(spelled(lock), registry.load(spelled(lock)))
     lanes = [lane for lane in of_lock if f"{lane.workload.name}/{lane.store}" in stores]
     assert len(lanes) == len(stores)
     return lanes
