@@ -92,6 +92,27 @@ class _Column:
     stage: str
 
 
+Answers = dict[tuple[str, str], list[Answer]]
+"""(lane, property) → what each of the trials said."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """Lanes of a column that are tried together, and what their trial came to, and those that repeated it.
+
+    number   from 1, among those of the column.
+    answers  None until the trials are over, and where they came to no verdict.
+    failure  in a line, why there was no verdict; None where there is one, or nothing has run.
+    error    the same at length, until the first case has raised it.
+    """
+
+    number: int
+    lanes: tuple[Lane, ...]
+    answers: Answers | None = None
+    failure: str | None = None
+    error: Exception | None = None
+
+
 Stored = Callable[[Trial], "tuple[TrialRecord, Path] | None"]
 """A trial that was run before, with its page; None: it is to be run."""
 
@@ -111,11 +132,7 @@ class Session:
         self._places = {stage.name: Place(asked, stage.name, tell) for stage in asked.stages}
         if CALIBRATION in self._places:  # the same versions
             self._places[CALIBRATION] = self._places[CANDIDATE]
-        self._parts: dict[_Column, tuple[tuple[Lane, ...], ...]] = {}
-        self._answers: dict[tuple[_Column, int], dict[tuple[str, str], list[Answer]]] = {}
-        self._failures: dict[tuple[_Column, int], str] = {}
-        self._untold: dict[tuple[_Column, int], Exception] = {}
-        """Failures that no case has told at length yet."""
+        self._parts: dict[_Column, list[_Part]] = {}
         self._recordings = recorder.folder()
 
     def answer(self, case: Case) -> Answer:
@@ -124,24 +141,15 @@ class Session:
         Where it was a lock's workers that broke, the others' lanes become a trial of their own, without that lock.
         """
         column = _Column(case.lane.backend, case.fault, case.stage)
-        if column not in self._parts:
-            self._parts[column] = self._asked.parts(case.lane.backend, case.fault)
-        parts = self._parts[column]
-        part = next(number for number, lanes in enumerate(parts, 1) if case.lane in lanes)
-        trial = (column, part)
-        if trial in self._untold:
-            raise self._untold.pop(trial)
-        if trial in self._failures:
-            raise TrialFailed(f"not judged, its trial came to no verdict: {self._failures[trial]}")
-        if trial not in self._answers:
-            try:
-                self._answers[trial] = self._try(column, part, parts[part - 1])
-            except Exception as error:  # noqa: BLE001 - kept: the same for every case of the trial, the first raises it
-                self._failures[trial], self._untold[trial] = self._asked.masked(_in_a_line(error)), error
-                self._places[case.stage].close()  # what such a trial leaves is not known for certain
-                self._parts[column] = _parted(parts, part, error)
-                return self.answer(case)
-        return decisive(self._answers[trial][case.lane.name, case.property_id])
+        while (part := self._part_of(column, case.lane)).answers is None:
+            if part.failure is None:
+                self._run_part(column, part)
+            elif part.error is None:
+                raise TrialFailed(f"not judged, its trial came to no verdict: {part.failure}")
+            else:
+                error, part.error = part.error, None
+                raise error
+        return decisive(part.answers[case.lane.name, case.property_id])
 
     def close(self) -> None:
         """End workers, environment and recordings."""
@@ -149,9 +157,28 @@ class Session:
             list(pool.map(Place.close, set(self._places.values())))
         self._recordings.cleanup()
 
-    def _try(self, column: _Column, part: int, lanes: tuple[Lane, ...]) -> dict[tuple[str, str], list[Answer]]:
+    def _part_of(self, column: _Column, lane: Lane) -> _Part:
+        """The part of the column in which the lane is tried."""
+        if column not in self._parts:
+            lanes = self._asked.parts(column.backend, column.fault)
+            self._parts[column] = [_Part(number, some) for number, some in enumerate(lanes, 1)]
+        return next(part for part in self._parts[column] if lane in part.lanes)
+
+    def _run_part(self, column: _Column, part: _Part) -> None:
+        """Run its trials. Where they break, the lanes of the locks that did not break them become a new part."""
+        try:
+            part.answers = self._try(column, part.number, part.lanes)
+        except Exception as error:  # noqa: BLE001 - kept: the same for every case of the trial, the first raises it
+            part.failure, part.error = self._asked.masked(_in_a_line(error)), error
+            self._places[column.stage].close()  # what such a trial leaves is not known for certain
+            parts = self._parts[column]
+            if others := _blameless(part.lanes, error):
+                part.lanes = tuple(lane for lane in part.lanes if lane not in others)
+                parts.append(_Part(len(parts) + 1, others))
+
+    def _try(self, column: _Column, part: int, lanes: tuple[Lane, ...]) -> Answers:
         """Run a trial, and again with the next seed for lanes whose positive control did not fire."""
-        answers: dict[tuple[str, str], list[Answer]] = {}
+        answers: Answers = {}
         trial = first_trial(self._asked, column.backend, column.fault, column.stage, part, lanes)
         most = 1 if column.stage in CALIBRATIONS else CONTROLS
         for attempt in range(1, most + 1):
@@ -244,17 +271,13 @@ def decisive(told: list[Answer]) -> Answer:
     return replace(heaviest, attempts=len(told))
 
 
-def _parted(parts: tuple[tuple[Lane, ...], ...], part: int, error: Exception) -> tuple[tuple[Lane, ...], ...]:
-    """The parts after one of them broke: only the lanes of the locks whose workers broke it are left in it, all others
-    become the last part. The same parts where nobody knows who it was, or it was everybody.
+def _blameless(lanes: tuple[Lane, ...], error: Exception) -> tuple[Lane, ...]:
+    """Of the lanes of a trial that broke, those of locks whose workers did not break it. None where nobody knows whose
+    workers did.
     """
-    lanes = parts[part - 1]
     broke = error.lanes if isinstance(error, WorkerBroke) else frozenset[str]()
     blamed = {lane.lock_name for lane in lanes if lane.name in broke}
-    others = tuple(lane for lane in lanes if lane.lock_name not in blamed)
-    if not blamed or not others:
-        return parts
-    return (*parts[: part - 1], tuple(lane for lane in lanes if lane not in others), *parts[part:], others)
+    return tuple(lane for lane in lanes if lane.lock_name not in blamed) if blamed else ()
 
 
 def _in_a_line(error: Exception) -> str:
