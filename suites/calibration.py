@@ -1,6 +1,6 @@
 """Calibration: where an upgrade is certified, bugs that are known are tried beside it, and the suite must find them.
 
-Locks with one bug each (`suites.mutants`) are tried on the new version, and good locks on servers with a bug
+Locks with one bug each (`suites.mutant_catalogue`) are tried on the new version, and good locks on servers with a bug
 (`infra.planted`). What the suite finds of them tells what it could have found. Those that share a fault share a trial,
 which is a column of its own in a stage of its own; its judgements count among nothing else.
 """
@@ -16,7 +16,7 @@ from infra.planted import PLANTS
 from results.certificate.stages import BROKEN_SERVER, CALIBRATION
 from suites import registry
 from suites.lane import Lane, lane_named, longest_ttl
-from suites.mutants import CATALOGUE
+from suites.mutant_catalogue import CATALOGUE
 
 FAULTS: Final = (NO_FAULT, "stall-holder", "freeze-holder", "kill-holder")
 """Those that bring out most of the bugs, whatever the backend: a certification has ten minutes for everything."""

@@ -6,10 +6,9 @@ nothing. So a misspelled claim would leave nothing that could fail.
 
 import difflib
 import inspect
-import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard, matches
 from checkers.mechanisms import MECHANISMS
@@ -17,12 +16,13 @@ from checkers.property import Need, Property
 from checkers.register import BOUNDED, PROPERTIES
 from infra.faults.register import FAULTS
 from infra.spelling import instead
-from infra.star import AUXILIARIES, BACKENDS
+from infra.star import AUXILIARIES
 from suites import registry
+from suites.declarations import Must, number, texts, validators
 from suites.lane import STORES, features, lanes_of
 from suites.lock import Declarations, LockClient, admitted
 
-LEASES: Final = ("grant", "touch", "session", "quorum", "none")
+_MUST: Final[Mapping[str, Must]] = validators(LockClient) | validators(Declarations)
 _FIELDS: Final = tuple(Declarations.__annotations__)
 _FAULTS: Final = (NO_FAULT, *FAULTS)
 _LANES: Final = tuple(f"{workload}/{store}" for workload, stores in STORES.items() for store in stores)
@@ -33,35 +33,6 @@ _PATTERNS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 }
 """Field of a claim or hazard → what its patterns name, and what there is."""
 
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _texts(value: object) -> bool:
-    return isinstance(value, tuple | list) and all(isinstance(one, str) for one in value)
-
-
-def _flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-_VALUES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
-    "backend": (lambda value: value in BACKENDS, f"there are: {', '.join(BACKENDS)}"),
-    "lease": (lambda value: value in LEASES, f"there are: {', '.join(LEASES)}"),
-    "min_ttl": (lambda value: _number(value) and value > 0, "it must be a number of seconds above 0, for example 2.0"),
-    "drift": (
-        lambda value: _number(value) and 0 <= value < 1,
-        "it must be a fraction from 0 up to 1, for example 0.01",
-    ),
-    "grain": (lambda value: _number(value) and value >= 0, "it must be a number of seconds, 0 or more"),
-    "pace": (lambda value: _number(value) and value >= 0, "it must be a number of seconds, 0 or more"),
-    "permits": (lambda value: type(value) is int and value > 0, "it must be a whole number, 1 or more"),
-    "bounds": (lambda value: isinstance(value, Mapping), "it must be a dict, for example {'recovery': 2.0}"),
-    "lanes": (_texts, "it must be a tuple of patterns, for example ('register/*',)"),
-    **dict.fromkeys(("tokens", "fair", "excludes", "reentrant", "renewed"), (_flag, "it must be True or False")),
-}
-"""Declaration → what it may be, and the answer where it is not."""
 
 _CALLS: Final[Mapping[str, tuple[str, ...]]] = {
     "open": ("endpoints", "ttl"),
@@ -101,13 +72,13 @@ def _misspelled(lock: type[LockClient]) -> Iterator[str]:
 
 
 def _kind(value: object) -> type:
-    return float if _number(value) else type(value)
+    return float if number(value) else type(value)
 
 
 def _values(lock: type[LockClient]) -> Iterator[str]:
-    for field, (fits, answer) in _VALUES.items():
-        if not fits(value := getattr(lock, field)):
-            yield f"{field} = {value!r}; {answer}"
+    for field, must in _MUST.items():
+        if not must.fits(value := getattr(lock, field)):
+            yield f"{field} = {value!r}; {must.answer}"
     if lock.via not in ("", *AUXILIARIES[lock.backend]):
         there = ", ".join(AUXILIARIES[lock.backend]) or "none"
         yield f"via = {lock.via!r}; nodes beside those of {lock.backend}: {there}"
@@ -144,7 +115,7 @@ def _bounds(lock: type[LockClient]) -> Iterator[str]:
     for name, bound in lock.bounds.items():
         if name not in BOUNDED:
             yield f"bounds: nothing is judged by a bound for {name!r}; {instead(name, BOUNDED)}"
-        elif not _number(bound) or bound < 0 or (name == "recovery" and bound == 0):
+        elif not number(bound) or bound < 0 or (name == "recovery" and bound == 0):
             least = "above 0" if name == "recovery" else "0 or more"
             yield f"bounds: {name!r}: {bound!r}; it must be a number of seconds, {least}"
 
@@ -186,7 +157,7 @@ def _needed(lock: type[LockClient], property: Property) -> str:
 
 
 def _patterns(field: str, patterns: object, what: str, known: Collection[str]) -> Iterator[str]:
-    if not isinstance(patterns, tuple | list) or not _texts(patterns):
+    if not isinstance(patterns, tuple | list) or not texts(patterns):
         yield f"{field} = {patterns!r}; it must be a tuple of patterns, for example ({next(iter(known))!r},)"
         return
     for pattern in patterns:

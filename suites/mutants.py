@@ -10,76 +10,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from checkers.claims import NO_FAULT, Word
+from checkers.claims import Word
 from infra.faults.plan import compile_plan
-from suites import registry
 from suites.cycles import Cycles
-from suites.lane import Lane, lane_named, longest_ttl
-from suites.lock import LockClient
+from suites.lane import longest_ttl
+from suites.mutant_catalogue import CATALOGUE, Mutant
 
 DEADLINE: Final = 20.0
 """Seconds; a lock that is never freed exercises nothing more, so its trial goes on until then."""
 SEED: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """A lock with a bug.
-
-    name      a class of `suites.locks.mutants`.
-    found_by  the property that names the bug.
-    fault     what brings it out.
-    where     the lanes of its one trial: more than one where it takes a chance to see the bug.
-    """
-
-    name: str
-    found_by: str
-    fault: str = NO_FAULT
-    where: tuple[str, ...] = ("set/unfenced",)
-
-    @property
-    def lock(self) -> type[LockClient]:
-        return registry.load(f"suites.locks.mutants:{self.name}")
-
-    @property
-    def lanes(self) -> list[Lane]:
-        return [lane_named(f"suites.locks.mutants:{self.name}/{lane}") for lane in self.where]
-
-    @property
-    def bug(self) -> str:
-        """In the words of its docstring."""
-        return (self.lock.__doc__ or "").partition("\n")[0]
-
-
-CATALOGUE: Final = tuple(
-    Mutant(*told)
-    for told in (
-        ("CountsBeforeItHolds", "token-order"),
-        (
-            "TwoOfFive",
-            "server-exclusion",
-            "slow-links",
-            ("set/unfenced", "inventory/unfenced", "register/compare-owner"),
-        ),
-        ("NewestFirst", "server-exclusion"),
-        ("ByName", "server-exclusion"),
-        ("FreesTwo", "server-exclusion"),
-        ("LeaseForToken", "token-order"),
-        ("WatchesTheHolder", "herd-free"),
-        ("RenewsNothing", "server-exclusion", "stall-holder"),
-        ("RenewsBriefly", "server-exclusion", "stall-holder"),
-        ("RenewsUnderAnotherName", "honest-renewal", "stall-holder"),
-        ("BelievesForEver", "holder-exclusion", "stall-renewal", ("leader/unfenced",)),
-        ("StealsEarly", "server-exclusion", "freeze-holder"),
-        ("ReleasesAlways", "owner-release", "freeze-holder"),
-        ("LooksThenDeletes", "server-exclusion", "late-release"),
-        ("WaitsForAnswers", "fail-fast", "pause-server"),
-        ("Persistent", "crash-release", "kill-holder"),
-        ("WithoutLease", "crash-release", "kill-holder"),
-        ("LocksShared", "server-exclusion"),
-        ("TakesEarly", "server-exclusion", "freeze-holder"),
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,10 +120,15 @@ def load(name: str) -> type[LockClient]:
         raise UnknownLock(f"{name} is no lock: it has no {', '.join(missing)} (see suites/lock.py)")
     if not isinstance(getattr(found, "backend", None), str):
         raise UnknownLock(f"{name} does not say which backend it runs on: backend = 'redis', for instance")
-    if not issubclass(found, Declarations):
-        named = {"name": getattr(found, "name", attribute), "__module__": found.__module__}
-        found = type(found.__name__, (found, Declarations), named | {"__qualname__": found.__qualname__})
+    if undeclared := {name: value for name, value in _defaults(attribute).items() if not hasattr(found, name)}:
+        where = {"__module__": found.__module__, "__qualname__": found.__qualname__}
+        found = type(found.__name__, (found,), undeclared | where)
     return cast(type[LockClient], found)
+
+
+def _defaults(name: str) -> dict[str, object]:
+    """The declarations of a lock that says nothing. name: of its class."""
+    return {field: getattr(Declarations, field) for field in Declarations.__annotations__} | {"name": name}
 
 
 def _missing(found: type) -> list[str]:

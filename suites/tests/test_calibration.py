@@ -8,7 +8,7 @@ from infra.star import BACKENDS
 from results.certificate.stages import BROKEN_SERVER, CALIBRATION, CANDIDATE
 from suites import calibration
 from suites.asked import Asked
-from suites.mutants import CATALOGUE
+from suites.mutant_catalogue import CATALOGUE
 from suites.tests.test_collecting import collected
 from suites.tests.test_options import NEW, OLD, asked, refused, upgrading
 from suites.tests.test_session import World, key_of, world

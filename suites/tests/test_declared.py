@@ -11,7 +11,7 @@ from checkers.claims import Claim, Hazard
 from suites import registry
 from suites.declared import lock, wrong
 from suites.lock import Declarations, LockClient
-from suites.mutants import CATALOGUE
+from suites.mutant_catalogue import CATALOGUE
 from suites.tests import leaky, planted
 
 

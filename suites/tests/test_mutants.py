@@ -8,7 +8,8 @@ from checkers.judgement import declared
 from checkers.tests.build import FACTS
 from infra.faults.register import FAULTS
 from suites import mutants
-from suites.mutants import CATALOGUE, Mutant, Result
+from suites.mutant_catalogue import CATALOGUE, Mutant
+from suites.mutants import Result
 from suites.options import EVERY_FAULT
 
 
