@@ -12,7 +12,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Final
 
 from checkers.exclusion import overlaps
@@ -20,11 +19,10 @@ from checkers.history import FaultInterval
 from checkers.view import View
 from infra.faults.plan import Plan, Step
 from results.pages.curve import Point, Series, draw
-from suites import registry
 from suites.cycles import Cycles
-from suites.lane import Lane, lane_named, lanes_of
-
-FOLDER: Final = Path(__file__).resolve().parent.parent / "results" / "literature"
+from suites.lane import Lane, lane_named, runnable_lanes
+from suites.literature import FOLDER
+from suites.spec import GUARDED
 
 PAUSED: Final = ("redis", "redlock", "zookeeper", "etcd", "postgres-lease")
 SKEWED: Final = ("redis", "redlock", "postgres-lease")
@@ -57,15 +55,12 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m suites curves", description=main.__doc__, allow_abbrev=False)
     parser.add_argument("--count", type=int, default=1, help="trials for each point (1)")
     options = parser.parse_args(argv)
-    cycles = Cycles()
-    try:
+    with Cycles() as cycles:
         pauses, broke = _measure(
-            cycles, options.count, {name: _lanes(name) for name in PAUSED}, PAUSES, _pause, _paused
+            cycles, options.count, {name: _paused_lanes(name) for name in PAUSED}, PAUSES, _pause, _paused
         )
         leaders = {name: (lane_named(f"{name}/leader/unfenced"),) for name in SKEWED}
         skews, broke_too = _measure(cycles, options.count, leaders, SKEWS, _skew, _skewed)
-    finally:
-        cycles.close()
     _store("pause", "Two inside, after a holder was paused", "pause ÷ TTL", pauses, PAUSES, PAUSE_MARKS)
     _store("skew", "Two inside, after a server's clock jumped ahead", "jump ÷ TTL", skews, SKEWS, SKEW_MARKS)
     return 1 if broke or broke_too else 0
@@ -84,23 +79,23 @@ def _measure(
     for name, lanes in lanes_of_lock.items():
         ttl = lanes[0].lock.min_ttl
         for ratio in ratios:
-            one = step(lanes[0].backend, ratio * ttl)
+            fault = step(lanes[0].backend, ratio * ttl)
             for seed in range(1, count + 1):
-                plan = Plan(f"{one.fault}-{ratio:g}-ttl", lanes[0].backend, seed, (one,) * STEPS)
+                plan = Plan(f"{fault.fault}-{ratio:g}-ttl", lanes[0].backend, seed, (fault,) * STEPS)
                 cycle = cycles.run(plan, lanes)
                 if cycle.record is None:
                     print(f"{name} {ratio:g}: {cycle.wrong}", flush=True)
                     broke = True
                     continue
-                found = [one for lane in cycle.record.lanes for one in tries_of(View(lane.history), ttl * 1e9)]
-                tries[name] += found
-                print(f"{name} {plan.name}: {sum(hit for _, hit in found)} of {len(found)}", flush=True)
+                views = (View(lane.history) for lane in cycle.record.lanes)
+                new = [each for view in views for each in tries_of(view, ttl * 1e9)]
+                tries[name] += new
+                print(f"{name} {plan.name}: {sum(hit for _, hit in new)} of {len(new)}", flush=True)
     return tries, broke
 
 
-def _lanes(name: str) -> tuple[Lane, ...]:
-    lock = registry.load(name)
-    return tuple(lane for lane in lanes_of(name, lock) if lane.not_applicable is None and lane.store != "guarded")
+def _paused_lanes(name: str) -> tuple[Lane, ...]:
+    return tuple(lane for lane in runnable_lanes(name) if lane.store != GUARDED)
 
 
 def _pause(_backend: str, seconds: float) -> Step:
@@ -131,9 +126,9 @@ def _skewed(view: View, ttl: float) -> Iterable[tuple[float, bool]]:
 
 def _seconds(fault: FaultInterval) -> float:
     """How far the clock was set: the target says so."""
-    told = _FORWARD.search(fault.target)
-    assert told is not None, fault.target
-    return float(told[1])
+    jump = _FORWARD.search(fault.target)
+    assert jump is not None, fault.target
+    return float(jump[1])
 
 
 def _joined(view: View) -> set[int]:
@@ -144,17 +139,17 @@ def _joined(view: View) -> set[int]:
 def _store(
     name: str, title: str, across: str, tries: Tries, ratios: Sequence[float], marks: Sequence[tuple[float, str]]
 ) -> None:
-    series = [Series(lock, tuple(_points(found, ratios))) for lock, found in tries.items()]
+    series = [Series(lock, tuple(_points(of_lock, ratios))) for lock, of_lock in tries.items()]
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{name}.svg").write_text(draw(title, across, series, marks))
-    told = {one.name: [asdict(point) for point in one.points] for one in series}
-    (FOLDER / f"{name}.json").write_text(json.dumps(told, indent=1) + "\n")
+    points = {line.name: [asdict(point) for point in line.points] for line in series}
+    (FOLDER / f"{name}.json").write_text(json.dumps(points, indent=1) + "\n")
 
 
-def _points(found: Sequence[tuple[float, bool]], ratios: Sequence[float]) -> Iterable[Point]:
+def _points(tries: Sequence[tuple[float, bool]], ratios: Sequence[float]) -> Iterable[Point]:
     """Tries that lie nearest to the same ratio make a point, at their mean."""
     near: defaultdict[float, list[tuple[float, bool]]] = defaultdict(list)
-    for ratio, hit in found:
+    for ratio, hit in tries:
         near[min(ratios, key=lambda asked: abs(asked - ratio))].append((ratio, hit))
     for _, members in sorted(near.items()):
         mean = sum(ratio for ratio, _ in members) / len(members)

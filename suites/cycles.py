@@ -4,19 +4,20 @@ A cycle is a trial with a few lanes, so that faults on workers find their victim
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from checkers.claims import Word
 from checkers.history import FaultInterval
+from checkers.judgement import Judgement
 from infra.environment import Environment
 from infra.faults.plan import Plan
 from infra.machine import Trouble
 from results.record import TrialRecord
 from suites import recorder, registry
-from suites.lane import Lane, lanes_of, longest_ttl
+from suites.lane import Lane, longest_ttl, runnable_lanes
 from suites.profiles import PLAINEST
 from suites.trial import run_trial
 from suites.trial_spec import Trial
@@ -38,7 +39,7 @@ class Cycle:
 
 
 class Cycles:
-    """Not for two threads at once. `close` leaves nothing behind."""
+    """Not for two threads at once. Nothing is left behind at the end of the block."""
 
     def __init__(self) -> None:
         self._folder = recorder.folder()
@@ -59,8 +60,10 @@ class Cycles:
             self._discard()
             return Cycle((), str(trouble))
 
-    def close(self) -> None:
-        """End workers and environment."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._discard()
         self._folder.cleanup()
 
@@ -79,12 +82,7 @@ class Cycles:
         server, folder = self._servers[plan.backend], Path(self._folder.name)
         record = run_trial(trial, environment, server, folder, deadline, lambda _: None)
         faults = dict.fromkeys(fault for lane in record.lanes for fault in lane.history.faults)
-        wrong = [
-            f"{lane.history.facts.lane} {judgement.property}: {judgement.because}"
-            for lane in record.lanes
-            for judgement in lane.judgements
-            if judgement.word is Word.VIOLATED
-        ]
+        wrong = [f"{lane} {judgement.property}: {judgement.because}" for lane, judgement in violated(record)]
         return Cycle(tuple(faults), f"clean, but violated: {'; '.join(wrong)}" if wrong else "", record)
 
     def _ready(self, backend: str) -> Environment:
@@ -94,25 +92,27 @@ class Cycles:
         return self._environment
 
 
+def violated(record: TrialRecord) -> Iterator[tuple[str, Judgement]]:
+    """Every claim that broke, with its lane."""
+    for lane in record.lanes:
+        yield from ((lane.history.facts.lane, each) for each in lane.judgements if each.word is Word.VIOLATED)
+
+
 def lanes_on(backend: str) -> tuple[Lane, ...]:
     """A lane of each of the plainest locks on the backend, with the first of `STORES` that it can have, if with any."""
     there = [name for name in registry.LOCKS if registry.load(name).backend == backend]
-    found: list[Lane] = []
-    for name in [name for name in there if name in PLAINEST] or there[:1]:
-        lanes = [lane for lane in lanes_of(name, registry.load(name)) if lane.not_applicable is None]
-        found.append(min(lanes, key=lambda lane: (_preference(lane.store), lane.workload.name)))
-    return tuple(found)
+    return tuple(
+        min(runnable_lanes(name), key=lambda lane: (_preference(lane.store), lane.workload.name))
+        for name in [name for name in there if name in PLAINEST] or there[:1]
+    )
 
 
 def drawn_on(backend: str, seed: int) -> tuple[Lane, ...]:
     """A lane each, at random, of some locks on the backend that promise anything (not `registry.CONTROLS`)."""
     rng = random.Random(f"{backend}/{seed}")
-    choices: list[list[Lane]] = []
-    for name in [name for name in registry.LOCKS if name not in registry.CONTROLS]:
-        lock = registry.load(name)
-        lanes = [lane for lane in lanes_of(name, lock) if lane.not_applicable is None]
-        if lock.backend == backend and lanes:
-            choices.append(lanes)
+    promising = [name for name in registry.LOCKS if name not in registry.CONTROLS]
+    there = [runnable_lanes(name) for name in promising if registry.load(name).backend == backend]
+    choices = [lanes for lanes in there if lanes]
     return tuple(rng.choice(lanes) for lanes in rng.sample(choices, min(DRAWN, len(choices))))
 
 

@@ -182,6 +182,11 @@ def lanes_of(lock_name: str, lock: type[LockClient]) -> Iterator[Lane]:
             yield Lane(lock_name, lock, workload, store)
 
 
+def runnable_lanes(name: str) -> tuple[Lane, ...]:
+    """Every lane in which a lock can be run. Raises UnknownLock."""
+    return tuple(lane for lane in lanes_of(name, registry.load(name)) if lane.not_applicable is None)
+
+
 def lane_named(name: str) -> Lane:
     """A lane by its name, whether the lock is tried in it by itself or not. Raises UnknownLock, or KeyError."""
     lock_name, workload, store = name.rsplit("/", 2)

@@ -10,6 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from suites.workers import ROOT
+
+FOLDER: Final = ROOT / "results" / "literature"
+"""What was measured of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Probe:

@@ -29,14 +29,11 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     backends = tuple(options.backend or BACKENDS)
     times: dict[tuple[str, str], str] = {}
-    cycles = Cycles()
-    try:
+    with Cycles() as cycles:
         for backend in backends:
             for name in options.fault or FAULTS:
                 if _can(name, backend):
                     times[name, backend] = _measured(cycles, name, backend, options.count)
-    finally:
-        cycles.close()
     print(f"| fault | how it is done | what a client sees | {' | '.join(backends)} |")
     print("|---" * (3 + len(backends)) + "|")
     for name in options.fault or FAULTS:

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from checkers.claims import Word
 from infra.faults.plan import compile_plan
-from suites.cycles import Cycles
+from suites.cycles import Cycles, violated
 from suites.lane import longest_ttl
 from suites.mutant_catalogue import CATALOGUE, Mutant
 
@@ -63,8 +62,7 @@ def main(argv: Sequence[str]) -> int:
 
 def run(mutants: Iterable[Mutant]) -> Iterator[Result]:
     """Tries them, those of one backend and one fault side by side."""
-    cycles = Cycles()
-    try:
+    with Cycles() as cycles:
         for (backend, fault), group in groupby(sorted(mutants, key=_trial_of), key=_trial_of):
             tried = {mutant: [lane.name for lane in mutant.lanes] for mutant in group}
             lanes = [lane for mutant in tried for lane in mutant.lanes]
@@ -72,15 +70,10 @@ def run(mutants: Iterable[Mutant]) -> Iterator[Result]:
             if cycle.record is None:
                 yield from (Result(mutant, (), cycle.wrong) for mutant in tried)
                 continue
-            violated = {
-                lane.history.facts.lane: [j.property for j in lane.judgements if j.word is Word.VIOLATED]
-                for lane in cycle.record.lanes
-            }
+            broken = list(violated(cycle.record))
             for mutant, names in tried.items():
-                by = dict.fromkeys(name for lane in names for name in violated[lane])
+                by = dict.fromkeys(judgement.property for lane, judgement in broken if lane in names)
                 yield Result(mutant, tuple(by))
-    finally:
-        cycles.close()
 
 
 def _trial_of(mutant: Mutant) -> tuple[str, str]:

@@ -6,19 +6,18 @@ is started. `--check` writes nothing, and says whether anything would change.
 
 import argparse
 import inspect
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard
 from suites import registry, repeat, reproduce
-from suites.literature import STATEMENTS, Probe, Statement
+from suites.literature import FOLDER, STATEMENTS, Probe, Statement
 from suites.lock import LockClient
+from suites.workers import ROOT
 
-README: Final = Path(__file__).resolve().parent.parent / "README.md"
+README: Final = ROOT / "README.md"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -42,7 +41,7 @@ def made(text: str) -> str:
     for name, part in _PARTS.items():
         text = re.sub(
             rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)",
-            lambda found, part=part: f"{found[1]}{part()}{found[2]}",  # type: ignore[misc]
+            lambda marks, part=part: f"{marks[1]}{part()}{marks[2]}",  # type: ignore[misc]
             text,
             flags=re.DOTALL,
         )
@@ -63,8 +62,8 @@ def _rows(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
 
 def summary(lock: type[LockClient]) -> str:
     """The first sentence of the lock's module, without its name."""
-    told = inspect.getdoc(inspect.getmodule(lock)) or ""
-    first = re.split(r"(?<=\.)\s", told.strip(), maxsplit=1)[0]
+    text = inspect.getdoc(inspect.getmodule(lock)) or ""
+    first = re.split(r"(?<=\.)\s", text.strip(), maxsplit=1)[0]
     return _cell(first.partition(": ")[2] if first.startswith("``") else first)
 
 
@@ -83,21 +82,20 @@ def _breaks(hazards: Sequence[Hazard]) -> str:
 
 def _literature() -> str:
     """A row for each statement, with what was measured."""
-    told: Mapping[str, Any] = json.loads(reproduce.TOLD.read_text()) if reproduce.TOLD.exists() else {}
-    return "\n" + _table(_statements(told)) + "\n"
+    return "\n" + _table(_statements(reproduce.stored())) + "\n"
 
 
-def _statements(told: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _statements(entries: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     yield "statement", "who says so", "measured", "by", "picture"
-    for one in STATEMENTS:
-        entry = told.get(one.says)
-        name, address = one.source
+    for statement in STATEMENTS:
+        says, entry = statement.says, entries.get(statement.says)
+        name, address = statement.source
         source = f"[{name}]({address})" if address else name
         if entry is None:
-            yield one.says, source, "not yet", _by(one, ()), ""
+            yield says, source, "not yet", _by(statement, ()), ""
         else:
             picture = f"[{entry['picture'].removesuffix('.svg')}](results/literature/{entry['picture']})"
-            yield one.says, source, f"**{entry['outcome']}**", _by(one, entry["words"]), picture
+            yield says, source, f"**{entry['outcome']}**", _by(statement, entry["words"]), picture
 
 
 def _by(statement: Statement, words: Sequence[str]) -> str:
@@ -113,12 +111,12 @@ def _probe(probe: Probe, word: str) -> str:
 def _curves() -> str:
     """The pictures, once they have been measured."""
     shown = (("pause", "pause ÷ TTL"), ("skew", "clock jump ÷ TTL"))
-    found = [
+    pictures = [
         f"![P(two inside) against {over}](results/literature/{name}.svg)\n"
         for name, over in shown
-        if (reproduce.FOLDER / f"{name}.svg").exists()
+        if (FOLDER / f"{name}.svg").exists()
     ]
-    return "".join(found) or "Not measured yet: `make literature`.\n"
+    return "".join(pictures) or "Not measured yet: `make literature`.\n"
 
 
 def _table(rows: Iterable[Sequence[str]]) -> str:

@@ -11,7 +11,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from checkers.claims import Word
@@ -23,10 +22,9 @@ from results.record import LaneRecord
 from results.run import Run
 from suites.cycles import Cycles
 from suites.lane import Lane, lane_named, longest_ttl
-from suites.literature import STATEMENTS, Probe, Statement
+from suites.literature import FOLDER, STATEMENTS, Probe, Statement
 
-FOLDER: Final = Path(__file__).resolve().parent.parent / "results" / "literature"
-TOLD: Final = FOLDER / "statements.json"
+OUTCOMES: Final = FOLDER / "statements.json"
 
 TRIES: Final = 3
 """Seeds that a probe may take to show what must break."""
@@ -62,30 +60,34 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first trials (1)")
     parser.add_argument("--only", metavar="TEXT", default="", help="only statements that contain this text")
     options = parser.parse_args(argv)
-    statements = [one for one in STATEMENTS if options.only.lower() in one.says.lower()]
+    statements = [each for each in STATEMENTS if options.only.lower() in each.says.lower()]
     if not statements:
         print(f"fencepost: no statement contains {options.only!r}", file=sys.stderr)
         return 2
     run = Run.create(RUNS, {"command": ["python", "-m", "suites", "literature", *argv], "seed": options.seed})
-    measured = _measure([probe for one in statements for probe in one.probes], options.seed, run)
+    measured = _measure([probe for statement in statements for probe in statement.probes], options.seed, run)
     print(f"report: {run.close({})}")
     FOLDER.mkdir(parents=True, exist_ok=True)
-    told: dict[str, Any] = json.loads(TOLD.read_text()) if TOLD.exists() else {}
-    known = {one.says for one in STATEMENTS}
-    told = {says: entry for says, entry in told.items() if says in known}
-    for one in statements:
-        told[one.says] = _entry(one, measured)
-        print(f"{told[one.says]['outcome']:<9} {one.says}", flush=True)
-    TOLD.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
-    return 1 if any(told[one.says]["outcome"] == "open" for one in statements) else 0
+    known = {statement.says for statement in STATEMENTS}
+    entries = {says: entry for says, entry in stored().items() if says in known}
+    for statement in statements:
+        entry = entries[statement.says] = _entry(statement, measured)
+        print(f"{entry['outcome']:<9} {statement.says}", flush=True)
+    OUTCOMES.write_text(json.dumps(entries, indent=1, ensure_ascii=False) + "\n")
+    return 1 if any(entries[statement.says]["outcome"] == "open" for statement in statements) else 0
+
+
+def stored() -> dict[str, Any]:
+    """What came of each statement, by its text, as far as they were measured."""
+    entries: dict[str, Any] = json.loads(OUTCOMES.read_text()) if OUTCOMES.exists() else {}
+    return entries
 
 
 def _measure(probes: Sequence[Probe], seed: int, run: Run) -> dict[Key, Measured]:
-    found: dict[Key, Measured] = {}
-    cycles = Cycles()
-    try:
+    measured: dict[Key, Measured] = {}
+    with Cycles() as cycles:
         for attempt in range(TRIES):
-            missing = [probe for probe in probes if _unanswered(probe, found.get(_key(probe)), attempt)]
+            missing = [probe for probe in probes if _unanswered(probe, measured.get(_key(probe)), attempt)]
             for backend, fault, lanes in _trials(missing):
                 cycle = cycles.run(_plan(backend, fault, seed + attempt, lanes), lanes, DEADLINE)
                 if cycle.record is None:
@@ -94,24 +96,22 @@ def _measure(probes: Sequence[Probe], seed: int, run: Run) -> dict[Key, Measured
                 run.save_trial(cycle.record)
                 for lane in cycle.record.lanes:
                     for judgement in lane.judgements:
-                        _keep(found, (lane.history.facts.lane, fault, judgement.property), Measured(judgement, lane))
-    finally:
-        cycles.close()
-    return found
+                        _keep(measured, (lane.history.facts.lane, fault, judgement.property), Measured(judgement, lane))
+    return measured
 
 
-def _keep(found: dict[Key, Measured], key: Key, new: Measured) -> None:
+def _keep(measured: dict[Key, Measured], key: Key, new: Measured) -> None:
     """What broke once is broken; an answer is better than none."""
-    old = found.get(key)
+    old = measured.get(key)
     if old is None or old.held is None or (new.held is False and old.held):
-        found[key] = new
+        measured[key] = new
 
 
-def _unanswered(probe: Probe, found: Measured | None, attempt: int) -> bool:
+def _unanswered(probe: Probe, answer: Measured | None, attempt: int) -> bool:
     """Whether it has to be tried (again): only what should break may need more than one trial that ran."""
-    if found is None or found.held is None:
+    if answer is None or answer.held is None:
         return True
-    return attempt > 0 and found.held and not probe.holds
+    return attempt > 0 and answer.held and not probe.holds
 
 
 def _trials(probes: Sequence[Probe]) -> list[tuple[str, str, tuple[Lane, ...]]]:
@@ -138,20 +138,20 @@ def _key(probe: Probe) -> Key:
 def _entry(statement: Statement, measured: Mapping[Key, Measured]) -> dict[str, Any]:
     """What is stored. The picture is of a probe that refutes the statement, else of one that broke, or the first."""
     answers = [(probe, measured.get(_key(probe))) for probe in statement.probes]
-    held = [(probe, found.held if found else None) for probe, found in answers]
+    held = [(probe, answer.held if answer else None) for probe, answer in answers]
     refuted = [probe for probe, answer in held if answer is not None and answer != probe.holds]
     silent = [probe for probe, answer in held if answer is None]
     outcome = "refuted" if refuted else "open" if silent else "upheld"
     broken = [probe for probe, answer in held if answer is False]
     shown = next(iter((*refuted, *broken, *statement.probes)))
     picture = f"{STATEMENTS.index(statement) + 1:02}.svg"
-    found = measured.get(_key(shown))
-    if found is not None and len(found.lane.history):
-        (FOLDER / picture).write_text(standalone.draw(found.lane.history, found.judgement))
+    pictured = measured.get(_key(shown))
+    if pictured is not None and len(pictured.lane.history):
+        (FOLDER / picture).write_text(standalone.draw(pictured.lane.history, pictured.judgement))
     return {
         "outcome": outcome,
         "picture": picture,
         "shown": asdict(shown),
-        "versions": dict(found.lane.history.facts.versions) if found else {},
-        "words": [str(found.judgement.word) if found else "not measured" for _, found in answers],
+        "versions": dict(pictured.lane.history.facts.versions) if pictured else {},
+        "words": [str(answer.judgement.word) if answer else "not measured" for _, answer in answers],
     }

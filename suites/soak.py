@@ -30,19 +30,16 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     backends = options.backend or BACKENDS
     done = _read(Path(options.done))
-    cycles = Cycles()
-    try:
+    with Cycles() as cycles:
         for number in range(options.count):
             seed, backend = options.seed + number, backends[number % len(backends)]
             if (backend, seed) not in done:
                 done[backend, seed] = _do(cycles, backend, seed, Path(options.failed))
                 with Path(options.done).open("a") as file:
                     file.write(json.dumps({"backend": backend, "seed": seed, "wrong": done[backend, seed]}) + "\n")
-    finally:
-        cycles.close()
     failed = sum(map(bool, done.values()))
-    told = f"see {options.failed}" if failed else f"fewer than {3 / max(len(done), 1):.2%} fail (95 %)"
-    print(f"{len(done)} plans in all, {failed} failed: {told}")
+    summary = f"see {options.failed}" if failed else f"fewer than {3 / max(len(done), 1):.2%} fail (95 %)"
+    print(f"{len(done)} plans in all, {failed} failed: {summary}")
     return 1 if failed else 0
 
 
@@ -64,8 +61,8 @@ def _read(file: Path) -> dict[tuple[str, int], str]:
     done = {}
     for line in file.read_text().splitlines() if file.exists() else ():
         with contextlib.suppress(ValueError, KeyError):
-            told = json.loads(line)
-            done[told["backend"], told["seed"]] = told["wrong"]
+            plan = json.loads(line)
+            done[plan["backend"], plan["seed"]] = plan["wrong"]
     return done
 
 
