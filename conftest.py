@@ -11,7 +11,7 @@ SUITES = Path(__file__).parent / "suites"
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    from suites.options import add_options
+    from suites.selection.options import add_options
 
     add_options(parser)
     parser.addoption(

@@ -23,14 +23,15 @@ from infra.faults.fault import NO_CLOCK, OURS, PUBLISHED
 from results.run import Run
 from results.terminal.events import Event, Journal
 from results.terminal.plain import plain_lines
-from suites import resume, stages
-from suites.about import suite_version
-from suites.asked import Asked
-from suites.options import BadOption, parse
 from suites.scheduling import ByBackend
-from suites.session import Answer, Session, TrialFailed, nothing_stored
+from suites.selection import stages
+from suites.selection.options import BadOption, parse
+from suites.selection.selection import Asked
 from suites.terminal import NOT_JUDGED, Terminal, case_of, place_of, plans, verdict_of
-from suites.workers import TrialBroke
+from suites.trial import resume
+from suites.trial.metadata import suite_version
+from suites.trial.session import Answer, Session, TrialFailed, nothing_stored
+from suites.worker.pool import TrialBroke
 
 ENVIRONMENT_FAILED: Final = 4
 """Exit status where an environment could not be made."""

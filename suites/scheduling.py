@@ -12,9 +12,9 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from results.certificate.stages import ALONE
-from suites.asked import Asked, case_id
-from suites.telling import column_in
+from suites.selection.selection import Asked, case_id
 from suites.terminal import shared_backends
+from suites.trial.events import column_in
 
 
 class ByBackend(LoadScopeScheduling):  # type: ignore[misc]

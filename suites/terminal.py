@@ -29,11 +29,11 @@ from results.terminal.events import Event
 from results.terminal.plain import plain
 from results.terminal.progress import Level, Progress
 from results.terminal.screen import Screen, Watch
-from suites.asked import Asked, Case
-from suites.rolling import ROLLING
-from suites.session import Answer
-from suites.stages import ONLY
-from suites.telling import column_in
+from suites.selection.rolling import ROLLING
+from suites.selection.selection import Asked, Case
+from suites.selection.stages import ONLY
+from suites.trial.events import column_in
+from suites.trial.session import Answer
 
 BEAT: Final = 20.0
 """Seconds without a word after which a log gets a line; with -q three times as many."""

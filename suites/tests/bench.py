@@ -12,14 +12,15 @@ import pytest
 from checkers.history import read_recording
 from checkers.wire import F, Gate, Outcome, Reason
 from infra.store import Read, Store, StoreError
-from suites import cells, gates, recorder, registry
-from suites.gates import Gates
-from suites.keeper import Holding, Keeper
 from suites.lock import Grant, Refused, now
-from suites.recorder import Recorder
-from suites.section import Section
-from suites.spec import Process, Spec
-from suites.worker import Worker
+from suites.locks import registry
+from suites.worker import gates, recorder, store_client
+from suites.worker.critical_section import Section
+from suites.worker.gates import Gates
+from suites.worker.lease_renewal import Holding, Keeper
+from suites.worker.process_spec import Process, Spec
+from suites.worker.recorder import Recorder
+from suites.worker.worker import Worker
 
 TTL = 0.6
 """Seconds; a third of it is far longer than a busy machine makes a thread wait, as a rule."""
@@ -230,7 +231,7 @@ def a_worker(spec: Spec, lock: type[Fake], monkeypatch: pytest.MonkeyPatch) -> W
     monkeypatch.setattr(registry, "load", lambda _: lock)
     monkeypatch.setattr(Store, "open", lambda *_, **__: FakeStore())
     recorder.create(spec.recording, 2000)
-    return Worker(spec, cells.connect, Section)
+    return Worker(spec, store_client.connect, Section)
 
 
 def store_of(worker: Worker) -> FakeStore:

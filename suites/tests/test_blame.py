@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from checkers.claims import Word
-from suites.asked import Asked, Case
-from suites.session import TrialFailed
+from suites.selection.selection import Asked, Case
 from suites.tests.test_options import asked
 from suites.tests.test_session import SEED, World, breaks, world
-from suites.trial_spec import Trial
-from suites.workers import TrialBroke, WorkerBroke
+from suites.trial.session import TrialFailed
+from suites.trial.spec import Trial
+from suites.worker.pool import TrialBroke, WorkerBroke
 
 __all__ = ["world"]
 

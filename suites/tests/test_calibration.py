@@ -6,9 +6,9 @@ from checkers.claims import Word
 from infra.planted import PLANTS
 from infra.star import BACKENDS
 from results.certificate.stages import BROKEN_SERVER, CALIBRATION, CANDIDATE
-from suites import calibration
-from suites.asked import Asked
-from suites.mutant_catalogue import CATALOGUE
+from suites.lanes.mutant_catalogue import CATALOGUE
+from suites.selection import calibration
+from suites.selection.selection import Asked
 from suites.tests.test_collecting import collected
 from suites.tests.test_options import NEW, OLD, asked, refused, upgrading
 from suites.tests.test_session import World, key_of, world

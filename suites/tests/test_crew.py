@@ -11,11 +11,11 @@ import pytest
 from checkers.history import read_recording
 from checkers.wire import F
 from infra.faults.target import Action, Aim, Gate, Victim
-from suites.actors import Crew
 from suites.lock import now
 from suites.tests.bench import SOON
 from suites.tests.test_workers import MODULE, running, worked
-from suites.workers import ForkServer, Handle
+from suites.trial.worker_control import Crew
+from suites.worker.pool import ForkServer, Handle
 
 LANE = "lane"
 TTL = 0.3

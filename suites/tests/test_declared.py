@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from checkers.claims import Claim, Hazard
-from suites import registry
-from suites.declared import lock, wrong
+from suites.lanes.mutant_catalogue import CATALOGUE
+from suites.lanes.validate_declarations import lock, wrong
 from suites.lock import Declarations, LockClient
-from suites.mutant_catalogue import CATALOGUE
+from suites.locks import registry
 from suites.tests import leaky, planted
 
 

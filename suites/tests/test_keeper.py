@@ -9,10 +9,10 @@ from types import NoneType
 import pytest
 
 from checkers.wire import SHARED, Action, F, Gate, Outcome, Reason
-from suites import gates, recorder
 from suites.lock import Grant, Indeterminate, Refused, now
-from suites.spec import Spec
 from suites.tests.bench import MS, SOON, TTL, Bench, Client, Fake, FakeSession, a_spec, alive, await_, held, raising
+from suites.worker import gates, recorder
+from suites.worker.process_spec import Spec
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ import pytest
 from infra.environment import BACKENDS
 from infra.faults.plan import STORM, compile_plan
 from infra.faults.register import FAULTS, NO_FAULT
-from suites import registry
-from suites.asked import LANES, Asked
-from suites.lane import LOCK_GONE, Lane
-from suites.options import EVERY_FAULT, BadOption, parse
-from suites.profiles import PROFILES, STALE
-from suites.registry import CONTROLS
+from suites.lanes.lane import LOCK_GONE, Lane
+from suites.locks import registry
+from suites.locks.registry import CONTROLS
+from suites.selection.options import EVERY_FAULT, BadOption, parse
+from suites.selection.profiles import PROFILES, STALE
+from suites.selection.selection import LANES, Asked
 from suites.tests.test_collecting import USAGE, collected
 
 LOCK = """

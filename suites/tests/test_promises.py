@@ -9,9 +9,8 @@ from checkers.judgement import Standing, declared
 from checkers.register import PROPERTIES
 from checkers.tests.build import FACTS
 from infra.faults.register import FAULTS
-from suites import registry
-from suites.lane import lanes_of
-from suites.locks import promises
+from suites.lanes.lane import lanes_of
+from suites.locks import promises, registry
 
 GROUPS = [
     getattr(promises, name) for name in ("LINKS", "SERVERS", "STORE", "RUNNING", "FROZEN_INSIDE", "CLOCKS", "LOSSES")

@@ -21,17 +21,17 @@ from results.record import TrialRecord
 from results.resuming import ENDED
 from results.run import Run
 from results.terminal.events import Tail
-from suites import resume
-from suites.about import about
-from suites.asked import Asked
-from suites.options import BadOption
-from suites.resume import examine, go_on, interrupted, stored_in, take_options
-from suites.session import CONTROLS, Session
+from suites.selection.options import BadOption
+from suites.selection.selection import Asked
 from suites.tests.test_blame import with_redlock
 from suites.tests.test_collecting import USAGE, collected
 from suites.tests.test_options import asked, upgrading
 from suites.tests.test_session import World, breaks, case_of, every_case, fences, key_of, shown_by, world
-from suites.workers import TrialBroke, WorkerBroke
+from suites.trial import resume
+from suites.trial.metadata import about
+from suites.trial.resume import examine, go_on, interrupted, stored_in, take_options
+from suites.trial.session import CONTROLS, Session
+from suites.worker.pool import TrialBroke, WorkerBroke
 
 __all__ = ["fences", "world"]
 

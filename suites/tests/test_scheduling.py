@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from results.certificate.stages import BASELINE, CANDIDATE
-from suites.asked import Asked, case_id
 from suites.scheduling import ByBackend
-from suites.stages import in_turn
+from suites.selection.selection import Asked, case_id
+from suites.selection.stages import in_turn
 from suites.tests.test_options import asked, upgrading
 
 

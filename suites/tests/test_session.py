@@ -20,16 +20,16 @@ from infra.machine import Failed
 from results.record import Cell, LaneRecord, TrialRecord, settled
 from results.run import Run
 from results.terminal.events import Event
-from suites import asked as asked_module
-from suites import place as place_module
-from suites import session as session_module
-from suites.about import about
-from suites.asked import Asked, Case
-from suites.session import CONTROLS, Answer, Session, TrialFailed, decisive
+from suites.selection import selection as asked_module
+from suites.selection.selection import Asked, Case
 from suites.tests.bench import raising
 from suites.tests.test_options import asked
-from suites.trial_spec import Trial
-from suites.workers import TrialBroke, WorkerBroke
+from suites.trial import environment as place_module
+from suites.trial import session as session_module
+from suites.trial.metadata import about
+from suites.trial.session import CONTROLS, Answer, Session, TrialFailed, decisive
+from suites.trial.spec import Trial
+from suites.worker.pool import TrialBroke, WorkerBroke
 
 SEED = 7
 POSSIBLE = tuple(word for word in Word if word is not Word.NOT_APPLICABLE)

@@ -7,9 +7,9 @@ import pytest
 
 from checkers.register import PROPERTIES
 from infra.faults.plan import Plan, Step
-from suites import shards
-from suites.asked import Asked
-from suites.shards import BadShard, Shard, cut, parse
+from suites.selection import shards
+from suites.selection.selection import Asked
+from suites.selection.shards import BadShard, Shard, cut, parse
 from suites.tests.test_collecting import collected
 from suites.tests.test_options import asked, refused
 

@@ -11,13 +11,13 @@ from checkers.claims import Word
 from infra.environment import BACKENDS
 from results.certificate.stages import BASELINE, CANDIDATE
 from results.terminal.progress import Key, Progress
-from suites.asked import Asked
-from suites.stages import ONLY, Stage, in_turn, told
-from suites.telling import column_in
+from suites.selection.selection import Asked
+from suites.selection.stages import ONLY, Stage, in_turn, told
 from suites.terminal import plans
 from suites.tests.test_collecting import collected
 from suites.tests.test_options import NEW, OLD, asked, upgrading
 from suites.tests.test_session import World, case_of, every_case, key_of, world
+from suites.trial.events import column_in
 
 __all__ = ["world"]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from suites.declared import lock
+from suites.lanes.validate_declarations import lock
 from suites.lock import LockClient
 
 TEXT: Final = (Path(__file__).parent.parent / "your-own-lock.md").read_text()

@@ -15,17 +15,19 @@ import pytest
 from checkers import wire
 from checkers.history import read_recording
 from checkers.wire import F, Outcome, Run, State
-from suites import recorder, registry, trial
-from suites.actors import Crew
-from suites.forkserver import NICE, in_a_line
-from suites.lane import lanes_of
+from suites.lanes.lane import lanes_of
+from suites.locks import registry
 from suites.locks.antipatterns.setnx_no_ttl import SetnxNoTtl
-from suites.recorded import RunningLane
-from suites.recorder import Recorder
-from suites.spec import Spec
 from suites.tests.bench import SOON, a_spec, await_
-from suites.trial_spec import Trial
-from suites.workers import ROOT, ForkServer, Handle, TrialBroke, WorkerBroke
+from suites.trial import run
+from suites.trial.lane_history import RunningLane
+from suites.trial.spec import Trial
+from suites.trial.worker_control import Crew
+from suites.worker import recorder
+from suites.worker.forkserver import NICE, in_a_line
+from suites.worker.pool import ROOT, ForkServer, Handle, TrialBroke, WorkerBroke
+from suites.worker.process_spec import Spec
+from suites.worker.recorder import Recorder
 
 MODULE = "suites.tests.standin"
 LANE = "standin/register/unfenced"
@@ -33,7 +35,7 @@ LANE = "standin/register/unfenced"
 HARNESS = """
 import os, signal, sys, time
 from suites.tests.test_workers import MODULE, SOON, specs
-from suites.workers import ForkServer
+from suites.worker.pool import ForkServer
 from checkers.wire import Run, State
 with ForkServer([f"{MODULE}:Free"]) as server:
     handles = server.spawn(specs(sys.argv[1], "Free"))
@@ -273,5 +275,5 @@ class TestReplacement:
         assert not running.granted_since(granted(0))
 
         running.lane = next(lanes_of("it", SetnxNoTtl))
-        begun = [trial._warm(Trial("redis", fault, 1, (running.lane,)), running) for fault in ("none", "kill-holder")]
+        begun = [run._warm(Trial("redis", fault, 1, (running.lane,)), running) for fault in ("none", "kill-holder")]
         assert begun == [True, False], "after the kill nobody is granted it: updates must come before"

@@ -12,15 +12,15 @@ import pytest
 from checkers import wire
 from checkers.wire import NESTED, NONE, SHARED, Action, F, Gate, Outcome, Reason, Run
 from infra.store import StoreError, Unavailable, Unknown
-from suites import gates
-from suites.lane import STORES, WORKLOADS, lanes_of
+from suites.lanes.lane import STORES, WORKLOADS, lanes_of
 from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, now
-from suites.section import Section
 from suites.tests import bench
 from suites.tests.bench import Fake, a_spec, grant, kinds, raising, rows, store_of
-from suites.worker import Worker
-from suites.workload import Stopped, Workload
+from suites.worker import gates
+from suites.worker.critical_section import Section
+from suites.worker.worker import Worker
 from suites.workloads.transfer import SOON, Backoff, Opposite, Transfer
+from suites.workloads.workload import Stopped, Workload
 
 
 class Rich(Fake):

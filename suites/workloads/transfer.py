@@ -8,7 +8,7 @@ lets go of the first, and waits longer each time before it tries again, at rando
 
 from typing import ClassVar, Final
 
-from suites.workload import Hold, Workload
+from suites.workloads.workload import Hold, Workload
 
 SOON: Final = 0.1
 """Seconds that one with backoff waits for its second lock."""

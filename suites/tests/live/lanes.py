@@ -25,8 +25,8 @@ from infra.environment import Environment
 from infra.libpq import login
 from infra.links import Cut
 from infra.tests.live.keeping import etcd, zookeeper
-from suites import registry
 from suites.lock import Believes, Grant, LockClient, LockError, Refused, Session, opened
+from suites.locks import registry
 from suites.locks.etcd_key import EtcdKey
 from suites.locks.etcd_session import prefix_of
 from suites.locks.zookeeper_session import ROOT

@@ -23,10 +23,10 @@ from infra.tests.live.staging import PASSWORD, USER, Staging, staging
 from results.reading import Contents, load_trial
 from results.record import TrialRecord
 from results.run import Run
-from suites import registry
 from suites.lock import Refused, opened
+from suites.locks import registry
 from suites.tests import leaky
-from suites.workers import ROOT
+from suites.worker.pool import ROOT
 
 LEAKY = f"{leaky.__file__}:Leaky"
 

@@ -17,14 +17,15 @@ from checkers.judgement import Judgement
 from infra.environment import Environment
 from infra.tests.environments import taken
 from results.record import LaneRecord, TrialRecord
-from suites import calibration, registry
-from suites.actors import Crew
-from suites.lane import Lane, lanes_of
+from suites.lanes.lane import Lane, lanes_of
+from suites.locks import registry
+from suites.selection import calibration
 from suites.tests.bench import await_, raising
 from suites.tests.test_workers import gone
-from suites.trial import run_trial
-from suites.trial_spec import Trial
-from suites.workers import ForkServer, WorkerBroke
+from suites.trial.run import run_trial
+from suites.trial.spec import Trial
+from suites.trial.worker_control import Crew
+from suites.worker.pool import ForkServer, WorkerBroke
 
 pytestmark = pytest.mark.needs("redis")
 
