@@ -102,7 +102,7 @@ class Product:
             option.dist, option.tx = "load", ["2*popen"]
 
     def pytest_report_header(self) -> list[str]:
-        return stages.told(self._asked.stages)
+        return stages.upgrade_lines(self._asked.stages)
 
     def pytest_sessionstart(self) -> None:
         """The controller opens the run folder; xdist's workers are told where it is."""

@@ -83,8 +83,8 @@ class Terminal:
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None]:
         """Before all others a decision, after all others the last lines: what can be done next."""
         stats = self._reporter.stats
-        told = all(_has(report, VERDICT) for report in stats.get("failed", ())) and not stats.get("error")
-        if self._verbosity <= 0 and told:
+        only_verdicts = all(_has(report, VERDICT) for report in stats.get("failed", ())) and not stats.get("error")
+        if self._verbosity <= 0 and only_verdicts:
             self._config.option.tbstyle = "no"  # the matrix tells them, each story once
             self._reporter.reportchars = self._reporter.reportchars.replace("f", "")
         yield
@@ -118,12 +118,12 @@ class Terminal:
         """
         self._run.restore()
         self._run.complete_trials()
-        certificate, told = issue.made(self._run, about)
+        certificate, document = issue.made(self._run, about)
         status: int = about["exit status"]
         if status in JUDGED:
             status = STATUS[certificate.verdict]
         self._close({**about, "exit status": status, summary.CERTIFICATE: sentence(certificate)})
-        page = issue.write(self._run, certificate, told)
+        page = issue.write(self._run, certificate, document)
         self._reporter.write_line(f"certificate: {plain(str(typed(page)))}")
         self._reporter.write_line(plain(sentence(certificate)), bold=True)
         for words in certificate.warnings:
@@ -192,18 +192,18 @@ def case_of(item: pytest.Item) -> Case | None:
 def place_of(case: Case) -> list[tuple[str, str]]:
     """Properties of a test in JUnit's XML: what it asks about."""
     lane = case.lane
-    told = {"property": case.property_id, "lock": lane.lock_name, "backend": lane.backend, "fault": case.fault}
-    told |= {"workload": lane.workload.name, "store": lane.store} | ({"stage": case.stage} if case.stage else {})
-    return [(name, plain(value)) for name, value in told.items()]
+    properties = {"property": case.property_id, "lock": lane.lock_name, "backend": lane.backend, "fault": case.fault}
+    properties |= {"workload": lane.workload.name, "store": lane.store} | ({"stage": case.stage} if case.stage else {})
+    return [(name, plain(value)) for name, value in properties.items()]
 
 
 def verdict_of(answer: Answer, run: Path) -> list[tuple[str, str]]:
     """And what came of it; where nothing failed but something broke, as documented, that has its story too."""
     page = answer.page.relative_to(run).as_posix() if answer.page.is_relative_to(run) else str(answer.page)
-    told = {VERDICT: str(answer.judgement.word), "because": answer.judgement.because, "version": answer.version}
-    told |= {"seed": str(answer.seed), "trials": str(answer.attempts), "page": page}
+    properties = {VERDICT: str(answer.judgement.word), "because": answer.judgement.because, "version": answer.version}
+    properties |= {"seed": str(answer.seed), "trials": str(answer.attempts), "page": page}
     story = [("story", "\n".join(answer.story))] if answer.story else []
-    return [(name, plain(value)) for name, value in told.items()] + story
+    return [(name, plain(value)) for name, value in properties.items()] + story
 
 
 def again(cell: Cell, asked: Asked, config: pytest.Config) -> str:

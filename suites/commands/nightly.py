@@ -106,8 +106,8 @@ def main(argv: Sequence[str]) -> int:
             case "run":
                 return _run(night, options)
             case _:
-                status, told = _conclude(night, options.shards, options.into, options.previous)
-                _append(told, options.summary)
+                status, text = _conclude(night, options.shards, options.into, options.previous)
+                _append(text, options.summary)
                 return status
     except (BadOption, BadFile, OSError) as error:
         print(f"fencepost: {plain(str(error))}", file=sys.stderr)
@@ -275,10 +275,10 @@ def _run(night: Night, options: Namespace) -> int:
     previous: list[str] = options.previous or _previous(root, night, folder)
     made = night.results / f"{folder.name}-night"
     shards = folder / "shards"
-    status, told = _conclude(night, shards, made, previous)
+    status, text = _conclude(night, shards, made, previous)
     missing = _missing(night, shards)
-    files.write_text(folder / SUMMARY, told)
-    _append(told, options.summary)
+    files.write_text(folder / SUMMARY, text)
+    _append(text, options.summary)
     came = {"run": made.name, "previous": previous, "status": status, "missing": missing}
     files.write_json(folder / NIGHT, {**_described(night), **came})
     if not missing:
@@ -296,15 +296,15 @@ def _described(night: Night) -> dict[str, Any]:
 
 def _nights(root: Path, night: Night) -> list[tuple[Path, dict[str, Any]]]:
     """Those of the same options, the last one first, with what is known of them."""
-    found = []
+    nights = []
     for folder in reversed(files.entries(root, [])):
         try:
             known = files.read_json(folder / NIGHT)
         except BadFile:
             continue
         if {name: known.get(name) for name in ("asked", "jobs")} == _described(night):
-            found.append((folder, known))
-    return found
+            nights.append((folder, known))
+    return nights
 
 
 def _resumed(root: Path, night: Night) -> Path | None:
@@ -348,10 +348,10 @@ def _missing(night: Night, shards: Path) -> list[str]:
     return [job.name for job in night.jobs if _run_of(job, night, shards) is None]
 
 
-def _append(told: str, summary: Path | None) -> None:
+def _append(text: str, summary: Path | None) -> None:
     if summary is not None:
         with summary.open("a", encoding="utf-8") as file:
-            file.write(told)
+            file.write(text)
 
 
 def _conclude(night: Night, shards: Path, made: Path, previous: Sequence[str]) -> tuple[int, str]:
@@ -370,8 +370,8 @@ def _conclude(night: Night, shards: Path, made: Path, previous: Sequence[str]) -
     status = status if status == RED or not missing else INCONCLUSIVE
     notes = [f"Shards that did not run to their end: {', '.join(missing)}."] if missing else []
     notes += [] if before is not None else ["There is no night before to compare with: every failing verdict counts."]
-    told = digest(this, before, notes, older)
-    print(told.partition("\n\n")[0].removeprefix("## "))
+    text = digest(this, before, notes, older)
+    print(text.partition("\n\n")[0].removeprefix("## "))
     words = {0: "nothing worse", RED: "red", INCONCLUSIVE: "nothing red, but not all was judged"}
     print(f"nightly: {words[status]}: {plain(str(files.typed(made / 'index.html')))}")
-    return status, told
+    return status, text

@@ -110,7 +110,7 @@ class Lane:
     def answers(self, faults: Sequence[str]) -> dict[str, Standing]:
         """Property → what the lock says about it under these faults, of all that it is asked and says anything of."""
         answers = {name: self._standing(name, faults) for name in self.properties if self.asks(name, faults)}
-        return {name: told for name, told in answers.items() if told.said}
+        return {name: answer for name, answer in answers.items() if answer.said}
 
     def before_the_end(self, faults: Sequence[str]) -> tuple[str, ...]:
         """What is asked that takes no fault, if one of these may leave the lock held for ever; otherwise nothing."""
@@ -190,7 +190,7 @@ def runnable_lanes(name: str) -> tuple[Lane, ...]:
 def lane_named(name: str) -> Lane:
     """A lane by its name, whether the lock is tried in it by itself or not. Raises UnknownLock, or KeyError."""
     lock_name, workload, store = name.rsplit("/", 2)
-    by_name = {one.name: one for one in WORKLOADS}
+    by_name = {workload.name: workload for workload in WORKLOADS}
     if store not in STORES[workload]:
         raise KeyError(store)
     return Lane(lock_name, registry.load(lock_name), by_name[workload], store)

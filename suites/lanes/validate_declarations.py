@@ -94,12 +94,14 @@ def _calls(lock: type[LockClient]) -> Iterator[str]:
 
 
 def _called(lock: type[LockClient], verb: str, passed: tuple[str, ...]) -> Iterator[str]:
-    found, method = inspect.getattr_static(lock, verb), getattr(lock, verb)
+    attribute, method = inspect.getattr_static(lock, verb), getattr(lock, verb)
     if inspect.iscoroutinefunction(method):
         yield f"{verb} is async; the suite calls it without await: run your event loop inside of it"
         return
     # `open` is called on the class, the others on what it returned.
-    bare = verb == "open" or isinstance(found, staticmethod | classmethod) or not hasattr(type(found), "__get__")
+    bare = (
+        verb == "open" or isinstance(attribute, staticmethod | classmethod) or not hasattr(type(attribute), "__get__")
+    )
     try:
         signature = inspect.signature(method)
     except ValueError:  # it is written in C and does not tell
@@ -107,7 +109,7 @@ def _called(lock: type[LockClient], verb: str, passed: tuple[str, ...]) -> Itera
     try:
         signature.bind(*(() if bare else ("self",)), *passed)
     except TypeError as error:
-        hint = "; is its @classmethod missing?" if verb == "open" and inspect.isfunction(found) else ""
+        hint = "; is its @classmethod missing?" if verb == "open" and inspect.isfunction(attribute) else ""
         yield f"{verb} is called as {verb}({', '.join(passed)}), and takes {signature}: {error}{hint}"
 
 
@@ -126,11 +128,11 @@ def _promises(lock: type[LockClient]) -> Iterator[str]:
         if not isinstance(promises, tuple | list):
             yield f"{field} = {promises!r}; it must be a tuple of them: {field} = ({kind.__name__}(...),)"
             continue
-        for one in promises:
-            if not isinstance(one, kind):
-                yield f"{field} has {one!r}, which is no {kind.__name__} (checkers/claims.py)"
+        for promise in promises:
+            if not isinstance(promise, kind):
+                yield f"{field} has {promise!r}, which is no {kind.__name__} (checkers/claims.py)"
                 continue
-            yield from (f"{kind.__name__}({one.property!r}): {mistake}" for mistake in _promise(lock, one))
+            yield from (f"{kind.__name__}({promise.property!r}): {mistake}" for mistake in _promise(lock, promise))
 
 
 def _promise(lock: type[LockClient], said: Claim | Hazard) -> Iterator[str]:

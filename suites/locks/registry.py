@@ -113,18 +113,18 @@ def load(name: str) -> type[LockClient]:
     """
     module, _, attribute = spelling(name).rpartition(":")
     loaded = _loaded(module)
-    found = getattr(loaded, attribute, None)
-    if not isinstance(found, type):
+    cls = getattr(loaded, attribute, None)
+    if not isinstance(cls, type):
         there = f"; {_classes(module)}" if module.endswith(".py") else ""
         raise UnknownLock(f"{module} has no class {attribute}{there}")
-    if missing := _missing(found):
+    if missing := _missing(cls):
         raise UnknownLock(f"{name} is no lock: it has no {', '.join(missing)} (see suites/lock.py)")
-    if not isinstance(getattr(found, "backend", None), str):
+    if not isinstance(getattr(cls, "backend", None), str):
         raise UnknownLock(f"{name} does not say which backend it runs on: backend = 'redis', for instance")
-    if undeclared := {name: value for name, value in _defaults(attribute).items() if not hasattr(found, name)}:
-        where = {"__module__": found.__module__, "__qualname__": found.__qualname__}
-        found = type(found.__name__, (found,), undeclared | where)
-    return cast(type[LockClient], found)
+    if undeclared := {name: value for name, value in _defaults(attribute).items() if not hasattr(cls, name)}:
+        where = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+        cls = type(cls.__name__, (cls,), undeclared | where)
+    return cast(type[LockClient], cls)
 
 
 def _defaults(name: str) -> dict[str, object]:
@@ -132,18 +132,18 @@ def _defaults(name: str) -> dict[str, object]:
     return {field: getattr(Declarations, field) for field in Declarations.__annotations__} | {"name": name}
 
 
-def _missing(found: type) -> list[str]:
-    return [verb for verb in _VERBS if not callable(getattr(found, verb, None))]
+def _missing(cls: type) -> list[str]:
+    return [verb for verb in _VERBS if not callable(getattr(cls, verb, None))]
 
 
 def _classes(file: str) -> str:
     """The classes of a file that could be meant, as its author would ask for them."""
     loaded = _loaded(file)
-    own = [one for one in vars(loaded).values() if isinstance(one, type) and one.__module__ == loaded.__name__]
-    if locks := [f"{file}:{one.__name__}" for one in own if not _missing(one)]:
+    own = [cls for cls in vars(loaded).values() if isinstance(cls, type) and cls.__module__ == loaded.__name__]
+    if locks := [f"{file}:{cls.__name__}" for cls in own if not _missing(cls)]:
         return f"locks in it: {', '.join(locks)}"
-    parts = [(one, missing) for one in own if len(missing := _missing(one)) < len(_VERBS)]
-    lack = "".join(f"; {one.__name__} has no {', '.join(missing)}" for one, missing in parts)
+    parts = [(cls, missing) for cls in own if len(missing := _missing(cls)) < len(_VERBS)]
+    lack = "".join(f"; {cls.__name__} has no {', '.join(missing)}" for cls, missing in parts)
     return f"no class in it has the five verbs of a lock, {', '.join(_VERBS)} (see suites/your-own-lock.md){lack}"
 
 

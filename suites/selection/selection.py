@@ -103,8 +103,8 @@ class Asked:
 
     def version(self, backend: str, stage: str) -> str | None:
         """The one that was asked for."""
-        (found,) = (one for one in self.stages if one.name == stage)
-        return found.versions.get(backend, self.versions.get(backend))
+        (selected,) = (known for known in self.stages if known.name == stage)
+        return selected.versions.get(backend, self.versions.get(backend))
 
     def masked(self, text: str) -> str:
         """The text without what may not be written anywhere."""
@@ -150,7 +150,7 @@ class Asked:
             return lane.must_show(self.fault_names(column, lane.backend))
         if column in (profile.whole or ()):
             return True
-        lanes = tuple(one for one in self.lanes if one.lock is lane.lock and one.not_applicable is None)
+        lanes = tuple(other for other in self.lanes if other.lock is lane.lock and other.not_applicable is None)
         return lane in fewest(lanes, self.fault_names(column, lane.backend))
 
     def fault_names(self, column: str, backend: str) -> tuple[str, ...]:

@@ -42,10 +42,10 @@ class Shard:
 
 def parse(text: str) -> Shard:
     """Raises BadShard."""
-    found = re.fullmatch(r"([1-9][0-9]{0,3})/([1-9][0-9]{0,3})", text, re.ASCII)
-    if not found or not 1 <= int(found[1]) <= int(found[2]) <= MOST:
+    numbers = re.fullmatch(r"([1-9][0-9]{0,3})/([1-9][0-9]{0,3})", text, re.ASCII)
+    if not numbers or not 1 <= int(numbers[1]) <= int(numbers[2]) <= MOST:
         raise BadShard(f"--shard {text}: expected I/N, from 1/N to N/N with N up to {MOST}, for example 2/4")
-    return Shard(int(found[1]), int(found[2]))
+    return Shard(int(numbers[1]), int(numbers[2]))
 
 
 def expected(plan: Plan, ttl: float, lanes: int) -> float:

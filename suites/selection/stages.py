@@ -65,12 +65,12 @@ def _of(stage: str) -> tuple[str, ...]:
     return tuple(column for column in calibration.COLUMNS if calibration.stage(column) == stage)
 
 
-def told(stages: Sequence[Stage]) -> list[str]:
+def upgrade_lines(stages: Sequence[Stage]) -> list[str]:
     """What is certified, a line for each backend; where both names stand for one image, that it is so."""
-    old, new = (next((one.versions for one in stages if one.name == name), {}) for name in (BASELINE, CANDIDATE))
+    old, new = (next((each.versions for each in stages if each.name == name), {}) for name in (BASELINE, CANDIDATE))
     lines = []
     for backend, version in old.items():
-        before, after = (images.resolve(backend, one).name for one in (version, new[backend]))
+        before, after = (images.resolve(backend, name).name for name in (version, new[backend]))
         itself = f": both are {before}, so a version is held against itself" if before == after else ""
         lines.append(f"upgrade: {backend} from {version} to {new[backend]}{itself}")
     return lines

@@ -332,7 +332,7 @@ def test_the_failing_four_fail(word: Word) -> None:
 def test_the_story_is_told_as_the_page_tells_it() -> None:
     judgement = Judgement("p", Word.VIOLATED, "", None, Violation("overlap", 0, (), (), tuple("abcdefgh")))
     assert Answer(judgement, Path("page.html"), 1, 1).story == tuple("abcdefgh")
-    assert Answer(judgement, Path("page.html"), 1, 1, told=("a\x1b", "b")).story == ("a\\x1b", "b")
+    assert Answer(judgement, Path("page.html"), 1, 1, page_story=("a\x1b", "b")).story == ("a\\x1b", "b")
 
 
 def test_a_story_reaches_neither_the_terminal_nor_xml_as_it_was_recorded() -> None:

@@ -12,7 +12,7 @@ from infra.environment import BACKENDS
 from results.certificate.stages import BASELINE, CANDIDATE
 from results.terminal.progress import Key, Progress
 from suites.selection.selection import Asked
-from suites.selection.stages import ONLY, Stage, in_turn, told
+from suites.selection.stages import ONLY, Stage, in_turn, upgrade_lines
 from suites.terminal import plans
 from suites.tests.test_collecting import collected
 from suites.tests.test_options import NEW, OLD, asked, upgrading
@@ -31,11 +31,11 @@ def upgrade() -> Asked:
 
 def test_what_is_certified_is_told_at_once() -> None:
     other = asked(lock=["redis", "etcd"], from_=["redis=8.0", "etcd=3.5"], to=["redis=8.0", "etcd=3.6"])
-    same, differs = told(other.stages)
+    same, differs = upgrade_lines(other.stages)
     both = "both are fencepost/redis:trixie, so a version is held against itself"
     assert same == f"upgrade: redis from 8.0 to 8.0: {both}"
     assert differs == "upgrade: etcd from 3.5 to 3.6"
-    assert told(ONLY) == []
+    assert upgrade_lines(ONLY) == []
 
 
 def test_every_case_is_asked_on_both_versions(upgrade: Asked) -> None:

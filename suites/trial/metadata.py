@@ -25,13 +25,13 @@ _OURS: Final = "operations are timed by CLOCK_MONOTONIC of this host, which all 
 def suite_version() -> str:
     """This suite's version, with the commit, and whether anything was changed since, where git knows."""
     root = Path(__file__).parents[2]
-    told: str = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    version: str = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
     asked = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude", "*"]
     try:
         commit = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
-        return told
-    return f"{told} ({commit})"
+        return version
+    return f"{version} ({commit})"
 
 
 def about(trial: Trial) -> dict[str, Any]:
@@ -82,22 +82,22 @@ def rolled(records: Iterable[Record], histories: Sequence[History]) -> list[dict
 
     When: seconds after the first operation of the trial, as on its page; what is told of a lane counts from the lane's.
     """
-    in_order = sorted(records, key=lambda one: one.begun)
-    if all(one.name != _ROLL for one in in_order):
+    in_order = sorted(records, key=lambda record: record.begun)
+    if all(record.name != _ROLL for record in in_order):
         return []
-    zero = min(int(one.columns["inv"][0]) for one in histories)
-    told = []
-    for _, some in groupby(in_order, lambda one: one.name if one.process >= 0 else one):
+    zero = min(int(history.columns["inv"][0]) for history in histories)
+    steps = []
+    for _, some in groupby(in_order, lambda record: record.name if record.process >= 0 else record):
         first, *others = some
         who = first.target if first.process < 0 else f"{1 + len(others)} workers"
-        told.append(
+        steps.append(
             {
                 "at": round((first.begun - zero) / 1e9, 1),
                 "what": who if first.name == _ROLL else f"{first.name}: {who}",
                 "refused": first.name == _ROLL and first.kind == REFUSED,
             }
         )
-    return told
+    return steps
 
 
 def stalled(histories: Sequence[History]) -> float:

@@ -104,14 +104,14 @@ def go_on(asked: Asked, run: Run) -> tuple[Run, Event]:
     if other:
         raise BadOption(f"--resume {name}: {other}")
     again = [{"trial": folder.name, "because": because} for folder, because in kept.aside.items()]
-    told = {
+    resumption = {
         **resuming.interruption(run),
         "resumed": datetime.now(UTC).isoformat(timespec="seconds"),
         "kept": len(kept.trials),
         "again": again,
     }
     try:
-        run = resuming.reopen(run, told)
+        run = resuming.reopen(run, resumption)
         for folder in kept.aside:
             resuming.set_aside(run, folder)
         for folder in kept.trials:
@@ -152,8 +152,9 @@ def examine(asked: Asked, run: Run) -> Kept:
         else:
             trials[folder] = record.about
     series: dict[tuple[str, str, int], dict[int, Path]] = defaultdict(dict)
-    for folder, told in trials.items():
-        series[told["backend"], column_in(told["column"], told["stage"]), told["part"]][told["attempt"]] = folder
+    for folder, stored in trials.items():
+        column = column_in(stored["column"], stored["stage"])
+        series[stored["backend"], column, stored["part"]][stored["attempt"]] = folder
     cells: dict[Path, list[Cell]] = defaultdict(list)
     for cell in run.read().cells:
         if cell.page is not None:
@@ -172,48 +173,52 @@ def examine(asked: Asked, run: Run) -> Kept:
 def other_images(asked: Asked, trials: Collection[Mapping[str, Any]]) -> str:
     """Which server would not be what it was in these trials, in a line; or empty. Raises `infra.machine.Trouble`."""
     used: dict[str, str] = {}
-    for told in trials:
-        for node in (told.get("nodes") or {}).values():
+    for stored in trials:
+        for node in (stored.get("nodes") or {}).values():
             if "digest" in node and used.setdefault(node["image"], node["digest"]) != node["digest"]:
                 return f"the stored trials ran on more than one image called {node['image']}"
     for name, digest in used.items():
         if digest not in (base.image_id(name) or "").split():
             return f"{name} is another image by now, or none: the stored trials ran on {digest}"
-    for told in trials:
-        backend = told["backend"]
-        if backend in asked.targets or any(FAULTS[name].kind == "version" for name in told["faults"] if name in FAULTS):
+    for stored in trials:
+        backend = stored["backend"]
+        if backend in asked.targets or any(
+            FAULTS[name].kind == "version" for name in stored["faults"] if name in FAULTS
+        ):
             continue
-        image = images.resolve(backend, asked.version(backend, told["stage"]))
+        image = images.resolve(backend, asked.version(backend, stored["stage"]))
         if image.name not in used:
-            return f"{backend} {told.get('version') or ''} means {image.name} by now: the stored trials ran on another"
+            return (
+                f"{backend} {stored.get('version') or ''} means {image.name} by now: the stored trials ran on another"
+            )
         if image.suite is not None and not images.is_current(image):
             return f"{image.name} would be built anew: its recipe is another than that of the stored trials"
     return ""
 
 
-def _today(asked: Asked, told: Mapping[str, Any]) -> Trial | None:
+def _today(asked: Asked, stored: Mapping[str, Any]) -> Trial | None:
     """The trial that stands where this one stood, if there is one. told: what is stored about it."""
-    backend, column, stage = (str(told.get(name) or "") for name in ("backend", "column", "stage"))
-    part, attempt = (int(told.get(name) or 0) for name in ("part", "attempt"))
-    stages = {one.name for one in asked.stages if one.tries(column)}
+    backend, column, stage = (str(stored.get(name) or "") for name in ("backend", "column", "stage"))
+    part, attempt = (int(stored.get(name) or 0) for name in ("part", "attempt"))
+    stages = {each.name for each in asked.stages if each.tries(column)}
     known = backend in asked.backends and column in asked.faults and stage in stages
     parts = asked.parts(backend, column) if known else ()
     if not (1 <= part <= len(parts) and 1 <= attempt <= CONTROLS):
         return None
     lanes = parts[part - 1]
     if attempt > 1:
-        lanes = tuple(lane for lane in lanes if lane.name in told.get("lanes", ()))
+        lanes = tuple(lane for lane in lanes if lane.name in stored.get("lanes", ()))
     if not lanes:
         return None
     first = first_trial(asked, backend, column, stage, part, lanes)
     return replace(first, seed=first.seed + attempt - 1, attempt=attempt)
 
 
-def _same(told: Mapping[str, Any], trial: Trial) -> bool:
+def _same(stored: Mapping[str, Any], trial: Trial) -> bool:
     """Whether what is stored is this trial, come to its end."""
     now = {**about(trial), "plan": trial.plan_to_run().to_json(), "error": None}
     plain = json.loads(json.dumps({name: value for name, value in now.items() if name not in _ANYWHERE}))
-    return all(told.get(name) == value for name, value in plain.items())
+    return all(stored.get(name) == value for name, value in plain.items())
 
 
 def _silent(cells: Mapping[Path, Sequence[Cell]], folders: Iterable[Path]) -> bool:
@@ -221,7 +226,7 @@ def _silent(cells: Mapping[Path, Sequence[Cell]], folders: Iterable[Path]) -> bo
     words: dict[tuple[str, str], list[Word]] = defaultdict(list)
     for cell in settled(cell for folder in folders for cell in cells[folder]):
         words[cell.lane, cell.property].append(cell.word)
-    return any(heaviest(told) is Word.HAZARD_NOT_SHOWN for told in words.values())
+    return any(heaviest(of_case) is Word.HAZARD_NOT_SHOWN for of_case in words.values())
 
 
 class _Spellings:

@@ -51,7 +51,7 @@ class Answer:
     """What a case came to: the judgement that counts, the trial's page, and in which of how many trials.
 
     seed, version  of that trial, and of the servers that it ran on.
-    told           the story that the word rests on, as the page tells it.
+    page_story     the story that the word rests on, as the page tells it.
     """
 
     judgement: Judgement
@@ -60,13 +60,13 @@ class Answer:
     attempts: int
     seed: int = 0
     version: str = ""
-    told: tuple[str, ...] = ()
+    page_story: tuple[str, ...] = ()
 
     @property
     def story(self) -> tuple[str, ...]:
         """What is told, as plain text; empty where nothing broke."""
         violation = shown_first(self.judgement)
-        return tuple(map(plain, self.told or (violation.story if violation is not None else ())))
+        return tuple(map(plain, self.page_story or (violation.story if violation is not None else ())))
 
     def must_hold(self) -> None:
         """Fails the test when the word is one of the failing four, with the story and the page."""
@@ -80,8 +80,8 @@ class Answer:
     def must_be_caught(self) -> None:
         """Fails the test where a bug that was planted is not violated."""
         if self.judgement.word is not Word.VIOLATED:
-            told = f"a bug that was planted is not caught: {self.judgement.word}: {plain(self.judgement.because)}"
-            pytest.fail(f"{told}\n  see {plain(str(self.page))}", pytrace=False)
+            missed = f"a bug that was planted is not caught: {self.judgement.word}: {plain(self.judgement.because)}"
+            pytest.fail(f"{missed}\n  see {plain(str(self.page))}", pytrace=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,20 +183,20 @@ class Session:
         trial = first_trial(self._asked, column.backend, column.fault, column.stage, part, lanes)
         most = 1 if column.stage in CALIBRATIONS else CONTROLS
         for attempt in range(1, most + 1):
-            one = replace(trial, seed=trial.seed + attempt - 1, lanes=lanes, attempt=attempt)
-            known = self._stored(one)
-            record, page = known or self._run_one(one)
+            tried = replace(trial, seed=trial.seed + attempt - 1, lanes=lanes, attempt=attempt)
+            known = self._stored(tried)
+            record, page = known or self._run_one(tried)
             version = version_of(record.about)
             for lane in record.lanes:
-                told = stories(lane)
+                by_property = stories(lane)
                 for judgement in lane.judgements:
-                    story = told.get(judgement.property, ())
-                    answer = Answer(judgement, page, attempt, attempt, one.seed, version, story)
+                    story = by_property.get(judgement.property, ())
+                    answer = Answer(judgement, page, attempt, attempt, tried.seed, version, story)
                     answers.setdefault((lane.history.facts.lane, judgement.property), []).append(answer)
-            settled = {key: decisive(told).judgement for key, told in answers.items()}
+            settled = {key: decisive(given).judgement for key, given in answers.items()}
             silent = {name for (name, _), judgement in settled.items() if judgement.word is Word.HAZARD_NOT_SHOWN}
             lanes = tuple(lane for lane in lanes if lane.name in silent and attempt < most)
-            self._tell_end(one, record, settled, frozenset(lane.name for lane in lanes), new=known is None)
+            self._tell_end(tried, record, settled, frozenset(lane.name for lane in lanes), new=known is None)
             if not lanes:
                 break
         return answers
@@ -208,9 +208,9 @@ class Session:
         try:
             record = run_trial(trial, environment, place.server(trial.backend), folder, deadline, self._tell)
         except Exception as error:
-            told, line = (self._asked.masked(text) for text in (str(error) or repr(error), _in_a_line(error)))
+            message, line = (self._asked.masked(text) for text in (str(error) or repr(error), _in_a_line(error)))
             self._tell(Event("broke", {**named(trial), "text": line}))
-            rest: dict[str, object] = {"traceback": lines} if (lines := told.splitlines()[1:]) else {}
+            rest: dict[str, object] = {"traceback": lines} if (lines := message.splitlines()[1:]) else {}
             if isinstance(error, NoWayThere):
                 rest["no_way_there"] = line
             self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": line, **rest}, ()))
@@ -262,14 +262,14 @@ def first_trial(asked: Asked, backend: str, column: str, stage: str, part: int, 
     )
 
 
-def decisive(told: list[Answer]) -> Answer:
+def decisive(answers: list[Answer]) -> Answer:
     """The answer that counts among the trials of one case: the heaviest, except that a positive control that fired
     in any of them has been shown (see `results.record.settled`). Nothing else hides a heavier trial.
     """
-    shown = any(answer.judgement.word is Word.BROKEN_AS_DOCUMENTED for answer in told)
-    counted = [answer for answer in told if not (shown and answer.judgement.word is Word.HAZARD_NOT_SHOWN)]
+    shown = any(answer.judgement.word is Word.BROKEN_AS_DOCUMENTED for answer in answers)
+    counted = [answer for answer in answers if not (shown and answer.judgement.word is Word.HAZARD_NOT_SHOWN)]
     heaviest = min(counted, key=lambda answer: answer.judgement.word.weight)
-    return replace(heaviest, attempts=len(told))
+    return replace(heaviest, attempts=len(answers))
 
 
 def _blameless(lanes: tuple[Lane, ...], error: Exception) -> tuple[Lane, ...]:

@@ -41,11 +41,11 @@ def ask_admission(environment: Environment, backend: str, locks: Iterable[type[L
             except LockError as error:
                 denied = isinstance(error, Refused) and error.reason is Reason.DENIED
                 if denied or time.monotonic() > deadline:
-                    told = environment.access(backend).masked(" ".join(str(error).split()))
-                    raise Failed(f"the target {backend} does not let {lock.name} in: {told}") from None
+                    reason = environment.access(backend).masked(" ".join(str(error).split()))
+                    raise Failed(f"the target {backend} does not let {lock.name} in: {reason}") from None
             except Exception as bug:  # noqa: BLE001 - told without its chain, which may quote what is secret
-                told = environment.access(backend).masked("".join(traceback.format_exception(bug)))
-                raise Failed(f"{lock.name} broke when it asked the target {backend} for admission:\n{told}") from None
+                report = environment.access(backend).masked("".join(traceback.format_exception(bug)))
+                raise Failed(f"{lock.name} broke when it asked the target {backend} for admission:\n{report}") from None
 
 
 def _try(environment: Environment, backend: str, lock: type[LockClient]) -> None:
@@ -72,8 +72,8 @@ def sweep(environment: Environment, backend: str, traces: Traces, say: Callable[
         try:
             _sweep(environment, backend, lock, names)
         except LockError as error:
-            told = environment.access(backend).masked(str(error))
-            say(f"  {lock.name}: left behind on {backend}: {', '.join(names)} ({told})")
+            reason = environment.access(backend).masked(str(error))
+            say(f"  {lock.name}: left behind on {backend}: {', '.join(names)} ({reason})")
 
 
 def _lives(pid: int) -> bool:

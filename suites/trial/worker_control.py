@@ -98,7 +98,7 @@ class Crew:
         if lane not in self._armed:
             return ()
         armed = self._armed[lane]
-        found = []
+        victims = []
         for handle in armed.handles:
             caught = gates.caught(handle.page, armed.gate)
             if caught is None or (armed.aim.action == "freeze" and not handle.frozen()):
@@ -110,8 +110,8 @@ class Crew:
             victim = Victim(lane, caught.process, caught.owner, caught.at, who, caught.key, spec.group)
             rounds = gates.rounds(handle.page, armed.gate)
             self._held.setdefault(_id(victim), Held(victim, handle, armed.aim, rounds))
-            found.append(victim)
-        return sorted(found, key=lambda victim: victim.at)
+            victims.append(victim)
+        return sorted(victims, key=lambda victim: victim.at)
 
     def disarm(self, lane: str) -> None:
         if lane not in self._armed:

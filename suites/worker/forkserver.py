@@ -101,8 +101,8 @@ def _be_a_worker(spec: Spec, server: int) -> None:
         status = 0
     except BaseException as error:  # noqa: BLE001 - told in full, and the trial breaks with it
         with errors_path(spec.recording).open("a") as file:
-            told = spec.access.masked(f"{in_a_line(error, spec.lock)}\n{traceback.format_exc()}")
-            file.write(told.replace("\\", "\\\\").replace("\n", "\\n") + "\n")
+            report = spec.access.masked(f"{in_a_line(error, spec.lock)}\n{traceback.format_exc()}")
+            file.write(report.replace("\\", "\\\\").replace("\n", "\\n") + "\n")
         map_page(spec.recording)[wire.STATE] = wire.State.BROKEN
     finally:
         os._exit(status)
@@ -115,16 +115,16 @@ def in_a_line(error: BaseException, lock: str) -> str:
     with it.
     """
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    told = f"{type(error).__name__}: {first}" if first else type(error).__name__
+    summary = f"{type(error).__name__}: {first}" if first else type(error).__name__
     try:
         bases = registry.load(lock).__mro__
     except Exception:  # noqa: BLE001 - then that is what is told here
-        return told
+        return summary
     files = {getattr(sys.modules.get(base.__module__), "__file__", None) for base in bases}
     places = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
     if not places:
-        return told
-    return f"{told} ({Path(places[-1].filename).name}:{places[-1].lineno}, in {places[-1].name})"
+        return summary
+    return f"{summary} ({Path(places[-1].filename).name}:{places[-1].lineno}, in {places[-1].name})"
 
 
 def _say(message: dict[str, int]) -> None:

@@ -150,8 +150,8 @@ def caught(page: mmap.mmap, gate: Gate) -> Caught | None:
     base = _base(gate)
     if page[base + wire.REACHED_GATE] == 0:
         return None
-    told = (wire.REACHED_AT, wire.REACHED_OWNER, wire.REACHED_KEY, wire.REACHED_PROCESS)
-    return Caught(*(_word(page, base + offset) for offset in told))
+    offsets = (wire.REACHED_AT, wire.REACHED_OWNER, wire.REACHED_KEY, wire.REACHED_PROCESS)
+    return Caught(*(_word(page, base + offset) for offset in offsets))
 
 
 def rounds(page: mmap.mmap, gate: Gate) -> int:

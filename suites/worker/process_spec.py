@@ -44,14 +44,14 @@ class Spec:
     access: Access = OPEN
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """Out of what `dataclasses.asdict` made of one."""
         return cls(
             **{
-                **told,
-                "endpoints": tuple(told["endpoints"]),
-                "keys": tuple(told["keys"]),
-                "access": Access.from_json(told["access"]),
+                **fields,
+                "endpoints": tuple(fields["endpoints"]),
+                "keys": tuple(fields["keys"]),
+                "access": Access.from_json(fields["access"]),
             }
         )
 

@@ -62,8 +62,8 @@ class GuardedCells:
         self._client = cast(Guards, client)
 
     def read(self, key: str, grant: Grant) -> Read | None:
-        found = _answer(lambda: self._client.read(grant, key))
-        return None if found is None else Read(found[0], tuple(found[1]))
+        contents = _answer(lambda: self._client.read(grant, key))
+        return None if contents is None else Read(contents[0], tuple(contents[1]))
 
     def write(self, key: str, grant: Grant, value: int, _base: int | None, elements: Sequence[int] | None, /) -> bool:
         return bool(_answer(lambda: self._client.write(grant, key, value, elements or ())))

@@ -28,11 +28,11 @@ class Transfer(Workload):
         with hold.also(hold.patience) as other:
             self.move(hold, other)
 
-    def move(self, one: Hold, other: Hold) -> None:
+    def move(self, first: Hold, second: Hold) -> None:
         """Read both lists, think, and write both back."""
-        found = [(account, *account.read()) for account in (one, other)]
-        one.work(one.pace * one.rng.uniform(0.5, 1.0))
-        for account, base, elements in found:
+        balances = [(account, *account.read()) for account in (first, second)]
+        first.work(first.pace * first.rng.uniform(0.5, 1.0))
+        for account, base, elements in balances:
             account.write(base=base, elements=elements)
 
 
