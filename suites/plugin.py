@@ -19,6 +19,7 @@ from docker import DockerClient
 from xdist.workermanage import NodeManager
 
 from infra import client, clocks, external, images, lifetime, machine, reach, reaper
+from infra.external import External
 from infra.faults.fault import NO_CLOCK, OURS, PUBLISHED
 from results.run import Run
 from results.terminal.events import Event, Journal
@@ -26,7 +27,7 @@ from results.terminal.plain import plain_lines
 from suites.scheduling import ByBackend
 from suites.selection import stages
 from suites.selection.options import BadOption, parse
-from suites.selection.selection import Asked
+from suites.selection.selection import Selection
 from suites.terminal import NOT_JUDGED, Terminal, case_of, place_of, plans, verdict_of
 from suites.trial import resume
 from suites.trial.metadata import suite_version
@@ -65,7 +66,7 @@ class Product:
         try:
             if config.option.resume is not None:
                 self._resumed = self._interrupted(parser)
-            self._asked = parse(config.option)
+            self._selection = parse(config.option)
         except BadOption as error:
             raise pytest.UsageError(str(error)) from error
         self._side_by_side()
@@ -95,14 +96,14 @@ class Product:
 
     def _side_by_side(self) -> None:
         """Where an upgrade is certified, which is every trial twice, two go on at a time, unless `-n` says how many."""
-        asked, option = self._asked, self._config.option
-        certified = asked.stages is not stages.ONLY and len(asked.backends) * len(asked.faults) > 1
+        selection, option = self._selection, self._config.option
+        certified = selection.stages is not stages.ONLY and len(selection.backends) * len(selection.faults) > 1
         unsaid = getattr(option, "numprocesses", 0) is None and option.dist == "no" and not option.usepdb
         if certified and unsaid and self._worker is None:
             option.dist, option.tx = "load", ["2*popen"]
 
     def pytest_report_header(self) -> list[str]:
-        return stages.upgrade_lines(self._asked.stages)
+        return stages.upgrade_lines(self._selection.stages)
 
     def pytest_sessionstart(self) -> None:
         """The controller opens the run folder; xdist's workers are told where it is."""
@@ -110,7 +111,7 @@ class Product:
             return
         try:
             engine = client.connect()
-            self._asked = _with_worlds(self._asked, engine)
+            self._selection = _with_worlds(self._selection, engine)
         except machine.Trouble as trouble:
             raise pytest.UsageError(str(trouble)) from trouble
         engine.close()
@@ -122,15 +123,15 @@ class Product:
             self._opened = Opened(run, Journal(run.path, self._worker["workerid"]))
             return
         try:
-            for target in self._asked.targets.values():
+            for target in self._selection.targets.values():
                 external.check(target)
         except machine.Trouble as trouble:
             raise pytest.UsageError(f"--target {trouble}") from trouble
         run, resumed = self._run()
-        run.save_not_run(self._asked.not_run())
+        run.save_not_run(self._selection.not_run())
         self._opened = Opened(run, Journal(run.path, "main"))
         if self._config.pluginmanager.hasplugin("terminalreporter"):
-            terminal = Terminal(self._config, self._asked, run)
+            terminal = Terminal(self._config, self._selection, run)
             self._config.pluginmanager.register(terminal, "fencepost-terminal")
         if resumed is not None:
             self._opened.journal.tell(resumed)
@@ -139,30 +140,29 @@ class Product:
         """The folder of this run, and what is to be told of one that goes on. Raises UsageError."""
         try:
             if self._resumed is not None:
-                return resume.go_on(self._asked, self._resumed)
-            return Run.create(self._asked.results, self._metadata()), None
+                return resume.go_on(self._selection, self._resumed)
+            return Run.create(self._selection.results, self._metadata()), None
         except OSError as error:
-            raise pytest.UsageError(f"--results {self._asked.results}: {error.strerror}") from error
+            raise pytest.UsageError(f"--results {self._selection.results}: {error.strerror}") from error
         except BadOption as error:
             raise pytest.UsageError(str(error)) from error
 
     def _metadata(self) -> dict[str, Any]:
         """What is stored of a run when it begins."""
-        asked = self._asked
+        selection = self._selection
+        named = [stage for stage in selection.stages if stage.name]
         return {
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": ["pytest", *self._config.invocation_params.args],
-            "seed": asked.seed,
-            "profile": asked.profile.name,
-            "shard": None if asked.shard is None else str(asked.shard),
-            "plans": [plan.to_json() for plan in asked.plans.values()],
-            "versions": dict(asked.versions),
-            "stages": {stage.name: dict(stage.versions) for stage in asked.stages if stage.name and not stage.columns},
+            "seed": selection.seed,
+            "profile": selection.profile.name,
+            "shard": None if selection.shard is None else str(selection.shard),
+            "plans": [plan.to_json() for plan in selection.plans.values()],
+            "versions": dict(selection.versions),
+            "stages": {stage.name: dict(stage.versions) for stage in named if not stage.columns},
             "suite": suite_version(),
-            "parts": [stage.name for stage in asked.stages if stage.name and any(map(stage.tries, asked.faults))],
-            "targets": {
-                name: [f"{host}:{port}" for host, port in target.addresses] for name, target in asked.targets.items()
-            },
+            "parts": [stage.name for stage in named if any(map(stage.tries, selection.faults))],
+            "targets": {name: _addresses(target) for name, target in selection.targets.items()},
         }
 
     @pytest.hookimpl(optionalhook=True)
@@ -179,14 +179,14 @@ class Product:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> ByBackend:
         """xdist: runs in the controller."""
-        return ByBackend(self._asked, config, log)
+        return ByBackend(self._selection, config, log)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "answer" not in metafunc.fixturenames:
             return
         marker = metafunc.definition.get_closest_marker("property") or metafunc.definition.get_closest_marker("planted")
         assert marker is not None, "a test that takes an answer names its property"
-        cases = self._asked.planted_cases() if marker.name == "planted" else self._asked.cases(*marker.args)
+        cases = self._selection.planted_cases() if marker.name == "planted" else self._selection.cases(*marker.args)
         metafunc.parametrize("answer", cases, ids=[case.id for case in cases], indirect=True)
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -196,13 +196,14 @@ class Product:
             config.hook.pytest_deselected(items=without)
             items[:] = [item for item in items if item not in without]
 
-        asked = self._asked
-        order = [[stage.name for stage in stages.in_turn(asked.stages, number)] for number in range(len(asked.faults))]
+        selection = self._selection
+        turns = [stages.in_turn(selection.stages, number) for number in range(len(selection.faults))]
+        order = [[stage.name for stage in turn] for turn in turns]
         parts = {
             (lane, fault): number
-            for backend in asked.backends
-            for fault in asked.faults
-            for number, lanes in enumerate(asked.parts(backend, fault))
+            for backend in selection.backends
+            for fault in selection.faults
+            for number, lanes in enumerate(selection.parts(backend, fault))
             for lane in lanes
         }
 
@@ -211,8 +212,8 @@ class Product:
             if case is None:
                 return (-1, -1, -1, -1)
             part = parts.get((case.lane, case.fault), -1)  # of those that cannot be asked: none
-            column = asked.faults.index(case.fault)
-            return asked.backends.index(case.lane.backend), column, part, order[column].index(case.stage)
+            column = selection.faults.index(case.fault)
+            return selection.backends.index(case.lane.backend), column, part, order[column].index(case.stage)
 
         items.sort(key=trial)
 
@@ -220,7 +221,7 @@ class Product:
         """Once, which trials there will be: the processes of xdist all collect the same."""
         first = self._worker is None or self._worker["workerid"] == "gw0"
         if self._opened is not None and session.items and first:
-            for plan in plans(self._asked, session.items):
+            for plan in plans(self._selection, session.items):
                 self._opened.journal.tell(plan)
 
     @pytest.fixture(scope="session")
@@ -228,7 +229,7 @@ class Product:
         """This process's share of the run: an environment, made when it is first needed."""
         assert self._opened is not None, "tests run in an open run"
         stored = nothing_stored if self._resumed is None else resume.stored_in(self._opened.run)
-        session = Session(self._asked, self._opened.run, self._opened.journal.tell, stored)
+        session = Session(self._selection, self._opened.run, self._opened.journal.tell, stored)
         yield session
         session.close()
 
@@ -244,9 +245,9 @@ class Product:
         try:
             answer = session.answer(case)
         except machine.Trouble as trouble:
-            text = plain_lines(self._asked.masked(str(trouble)))
+            text = plain_lines(self._selection.masked(str(trouble)))
             properties.append(("environment", text))
-            if self._asked.targets:  # not ours to try again
+            if self._selection.targets:  # not ours to try again
                 request.session.shouldstop = text
             raise pytest.fail.Exception(text, pytrace=False) from None
         except OSError as error:  # of the run folder: a full disk, say
@@ -257,7 +258,7 @@ class Product:
         except (TrialFailed, TrialBroke) as failed:
             if isinstance(failed, TrialFailed):
                 properties.append((NOT_JUDGED, "True"))
-            raise pytest.fail.Exception(plain_lines(self._asked.masked(str(failed))), pytrace=False) from None
+            raise pytest.fail.Exception(plain_lines(self._selection.masked(str(failed))), pytrace=False) from None
         properties += verdict_of(answer, run.path)
         return answer
 
@@ -280,20 +281,24 @@ class Product:
             machine.say(f"{trouble}; python -m infra down removes what is left")
 
 
-def _with_worlds(asked: Asked, engine: DockerClient) -> Asked:
+def _addresses(target: External) -> list[str]:
+    return [f"{host}:{port}" for host, port in target.addresses]
+
+
+def _with_worlds(selection: Selection, engine: DockerClient) -> Selection:
     """With what cannot be done on this machine and to these images. Raises `machine.Trouble`."""
     if reach.needs_published(engine):
-        world = external.world(asked.hooks, published=True) if asked.targets else PUBLISHED
-        asked = replace(asked, worlds=dict.fromkeys(asked.backends, world))
-    worlds = dict(asked.worlds)
-    selected = [asked.versions, *(stage.versions for stage in asked.stages)]
+        world = external.world(selection.hooks, published=True) if selection.targets else PUBLISHED
+        selection = replace(selection, worlds=dict.fromkeys(selection.backends, world))
+    worlds = dict(selection.worlds)
+    selected = [selection.versions, *(stage.versions for stage in selection.stages)]
     for backend, version in (pair for versions in selected for pair in versions.items()):
         image = images.resolve(backend, version)
         if image.suite is None:  # the user's own
             images.ensure(image)
             if not clocks.in_image(engine, image.name):
-                worlds[backend] = asked.worlds.get(backend, OURS).without("clock", NO_CLOCK)
-    return replace(asked, worlds=worlds)
+                worlds[backend] = selection.worlds.get(backend, OURS).without("clock", NO_CLOCK)
+    return replace(selection, worlds=worlds)
 
 
 def _terminated(number: int, _frame: object) -> None:

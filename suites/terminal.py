@@ -30,7 +30,7 @@ from results.terminal.plain import plain
 from results.terminal.progress import Level, Progress
 from results.terminal.screen import Screen, Watch
 from suites.selection.rolling import ROLLING
-from suites.selection.selection import Asked, Case
+from suites.selection.selection import Case, Selection
 from suites.selection.stages import ONLY
 from suites.trial.events import column_in
 from suites.trial.session import Answer
@@ -52,8 +52,8 @@ NOT_JUDGED: Final = "not judged"
 class Terminal:
     """Registered when the run folder is there; from then on pytest writes through it, too."""
 
-    def __init__(self, config: pytest.Config, asked: Asked, run: Run) -> None:
-        self._config, self._asked, self._run = config, asked, run
+    def __init__(self, config: pytest.Config, selection: Selection, run: Run) -> None:
+        self._config, self._selection, self._run = config, selection, run
         self._reporter: Any = config.pluginmanager.getplugin("terminalreporter")
         self._verbosity = config.get_verbosity()
         writer = self._reporter._tw
@@ -94,7 +94,7 @@ class Terminal:
         if session.exitstatus == pytest.ExitCode.INTERRUPTED:
             about |= {"interrupted": True, "broken off": self._broken_off()}
         try:
-            if self._asked.stages is ONLY:
+            if self._selection.stages is ONLY:
                 self._close(about)
             else:
                 session.exitstatus = self._close_certified(about)
@@ -104,7 +104,7 @@ class Terminal:
         if session.exitstatus not in resuming.ENDED:
             self._reporter.write_line(f"to go on: {plain(resuming.command(self._run))}")
         if failures := grid.failures(self._contents.cells):
-            command = again(failures[0].first, self._asked, self._config)
+            command = again(failures[0].first, self._selection, self._config)
             self._reporter.write_line(f"the first failure again: {command}")
 
     def _close(self, about: Mapping[str, Any]) -> None:
@@ -155,7 +155,7 @@ class Terminal:
         return self._watch.progress.doing(time.time())
 
 
-def plans(asked: Asked, items: Iterable[pytest.Item]) -> list[Event]:
+def plans(selection: Selection, items: Iterable[pytest.Item]) -> list[Event]:
     """Which trials these tests need, and about how long they take."""
     wanted = {
         (case.lane, case.fault, case.stage)
@@ -164,22 +164,22 @@ def plans(asked: Asked, items: Iterable[pytest.Item]) -> list[Event]:
     }
     trials: dict[str, list[tuple[str, int, float]]] = {}
     parts: dict[tuple[str, str], int] = {}
-    for trial in asked.trials():
+    for trial in selection.trials():
         part = parts[trial.backend, trial.fault] = parts.get((trial.backend, trial.fault), 0) + 1
-        for stage in asked.stages:
+        for stage in selection.stages:
             if stage.tries(trial.fault) and any((lane, trial.fault, stage.name) in wanted for lane in trial.lanes):
                 column = column_in(trial.fault, stage.name)
                 trials.setdefault(trial.backend, []).append((column, part, round(trial.seconds, 1)))
-    shared = shared_backends(asked)
+    shared = shared_backends(selection)
     return [
         Event("plan", {"backend": backend, "trials": mine, "shared": backend in shared})
         for backend, mine in trials.items()
     ]
 
 
-def shared_backends(asked: Asked) -> list[str]:
+def shared_backends(selection: Selection) -> list[str]:
     """Those whose trials go to whoever has nothing left to do; what is not ours is one cluster."""
-    return [backend for backend in asked.booted[-1:] if backend not in asked.targets]
+    return [backend for backend in selection.booted[-1:] if backend not in selection.targets]
 
 
 def case_of(item: pytest.Item) -> Case | None:
@@ -206,11 +206,11 @@ def verdict_of(answer: Answer, run: Path) -> list[tuple[str, str]]:
     return [(name, plain(value)) for name, value in properties.items()] + story
 
 
-def again(cell: Cell, asked: Asked, config: pytest.Config) -> str:
+def again(cell: Cell, selection: Selection, config: pytest.Config) -> str:
     """The command that repeats the trial of a cell, with its lock alone."""
     words = [".venv/bin/python", "-m", "pytest", "suites/", "--lock", cell.lock]
     option = config.option
-    if cell.fault in asked.plans:
+    if cell.fault in selection.plans:
         words += [word for file in option.plan for word in ("--plan", file)]
     else:
         words += ["--faults", cell.fault]
@@ -219,7 +219,7 @@ def again(cell: Cell, asked: Asked, config: pytest.Config) -> str:
     if cell.fault in ROLLING:
         upgrade = (("--from", option.from_), ("--to", option.to))
         words += [word for name, values in upgrade for value in values for word in (name, value)]
-    elif asked.stages is not ONLY:
+    elif selection.stages is not ONLY:
         words += ["--version-of", f"{cell.backend}={cell.version}"]
     for name in ("version_of", "target", "hook"):
         words += [word for value in getattr(option, name) for word in (f"--{name.replace('_', '-')}", value)]

@@ -21,7 +21,7 @@ from suites.locks import registry
 from suites.selection import calibration, shards, stages
 from suites.selection.profiles import PROFILES
 from suites.selection.rolling import ROLLING
-from suites.selection.selection import Asked
+from suites.selection.selection import Selection
 from suites.selection.shards import BadShard, Shard
 from suites.selection.stages import ONLY, BadUpgrade, Stage
 
@@ -113,7 +113,7 @@ def add_options(parser: Any) -> None:
     )
 
 
-def parse(option: Any) -> Asked:
+def parse(option: Any) -> Selection:
     """option: pytest's parsed options. Raises BadOption."""
     profile = _one(option.profile, PROFILES, "profile")
     backends = tuple(_one(name, dict.fromkeys(BACKENDS, name), "backend") for name in option.backend)
@@ -159,7 +159,7 @@ def parse(option: Any) -> Asked:
     for folder in (results, *results.parents):
         if folder.exists() and not folder.is_dir():
             raise BadOption(f"--results {results}: {folder} is not a folder")
-    asked = Asked(
+    selection = Selection(
         lanes,
         faults,
         profile,
@@ -174,7 +174,7 @@ def parse(option: Any) -> Asked:
         stages=upgraded,
         planted=planted,
     )
-    return asked if option.shard is None else asked.only(_shard(option.shard))
+    return selection if option.shard is None else selection.only(_shard(option.shard))
 
 
 def _lanes(names: Sequence[str]) -> list[Lane]:

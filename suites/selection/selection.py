@@ -61,7 +61,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Selection:
     """The run that was asked for: which lanes, which faults, which seed, on which versions.
 
     faults  the columns of the matrix: a fault, several that overlap (`a+b`), or the name of a plan of the user's own.
@@ -261,7 +261,7 @@ class Asked:
             for lanes in self.parts(backend, fault)
         ]
 
-    def only(self, shard: Shard) -> Asked:
+    def only(self, shard: Shard) -> Selection:
         """This part of it."""
         elsewhere = frozenset(where for where, number in self.places(shard.n).items() if number != shard.i)
         return replace(self, shard=shard, elsewhere=elsewhere)

@@ -17,7 +17,7 @@ from suites.locks import registry
 from suites.worker import gates, recorder, store_client
 from suites.worker.critical_section import Section
 from suites.worker.gates import Gates
-from suites.worker.lease_renewal import Holding, Keeper
+from suites.worker.lease_renewal import Holding, LeaseRenewal
 from suites.worker.process_spec import Process, Spec
 from suites.worker.recorder import Recorder
 from suites.worker.worker import Worker
@@ -137,7 +137,7 @@ class Bench(Generic[Client]):
 
     spec: Spec
     client: Client
-    keeper: Keeper = field(init=False)
+    renewal: LeaseRenewal = field(init=False)
     page: mmap.mmap = field(init=False)
     begun: int = field(default_factory=now)
 
@@ -145,14 +145,14 @@ class Bench(Generic[Client]):
         recorder.create(self.spec.recording, 2000)
         record = Recorder(self.spec.recording)
         self.page = record.page
-        self.keeper = Keeper(self.spec, self.client, record, Gates(record.page))  # type: ignore[arg-type]
+        self.renewal = LeaseRenewal(self.spec, self.client, record, Gates(record.page))  # type: ignore[arg-type]
         self.main = Process(self.spec.first_process, self.spec.step)
 
     def hold(self, ttl: float = TTL, flags: int = 0) -> Holding:
         session = self.client.session if isinstance(self.client, FakeSession) else 0
         self.client.owner += 1
         holding = Holding(grant("k", self.client.owner, session, ttl), 0, flags)
-        self.keeper.take(holding)
+        self.renewal.take(holding)
         return holding
 
     def rows(self, *kinds: F) -> Any:
@@ -235,7 +235,7 @@ def a_worker(spec: Spec, lock: type[Fake], monkeypatch: pytest.MonkeyPatch) -> W
 
 
 def store_of(worker: Worker) -> FakeStore:
-    kept: Any = worker.cells
+    kept: Any = worker.store
     assert isinstance(kept.store, FakeStore)
     return kept.store
 

@@ -17,7 +17,7 @@ from suites.locks import registry
 from suites.locks.registry import CONTROLS
 from suites.selection.options import EVERY_FAULT, BadOption, parse
 from suites.selection.profiles import PROFILES, STALE
-from suites.selection.selection import LANES, Asked
+from suites.selection.selection import LANES, Selection
 from suites.tests.test_collecting import USAGE, collected
 
 LOCK = """
@@ -41,14 +41,14 @@ OLD, NEW = "image:old:1", "image:new:2"
 UPGRADE = {"from_": ["etcd=3.4"], "to": ["etcd=3.5"]}
 
 
-def asked(**given: object) -> Asked:
+def asked(**given: object) -> Selection:
     """As `pytest suites/` with these options."""
     default = {"lock": [], "backend": [], "faults": [], "profile": "default", "seed": 1, "version_of": []}
     default |= {"plan": [], "target": [], "hook": [], "shard": None, "from_": [], "to": []}
     return parse(Namespace(**{**default, "results": "results/runs", **given}))
 
 
-def upgrading(**given: object) -> Asked:
+def upgrading(**given: object) -> Selection:
     """Redis from one image to another."""
     return asked(**{"lock": ["redis"], "from_": [f"redis={OLD}"], "to": [f"redis={NEW}"], **given})
 

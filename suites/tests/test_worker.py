@@ -125,13 +125,13 @@ class TestWriting:
         page[wire.RUN] = wire.Run.GO
 
         def acquire(*_: object) -> None:
-            at_work.keeper.broken = ZeroDivisionError("a bug in renew")
+            at_work.renewal.broken = ZeroDivisionError("a bug in renew")
             page[wire.RUN] = wire.Run.FINISH
 
         at_work.client.acquire = acquire  # type: ignore[method-assign, assignment]
         with pytest.raises(ZeroDivisionError):
             at_work.run()
-        at_work.keeper.close()
+        at_work.renewal.close()
 
 
 def test_process_numbers_never_meet(spec: Spec) -> None:

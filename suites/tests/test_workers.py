@@ -22,7 +22,7 @@ from suites.tests.bench import SOON, a_spec, await_
 from suites.trial import run
 from suites.trial.lane_history import RunningLane
 from suites.trial.spec import Trial
-from suites.trial.worker_control import Crew
+from suites.trial.worker_control import WorkerControl
 from suites.worker import recorder
 from suites.worker.forkserver import NICE, in_a_line
 from suites.worker.pool import ROOT, ForkServer, Handle, TrialBroke, WorkerBroke
@@ -237,15 +237,15 @@ class TestABug:
 class TestReplacement:
     def test_the_dead_get_successors_under_new_process_numbers(self, server: ForkServer, tmp_path: Path) -> None:
         handles = running(server, tmp_path)
-        crew = Crew(server, {"lane": handles}, ttl=0.3)
+        control = WorkerControl(server, {"lane": handles}, ttl=0.3)
         killed = handles[1]
         assert server.await_condition(lambda: worked(killed), SOON)
         server.kill(killed)
         assert server.await_condition(lambda: killed.exited is not None, SOON)
-        crew.fill_up()
+        control.fill_up()
         assert [(handle.spec.number, handle.spec.generation) for handle in handles] == [(0, 0), (1, 0), (2, 0), (1, 1)]
         assert server.await_condition(lambda: worked(handles[3]), SOON)
-        crew.fill_up()
+        control.fill_up()
         assert len(handles) == 4, "nobody died since"
         server.finish(handles, SOON)
         of = [set(read_recording(handle.spec.recording)["process"].tolist()) for handle in handles]

@@ -111,7 +111,7 @@ def test_a_round_is_recorded_in_order(a_worker: MakeWorker, name: str) -> None:
     worker = a_worker(of(name), 1)
     assert kinds(worker) == ["ACQUIRE", *SECTIONS[name], "RELEASE"]
     assert set(rows(worker)["outcome"]) == {Outcome.OK}
-    assert worker.keeper.held == ()
+    assert worker.renewal.held == ()
 
 
 def test_work_is_cut_short_when_the_trial_is_over(a_worker: MakeWorker) -> None:
@@ -253,7 +253,7 @@ class TestTransfer:
         kept: list[list[int]] = []
 
         def read(_: Section) -> tuple[int, Sequence[int]]:
-            kept.append([holding.key for holding in worker.keeper.held])
+            kept.append([holding.key for holding in worker.renewal.held])
             return -1, ()
 
         monkeypatch.setattr(Section, "read", read)

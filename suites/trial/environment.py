@@ -7,16 +7,16 @@ from infra.beside import ExternalEnvironment
 from infra.environment import Environment
 from results.terminal.events import Event, Tell, says
 from suites.locks import registry
-from suites.selection.selection import Asked
+from suites.selection.selection import Selection
 from suites.trial import target_cleanup
 from suites.worker.pool import ForkServer
 
 
-class Place:
+class TrialEnvironment:
     """The next trial after `leave` or `close` gets a new environment. stage: of which all versions are."""
 
-    def __init__(self, asked: Asked, stage: str, tell: Tell) -> None:
-        self._asked = asked
+    def __init__(self, selection: Selection, stage: str, tell: Tell) -> None:
+        self._selection = selection
         self._stage = stage
         self._tell = tell
         self._environment: Environment | None = None
@@ -26,20 +26,20 @@ class Place:
 
     def ready(self, backend: str) -> Environment:
         """The environment, with this backend."""
-        targets = self._asked.targets
-        began, version = time.monotonic(), self._asked.version(backend, self._stage)
+        targets = self._selection.targets
+        began, version = time.monotonic(), self._selection.version(backend, self._stage)
         new = self._environment is None or backend not in self._environment.clusters
         if new:
             self._tell(Event("boot", {"backend": backend, "version": version or ""}))
         if self._environment is None:
             self._environment = (
-                ExternalEnvironment.beside(targets, self._asked.hooks, self._say)
+                ExternalEnvironment.beside(targets, self._selection.hooks, self._say)
                 if targets
                 else Environment.start(say=self._say)
             )
         self._environment.ensure(backend, version)
         if new and backend in targets:
-            locks = (lane.lock for lane in self._asked.lanes if lane.backend == backend and not lane.lock.via)
+            locks = (lane.lock for lane in self._selection.lanes if lane.backend == backend and not lane.lock.via)
             target_cleanup.ask_admission(self._environment, backend, locks)
         if new:
             self._tell(Event("ready", {"backend": backend, "seconds": round(time.monotonic() - began, 1)}))
@@ -48,7 +48,7 @@ class Place:
     def server(self, backend: str) -> ForkServer:
         """Of the workers of all locks on this backend."""
         if backend not in self._servers:
-            names = {lane.lock_name for lane in self._asked.lanes if lane.backend == backend}
+            names = {lane.lock_name for lane in self._selection.lanes if lane.backend == backend}
             self._servers[backend] = ForkServer(sorted(map(registry.spelling, names)))
         return self._servers[backend]
 

@@ -27,7 +27,7 @@ from results.record import Cell, TrialRecord, settled
 from results.run import Run
 from results.terminal.events import Event
 from suites.selection.options import BadOption, add_options
-from suites.selection.selection import Asked
+from suites.selection.selection import Selection
 from suites.trial.events import column_in
 from suites.trial.metadata import about
 from suites.trial.session import CONTROLS, first_trial
@@ -88,17 +88,17 @@ def take_options(
         setattr(option, what, was_)
 
 
-def go_on(asked: Asked, run: Run) -> tuple[Run, Event]:
+def go_on(selection: Selection, run: Run) -> tuple[Run, Event]:
     """Make the folder ready: what stays in it is whole. Returns the run, and what is to be told of it.
 
     Raises BadOption where it cannot go on as what it was.
     """
     name = files.typed(run.path)
-    if [plan.to_json() for plan in asked.plans.values()] != run.about().get("plans"):
+    if [plan.to_json() for plan in selection.plans.values()] != run.about().get("plans"):
         raise BadOption(f"--resume {name}: the plans are not those that the run was begun with")
-    kept = examine(asked, run)
+    kept = examine(selection, run)
     try:
-        other = other_images(asked, kept.trials.values())
+        other = other_images(selection, kept.trials.values())
     except Trouble as trouble:
         raise BadOption(f"--resume {name}: {trouble}") from trouble
     if other:
@@ -133,7 +133,7 @@ def stored_in(run: Run) -> Callable[[Trial], tuple[TrialRecord, Path] | None]:
     return look
 
 
-def examine(asked: Asked, run: Run) -> Kept:
+def examine(selection: Selection, run: Run) -> Kept:
     """Which of the stored trials are those that would be run today; changes nothing."""
     problems: list[str] = []
     trials: dict[Path, Mapping[str, Any]] = {}
@@ -144,7 +144,7 @@ def examine(asked: Asked, run: Run) -> Kept:
         except (BadFile, BadHistory) as error:
             aside[folder] = str(error).removeprefix(f"{folder}: ")
             continue
-        trial = _today(asked, record.about)
+        trial = _today(selection, record.about)
         if error_ := record.about.get("error"):
             aside[folder] = str(error_)
         elif trial is None or folder.name != files.safe_name(trial.name) or not _same(record.about, trial):
@@ -170,7 +170,7 @@ def examine(asked: Asked, run: Run) -> Kept:
     return Kept(trials, tuple(done), aside)
 
 
-def other_images(asked: Asked, trials: Collection[Mapping[str, Any]]) -> str:
+def other_images(selection: Selection, trials: Collection[Mapping[str, Any]]) -> str:
     """Which server would not be what it was in these trials, in a line; or empty. Raises `infra.machine.Trouble`."""
     used: dict[str, str] = {}
     for stored in trials:
@@ -182,11 +182,11 @@ def other_images(asked: Asked, trials: Collection[Mapping[str, Any]]) -> str:
             return f"{name} is another image by now, or none: the stored trials ran on {digest}"
     for stored in trials:
         backend = stored["backend"]
-        if backend in asked.targets or any(
+        if backend in selection.targets or any(
             FAULTS[name].kind == "version" for name in stored["faults"] if name in FAULTS
         ):
             continue
-        image = images.resolve(backend, asked.version(backend, stored["stage"]))
+        image = images.resolve(backend, selection.version(backend, stored["stage"]))
         if image.name not in used:
             return (
                 f"{backend} {stored.get('version') or ''} means {image.name} by now: the stored trials ran on another"
@@ -196,13 +196,13 @@ def other_images(asked: Asked, trials: Collection[Mapping[str, Any]]) -> str:
     return ""
 
 
-def _today(asked: Asked, stored: Mapping[str, Any]) -> Trial | None:
+def _today(selection: Selection, stored: Mapping[str, Any]) -> Trial | None:
     """The trial that stands where this one stood, if there is one. told: what is stored about it."""
     backend, column, stage = (str(stored.get(name) or "") for name in ("backend", "column", "stage"))
     part, attempt = (int(stored.get(name) or 0) for name in ("part", "attempt"))
-    stages = {each.name for each in asked.stages if each.tries(column)}
-    known = backend in asked.backends and column in asked.faults and stage in stages
-    parts = asked.parts(backend, column) if known else ()
+    stages = {each.name for each in selection.stages if each.tries(column)}
+    known = backend in selection.backends and column in selection.faults and stage in stages
+    parts = selection.parts(backend, column) if known else ()
     if not (1 <= part <= len(parts) and 1 <= attempt <= CONTROLS):
         return None
     lanes = parts[part - 1]
@@ -210,7 +210,7 @@ def _today(asked: Asked, stored: Mapping[str, Any]) -> Trial | None:
         lanes = tuple(lane for lane in lanes if lane.name in stored.get("lanes", ()))
     if not lanes:
         return None
-    first = first_trial(asked, backend, column, stage, part, lanes)
+    first = first_trial(selection, backend, column, stage, part, lanes)
     return replace(first, seed=first.seed + attempt - 1, attempt=attempt)
 
 

@@ -32,7 +32,7 @@ from suites.trial import events, target_cleanup
 from suites.trial.lane_history import RunningLane, so_far, whole
 from suites.trial.metadata import about, rolled, servers, stalled
 from suites.trial.spec import ACQUIRE_BEYOND_TTL, Trial
-from suites.trial.worker_control import Crew
+from suites.trial.worker_control import WorkerControl
 from suites.worker.pool import ForkServer, Handle, TrialBroke
 from suites.worker.process_spec import Spec, group_of
 
@@ -108,7 +108,7 @@ class RunningTrial:
     environment: Environment
     server: ForkServer
     lanes: Sequence[RunningLane]
-    actors: Crew
+    actors: WorkerControl
     runner: Runner
     tell: Tell
     started: datetime
@@ -126,7 +126,7 @@ class RunningTrial:
         tell(events.begins(trial, plan))
         store.prepare(environment.store_dsn(None))
         lanes = _launch(trial, environment, server, folder)
-        actors = Crew(server, {lane.lane.name: lane.handles for lane in lanes}, longest_ttl(trial.lanes))
+        actors = WorkerControl(server, {lane.lane.name: lane.handles for lane in lanes}, longest_ttl(trial.lanes))
         target = Target.of(environment, trial.backend, actors, MonotonicClock())
         runner = Runner(plan, target, lambda line: tell(step(line)))
         return cls(trial, plan, environment, server, lanes, actors, runner, tell, started, clock)

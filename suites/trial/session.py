@@ -21,9 +21,9 @@ from results.terminal.events import Event, Tell, step
 from results.terminal.plain import plain
 from suites.lanes.lane import Lane
 from suites.selection import calibration
-from suites.selection.selection import Asked, Case
+from suites.selection.selection import Case, Selection
 from suites.selection.stages import OF_UPGRADES
-from suites.trial.environment import Place
+from suites.trial.environment import TrialEnvironment
 from suites.trial.events import named
 from suites.trial.metadata import about
 from suites.trial.run import NoWayThere, run_trial
@@ -125,14 +125,14 @@ def nothing_stored(_: Trial) -> None:
 class Session:
     """Lazily makes the environment and the fork server; `close` leaves nothing behind. tell: is told what is done."""
 
-    def __init__(self, asked: Asked, run: Run, tell: Tell, stored: Stored = nothing_stored) -> None:
-        self._asked = asked
+    def __init__(self, selection: Selection, run: Run, tell: Tell, stored: Stored = nothing_stored) -> None:
+        self._selection = selection
         self._run = run
         self._tell = tell
         self._stored = stored
-        self._places = {stage.name: Place(asked, stage.name, tell) for stage in asked.stages}
-        if CALIBRATION in self._places:  # the same versions
-            self._places[CALIBRATION] = self._places[CANDIDATE]
+        self._environments = {stage.name: TrialEnvironment(selection, stage.name, tell) for stage in selection.stages}
+        if CALIBRATION in self._environments:  # the same versions
+            self._environments[CALIBRATION] = self._environments[CANDIDATE]
         self._parts: dict[_Column, list[_Part]] = {}
         self._recordings = recorder.folder()
 
@@ -155,13 +155,13 @@ class Session:
     def close(self) -> None:
         """End workers, environment and recordings."""
         with ThreadPoolExecutor() as pool:
-            list(pool.map(Place.close, set(self._places.values())))
+            list(pool.map(TrialEnvironment.close, set(self._environments.values())))
         self._recordings.cleanup()
 
     def _part_of(self, column: _Column, lane: Lane) -> _Part:
         """The part of the column in which the lane is tried."""
         if column not in self._parts:
-            lanes = self._asked.parts(column.backend, column.fault)
+            lanes = self._selection.parts(column.backend, column.fault)
             self._parts[column] = [_Part(number, some) for number, some in enumerate(lanes, 1)]
         return next(part for part in self._parts[column] if lane in part.lanes)
 
@@ -170,8 +170,8 @@ class Session:
         try:
             part.answers = self._try(column, part.number, part.lanes)
         except Exception as error:  # noqa: BLE001 - kept: the same for every case of the trial, the first raises it
-            part.failure, part.error = self._asked.masked(_in_a_line(error)), error
-            self._places[column.stage].close()  # what such a trial leaves is not known for certain
+            part.failure, part.error = self._selection.masked(_in_a_line(error)), error
+            self._environments[column.stage].close()  # what such a trial leaves is not known for certain
             parts = self._parts[column]
             if others := _blameless(part.lanes, error):
                 part.lanes = tuple(lane for lane in part.lanes if lane not in others)
@@ -180,7 +180,7 @@ class Session:
     def _try(self, column: _Column, part: int, lanes: tuple[Lane, ...]) -> Answers:
         """Run a trial, and again with the next seed for lanes whose positive control did not fire."""
         answers: Answers = {}
-        trial = first_trial(self._asked, column.backend, column.fault, column.stage, part, lanes)
+        trial = first_trial(self._selection, column.backend, column.fault, column.stage, part, lanes)
         most = 1 if column.stage in CALIBRATIONS else CONTROLS
         for attempt in range(1, most + 1):
             tried = replace(trial, seed=trial.seed + attempt - 1, lanes=lanes, attempt=attempt)
@@ -202,13 +202,13 @@ class Session:
         return answers
 
     def _run_one(self, trial: Trial) -> tuple[TrialRecord, Path]:
-        place = self._places[trial.stage]
-        environment = place.ready(trial.backend)
-        deadline, folder = self._asked.profile.deadline, Path(self._recordings.name)
+        mine = self._environments[trial.stage]
+        environment = mine.ready(trial.backend)
+        deadline, folder = self._selection.profile.deadline, Path(self._recordings.name)
         try:
-            record = run_trial(trial, environment, place.server(trial.backend), folder, deadline, self._tell)
+            record = run_trial(trial, environment, mine.server(trial.backend), folder, deadline, self._tell)
         except Exception as error:
-            message, line = (self._asked.masked(text) for text in (str(error) or repr(error), _in_a_line(error)))
+            message, line = (self._selection.masked(text) for text in (str(error) or repr(error), _in_a_line(error)))
             self._tell(Event("broke", {**named(trial), "text": line}))
             rest: dict[str, object] = {"traceback": lines} if (lines := message.splitlines()[1:]) else {}
             if isinstance(error, NoWayThere):
@@ -216,7 +216,7 @@ class Session:
             self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": line, **rest}, ()))
             raise
         if trial.plan is not None and trial.plan.lasting:
-            place.leave()  # it is another cluster by now
+            mine.leave()  # it is another cluster by now
         self._tell(step("writing the page"))
         return record, self._run.save_trial(record)
 
@@ -246,18 +246,20 @@ class Session:
         self._tell(Event("done", {**named(trial), "seconds": seconds, "words": counts, "again": len(again)}))
 
 
-def first_trial(asked: Asked, backend: str, column: str, stage: str, part: int, lanes: tuple[Lane, ...]) -> Trial:
+def first_trial(
+    selection: Selection, backend: str, column: str, stage: str, part: int, lanes: tuple[Lane, ...]
+) -> Trial:
     """The trial with which a part of a column begins."""
     return Trial(
         backend,
         column,
-        asked.seed if (storm := storm_seed(column)) is None else storm,
+        selection.seed if (storm := storm_seed(column)) is None else storm,
         lanes,
         part,
         stage=stage,
-        version=asked.version(backend, stage),
-        plan=asked.plan(column, backend),
-        profile=None if asked.named or column in OF_UPGRADES else asked.profile.name,
+        version=selection.version(backend, stage),
+        plan=selection.plan(column, backend),
+        profile=None if selection.named or column in OF_UPGRADES else selection.profile.name,
         planted=calibration.found_by(lanes) if column in calibration.COLUMNS else {},
     )
 

@@ -1,4 +1,4 @@
-"""The crew: the workers of a trial as the faults on workers see them, with a hand on each."""
+"""The workers of a trial as faults see them: who holds, at which gate each is caught, how each goes on."""
 
 import signal
 import time
@@ -68,7 +68,7 @@ class Held:
         return GATES[self.aim.gate]
 
 
-class Crew:
+class WorkerControl:
     """Fills in `infra.faults.target.Actors`. `lanes` maps the name of a lane to its workers, the dead included."""
 
     def __init__(self, server: ForkServer, lanes: dict[str, list[Handle]], ttl: float) -> None:

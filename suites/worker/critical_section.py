@@ -40,7 +40,7 @@ class Section:
         self._must_believe()
         row = self._invoke(F.READ)
         try:
-            answer = self._worker.cells.read(self._key, self._holding.grant)
+            answer = self._worker.store.read(self._key, self._holding.grant)
         except StoreError as error:
             self._unanswered(row, error)
         if answer is None:
@@ -55,7 +55,7 @@ class Section:
     def effect(self, job: int) -> bool:
         self.check()
         try:
-            if not self._worker.cells.claim(self._key, job):
+            if not self._worker.store.claim(self._key, job):
                 return False
         except Unavailable:
             raise Stopped from None
@@ -83,7 +83,7 @@ class Section:
         finally:
             refused = self._worker.release(inner)
         if refused is Reason.NOT_OWNER:
-            self._worker.keeper.lose(outer, self._worker.process)
+            self._worker.renewal.lose(outer, self._worker.process)
             raise Stopped
 
     @contextlib.contextmanager
@@ -112,9 +112,9 @@ class Section:
             time.sleep(min(left, _SLICE))
 
     def _must_believe(self) -> None:
-        keeper = self._worker.keeper
-        if not keeper.believes(self._holding):
-            keeper.lose(self._holding, self._worker.process)
+        renewal = self._worker.renewal
+        if not renewal.believes(self._holding):
+            renewal.lose(self._holding, self._worker.process)
             raise Stopped
 
     def _write(self, base: int | None, elements: Sequence[int] | None, flags: int) -> int:
@@ -122,7 +122,7 @@ class Section:
         row = self._invoke(F.WRITE, value, wire.NONE if base is None else base, flags)
         contents = None if elements is None else [*elements, value]
         try:
-            accepted = self._worker.cells.write(self._key, self._holding.grant, value, base, contents)
+            accepted = self._worker.store.write(self._key, self._holding.grant, value, base, contents)
         except StoreError as error:
             self._unanswered(row, error)
         if not accepted:

@@ -1,4 +1,4 @@
-"""The keeper: renews all that the worker holds, and notices when the client no longer believes that it holds it.
+"""Lease renewal: renews all that the worker holds, and notices when the client no longer believes that it holds it.
 
 It has two threads, because a renewal may wait for its answer for longer than the lease lasts. The belief of a client
 ends when its lease does by its own clock, however late an answer was, or when the client says so itself (`Believes`).
@@ -47,8 +47,8 @@ class Holding:
         return self.noticed < math.inf
 
 
-class Keeper:
-    """Keeps as many holdings as there are. What a thread of it may not raise is found in `broken`."""
+class LeaseRenewal:
+    """Renews and watches all that is held. What one of its threads may not raise stands in `broken`."""
 
     def __init__(self, spec: Spec, client: LockClient, recorder: Recorder, gates: Gates) -> None:
         self.broken: BaseException | None = None

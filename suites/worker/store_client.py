@@ -1,4 +1,4 @@
-"""What a lock protects: cells of the fenced store or, in store mode `guarded`, of the lock service itself."""
+"""The client of what a lock protects: of the fenced store or, in store mode `guarded`, of the lock service itself."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, cast
@@ -11,8 +11,8 @@ from suites.worker.process_spec import GUARDED, Spec
 T = TypeVar("T")
 
 
-class Cells(Protocol):
-    """One worker's way to them. What gets no answer raises `infra.store.StoreError`, whoever keeps them."""
+class StoreClient(Protocol):
+    """One worker's connection. What gets no answer raises `infra.store.StoreError`, whoever keeps the data."""
 
     def read(self, key: str, grant: Grant) -> Read | None:
         """What the key holds, or None: refused."""
@@ -21,23 +21,23 @@ class Cells(Protocol):
         """Whether it was accepted. base: the value of the state that it was made from."""
 
     def claim(self, key: str, job: int, /) -> bool:
-        """Whether this job is still to be done, as far as they can tell."""
+        """Whether this job is still to be done, as far as is known where the data are kept."""
 
     def close(self) -> None:
         """Let go of the connection; never raises."""
 
 
-def connect(spec: Spec, client: LockClient) -> Cells:
-    """Raises Indeterminate where they cannot be reached now."""
+def connect(spec: Spec, client: LockClient) -> StoreClient:
+    """Raises Indeterminate where nothing answers now."""
     if spec.store_mode == GUARDED:
-        return GuardedCells(client)
+        return GuardedStoreClient(client)
     try:
-        return StoreCells(Store.open(spec.store_dsn, Mode(spec.store_mode), timeout=spec.store_timeout), spec)
+        return FencedStoreClient(Store.open(spec.store_dsn, Mode(spec.store_mode), timeout=spec.store_timeout), spec)
     except StoreError as error:
         raise Indeterminate(str(error)) from error
 
 
-class StoreCells:
+class FencedStoreClient:
     def __init__(self, store: Store, spec: Spec) -> None:
         self.store = store
         self._counts_jobs = spec.store_mode == Mode.IDEMPOTENCY_KEY
@@ -55,8 +55,8 @@ class StoreCells:
         self.store.close()
 
 
-class GuardedCells:
-    """See `Cells`. A grant that is no longer valid is refused as a stale token is."""
+class GuardedStoreClient:
+    """See `StoreClient`. A grant that is no longer valid is refused as a stale token is."""
 
     def __init__(self, client: LockClient) -> None:
         self._client = cast(Guards, client)

@@ -21,13 +21,13 @@ from suites.lock import Grant, Indeterminate, LockClient, LockError, Refused, Se
 from suites.locks import registry
 from suites.locks.grants import checked
 from suites.worker.gates import Gates
-from suites.worker.lease_renewal import Holding, Keeper
+from suites.worker.lease_renewal import Holding, LeaseRenewal
 from suites.worker.process_spec import Process, Spec
 from suites.worker.recorder import Recorder
 from suites.workloads.workload import Hold, Stopped, Workload
 
 if TYPE_CHECKING:
-    from suites.worker.store_client import Cells
+    from suites.worker.store_client import StoreClient
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class Worker:
     def __init__(
         self,
         spec: Spec,
-        connect: Callable[[Spec, LockClient], Cells],
+        connect: Callable[[Spec, LockClient], StoreClient],
         section: Callable[[Worker, Holding], CriticalSection],
     ) -> None:
         self.spec = spec
@@ -86,15 +86,15 @@ class Worker:
         self._sharer = self.client if isinstance(self.client, Shares) else None  # asked once: it takes a while
         self._woken = self.client if isinstance(self.client, Wakes) else None
         self._in_line = self.client.fair or self.workload.readers > 0 or self._woken is not None
-        self.cells: Cells = self._connected(lambda: connect(spec, self.client))
+        self.store: StoreClient = self._connected(lambda: connect(spec, self.client))
         self._section = section
-        self.keeper = Keeper(spec, self.client, self.recorder, self.gates)
+        self.renewal = LeaseRenewal(spec, self.client, self.recorder, self.gates)
 
     def run(self) -> None:
         """The life of a worker, from the harness's signal to its word that it is enough."""
         page = self.recorder.page
         self._note_session()
-        self.keeper.start()
+        self.renewal.start()
         page[wire.STATE] = State.READY
         while page[wire.RUN] == Run.WAIT:
             time.sleep(_WAIT)
@@ -107,11 +107,11 @@ class Worker:
                 time.sleep(_CROWD - time.monotonic() % _CROWD)
             self._round()
             self.recorder.round_over()
-            if self.keeper.broken is not None:
-                raise self.keeper.broken
-        self.keeper.close()
+            if self.renewal.broken is not None:
+                raise self.renewal.broken
+        self.renewal.close()
         self._close_client()
-        self.cells.close()
+        self.store.close()
         page[wire.STATE] = State.DONE
 
     def reach(self, gate: Gate, holding: Holding) -> None:
@@ -122,7 +122,7 @@ class Worker:
         """Ask for the lock of this index. outer: what is held of it already. None: not got, which is recorded."""
         owner, token = (outer.grant.owner, outer.grant.token) if outer else (0, None)
         row = self.recorder.invoke(F.ACQUIRE, self.process.number, key, owner=owner, token=token, flags=flags)
-        self.keeper.awaited = key
+        self.renewal.awaited = key
         try:
             answer = self._ask(row, key, timeout, flags)
         except Refused as refusal:
@@ -136,7 +136,7 @@ class Worker:
             time.sleep(_AGAIN)
             return None
         finally:
-            self.keeper.awaited = wire.NONE
+            self.renewal.awaited = wire.NONE
             self._note_session()
         verb = "acquire_shared" if self._sharer and flags & SHARED else "acquire"
         grant = checked(answer, self.spec.keys[key], f"{type(self.client).__name__}.{verb}")
@@ -175,7 +175,7 @@ class Worker:
     @contextlib.contextmanager
     def inside(self, holding: Holding) -> Iterator[CriticalSection]:
         """Held from gate to gate, kept meanwhile, and released."""
-        self.keeper.take(holding)
+        self.renewal.take(holding)
         try:
             self.reach(Gate.AFTER_ACQUIRE, holding)
             yield self._section(self, holding)
@@ -221,7 +221,7 @@ class Worker:
 
     def _leave(self, holding: Holding) -> None:
         left = time.monotonic_ns()  # before the look at the belief: the machine may stall between the two
-        self.keeper.let_go(holding, self.process)
+        self.renewal.let_go(holding, self.process)
         self.release(holding, None if holding.over else left)
 
     def _close_client(self) -> None:
@@ -242,7 +242,7 @@ class Worker:
                 time.sleep(_AGAIN)
 
     def _note_session(self) -> None:
-        self.keeper.note_session(self.process, self.spec.ttl)
+        self.renewal.note_session(self.process, self.spec.ttl)
 
 
 def _load(spelling: str) -> type:

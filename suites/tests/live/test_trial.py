@@ -24,7 +24,7 @@ from suites.tests.bench import await_, raising
 from suites.tests.test_workers import gone
 from suites.trial.run import run_trial
 from suites.trial.spec import Trial
-from suites.trial.worker_control import Crew
+from suites.trial.worker_control import WorkerControl
 from suites.worker.pool import ForkServer, WorkerBroke
 
 pytestmark = pytest.mark.needs("redis")
@@ -212,7 +212,7 @@ def test_a_worker_that_breaks_ends_the_trial_and_leaves_nothing_running(environm
 
 def test_an_interrupted_trial_leaves_all_clean(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C, which is no Exception."""
-    monkeypatch.setattr(Crew, "fill_up", raising(KeyboardInterrupt()))
+    monkeypatch.setattr(WorkerControl, "fill_up", raising(KeyboardInterrupt()))
     with ForkServer(["suites.tests.planted:Unchanged"]) as server:
         with pytest.raises(KeyboardInterrupt):
             tried(Trial("redis", "cut-client-drop", 1, tuple(lanes_in("Unchanged", (SET,)))), environment, server, 20)
