@@ -14,19 +14,19 @@ from rich.table import Table
 
 from infra import lifetime
 from infra.faults.register import FAULTS
-from suites import registry
-from suites.profiles import PROFILES
-from suites.readme import summary
+from suites.commands.readme import summary
+from suites.locks import registry
+from suites.selection.profiles import PROFILES
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "nightly": ("suites.nightly", "the whole matrix, compared with the night before"),
-    "soak": ("suites.soak", "random plans of overlapping faults, each of which must leave all clean"),
-    "measure": ("suites.measure", "how long each fault takes to apply and to heal"),
-    "literature": ("suites.reproduce", "measure what the literature says"),
-    "curves": ("suites.curves", "measure P(two inside) against the length of a pause, the jump of a clock"),
-    "mutants": ("suites.mutants", "locks broken on purpose, each of which must be found out"),
-    "repeat": ("suites.repeat", "the README's two commands again and again, to see whether they are ever red"),
-    "readme": ("suites.readme", "write the parts of README.md that are made from the code"),
+    "nightly": ("suites.commands.nightly", "the whole matrix, compared with the night before"),
+    "soak": ("suites.commands.soak", "random plans of overlapping faults, each of which must leave all clean"),
+    "measure": ("suites.commands.fault_table", "how long each fault takes to apply and to heal"),
+    "literature": ("suites.commands.literature", "measure what the literature says"),
+    "curves": ("suites.commands.curves", "measure P(two inside) against the length of a pause, the jump of a clock"),
+    "mutants": ("suites.commands.mutants", "locks broken on purpose, each of which must be found out"),
+    "repeat": ("suites.commands.repeat", "the README's two commands again and again, to see whether they are ever red"),
+    "readme": ("suites.commands.readme", "write the parts of README.md that are made from the code"),
 }
 """Command → the module whose `main` does it, and what help says of it."""
 
@@ -62,7 +62,7 @@ def _suites() -> Table:
 def _locks() -> Table:
     table = Table("family", "lock", "backend", "lanes", "what it is", title="Locks", title_justify="left")
     for family, name in _named():
-        lock = registry.lock(name)
+        lock = registry.load(name)
         table.add_row(family, name, lock.backend, ", ".join(lock.lanes), summary(lock))
     return table
 
@@ -70,7 +70,7 @@ def _locks() -> Table:
 def _promises() -> Table:
     table = Table("lock", "promises", "under", "store", title="Claims and hazards", title_justify="left")
     for _, name in _named():
-        lock = registry.lock(name)
+        lock = registry.load(name)
         for claim in lock.claims:
             table.add_row(name, claim.property, ", ".join(claim.under) or "none", ", ".join(claim.stores))
         for hazard in lock.hazards:

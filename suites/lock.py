@@ -11,13 +11,14 @@ a request whose answer is lost is Indeterminate at once.
 import inspect
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol, Self, cast, runtime_checkable
 
 from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
 from infra.access import Access
+from suites.declarations import Backend, Bounds, Count, Flag, Fraction, Lease, Patterns, Seconds, Ttl
 
 NEVER: Final = 1 << 62
 """ns; later than anything."""
@@ -64,7 +65,7 @@ class Grant:
     queued: int = 0
 
 
-class Declarations:
+class Declarations(Protocol):
     """What a lock says of itself, each with the value of one that says nothing. Times in seconds.
 
     name      as it stands in reports; of a user's lock the name of its class.
@@ -93,48 +94,31 @@ class Declarations:
     """
 
     name: ClassVar[str] = ""
-    lease: ClassVar[str] = "grant"
-    tokens: ClassVar[bool] = False
-    fair: ClassVar[bool] = False
-    drift: ClassVar[float] = 0.01
-    grain: ClassVar[float] = 0.01
-    min_ttl: ClassVar[float] = 2.0
-    bounds: ClassVar[Mapping[str, float]] = {}
+    lease: ClassVar[Lease] = "grant"
+    tokens: ClassVar[Flag] = False
+    fair: ClassVar[Flag] = False
+    drift: ClassVar[Fraction] = 0.01
+    grain: ClassVar[Seconds] = 0.01
+    min_ttl: ClassVar[Ttl] = 2.0
+    bounds: ClassVar[Bounds] = {}
     via: ClassVar[str] = ""
-    lanes: ClassVar[tuple[str, ...]] = ("register/*", "set/unfenced", "set/fence-*", "set/compare-owner", "set/guarded")
-    excludes: ClassVar[bool] = True
-    permits: ClassVar[int] = 1
-    reentrant: ClassVar[bool] = False
-    renewed: ClassVar[bool] = True
-    pace: ClassVar[float] = 0.0
+    lanes: ClassVar[Patterns] = ("register/*", "set/unfenced", "set/fence-*", "set/compare-owner", "set/guarded")
+    excludes: ClassVar[Flag] = True
+    permits: ClassVar[Count] = 1
+    reentrant: ClassVar[Flag] = False
+    renewed: ClassVar[Flag] = True
+    pace: ClassVar[Seconds] = 0.0
     claims: ClassVar[tuple[Claim, ...]] = ()
     hazards: ClassVar[tuple[Hazard, ...]] = ()
 
 
-class LockClient(Protocol):
-    """One worker's connection to one lock service, with what it declares (`Declarations`).
+class LockClient(Declarations, Protocol):
+    """One worker's connection to one lock service, with what it declares, and with the backend that it runs on.
 
     `renew` runs in a thread of its own, so it may overlap any other call.
     """
 
-    name: ClassVar[str]
-    backend: ClassVar[str]
-    lease: ClassVar[str]
-    tokens: ClassVar[bool]
-    fair: ClassVar[bool]
-    drift: ClassVar[float]
-    grain: ClassVar[float]
-    min_ttl: ClassVar[float]
-    bounds: ClassVar[Mapping[str, float]]
-    via: ClassVar[str]
-    lanes: ClassVar[tuple[str, ...]]
-    excludes: ClassVar[bool]
-    permits: ClassVar[int]
-    reentrant: ClassVar[bool]
-    renewed: ClassVar[bool]
-    pace: ClassVar[float]
-    claims: ClassVar[tuple[Claim, ...]]
-    hazards: ClassVar[tuple[Hazard, ...]]
+    backend: ClassVar[Backend]
 
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float) -> Self:

@@ -12,24 +12,24 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from results.certificate.stages import ALONE
-from suites.asked import Asked, case_id
-from suites.telling import column_in
+from suites.selection.selection import Selection, case_id
 from suites.terminal import shared_backends
+from suites.trial.events import column_in
 
 
 class ByBackend(LoadScopeScheduling):  # type: ignore[misc]
     """A scope is a backend, or of a backend that is shared a column in one stage of an upgrade."""
 
-    def __init__(self, asked: Asked, config: pytest.Config, log: Any = None) -> None:
+    def __init__(self, selection: Selection, config: pytest.Config, log: Any = None) -> None:
         config.option.loadscopereorder = False  # those with most tests are not the longest
         super().__init__(config, log)
-        shared = shared_backends(asked)
+        shared = shared_backends(selection)
         self._scopes: dict[str, str] = {}
         self._versions: dict[str, str] = {}
         """Scope → stage, where all of it is tried on servers of one version."""
-        for lane in (*asked.lanes, *asked.planted):
-            for fault in asked.faults:
-                for stage in asked.stages:
+        for lane in (*selection.lanes, *selection.planted):
+            for fault in selection.faults:
+                for stage in selection.stages:
                     scope = lane.backend
                     if scope in shared:
                         scope = f"{lane.backend} under {column_in(fault, stage.name)}"

@@ -29,11 +29,11 @@ from results.terminal.events import Event
 from results.terminal.plain import plain
 from results.terminal.progress import Level, Progress
 from results.terminal.screen import Screen, Watch
-from suites.asked import Asked, Case
-from suites.rolling import ROLLING
-from suites.session import Answer
-from suites.stages import ONLY
-from suites.telling import column_in
+from suites.selection.rolling import ROLLING
+from suites.selection.selection import Case, Selection
+from suites.selection.stages import ONLY
+from suites.trial.events import column_in
+from suites.trial.session import Answer
 
 BEAT: Final = 20.0
 """Seconds without a word after which a log gets a line; with -q three times as many."""
@@ -52,8 +52,8 @@ NOT_JUDGED: Final = "not judged"
 class Terminal:
     """Registered when the run folder is there; from then on pytest writes through it, too."""
 
-    def __init__(self, config: pytest.Config, asked: Asked, run: Run) -> None:
-        self._config, self._asked, self._run = config, asked, run
+    def __init__(self, config: pytest.Config, selection: Selection, run: Run) -> None:
+        self._config, self._selection, self._run = config, selection, run
         self._reporter: Any = config.pluginmanager.getplugin("terminalreporter")
         self._verbosity = config.get_verbosity()
         writer = self._reporter._tw
@@ -83,8 +83,8 @@ class Terminal:
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None]:
         """Before all others a decision, after all others the last lines: what can be done next."""
         stats = self._reporter.stats
-        told = all(_has(report, VERDICT) for report in stats.get("failed", ())) and not stats.get("error")
-        if self._verbosity <= 0 and told:
+        only_verdicts = all(_has(report, VERDICT) for report in stats.get("failed", ())) and not stats.get("error")
+        if self._verbosity <= 0 and only_verdicts:
             self._config.option.tbstyle = "no"  # the matrix tells them, each story once
             self._reporter.reportchars = self._reporter.reportchars.replace("f", "")
         yield
@@ -94,7 +94,7 @@ class Terminal:
         if session.exitstatus == pytest.ExitCode.INTERRUPTED:
             about |= {"interrupted": True, "broken off": self._broken_off()}
         try:
-            if self._asked.stages is ONLY:
+            if self._selection.stages is ONLY:
                 self._close(about)
             else:
                 session.exitstatus = self._close_certified(about)
@@ -104,7 +104,7 @@ class Terminal:
         if session.exitstatus not in resuming.ENDED:
             self._reporter.write_line(f"to go on: {plain(resuming.command(self._run))}")
         if failures := grid.failures(self._contents.cells):
-            command = again(failures[0].first, self._asked, self._config)
+            command = again(failures[0].first, self._selection, self._config)
             self._reporter.write_line(f"the first failure again: {command}")
 
     def _close(self, about: Mapping[str, Any]) -> None:
@@ -118,12 +118,12 @@ class Terminal:
         """
         self._run.restore()
         self._run.complete_trials()
-        certificate, told = issue.made(self._run, about)
+        certificate, document = issue.made(self._run, about)
         status: int = about["exit status"]
         if status in JUDGED:
             status = STATUS[certificate.verdict]
         self._close({**about, "exit status": status, summary.CERTIFICATE: sentence(certificate)})
-        page = issue.write(self._run, certificate, told)
+        page = issue.write(self._run, certificate, document)
         self._reporter.write_line(f"certificate: {plain(str(typed(page)))}")
         self._reporter.write_line(plain(sentence(certificate)), bold=True)
         for words in certificate.warnings:
@@ -155,7 +155,7 @@ class Terminal:
         return self._watch.progress.doing(time.time())
 
 
-def plans(asked: Asked, items: Iterable[pytest.Item]) -> list[Event]:
+def plans(selection: Selection, items: Iterable[pytest.Item]) -> list[Event]:
     """Which trials these tests need, and about how long they take."""
     wanted = {
         (case.lane, case.fault, case.stage)
@@ -164,22 +164,22 @@ def plans(asked: Asked, items: Iterable[pytest.Item]) -> list[Event]:
     }
     trials: dict[str, list[tuple[str, int, float]]] = {}
     parts: dict[tuple[str, str], int] = {}
-    for trial in asked.trials():
+    for trial in selection.trials():
         part = parts[trial.backend, trial.fault] = parts.get((trial.backend, trial.fault), 0) + 1
-        for stage in asked.stages:
+        for stage in selection.stages:
             if stage.tries(trial.fault) and any((lane, trial.fault, stage.name) in wanted for lane in trial.lanes):
                 column = column_in(trial.fault, stage.name)
                 trials.setdefault(trial.backend, []).append((column, part, round(trial.seconds, 1)))
-    shared = shared_backends(asked)
+    shared = shared_backends(selection)
     return [
         Event("plan", {"backend": backend, "trials": mine, "shared": backend in shared})
         for backend, mine in trials.items()
     ]
 
 
-def shared_backends(asked: Asked) -> list[str]:
+def shared_backends(selection: Selection) -> list[str]:
     """Those whose trials go to whoever has nothing left to do; what is not ours is one cluster."""
-    return [backend for backend in asked.booted[-1:] if backend not in asked.targets]
+    return [backend for backend in selection.booted[-1:] if backend not in selection.targets]
 
 
 def case_of(item: pytest.Item) -> Case | None:
@@ -192,25 +192,25 @@ def case_of(item: pytest.Item) -> Case | None:
 def place_of(case: Case) -> list[tuple[str, str]]:
     """Properties of a test in JUnit's XML: what it asks about."""
     lane = case.lane
-    told = {"property": case.property_id, "lock": lane.lock_name, "backend": lane.backend, "fault": case.fault}
-    told |= {"workload": lane.workload.name, "store": lane.store} | ({"stage": case.stage} if case.stage else {})
-    return [(name, plain(value)) for name, value in told.items()]
+    properties = {"property": case.property_id, "lock": lane.lock_name, "backend": lane.backend, "fault": case.fault}
+    properties |= {"workload": lane.workload.name, "store": lane.store} | ({"stage": case.stage} if case.stage else {})
+    return [(name, plain(value)) for name, value in properties.items()]
 
 
 def verdict_of(answer: Answer, run: Path) -> list[tuple[str, str]]:
     """And what came of it; where nothing failed but something broke, as documented, that has its story too."""
     page = answer.page.relative_to(run).as_posix() if answer.page.is_relative_to(run) else str(answer.page)
-    told = {VERDICT: str(answer.judgement.word), "because": answer.judgement.because, "version": answer.version}
-    told |= {"seed": str(answer.seed), "trials": str(answer.attempts), "page": page}
+    properties = {VERDICT: str(answer.judgement.word), "because": answer.judgement.because, "version": answer.version}
+    properties |= {"seed": str(answer.seed), "trials": str(answer.attempts), "page": page}
     story = [("story", "\n".join(answer.story))] if answer.story else []
-    return [(name, plain(value)) for name, value in told.items()] + story
+    return [(name, plain(value)) for name, value in properties.items()] + story
 
 
-def again(cell: Cell, asked: Asked, config: pytest.Config) -> str:
+def again(cell: Cell, selection: Selection, config: pytest.Config) -> str:
     """The command that repeats the trial of a cell, with its lock alone."""
     words = [".venv/bin/python", "-m", "pytest", "suites/", "--lock", cell.lock]
     option = config.option
-    if cell.fault in asked.plans:
+    if cell.fault in selection.plans:
         words += [word for file in option.plan for word in ("--plan", file)]
     else:
         words += ["--faults", cell.fault]
@@ -219,7 +219,7 @@ def again(cell: Cell, asked: Asked, config: pytest.Config) -> str:
     if cell.fault in ROLLING:
         upgrade = (("--from", option.from_), ("--to", option.to))
         words += [word for name, values in upgrade for value in values for word in (name, value)]
-    elif asked.stages is not ONLY:
+    elif selection.stages is not ONLY:
         words += ["--version-of", f"{cell.backend}={cell.version}"]
     for name in ("version_of", "target", "hook"):
         words += [word for value in getattr(option, name) for word in (f"--{name.replace('_', '-')}", value)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from suites.session import Answer
+from suites.trial.session import Answer
 
 
 @pytest.mark.property("no-lost-update")

@@ -37,6 +37,6 @@ def test_messages_are_not_in_plain_python() -> None:
 
 def test_whoever_imports_etcd3_has_them() -> None:
     """A lock of the user's own, too: all that a worker does before it is loaded is to import the worker."""
-    code = "import suites.worker, etcd3; print(etcd3.etcdrpc.PutRequest(key=b'k'))"
+    code = "import suites.worker.worker, etcd3; print(etcd3.etcdrpc.PutRequest(key=b'k'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == 'key: "k"\n\n'

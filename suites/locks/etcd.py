@@ -115,8 +115,8 @@ class EtcdLock(EtcdSession):
 
     def read(self, grant: Grant, key: str) -> tuple[int, Sequence[int]] | None:
         """In the transaction that compares."""
-        found = self._guarded(grant, Get(data_of(key)))
-        return None if found is None else decoded(found[0][0][0] if found[0] else b"")
+        answers = self._guarded(grant, Get(data_of(key)))
+        return None if answers is None else decoded(answers[0][0][0] if answers[0] else b"")
 
     def write(self, grant: Grant, key: str, value: int, elements: Sequence[int]) -> bool:
         """In the transaction that compares."""
@@ -193,7 +193,7 @@ class EtcdLock(EtcdSession):
 
     def _enqueue(self, prefix: str, key: str, lease_id: int) -> tuple[int, Queue]:
         """Put our key, and see in the same transaction who stands before it."""
-        _, (put, found) = self._etcd.call(
+        _, (put, queue) = self._etcd.call(
             lambda client: client.transaction(
                 compare=[Create(key) == 0],
                 success=[Put(key, b"", lease_id), Get(*_range(prefix))],
@@ -201,7 +201,7 @@ class EtcdLock(EtcdSession):
             )
         )
         token = int(put.response_put.header.revision)  # of the transaction, so the key's create_revision
-        return token, _queue(prefix, token, [about for _, about in found])
+        return token, _queue(prefix, token, [about for _, about in queue])
 
     def _look(self, prefix: str) -> Queue | None:
         """A linearizable read of the queue, or None where no answer came: reading again does no harm."""

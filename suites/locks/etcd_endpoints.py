@@ -135,14 +135,14 @@ class Endpoints:
                 if self._token is None:
                     who = etcdrpc.AuthenticateRequest(name=self._access.user, password=self._access.password)
                     try:
-                        told = etcdrpc.AuthStub(client.channel).Authenticate(who, LOG_IN)
+                        answer = etcdrpc.AuthStub(client.channel).Authenticate(who, LOG_IN)
                     except grpc.RpcError as error:
                         outcome = sorted_out(error, self._names[index])
                         if isinstance(outcome, Indeterminate):
                             outcome = Refused(Reason.UNAVAILABLE, str(outcome))
                         self._leave(index)
                         raise outcome from error
-                    self._token = (("token", told.token),)
+                    self._token = (("token", answer.token),)
                 client.metadata = self._token
         return client
 

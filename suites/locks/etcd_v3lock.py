@@ -57,7 +57,7 @@ def post(member: str, path: str, body: Mapping[str, Any], timeout: float) -> Map
         connection.sock.settimeout(timeout)
         connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
         answer = connection.getresponse()
-        told = answer.read()
+        body = answer.read()
     except TimeoutError as error:
         raise TookTooLong(f"{member}: no answer within {timeout:.1f} s") from error
     except (OSError, http.client.HTTPException) as error:
@@ -65,9 +65,9 @@ def post(member: str, path: str, body: Mapping[str, Any], timeout: float) -> Map
     finally:
         connection.close()
     try:
-        content: Mapping[str, Any] = json.loads(told)
+        content: Mapping[str, Any] = json.loads(body)
     except ValueError as error:
-        raise Indeterminate(f"{member}: {answer.status}: {told[:100]!r}") from error
+        raise Indeterminate(f"{member}: {answer.status}: {body[:100]!r}") from error
     if answer.status == http.HTTPStatus.OK:
         return content
     text = f"{member}: {content.get('error') or content.get('message')}"
@@ -106,7 +106,7 @@ class EtcdV3Lock(EtcdSession):
         lease = self._leases.open()
         owner, sent = new_owner(), now()
         try:
-            told = self._post("lock", {"name": _encoded(data_of(name)), "lease": lease.id}, timeout or TRY)
+            granted = self._post("lock", {"name": _encoded(data_of(name)), "lease": lease.id}, timeout or TRY)
         except TookTooLong as late:
             self._give_up(lease.id, late)
             if timeout == 0:
@@ -115,7 +115,7 @@ class EtcdV3Lock(EtcdSession):
         except LockError:
             self._leases.give_up(lease.id)
             raise
-        self._keys[owner] = base64.b64decode(told["key"]).decode()
+        self._keys[owner] = base64.b64decode(granted["key"]).decode()
         return self._granted(Grant(name, owner, None, sent, lease.ttl, NEVER, lease.id))
 
     def release(self, grant: Grant) -> None:
@@ -184,8 +184,8 @@ class EtcdV3LockChecked(EtcdV3Lock):
         """Read the token, and make sure of the lease. Raises Refused(NOT_OWNER) for a void grant, or Indeterminate."""
         key = self._keys[grant.owner]
         try:
-            _, found = self._etcd.call(lambda client: client.get(key))
-            if found is None:
+            _, key_info = self._etcd.call(lambda client: client.get(key))
+            if key_info is None:
                 raise Refused(Reason.NOT_OWNER, "the grant was void: its key is gone")
             lease = self._leases.proven(grant.session)
         except LockError as error:
@@ -193,7 +193,7 @@ class EtcdV3LockChecked(EtcdV3Lock):
             if isinstance(error, Refused) and error.reason is Reason.NOT_OWNER:
                 raise
             raise Indeterminate(str(error)) from error
-        return replace(grant, token=int(found.create_revision), expires=lease.expires)
+        return replace(grant, token=int(key_info.create_revision), expires=lease.expires)
 
 
 def _encoded(text: str) -> str:

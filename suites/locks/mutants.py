@@ -1,7 +1,7 @@
 """Locks with one bug each, planted in a correct one: does the suite find what it is there to find?
 
-Each changes the one thing that its docstring names, and promises what the correct lock promises. `suites.mutants` lists
-the property that must name each bug, and the fault under which it comes out.
+Each changes the one thing that its docstring names, and promises what the correct lock promises.
+`suites.lanes.mutant_catalogue` lists the property that must name each bug, and the fault under which it comes out.
 """
 
 import contextlib

@@ -112,22 +112,26 @@ class AdvisoryLock(SessionLock):
         """Refused(HELD) also where the server found that two wait for each other: it then picks one of them."""
         return self._take(name, timeout, "")
 
-    def told(self, name: str) -> object:
-        """What the server is told of a name."""
+    def parameter(self, name: str) -> object:
+        """Of the SQL expression `NUMBER`, from the name of a lock."""
         return advisory_key(name)
 
     def _take(self, name: str, timeout: float, mode: str) -> Grant | None:
         """mode: "" or "_shared", as it stands in the names of the server's functions."""
         session, sent = self._session.begin(), now()
         if timeout == 0:
-            ((got,),) = self._session.ask(session, f"SELECT pg_try_advisory_lock{mode}({self.NUMBER})", self.told(name))
+            ((got,),) = self._session.ask(
+                session, f"SELECT pg_try_advisory_lock{mode}({self.NUMBER})", self.parameter(name)
+            )
             if got != "t":
                 raise Refused(Reason.HELD)
             return self._granted(name, sent, session)
         self._wait_for(timeout, session)
         sent = now()
         try:
-            self._session.ask(session, f"SELECT pg_advisory_lock{mode}({self.NUMBER})", self.told(name), wait=timeout)
+            self._session.ask(
+                session, f"SELECT pg_advisory_lock{mode}({self.NUMBER})", self.parameter(name), wait=timeout
+            )
         except errors.LockNotAvailable:
             # One that was granted in the instant of its cancellation stays: LockErrorCleanup() in proc.c records it,
             # and the end of a transaction does not end what belongs to the session.
@@ -140,7 +144,7 @@ class AdvisoryLock(SessionLock):
 
     def _let_be(self, name: str, session: int, mode: str) -> None:
         try:
-            self._session.ask(session, f"SELECT pg_advisory_unlock{mode}({self.NUMBER})", self.told(name))
+            self._session.ask(session, f"SELECT pg_advisory_unlock{mode}({self.NUMBER})", self.parameter(name))
         except Refused as error:
             raise Indeterminate(str(error)) from error
 
@@ -151,6 +155,6 @@ class AdvisoryLock(SessionLock):
             self._waits = (session, timeout)
 
     def _free(self, grant: Grant, mode: str = "") -> None:
-        ((freed,),) = self._ask(grant, f"SELECT pg_advisory_unlock{mode}({self.NUMBER})", self.told(grant.name))
+        ((freed,),) = self._ask(grant, f"SELECT pg_advisory_unlock{mode}({self.NUMBER})", self.parameter(grant.name))
         if freed != "t":
             raise Refused(Reason.NOT_OWNER, "the session does not hold it")

@@ -39,6 +39,6 @@ class HashtextLock(AdvisoryLock):
     NAMES: ClassVar[tuple[str, str]] = ("order-86530", "order-73199")
     """Two of one number."""
 
-    def told(self, name: str) -> object:
+    def parameter(self, name: str) -> object:
         """The names of a lane end with a number."""
         return self.NAMES[ord(name[-1]) % 2]

@@ -30,8 +30,8 @@ class ReentrantLock(AdvisoryLock):
         Hazard("reentrancy", (*ENDED, *TERMINATED), "session-lost", certain=False),
     )
 
-    def __init__(self, *told: object) -> None:
-        super().__init__(*told)  # type: ignore[arg-type]
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
         self._inside: dict[str, list[Grant]] = {}
         """Name → its grant, as often as it is held."""
 
@@ -52,7 +52,7 @@ class ReentrantLock(AdvisoryLock):
 
     def _again(self, grant: Grant) -> None:
         try:
-            ((got,),) = self._ask(grant, f"SELECT pg_try_advisory_lock({self.NUMBER})", self.told(grant.name))
+            ((got,),) = self._ask(grant, f"SELECT pg_try_advisory_lock({self.NUMBER})", self.parameter(grant.name))
         except Refused as refusal:
             raise Refused(Reason.UNAVAILABLE, str(refusal)) from refusal
         if got != "t":

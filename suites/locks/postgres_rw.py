@@ -24,8 +24,8 @@ class ReadWriteLock(AdvisoryLock):
     claims: ClassVar[tuple[Claim, ...]] = (*CLAIMS, Claim("sharing"))
     hazards: ClassVar[tuple[Hazard, ...]] = WITHOUT_LISTS
 
-    def __init__(self, *told: object) -> None:
-        super().__init__(*told)  # type: ignore[arg-type]
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
         self._reads: set[int] = set()
         """Owners of shared grants."""
 

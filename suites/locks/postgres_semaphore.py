@@ -52,11 +52,11 @@ class SemaphoreLock(SessionLock):
             sent = now()
             self._session.ask(session, "BEGIN")
             try:
-                found = self._session.ask(session, _TAKE, name)
+                permits = self._session.ask(session, _TAKE, name)
             except LockError:
                 self._session.close()  # rather than go on in a transaction of which nobody knows how it stands
                 raise
-            if found:
+            if permits:
                 return self._granted(name, sent, session)
             self._session.ask(session, "ROLLBACK")
             if timeout == 0:

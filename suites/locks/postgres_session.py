@@ -95,7 +95,7 @@ class PostgresSession:
         that is the statement's own is psycopg's.
         """
         with self._asking(session) as connection:
-            return connection.query(statement, [str(one) for one in params], REQUEST + wait)
+            return connection.query(statement, [str(param) for param in params], REQUEST + wait)
 
     def make(self, session: int, table: str) -> None:
         """Make a table of ours: its name and columns. All of it or nothing. Raises as `ask`."""

@@ -135,7 +135,7 @@ TOKEN_HAZARDS: Final = (
 
 def besides(properties: Sequence[str], said: Sequence[Said]) -> tuple[Said, ...]:
     """Of these claims or hazards, those that concern anything else."""
-    return tuple(one for one in said if one.property not in properties)
+    return tuple(promise for promise in said if promise.property not in properties)
 
 
 def without(properties: Sequence[str], bounds: Mapping[str, float]) -> Mapping[str, float]:
@@ -155,8 +155,10 @@ def as_semaphore(said: Sequence[Said]) -> tuple[Said, ...]:
     Whom ``late-write`` takes for the successor of the one that it froze may have held beside it all the while.
     """
     kept: list[Claim | Hazard] = []
-    for one in besides(_OF_ONE_HOLDER, said):
-        mine: Claim | Hazard = replace(one, property="permits") if one.property == "server-exclusion" else one
+    for promise in besides(_OF_ONE_HOLDER, said):
+        mine: Claim | Hazard = (
+            replace(promise, property="permits") if promise.property == "server-exclusion" else promise
+        )
         if isinstance(mine, Hazard) and "late-write" in mine.under:
             kept.append(replace(mine, under=("late-write",), certain=False))
             mine = replace(mine, under=tuple(fault for fault in mine.under if fault != "late-write"))

@@ -12,13 +12,15 @@ import pytest
 from checkers.history import read_recording
 from checkers.wire import F, Gate, Outcome, Reason
 from infra.store import Read, Store, StoreError
-from suites import gates, recorder, registry
-from suites.gates import Gates
-from suites.keeper import Holding, Keeper
 from suites.lock import Grant, Refused, now
-from suites.recorder import Recorder
-from suites.spec import Process, Spec
-from suites.worker import Worker
+from suites.locks import registry
+from suites.worker import gates, recorder, store_client
+from suites.worker.critical_section import Section
+from suites.worker.gates import Gates
+from suites.worker.lease_renewal import Holding, LeaseRenewal
+from suites.worker.process_spec import Process, Spec
+from suites.worker.recorder import Recorder
+from suites.worker.worker import Worker
 
 TTL = 0.6
 """Seconds; a third of it is far longer than a busy machine makes a thread wait, as a rule."""
@@ -135,7 +137,7 @@ class Bench(Generic[Client]):
 
     spec: Spec
     client: Client
-    keeper: Keeper = field(init=False)
+    renewal: LeaseRenewal = field(init=False)
     page: mmap.mmap = field(init=False)
     begun: int = field(default_factory=now)
 
@@ -143,14 +145,14 @@ class Bench(Generic[Client]):
         recorder.create(self.spec.recording, 2000)
         record = Recorder(self.spec.recording)
         self.page = record.page
-        self.keeper = Keeper(self.spec, self.client, record, Gates(record.page))  # type: ignore[arg-type]
+        self.renewal = LeaseRenewal(self.spec, self.client, record, Gates(record.page))  # type: ignore[arg-type]
         self.main = Process(self.spec.first_process, self.spec.step)
 
     def hold(self, ttl: float = TTL, flags: int = 0) -> Holding:
         session = self.client.session if isinstance(self.client, FakeSession) else 0
         self.client.owner += 1
         holding = Holding(grant("k", self.client.owner, session, ttl), 0, flags)
-        self.keeper.take(holding)
+        self.renewal.take(holding)
         return holding
 
     def rows(self, *kinds: F) -> Any:
@@ -226,14 +228,14 @@ def a_spec(folder: Path | str) -> Spec:
 
 def a_worker(spec: Spec, lock: type[Fake], monkeypatch: pytest.MonkeyPatch) -> Worker:
     """Its lock and its store are in memory; nothing of it runs by itself."""
-    monkeypatch.setattr(registry, "lock", lambda _: lock)
+    monkeypatch.setattr(registry, "load", lambda _: lock)
     monkeypatch.setattr(Store, "open", lambda *_, **__: FakeStore())
     recorder.create(spec.recording, 2000)
-    return Worker(spec)
+    return Worker(spec, store_client.connect, Section)
 
 
 def store_of(worker: Worker) -> FakeStore:
-    kept: Any = worker.cells
+    kept: Any = worker.store
     assert isinstance(kept.store, FakeStore)
     return kept.store
 

@@ -8,7 +8,7 @@ from checkers.wire import F
 from infra.faults.runner import Record
 from results.pages import surroundings
 from results.record import LaneRecord
-from suites.about import rolled, stalled
+from suites.trial.metadata import rolled, stalled
 
 SECOND = 10**9
 ROLLED = Record(

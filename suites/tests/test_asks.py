@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import pytest
 
-from suites.lane import Lane, lanes_of
+from suites.lanes.lane import Lane, lanes_of
 from suites.lock import LockClient
 from suites.locks.antipatterns.setnx_no_ttl import SetnxNoTtl
 from suites.locks.redis_single import RedisLock

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from checkers.claims import Word
-from suites.asked import Asked, Case
-from suites.session import TrialFailed
+from suites.selection.selection import Case, Selection
 from suites.tests.test_options import asked
 from suites.tests.test_session import SEED, World, breaks, world
-from suites.trial import Trial
-from suites.workers import TrialBroke, WorkerBroke
+from suites.trial.session import TrialFailed
+from suites.trial.spec import Trial
+from suites.worker.pool import TrialBroke, WorkerBroke
 
 __all__ = ["world"]
 
@@ -19,14 +19,14 @@ LANES = ("redlock/register/unfenced",)
 
 
 @pytest.fixture
-def both() -> Asked:
+def both() -> Selection:
     """Two locks that share a trial."""
     run = asked(lock=["redis", "redlock"], faults=["none"], seed=SEED)
     assert len(run.parts("redis", "none")) == 1
     return run
 
 
-def cases(run: Asked, lock: str) -> list[Case]:
+def cases(run: Selection, lock: str) -> list[Case]:
     found = [case for case in run.cases("server-exclusion") if case.lane.lock_name == lock and case.because is None]
     assert len(found) > 1
     return found
@@ -37,7 +37,7 @@ def with_redlock(trial: Trial) -> bool:
 
 
 @pytest.mark.parametrize("first", ["redis", "redlock"])
-def test_the_others_are_tried_without_it(world: World, both: Asked, first: str) -> None:
+def test_the_others_are_tried_without_it(world: World, both: Selection, first: str) -> None:
     world.script = breaks(WorkerBroke(f"{LINE}\nTraceback", LANES), with_redlock)
     session = world.session(both)
     good, bad = cases(both, "redis"), cases(both, "redlock")
@@ -67,7 +67,7 @@ def test_the_others_are_tried_without_it(world: World, both: Asked, first: str) 
     ],
     ids=["unclean", "nobody", "elsewhere", "everybody"],
 )
-def test_where_nobody_alone_can_be_blamed_it_is_not_run_again(world: World, both: Asked, error: TrialBroke) -> None:
+def test_where_nobody_alone_can_be_blamed_it_is_not_run_again(world: World, both: Selection, error: TrialBroke) -> None:
     world.script = breaks(error, with_redlock)
     session = world.session(both)
     with pytest.raises(TrialBroke):
@@ -79,7 +79,7 @@ def test_where_nobody_alone_can_be_blamed_it_is_not_run_again(world: World, both
     assert [LINE in str(problem) for problem in world.run.read().problems] == [True], "the report says why"
 
 
-def test_the_report_and_the_progress_have_it_in_a_line_and_the_page_in_full(world: World, both: Asked) -> None:
+def test_the_report_and_the_progress_have_it_in_a_line_and_the_page_in_full(world: World, both: Selection) -> None:
     world.script = breaks(WorkerBroke(f"{LINE}\nTraceback\n  File 'mine.py'", LANES), with_redlock)
     world.session(both).answer(cases(both, "redis")[0])
     (problem,) = world.run.read().problems

@@ -6,9 +6,9 @@ from checkers.claims import Word
 from infra.planted import PLANTS
 from infra.star import BACKENDS
 from results.certificate.stages import BROKEN_SERVER, CALIBRATION, CANDIDATE
-from suites import calibration
-from suites.asked import Asked
-from suites.mutants import CATALOGUE
+from suites.lanes.mutant_catalogue import CATALOGUE
+from suites.selection import calibration
+from suites.selection.selection import Selection
 from suites.tests.test_collecting import collected
 from suites.tests.test_options import NEW, OLD, asked, refused, upgrading
 from suites.tests.test_session import World, key_of, world
@@ -21,7 +21,7 @@ CAUGHT = {mutant.lanes[0].name: mutant.found_by for mutant in CATALOGUE} | {SERV
 
 
 @pytest.fixture
-def upgrade() -> Asked:
+def upgrade() -> Selection:
     return upgrading()
 
 
@@ -36,7 +36,7 @@ def test_every_backend_has_bugs_without_a_fault_and_under_one(backend: str) -> N
     assert {(bug.column, (bug.fault,)) for lane in some for bug in [calibration.tried()[lane]]} == set(faults.items())
 
 
-def test_a_bug_is_tried_once_and_asked_for_what_must_name_it(upgrade: Asked) -> None:
+def test_a_bug_is_tried_once_and_asked_for_what_must_name_it(upgrade: Selection) -> None:
     """In a lock on the new version, in a server on its own."""
     cases = upgrade.planted_cases()
     lanes = calibration.lanes(("redis",))
@@ -48,7 +48,7 @@ def test_a_bug_is_tried_once_and_asked_for_what_must_name_it(upgrade: Asked) -> 
         assert case.lane in upgrade.runnable("redis", case.fault)
 
 
-def test_its_lanes_are_in_no_other_trial_and_no_other_lane_is_in_its_own(upgrade: Asked) -> None:
+def test_its_lanes_are_in_no_other_trial_and_no_other_lane_is_in_its_own(upgrade: Selection) -> None:
     for trial in upgrade.trials():
         assert {lane in upgrade.planted for lane in trial.lanes} == {trial.fault in calibration.COLUMNS}
     assert not any(case.lane in upgrade.planted for name in CAUGHT.values() for case in upgrade.cases(name))
@@ -68,7 +68,7 @@ def test_a_lock_that_was_asked_for_is_no_control() -> None:
     assert run.cases("server-exclusion")
 
 
-def test_what_is_caught_passes_and_what_is_not_fails(world: World, upgrade: Asked) -> None:
+def test_what_is_caught_passes_and_what_is_not_fails(world: World, upgrade: Selection) -> None:
     cases = {case.lane.lock_name.partition(":")[2]: case for case in upgrade.planted_cases()}
     caught, missed = cases["StealsEarly"], cases["ReleasesAlways"]
     assert caught.fault == missed.fault
@@ -82,7 +82,7 @@ def test_what_is_caught_passes_and_what_is_not_fails(world: World, upgrade: Aske
     assert trial.planted == dict(map(key_of, (caught, missed)))
 
 
-def test_a_server_with_a_bug_has_an_environment_of_its_own(world: World, upgrade: Asked) -> None:
+def test_a_server_with_a_bug_has_an_environment_of_its_own(world: World, upgrade: Selection) -> None:
     session = world.session(upgrade)
     new = next(case for case in upgrade.cases("server-exclusion") if case.stage == CANDIDATE)
     for case in (new, *upgrade.planted_cases()):

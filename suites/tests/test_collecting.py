@@ -13,8 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from infra.environment import BACKENDS
-from suites import registry
-from suites.workers import ROOT
+from suites.locks import registry
+from suites.worker.pool import ROOT
 
 USAGE = 4
 

@@ -11,11 +11,11 @@ import pytest
 from checkers.history import read_recording
 from checkers.wire import F
 from infra.faults.target import Action, Aim, Gate, Victim
-from suites.actors import Crew
 from suites.lock import now
 from suites.tests.bench import SOON
 from suites.tests.test_workers import MODULE, running, worked
-from suites.workers import ForkServer, Handle
+from suites.trial.worker_control import WorkerControl
+from suites.worker.pool import ForkServer, Handle
 
 LANE = "lane"
 TTL = 0.3
@@ -31,16 +31,16 @@ class Team:
 
     server: ForkServer
     handles: list[Handle]
-    crew: Crew
+    control: WorkerControl
 
     def catch(self, gate: Gate, action: Action, **aim: Any) -> tuple[Victim, Handle]:
         """The first that the action befalls; nobody else is caught then."""
-        self.crew.arm(LANE, Aim(gate, action, **aim))
-        assert self.await_(lambda: bool(self.crew.caught(LANE)))
-        self.crew.disarm(LANE)
-        victim, *others = self.crew.caught(LANE)
+        self.control.arm(LANE, Aim(gate, action, **aim))
+        assert self.await_(lambda: bool(self.control.caught(LANE)))
+        self.control.disarm(LANE)
+        victim, *others = self.control.caught(LANE)
         for other in others:
-            self.crew.thaw(other)
+            self.control.thaw(other)
         handle = self.handles[victim.process % len(self.handles)]
         assert victim.group == handle.spec.group
         return victim, handle
@@ -57,20 +57,20 @@ class Team:
 def team(tmp_path: Path) -> Iterator[Team]:
     with ForkServer([f"{MODULE}:Free"]) as server:
         handles = running(server, tmp_path)
-        team = Team(server, handles, Crew(server, {LANE: handles}, TTL))
+        team = Team(server, handles, WorkerControl(server, {LANE: handles}, TTL))
         assert team.await_(lambda: all(worked(handle) for handle in handles))
         yield team
-        team.crew.release_all()
+        team.control.release_all()
         if all(handle.exited is None for handle in handles):
             assert server.finish(handles, SOON) == []
 
 
 def test_whom_the_harness_ends_under_an_armed_gate_dies_as_meant(team: Team) -> None:
     """A trial that is broken off kills its workers, and disarms the gates before it has heard of their deaths."""
-    team.crew.arm(LANE, Aim("before-release", "kill", key=99))
+    team.control.arm(LANE, Aim("before-release", "kill", key=99))
     for handle in team.handles:
         team.server.kill(handle)
-    team.crew.release_all()
+    team.control.release_all()
     assert team.await_(lambda: all(handle.exited is not None for handle in team.handles))
 
 
@@ -95,11 +95,11 @@ def test_a_frozen_process_does_nothing_at_all_and_then_goes_on(team: Team, gate:
     team.pause(2 * TTL)
     thawing = now()
     assert rows(handle, since=victim.at, until=thawing).size == 0
-    assert not team.crew.settled(victim)
-    team.crew.fill_up()
+    assert not team.control.settled(victim)
+    team.control.fill_up()
     assert len(team.handles) == 3, "it lives"
-    team.crew.thaw(victim)
-    assert team.await_(lambda: team.crew.settled(victim))
+    team.control.thaw(victim)
+    assert team.await_(lambda: team.control.settled(victim))
     assert not handle.frozen()
     after = rows(handle, since=thawing)
     if gate == "in-renewal":
@@ -120,8 +120,8 @@ def test_the_lock_of_a_hung_job_is_renewed_all_the_while(team: Team, gate: Gate)
     thawing = now()
     assert rows(handle, main=True, since=victim.at, until=thawing).size == 0
     assert set(renewals(handle, since=victim.at, until=thawing)["owner"]) == {victim.owner}
-    team.crew.thaw(victim)
-    assert team.await_(lambda: team.crew.settled(victim))
+    team.control.thaw(victim)
+    assert team.await_(lambda: team.control.settled(victim))
     assert F(rows(handle, main=True, since=thawing)[0]["f"]) in NEXT[gate]
 
 
@@ -137,8 +137,8 @@ def test_the_lease_of_a_job_that_takes_long_ends_without_its_renewal(team: Team,
     lost = rows(handle, since=renewal.at, until=thawing)
     assert set(lost["f"].tolist()) == {F.LOST}
     assert lost[0]["owner"] == job.owner
-    team.crew.let_go("hand")
-    assert team.await_(lambda: team.crew.settled(job))
+    team.control.let_go("hand")
+    assert team.await_(lambda: team.control.settled(job))
     after = rows(handle, main=True, since=thawing)
     assert F(after[0]["f"]) is F.RELEASE  # it touches nothing any more
     if action == "stall":
@@ -160,10 +160,10 @@ def test_a_killed_process_ends_where_it_was(team: Team, gate: Gate) -> None:
     victim, handle = team.catch(gate, "kill")
     assert handle.exited == -signal.SIGKILL
     assert rows(handle, since=victim.at).size == 0
-    team.crew.let_go("hand")
-    team.crew.release_all()
+    team.control.let_go("hand")
+    team.control.release_all()
     team.pause(0.1)  # its end is no surprise, however often all are let go on
-    team.crew.fill_up()
+    team.control.fill_up()
     dead = [handle.spec.number for handle in team.handles if handle.exited is not None]  # two may have come at once
     assert [(handle.spec.number, handle.spec.generation) for handle in team.handles[3:]] == [(n, 1) for n in dead]
 
@@ -173,27 +173,27 @@ class TestTheAim:
         for name, aimed in (("group", "c1"), ("group", "c2"), ("group", "c3"), ("key", 0), ("key", 1)):
             victim, _ = team.catch("after-acquire", "stall", **{name: aimed})
             assert getattr(victim, name) == aimed
-            team.crew.thaw(victim)
+            team.control.thaw(victim)
 
     def test_nobody_who_is_held_already(self, team: Team) -> None:
         victims = {team.catch("after-acquire", "stall")[1].pid for _ in range(3)}
         assert len(victims) == 3
-        team.crew.arm(LANE, Aim("before-release", "kill"))
+        team.control.arm(LANE, Aim("before-release", "kill"))
         team.pause(0.1)
-        assert team.crew.caught(LANE) == []
+        assert team.control.caught(LANE) == []
 
     def test_one_key_lets_go_only_whom_it_caught(self, team: Team) -> None:
         first, one = team.catch("after-acquire", "freeze", by="step1")
         second, two = team.catch("after-acquire", "freeze", by="step2")
-        team.crew.let_go("step1")
-        assert team.await_(lambda: team.crew.settled(first))
+        team.control.let_go("step1")
+        assert team.await_(lambda: team.control.settled(first))
         assert not one.frozen()
         assert two.frozen()
-        team.crew.let_go("step2")
-        assert team.await_(lambda: team.crew.settled(second))
+        team.control.let_go("step2")
+        assert team.await_(lambda: team.control.settled(second))
 
     def test_who_was_caught_and_not_asked_for_is_let_go_as_well(self, team: Team) -> None:
-        team.crew.arm(LANE, Aim("after-acquire", "freeze", by="step1"))
+        team.control.arm(LANE, Aim("after-acquire", "freeze", by="step1"))
         assert team.await_(lambda: any(handle.frozen() for handle in team.handles))
-        team.crew.let_go("step1")
+        team.control.let_go("step1")
         assert team.await_(lambda: not any(handle.frozen() for handle in team.handles))

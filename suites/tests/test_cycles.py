@@ -3,8 +3,8 @@
 import pytest
 
 from infra.environment import BACKENDS
-from suites.cycles import DRAWN, STORES, drawn_on, lanes_on, ttl_on
-from suites.profiles import PLAINEST
+from suites.commands.cycles import DRAWN, STORES, drawn_on, lanes_on, ttl_on
+from suites.selection.profiles import PLAINEST
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from checkers.claims import Claim, Hazard
-from suites import registry
-from suites.declared import wrong
+from suites.lanes.mutant_catalogue import CATALOGUE
+from suites.lanes.validate_declarations import lock, wrong
 from suites.lock import Declarations, LockClient
-from suites.mutants import CATALOGUE
+from suites.locks import registry
 from suites.tests import leaky, planted
 
 
@@ -119,7 +119,7 @@ def test_what_cannot_be_meant_is_told_in_one_line(said: dict[str, object], told:
 
 @pytest.mark.parametrize("name", [*registry.LOCKS, *sorted({f"suites.locks.mutants:{one.name}" for one in CATALOGUE})])
 def test_every_lock_of_ours_can_be_meant(name: str) -> None:
-    assert wrong(registry.lock(name)) is None
+    assert wrong(registry.load(name)) is None
 
 
 @pytest.mark.parametrize("module", [leaky, planted])
@@ -128,4 +128,4 @@ def test_those_that_stand_in_for_a_users_pass(module: Any) -> None:
     locks = [one.__name__ for one in own if hasattr(one, "acquire")]
     assert locks
     for name in locks:
-        registry.lock(f"{module.__name__}:{name}")
+        lock(f"{module.__name__}:{name}")

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from checkers.wire import Action, Gate
-from suites import gates, recorder
-from suites.gates import Died, Gates
 from suites.tests.bench import alive, held
+from suites.worker import gates, recorder
+from suites.worker.gates import Died, Gates
 
 HELD = (77, 1, 5)
 """owner, key, process"""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from suites.grants import BadGrant, checked
 from suites.lock import NEVER, Grant, new_owner, now
+from suites.locks.grants import BadGrant, checked
 from suites.locks.redis_node import validity
 from suites.tests.bench import grant
 

@@ -12,9 +12,9 @@ from checkers.wire import Reason
 from infra.access import Access
 from infra.environment import Environment
 from infra.machine import Failed
-from suites import guest
 from suites.lock import Grant, Indeterminate, LockClient, Refused
 from suites.tests.bench import raising
+from suites.trial import target_cleanup
 
 SECRET = "hush'hush"
 ENDPOINTS = ("10.0.0.1:1",)
@@ -63,7 +63,7 @@ def _anew() -> None:
 
 
 def ask() -> None:
-    guest.ask_admission(WORLD, "redis", [cast(type[LockClient], Lock)])
+    target_cleanup.ask_admission(WORLD, "redis", [cast(type[LockClient], Lock)])
 
 
 def test_a_lock_is_taken_and_released_and_its_traces_are_swept() -> None:
@@ -98,5 +98,5 @@ def test_what_goes_wrong_is_told_without_the_password(error: Exception, says: st
 def test_what_cannot_be_swept_is_said_and_nothing_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lock, "sweep", raising(Refused(Reason.UNAVAILABLE, f"AUTH {SECRET}")))
     said: list[str] = []
-    guest.sweep(WORLD, "redis", [(cast(type[LockClient], Lock), ["a", "b"])], said.append)
+    target_cleanup.sweep(WORLD, "redis", [(cast(type[LockClient], Lock), ["a", "b"])], said.append)
     assert said == ["  mine: left behind on redis: a, b (unavailable: AUTH ***)"]

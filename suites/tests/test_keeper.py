@@ -9,10 +9,10 @@ from types import NoneType
 import pytest
 
 from checkers.wire import SHARED, Action, F, Gate, Outcome, Reason
-from suites import gates, recorder
 from suites.lock import Grant, Indeterminate, Refused, now
-from suites.spec import Spec
 from suites.tests.bench import MS, SOON, TTL, Bench, Client, Fake, FakeSession, a_spec, alive, await_, held, raising
+from suites.worker import gates, recorder
+from suites.worker.process_spec import Spec
 
 
 @pytest.fixture
@@ -23,10 +23,10 @@ def spec(tmp_path: Path) -> Spec:
 @contextmanager
 def at_work(spec: Spec, client: Client, broken: type = NoneType) -> Iterator[Bench[Client]]:
     bench = Bench(spec, client)
-    bench.keeper.start()
+    bench.renewal.start()
     yield bench
-    bench.keeper.close()
-    assert isinstance(bench.keeper.broken, broken)
+    bench.renewal.close()
+    assert isinstance(bench.renewal.broken, broken)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ class TestRenewal:
         (renewal,) = bench.rows(F.RENEW)
         assert (renewal["outcome"], renewal["reason"]) == (Outcome.FAIL, Reason.NOT_OWNER)
         assert renewal["ret"] <= lost["sent"] <= lost["ret"]
-        assert not bench.keeper.believes(holding)
+        assert not bench.renewal.believes(holding)
         bench.client.answer = lambda: None
         again = bench.hold(ttl=1000 * TTL)
         assert bench.await_rows(F.RENEW, 2)[1]["owner"] == again.grant.owner, "what is lost is not renewed any more"
@@ -99,13 +99,13 @@ class TestRenewal:
         bench.client.answer = raising(Refused(Reason.UNAVAILABLE))
         holding = bench.hold(ttl=1000 * TTL)
         assert bench.await_rows(F.RENEW, 2, Outcome.FAIL)[0]["reason"] == Reason.UNAVAILABLE
-        assert bench.keeper.believes(holding)
+        assert bench.renewal.believes(holding)
         assert bench.rows(F.LOST).size == 0
 
     def test_nothing_is_renewed_that_was_let_go(self, bench: Bench[Fake]) -> None:
         first = bench.hold(ttl=1000 * TTL)
         bench.await_rows(F.RENEW, 1)
-        bench.keeper.let_go(first, bench.main)
+        bench.renewal.let_go(first, bench.main)
         assert bench.rows(F.LOST).size == 0
         second = bench.hold(ttl=1000 * TTL)
         bench.await_rows(F.RENEW, len(bench.rows(F.RENEW)) + 1)
@@ -117,7 +117,7 @@ class TestRenewal:
         with at_work(spec, Fake(), broken=ZeroDivisionError) as bench:
             bench.client.answer = raising(ZeroDivisionError("a bug"))
             bench.hold()
-            await_(lambda: bench.keeper.broken is not None)
+            await_(lambda: bench.renewal.broken is not None)
 
 
 class TestSeveralAtOnce:
@@ -141,7 +141,7 @@ class TestSeveralAtOnce:
         before = len(bench.rows(F.RENEW))
         later = bench.await_rows(F.RENEW, before + 2)[before + 1 :]
         assert set(later["owner"]) == {second.grant.owner}
-        assert bench.keeper.believes(second)
+        assert bench.renewal.believes(second)
 
     def test_each_is_lost_when_it_is_due_and_none_is_renewed_by_who_does_not_renew(self, bench: Bench[Fake]) -> None:
         bench.client.renewed = False
@@ -153,7 +153,7 @@ class TestSeveralAtOnce:
 
     def test_what_was_released_while_another_was_renewed_is_not_renewed(self, bench: Bench[Fake]) -> None:
         first, second = bench.hold(ttl=1000 * TTL), bench.hold(ttl=1000 * TTL)
-        bench.client.answer = lambda: bench.keeper.let_go(second, bench.main)
+        bench.client.answer = lambda: bench.renewal.let_go(second, bench.main)
         rows = bench.await_rows(F.RENEW, 2)
         assert set(rows["owner"]) == {first.grant.owner}
 
@@ -178,8 +178,8 @@ class TestLoss:
         assert lost["inv"] >= lost["sent"] == grant.expires
         assert (lost["owner"], lost["token"], lost["key"], lost["process"]) == (grant.owner, grant.token, 0, 5)
         assert holding.over
-        bench.keeper.lose(holding, bench.main)
-        bench.keeper.let_go(holding, bench.main)
+        bench.renewal.lose(holding, bench.main)
+        bench.renewal.let_go(holding, bench.main)
         assert bench.rows(F.LOST).size == 1, "whoever notices"
         over.set()
 
@@ -188,10 +188,10 @@ class TestLoss:
         bench = Bench(spec, Fake())  # no keeper's thread runs
         holding = bench.hold(ttl=0.02)
         await_(lambda: now() > holding.expires)
-        bench.keeper.let_go(holding, bench.main)
+        bench.renewal.let_go(holding, bench.main)
         (lost,) = bench.rows(F.LOST)
         assert (lost["process"], lost["sent"]) == (bench.main.number, holding.expires)
-        assert bench.keeper.held == ()
+        assert bench.renewal.held == ()
 
     def test_a_client_that_learns_of_it_by_itself_is_believed(self, spec: Spec) -> None:
         class Told(Fake):
@@ -203,7 +203,7 @@ class TestLoss:
         client = Told()
         with at_work(spec, client) as bench:
             holding = bench.hold(ttl=1000 * TTL)
-            assert bench.keeper.believes(holding)
+            assert bench.renewal.believes(holding)
             client.believes = False
             (lost,) = bench.await_rows(F.LOST, 1)
         assert lost["sent"] < holding.expires, "when it was noticed, since the lease was not over"
@@ -235,7 +235,7 @@ class TestSession:
         client = in_session.client
         for session, opened in [(71, 1)] * 3 + [(0, 1)] + [(73, 12345)] * 3:
             client.session, client.opened = session, opened
-            in_session.keeper.note_session(in_session.main, TTL)
+            in_session.renewal.note_session(in_session.main, TTL)
         rows = in_session.rows(F.SESSION_OPEN)
         assert rows["session"].tolist() == [71, 73]
         assert rows["inv"].tolist()[1] == 12345
@@ -243,7 +243,7 @@ class TestSession:
         assert set(rows["outcome"]) == {Outcome.OK}
 
     def test_a_client_without_any_records_none(self, bench: Bench[Fake]) -> None:
-        bench.keeper.note_session(bench.main, TTL)
+        bench.renewal.note_session(bench.main, TTL)
         assert bench.rows(F.SESSION_OPEN).size == 0
 
 
@@ -294,7 +294,7 @@ class TestTheGate:
         gates.arm(in_session.page, Gate.WHILE_WAITING, Action.STALL, alive)
         in_session.await_rows(F.KEEP_ALIVE, 2, Outcome.OK)
         assert gates.caught(in_session.page, Gate.WHILE_WAITING) is None
-        in_session.keeper.awaited = 0
+        in_session.renewal.awaited = 0
         caught = held(in_session.page, Gate.WHILE_WAITING)
         assert (caught.owner, caught.key) == (in_session.client.session, 0)
         before = in_session.silent(F.KEEP_ALIVE)
@@ -315,7 +315,7 @@ class TestTheGate:
         gates.arm(in_session.page, Gate.IN_RENEWAL, Action.STALL, alive)
         nobody_is_caught()
         in_session.client.session = old.grant.session
-        in_session.keeper.lose(old, in_session.main)
+        in_session.renewal.lose(old, in_session.main)
         nobody_is_caught()
         holding = in_session.hold(ttl=1000 * TTL)
         assert held(in_session.page, Gate.IN_RENEWAL).owner == holding.grant.owner

@@ -9,9 +9,9 @@ from checkers.judgement import Judgement
 from checkers.tests.build import Book
 from infra.faults.register import FAULTS, NO_FAULT
 from results.record import LaneRecord
-from suites import readme, reproduce
-from suites.lane import lane_named
-from suites.literature import STATEMENTS, Probe, Statement
+from suites.commands import literature, readme
+from suites.commands.statements import STATEMENTS, Probe, Statement
+from suites.lanes.lane import lane_named
 
 PROBES = sorted({(probe.lane, probe.fault, probe.property) for one in STATEMENTS for probe in one.probes})
 
@@ -29,9 +29,9 @@ def test_no_statement_stands_twice_or_without_a_probe() -> None:
     assert all(one.probes for one in STATEMENTS)
 
 
-def measured(word: Word) -> reproduce.Measured:
+def measured(word: Word) -> literature.Measured:
     history = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).history()
-    return reproduce.Measured(Judgement("holder-exclusion", word, "because"), LaneRecord(history, ()))
+    return literature.Measured(Judgement("holder-exclusion", word, "because"), LaneRecord(history, ()))
 
 
 ONE, OTHER = Probe("a/register/unfenced", "none", "p"), Probe("b/register/unfenced", "none", "p", holds=False)
@@ -51,16 +51,16 @@ ONE, OTHER = Probe("a/register/unfenced", "none", "p"), Probe("b/register/unfenc
 def test_one_wrong_prediction_refutes_a_statement(
     words: Mapping[str, Word], outcome: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reproduce, "FOLDER", tmp_path)
+    monkeypatch.setattr(literature, "FOLDER", tmp_path)
     statement = Statement("says", ("who", ""), (ONE, OTHER))
-    monkeypatch.setattr(reproduce, "STATEMENTS", (statement,))
+    monkeypatch.setattr(literature, "STATEMENTS", (statement,))
     found = {(f"{lock}/register/unfenced", "none", "p"): measured(word) for lock, word in words.items()}
-    assert reproduce._entry(statement, found)["outcome"] == outcome
+    assert literature._entry(statement, found)["outcome"] == outcome
 
 
 def test_unknown_statements_start_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suites.reproduce.Run.create", lambda *_: pytest.fail("a run was made"))
-    assert reproduce.main(["--only", "zzzz"]) == 2
+    monkeypatch.setattr("suites.commands.literature.Run.create", lambda *_: pytest.fail("a run was made"))
+    assert literature.main(["--only", "zzzz"]) == 2
     assert capsys.readouterr() == ("", "fencepost: no statement contains 'zzzz'\n")
 
 

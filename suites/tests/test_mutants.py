@@ -7,9 +7,10 @@ import pytest
 from checkers.judgement import declared
 from checkers.tests.build import FACTS
 from infra.faults.register import FAULTS
-from suites import mutants
-from suites.mutants import CATALOGUE, Mutant, Result
-from suites.options import EVERY_FAULT
+from suites.commands import mutants
+from suites.commands.mutants import Result
+from suites.lanes.mutant_catalogue import CATALOGUE, Mutant
+from suites.selection.options import EVERY_FAULT
 
 
 @pytest.mark.parametrize("mutant", CATALOGUE, ids=lambda mutant: mutant.name)

@@ -14,9 +14,9 @@ from checkers.tests.build import cases
 from results.record import LaneRecord, TrialRecord
 from results.run import Run
 from results.tests.samples import stale_verdict, stale_write, upheld
-from suites import nightly
-from suites.nightly import Job, Night, main
-from suites.shards import Shard
+from suites.commands import nightly
+from suites.commands.nightly import Job, Night, main
+from suites.selection.shards import Shard
 from suites.tests.bench import raising
 
 LITTLE = ("--lock", "redis", "--faults", "none,freeze-holder")

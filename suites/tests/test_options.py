@@ -12,12 +12,12 @@ import pytest
 from infra.environment import BACKENDS
 from infra.faults.plan import STORM, compile_plan
 from infra.faults.register import FAULTS, NO_FAULT
-from suites import registry
-from suites.asked import LANES, Asked
-from suites.lane import LOCK_GONE, Lane
-from suites.options import EVERY_FAULT, BadOption, parse
-from suites.profiles import PROFILES, STALE
-from suites.registry import CONTROLS
+from suites.lanes.lane import LOCK_GONE, Lane
+from suites.locks import registry
+from suites.locks.registry import CONTROLS
+from suites.selection.options import EVERY_FAULT, BadOption, parse
+from suites.selection.profiles import PROFILES, STALE
+from suites.selection.selection import LANES, Selection
 from suites.tests.test_collecting import USAGE, collected
 
 LOCK = """
@@ -41,14 +41,14 @@ OLD, NEW = "image:old:1", "image:new:2"
 UPGRADE = {"from_": ["etcd=3.4"], "to": ["etcd=3.5"]}
 
 
-def asked(**given: object) -> Asked:
+def asked(**given: object) -> Selection:
     """As `pytest suites/` with these options."""
     default = {"lock": [], "backend": [], "faults": [], "profile": "default", "seed": 1, "version_of": []}
     default |= {"plan": [], "target": [], "hook": [], "shard": None, "from_": [], "to": []}
     return parse(Namespace(**{**default, "results": "results/runs", **given}))
 
 
-def upgrading(**given: object) -> Asked:
+def upgrading(**given: object) -> Selection:
     """Redis from one image to another."""
     return asked(**{"lock": ["redis"], "from_": [f"redis={OLD}"], "to": [f"redis={NEW}"], **given})
 
@@ -157,7 +157,7 @@ class TestCases:
         assert (twice.lanes, twice.faults) == (asked(lock=["redis"], faults=["none"]).lanes, ("none",))
 
     def test_lanes_of_a_backend(self) -> None:
-        names = {name for name in registry.LOCKS if registry.lock(name).backend == "redis"}
+        names = {name for name in registry.LOCKS if registry.load(name).backend == "redis"}
         assert {lane.lock_name for lane in asked(backend=["redis"]).lanes} == names
 
     def test_a_lock_without_tokens_has_no_fence_and_the_case_says_so(self) -> None:

@@ -9,9 +9,8 @@ from checkers.judgement import Standing, declared
 from checkers.register import PROPERTIES
 from checkers.tests.build import FACTS
 from infra.faults.register import FAULTS
-from suites import registry
-from suites.lane import lanes_of
-from suites.locks import promises
+from suites.lanes.lane import lanes_of
+from suites.locks import promises, registry
 
 GROUPS = [
     getattr(promises, name) for name in ("LINKS", "SERVERS", "STORE", "RUNNING", "FROZEN_INSIDE", "CLOCKS", "LOSSES")
@@ -22,19 +21,19 @@ def applicable(backend: str) -> list[str]:
     return [name for name, fault in FAULTS.items() if fault.applies(backend) is None]
 
 
-EXCLUDING = [lock for lock in registry.LOCKS if registry.lock(lock).excludes]
+EXCLUDING = [lock for lock in registry.LOCKS if registry.load(lock).excludes]
 BY_DESIGN = {lock for family in registry.BY_DESIGN for lock in registry.FAMILIES[family]}
-LEASES = [lock for lock in EXCLUDING if registry.lock(lock).lease != "none" and lock not in BY_DESIGN]
+LEASES = [lock for lock in EXCLUDING if registry.load(lock).lease != "none" and lock not in BY_DESIGN]
 
 
 def asked(lock: str) -> set[str]:
     """The properties that some lane of the lock asks for."""
-    return {name for lane in lanes_of(lock, registry.lock(lock)) for name in lane.properties}
+    return {name for lane in lanes_of(lock, registry.load(lock)) for name in lane.properties}
 
 
 def standing(lock: str, name: str, *faults: str, store: str = "unfenced", workload: str = "register") -> Standing:
     """Of a semaphore `permits` is what `server-exclusion` is of others."""
-    cls = registry.lock(lock)
+    cls = registry.load(lock)
     if name == "server-exclusion" and cls.permits > 1:
         name = "permits"
     facts = replace(FACTS, fault_names=faults, store=store, workload=workload)
@@ -53,7 +52,7 @@ def test_every_fault_is_decided_on(lock: str) -> None:
     undecided = [
         (name, fault)
         for name in ("server-exclusion", "holder-exclusion")
-        for fault in applicable(registry.lock(lock).backend)
+        for fault in applicable(registry.load(lock).backend)
         if not ((said := standing(lock, name, fault)).claimed or said.hazards)
     ]
     assert undecided == []
@@ -62,7 +61,7 @@ def test_every_fault_is_decided_on(lock: str) -> None:
 @pytest.mark.parametrize("lock", EXCLUDING)
 def test_nothing_but_the_lock_itself_is_needed_where_there_is_no_fault(lock: str) -> None:
     """Where its own page says that something is, that is a hazard that needs no fault; or it is so by design."""
-    for name in ("server-exclusion", "holder-exclusion", *(("token-order",) if registry.lock(lock).tokens else ())):
+    for name in ("server-exclusion", "holder-exclusion", *(("token-order",) if registry.load(lock).tokens else ())):
         said = standing(lock, name, NO_FAULT)
         assert said.claimed or any(hazard.unprovoked() for hazard in said.hazards)
     known = BY_DESIGN | {"postgres-bouncer", "postgres-hashtext"}
@@ -72,7 +71,7 @@ def test_nothing_but_the_lock_itself_is_needed_where_there_is_no_fault(lock: str
 @pytest.mark.parametrize("lock", sorted(BY_DESIGN - {"single-writer"}))  # which does without, and is not broken
 def test_what_is_broken_by_design_must_show(lock: str) -> None:
     """In at least one lane, under one fault, by one property that is asked there."""
-    cls = registry.lock(lock)
+    cls = registry.load(lock)
     assert any(
         standing(lock, name, fault, store=lane.store, workload=lane.workload.name).certain
         for lane in lanes_of(lock, cls)
@@ -82,11 +81,11 @@ def test_what_is_broken_by_design_must_show(lock: str) -> None:
     )
 
 
-@pytest.mark.parametrize("lock", [lock for lock in registry.LOCKS if registry.lock(lock).tokens])
+@pytest.mark.parametrize("lock", [lock for lock in registry.LOCKS if registry.load(lock).tokens])
 def test_where_the_fence_is_whole_no_update_is_lost(lock: str) -> None:
     """Whatever happens to the lock, as long as its tokens are in order."""
     properties, store = asked(lock), "fence-reads-and-writes"
-    for fault in applicable(registry.lock(lock).backend):
+    for fault in applicable(registry.load(lock).backend):
         if "fenced-store" in properties:
             assert standing(lock, "fenced-store", fault, store=store).claimed
         if "no-lost-update" in properties and not standing(lock, "token-order", fault).hazards:
@@ -114,7 +113,7 @@ def test_a_frozen_holder_breaks_every_lease(lock: str) -> None:
     for fault in ("freeze-holder", "freeze-after-acquire", "freeze-before-release", "late-write"):
         said = standing(lock, "holder-exclusion", fault)
         assert said.hazards
-        assert said.certain or (fault == "late-write" and registry.lock(lock).permits > 1)
+        assert said.certain or (fault == "late-write" and registry.load(lock).permits > 1)
         assert standing(lock, "server-exclusion", fault).claimed
 
 
@@ -128,7 +127,7 @@ def test_another_fault_beside_it_takes_the_certainty_and_not_the_excuse() -> Non
 @pytest.mark.parametrize("lock", registry.LOCKS)
 def test_what_is_said_is_about_properties_that_exist_and_hazards_that_must_show_can(lock: str) -> None:
     """Locks of one family say the same, though not each has a lane for all of it."""
-    cls = registry.lock(lock)
+    cls = registry.load(lock)
     said = {claim.property for claim in cls.claims} | {hazard.property for hazard in cls.hazards}
     assert said <= set(PROPERTIES)
     assert {hazard.property for hazard in cls.hazards if hazard.certain} - asked(lock) == set()

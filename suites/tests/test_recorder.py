@@ -15,9 +15,9 @@ import pytest
 from checkers import wire
 from checkers.history import BadHistory, read_recording
 from checkers.wire import NONE, F, Outcome, Reason
-from suites import recorder
-from suites.recorder import Recorder, RecordingFull
-from suites.workers import ROOT
+from suites.worker import recorder
+from suites.worker.pool import ROOT
+from suites.worker.recorder import Recorder, RecordingFull
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_outcomes_reasons_and_error_texts(path: Path) -> None:
 def test_what_was_invoked_survives_sigkill_as_pending(path: Path) -> None:
     program = (
         "import sys, os, signal\nfrom pathlib import Path\nfrom checkers.wire import F\n"
-        "from suites.recorder import Recorder\nr = Recorder(Path(sys.argv[1]))\n"
+        "from suites.worker.recorder import Recorder\nr = Recorder(Path(sys.argv[1]))\n"
         "r.ok(r.invoke(F.READ, 1), 5)\nr.invoke(F.WRITE, 1, value=6)\nos.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", program, str(path)], cwd=ROOT, check=False)
@@ -130,7 +130,7 @@ def test_a_file_that_is_no_recording_is_named(tmp_path: Path) -> None:
 
 
 def test_the_worker_side_imports_where_nothing_is_installed() -> None:
-    program = "import checkers.wire, suites.recorder, suites.worker; print('ok')"
+    program = "import checkers.wire, suites.worker.recorder, suites.worker.worker; print('ok')"
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-S", "-c", program], env=env, capture_output=True, text=True, check=False)
     assert done.stdout == "ok\n", done.stderr

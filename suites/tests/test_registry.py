@@ -8,11 +8,12 @@ import pytest
 
 from checkers.claims import Claim, Hazard
 from checkers.mechanisms import MECHANISMS
-from suites import registry
+from suites.lanes.validate_declarations import lock
 from suites.lock import LockClient
-from suites.registry import LOCKS, UnknownLock, lock
+from suites.locks import registry
+from suites.locks.registry import LOCKS, UnknownLock
 from suites.tests.test_options import LOCK
-from suites.workers import ROOT
+from suites.worker.pool import ROOT
 
 MINIMAL = f"""
 {LOCK}
@@ -124,7 +125,7 @@ def test_a_file_without_a_lock_says_what_its_classes_lack(tmp_path: Path) -> Non
 
 def test_the_fork_server_stays_light(file: Path) -> None:
     """It loads what the harness has judged, and forks: it needs no checkers."""
-    command = [sys.executable, "-X", "importtime", "-m", "suites.forkserver", f"{file}:Mine"]
+    command = [sys.executable, "-X", "importtime", "-m", "suites.worker.forkserver", f"{file}:Mine"]
     done = subprocess.run(command, cwd=ROOT, input="", capture_output=True, text=True, check=True, timeout=60)
-    assert "suites.registry" in done.stderr
-    assert not any(heavy in done.stderr for heavy in ("suites.declared", "checkers.check"))
+    assert "suites.locks.registry" in done.stderr
+    assert not any(heavy in done.stderr for heavy in ("suites.lanes.validate_declarations", "checkers.check"))

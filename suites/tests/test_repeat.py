@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from suites import repeat
+from suites.commands import repeat
 
 MAKEFILE = """
 certify:

@@ -21,17 +21,17 @@ from results.record import TrialRecord
 from results.resuming import ENDED
 from results.run import Run
 from results.terminal.events import Tail
-from suites import resume
-from suites.about import about
-from suites.asked import Asked
-from suites.options import BadOption
-from suites.resume import examine, go_on, interrupted, stored_in, take_options
-from suites.session import CONTROLS, Session
+from suites.selection.options import BadOption
+from suites.selection.selection import Selection
 from suites.tests.test_blame import with_redlock
 from suites.tests.test_collecting import USAGE, collected
 from suites.tests.test_options import asked, upgrading
 from suites.tests.test_session import World, breaks, case_of, every_case, fences, key_of, shown_by, world
-from suites.workers import TrialBroke, WorkerBroke
+from suites.trial import resume
+from suites.trial.metadata import about
+from suites.trial.resume import examine, go_on, interrupted, stored_in, take_options
+from suites.trial.session import CONTROLS, Session
+from suites.worker.pool import TrialBroke, WorkerBroke
 
 __all__ = ["fences", "world"]
 
@@ -57,7 +57,7 @@ def die(run: Run) -> None:
         run.going_on.close()
 
 
-def again(world: World, asked: Asked) -> Session:
+def again(world: World, asked: Selection) -> Session:
     """A new process's session of the same run."""
     die(world.run)
     world.trials.clear()
@@ -71,7 +71,7 @@ def names(folder: Path) -> list[str]:
 
 
 class TestWhatIsStored:
-    def test_is_answered_from_there_and_the_rest_is_run(self, begun: World, fences: Asked) -> None:
+    def test_is_answered_from_there_and_the_rest_is_run(self, begun: World, fences: Selection) -> None:
         cases = list(every_case(fences, "none"))
         begun.script = lambda _: {key_of(cases[0]): Word.VIOLATED}
         first = begun.session(fences)
@@ -89,7 +89,7 @@ class TestWhatIsStored:
         assert begun.run.read().problems == ()
 
     @pytest.mark.parametrize("fires", [2, 3, None])
-    def test_a_control_goes_on_with_the_next_seed(self, begun: World, fences: Asked, fires: int | None) -> None:
+    def test_a_control_goes_on_with_the_next_seed(self, begun: World, fences: Selection, fires: int | None) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
         script = shown_by(case, fires)
         begun.script = breaks(Interrupted(), lambda trial: trial.attempt == 2, script)
@@ -108,12 +108,12 @@ class TestWhatIsStored:
 
 
 class TestWhatIsSetAside:
-    def once(self, world: World, fences: Asked) -> Path:
+    def once(self, world: World, fences: Selection) -> Path:
         """Runs the column without a fault. Returns the trial's folder."""
         world.session(fences).answer(case_of(fences, "server-exclusion", "none"))
         return world.run.path / "trials" / "redis-none-7"
 
-    def must_run_again(self, world: World, fences: Asked, why: str) -> None:
+    def must_run_again(self, world: World, fences: Selection, why: str) -> None:
         session = again(world, fences)
         session.answer(case_of(fences, "server-exclusion", "none"))
         assert [trial.column for trial in world.trials] == ["none"]
@@ -124,7 +124,7 @@ class TestWhatIsSetAside:
         assert names(world.run.path / resuming.ASIDE) == ["redis-none-7"]
         assert world.run.read().problems == ()
 
-    def test_what_came_to_no_verdict(self, begun: World, fences: Asked) -> None:
+    def test_what_came_to_no_verdict(self, begun: World, fences: Selection) -> None:
         begun.script = breaks(TrialBroke("redis1 is paused"))
         with pytest.raises(TrialBroke):
             self.once(begun, fences)
@@ -145,21 +145,21 @@ class TestWhatIsSetAside:
     @pytest.mark.parametrize(
         ("file", "left"), [("*.arrow", 100), ("*.arrow", None), ("verdicts.json", 0), ("trial.json", 0)]
     )
-    def test_what_a_power_cut_left(self, begun: World, fences: Asked, file: str, left: int | None) -> None:
+    def test_what_a_power_cut_left(self, begun: World, fences: Selection, file: str, left: int | None) -> None:
         """So many of its bytes, or no file at all."""
         (path, *_) = self.once(begun, fences).glob(file)
         path.unlink() if left is None else os.truncate(path, left)
         self.must_run_again(begun, fences, "")
 
     @pytest.mark.parametrize(("what", "stored"), [("plan", {}), ("lanes", []), ("version", "7.0"), ("ttl", {})])
-    def test_what_would_not_be_run_like_that(self, begun: World, fences: Asked, what: str, stored: object) -> None:
+    def test_what_would_not_be_run_like_that(self, begun: World, fences: Selection, what: str, stored: object) -> None:
         file = self.once(begun, fences) / "trial.json"
         told = json.loads(file.read_text())
         told["about"][what] = stored
         file.write_text(json.dumps(told))
         self.must_run_again(begun, fences, "it would not be run like that today")
 
-    def test_the_later_trials_of_a_control_whose_first_is_gone(self, begun: World, fences: Asked) -> None:
+    def test_the_later_trials_of_a_control_whose_first_is_gone(self, begun: World, fences: Selection) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
         begun.script = shown_by(case, 2)
         begun.session(fences).answer(case)
@@ -168,7 +168,7 @@ class TestWhatIsSetAside:
         assert [trial.attempt for trial in begun.trials] == [1, 2]
         assert names(begun.run.path / resuming.ASIDE) == ["redis-freeze-holder-7", "redis-freeze-holder-8"]
 
-    def test_what_was_half_written_is_gone(self, begun: World, fences: Asked) -> None:
+    def test_what_was_half_written_is_gone(self, begun: World, fences: Selection) -> None:
         self.once(begun, fences)
         for place in ("trials", "not-run", "."):
             half = begun.run.path / place / ".redis-none-8.7-1234abcd.partial"
@@ -178,7 +178,7 @@ class TestWhatIsSetAside:
         assert not list(begun.run.path.rglob("*.partial"))
 
 
-def test_a_trial_whose_page_was_not_drawn_yet_gets_it(begun: World, fences: Asked) -> None:
+def test_a_trial_whose_page_was_not_drawn_yet_gets_it(begun: World, fences: Selection) -> None:
     begun.session(fences).answer(case_of(fences, "server-exclusion", "none"))
     folder = begun.run.path / "trials" / "redis-none-7"
     whole = (folder / "verdicts.json").read_text()
@@ -193,7 +193,7 @@ def test_a_trial_whose_page_was_not_drawn_yet_gets_it(begun: World, fences: Aske
 
 
 class TestTheFolder:
-    def test_says_that_it_was_resumed_and_is_closed_as_any_other(self, begun: World, fences: Asked) -> None:
+    def test_says_that_it_was_resumed_and_is_closed_as_any_other(self, begun: World, fences: Selection) -> None:
         begun.session(fences).answer(case_of(fences, "server-exclusion", "none"))
         begun.run.close({"finished": "2026-11-22T07:31:15+00:00", "interrupted": True, "broken off": ["redis none"]})
         started = begun.run.about()["started"]
@@ -224,7 +224,7 @@ class TestTheFolder:
         assert not running.is_running(path)
         assert len(first.about()["interruptions"]) == 1
 
-    def test_a_line_that_was_cut_short_takes_no_other_along(self, begun: World, fences: Asked) -> None:
+    def test_a_line_that_was_cut_short_takes_no_other_along(self, begun: World, fences: Selection) -> None:
         (begun.run.path / "events.jsonl").write_bytes(b'{"at": 1, "by"')
         again(begun, fences)
         with (begun.run.path / "events.jsonl").open("ab") as file:
@@ -281,7 +281,7 @@ class TestRefused:
         die(begun.run) if end is None else begun.run.close(end)
         assert interrupted("last", begun.run.path.parent).path == begun.run.path
 
-    def test_other_plans(self, begun: World, fences: Asked) -> None:
+    def test_other_plans(self, begun: World, fences: Selection) -> None:
         die(begun.run)
         about = {**begun.run.about(), "plans": [{}]}
         (begun.run.path / "run.json").write_text(json.dumps({"format": 2, "started": "", "about": about}))
@@ -366,7 +366,7 @@ class TestServers:
         assert re.search(says, resume.other_images(asked(lock=["redis"], **given), [told, told]))
 
 
-def test_looking_changes_nothing(begun: World, fences: Asked) -> None:
+def test_looking_changes_nothing(begun: World, fences: Selection) -> None:
     begun.session(fences).answer(case_of(fences, "server-exclusion", "none"))
     begun.run.save_trial(TrialRecord("broken", {**about(begun.trials[0]), "error": "so"}, ()))
     before = {path: path.stat().st_mtime_ns for path in begun.run.path.rglob("*")}

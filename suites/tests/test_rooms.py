@@ -9,7 +9,7 @@ import pytest
 
 from infra.__main__ import main as infra
 from suites.__main__ import main as suites
-from suites.workers import ROOT
+from suites.worker.pool import ROOT
 
 
 def called(*argv: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:

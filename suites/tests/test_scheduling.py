@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from results.certificate.stages import BASELINE, CANDIDATE
-from suites.asked import Asked, case_id
 from suites.scheduling import ByBackend
-from suites.stages import in_turn
+from suites.selection.selection import Selection, case_id
+from suites.selection.stages import in_turn
 from suites.tests.test_options import asked, upgrading
 
 
@@ -29,7 +29,7 @@ class Node:
         self.shutting_down = True
 
 
-def ran(run: Asked, processes: int) -> list[list[tuple[str, str, str]]]:
+def ran(run: Selection, processes: int) -> list[list[tuple[str, str, str]]]:
     """For each process the trials that it runs, in order, where all take as long: backend, column and stage."""
     where = {}
     for backend in run.backends:

@@ -20,16 +20,16 @@ from infra.machine import Failed
 from results.record import Cell, LaneRecord, TrialRecord, settled
 from results.run import Run
 from results.terminal.events import Event
-from suites import asked as asked_module
-from suites import place as place_module
-from suites import session as session_module
-from suites.about import about
-from suites.asked import Asked, Case
-from suites.session import CONTROLS, Answer, Session, TrialFailed, decisive
+from suites.selection import selection as asked_module
+from suites.selection.selection import Case, Selection
 from suites.tests.bench import raising
 from suites.tests.test_options import asked
-from suites.trial import Trial
-from suites.workers import TrialBroke, WorkerBroke
+from suites.trial import environment as place_module
+from suites.trial import session as session_module
+from suites.trial.metadata import about
+from suites.trial.session import CONTROLS, Answer, Session, TrialFailed, decisive
+from suites.trial.spec import Trial
+from suites.worker.pool import TrialBroke, WorkerBroke
 
 SEED = 7
 POSSIBLE = tuple(word for word in Word if word is not Word.NOT_APPLICABLE)
@@ -48,7 +48,7 @@ class World:
     environments: list[FakeEnvironment] = field(default_factory=list)
     told: list[Event] = field(default_factory=list)
 
-    def session(self, asked: Asked) -> Session:
+    def session(self, asked: Selection) -> Session:
         return Session(asked, self.run, self.told.append)
 
     def start(self, say: Callable[[str], None]) -> FakeEnvironment:
@@ -99,7 +99,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 @pytest.fixture
-def fences() -> Asked:
+def fences() -> Selection:
     """Two faults on seven lanes."""
     return asked(lock=["redis"], faults=["none", "freeze-holder"], seed=SEED)
 
@@ -115,7 +115,7 @@ def breaks(error: BaseException, when: Callable[[Trial], bool] = lambda _: True,
     return script
 
 
-def case_of(run: Asked, name: str, fault: str, store: str = "unfenced", stage: str = "") -> Case:
+def case_of(run: Selection, name: str, fault: str, store: str = "unfenced", stage: str = "") -> Case:
     """Of the Redis lock and the register."""
     where = (fault, f"redis/register/{store}", stage)
     (case,) = [case for case in run.cases(name) if (case.fault, case.lane.name, case.stage) == where]
@@ -132,13 +132,13 @@ def shown_by(case: Case, attempt: int | None) -> Script:
     return lambda trial: {key_of(case): words[trial.attempt == attempt]}
 
 
-def every_case(run: Asked, fault: str) -> Iterator[Case]:
+def every_case(run: Selection, fault: str) -> Iterator[Case]:
     names = dict.fromkeys(itertools.chain.from_iterable(lane.properties for lane in run.lanes))
     return (case for name in names for case in run.cases(name) if case.fault == fault)
 
 
 class TestOneTrialForAllCases:
-    def test_it_runs_once_on_one_environment_with_every_lane(self, world: World, fences: Asked) -> None:
+    def test_it_runs_once_on_one_environment_with_every_lane(self, world: World, fences: Selection) -> None:
         world.session(fences).close()
         assert world.environments == [], "nothing is started before a case is asked"
         session = world.session(fences)
@@ -149,7 +149,7 @@ class TestOneTrialForAllCases:
         session.close()
         assert [environment.closed for environment in world.environments] == [True]
 
-    def test_each_case_gets_the_word_of_its_own_lane_and_property(self, world: World, fences: Asked) -> None:
+    def test_each_case_gets_the_word_of_its_own_lane_and_property(self, world: World, fences: Selection) -> None:
         told = {("redis/register/unfenced", "holder-exclusion"): Word.UNKNOWN}
         world.script = lambda _: told
         session = world.session(fences)
@@ -163,7 +163,7 @@ class TestOneTrialForAllCases:
 
 
 class TestWhatIsTold:
-    def test_the_cluster_is_started_once_and_each_trial_ends(self, world: World, fences: Asked) -> None:
+    def test_the_cluster_is_started_once_and_each_trial_ends(self, world: World, fences: Selection) -> None:
         session = world.session(fences)
         for fault in fences.faults:
             session.answer(case_of(fences, "server-exclusion", fault))
@@ -173,7 +173,7 @@ class TestWhatIsTold:
         assert [event.text("column") for event in world.told if event.name == "done"] == ["none", "freeze-holder"]
         assert {str(word) for event in world.told for word in event.facts.get("words", ())} == {"upheld"}
 
-    def test_failing_verdicts_with_lane_property_and_word(self, world: World, fences: Asked) -> None:
+    def test_failing_verdicts_with_lane_property_and_word(self, world: World, fences: Selection) -> None:
         case = case_of(fences, "server-exclusion", "none")
         world.script = lambda _: {key_of(case): Word.VIOLATED}
         world.session(fences).answer(case)
@@ -184,14 +184,14 @@ class TestWhatIsTold:
 
 class TestParts:
     @pytest.fixture
-    def parts(self, monkeypatch: pytest.MonkeyPatch) -> Asked:
+    def parts(self, monkeypatch: pytest.MonkeyPatch) -> Selection:
         """Two locks whose lanes do not fit into one trial."""
         monkeypatch.setattr(asked_module, "LANES", 8)
         run = asked(lock=["redis", "redlock"], faults=["none"], seed=SEED)
         assert len(run.parts("redis", "none")) == 2
         return run
 
-    def test_each_is_a_trial_of_its_own_on_one_environment(self, world: World, parts: Asked) -> None:
+    def test_each_is_a_trial_of_its_own_on_one_environment(self, world: World, parts: Selection) -> None:
         session = world.session(parts)
         for case in every_case(parts, "none"):
             if case.because is None:
@@ -200,7 +200,7 @@ class TestParts:
         assert tuple(trial.lanes for trial in world.trials) == parts.parts("redis", "none")
         assert len(world.environments) == 1
 
-    def test_one_that_breaks_takes_no_other_along(self, world: World, parts: Asked) -> None:
+    def test_one_that_breaks_takes_no_other_along(self, world: World, parts: Selection) -> None:
         world.script = breaks(TrialBroke("the first"), lambda trial: trial.part == 1)
         session = world.session(parts)
         first, second = (
@@ -213,7 +213,7 @@ class TestParts:
         with pytest.raises(TrialFailed, match="the first"):
             session.answer(first)
 
-    def test_a_control_is_tried_again_in_its_part(self, world: World, parts: Asked) -> None:
+    def test_a_control_is_tried_again_in_its_part(self, world: World, parts: Selection) -> None:
         lane = parts.parts("redis", "none")[1][0]
         key = (lane.name, "server-exclusion")
         world.script = lambda trial: {key: Word.HAZARD_NOT_SHOWN if trial.attempt == 1 else Word.BROKEN_AS_DOCUMENTED}
@@ -225,7 +225,7 @@ class TestATrialThatBroke:
     @pytest.mark.parametrize(
         "error", [WorkerBroke("worker 1 broke: KeyError\nTraceback"), Failed("no leader"), KeyError("a bug of ours")]
     )
-    def test_a_broken_trial_is_not_run_again(self, world: World, fences: Asked, error: Exception) -> None:
+    def test_a_broken_trial_is_not_run_again(self, world: World, fences: Selection, error: Exception) -> None:
         world.script = breaks(error, lambda trial: trial.column == "none")
         session = world.session(fences)
         first, *others = every_case(fences, "none")
@@ -239,7 +239,7 @@ class TestATrialThatBroke:
         assert session.answer(case_of(fences, "server-exclusion", "freeze-holder")).judgement.word is Word.UPHELD
         assert [environment.closed for environment in world.environments] == [True, False]
 
-    def test_a_later_attempt_that_breaks_ends_the_column(self, world: World, fences: Asked) -> None:
+    def test_a_later_attempt_that_breaks_ends_the_column(self, world: World, fences: Selection) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
         world.script = breaks(TrialBroke("the second"), lambda trial: trial.attempt == 2, shown_by(case, None))
         session = world.session(fences)
@@ -252,7 +252,7 @@ class TestATrialThatBroke:
 
 class TestPositiveControls:
     @pytest.mark.parametrize("fires", [1, 2, 3, None])
-    def test_only_silent_lanes_get_the_next_seeds(self, world: World, fences: Asked, fires: int | None) -> None:
+    def test_only_silent_lanes_get_the_next_seeds(self, world: World, fences: Selection, fires: int | None) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
         world.script = shown_by(case, fires)
         answer = world.session(fences).answer(case)
@@ -268,7 +268,7 @@ class TestPositiveControls:
         again = [event.number("again") for event in world.told if event.name == "done"]
         assert again == [1, 1, 0][3 - attempts :]
 
-    def test_each_lane_stops_when_its_own_has_been_shown(self, world: World, fences: Asked) -> None:
+    def test_each_lane_stops_when_its_own_has_been_shown(self, world: World, fences: Selection) -> None:
         stores = ("unfenced", "fence-writes")
         first, second = (case_of(fences, "holder-exclusion", "freeze-holder", store) for store in stores)
         world.script = lambda trial: shown_by(first, 2)(trial) | shown_by(second, 3)(trial)
@@ -277,13 +277,13 @@ class TestPositiveControls:
         assert world.trials[2].lanes == (second.lane,)
 
     @pytest.mark.parametrize("word", [word for word in POSSIBLE if word is not Word.HAZARD_NOT_SHOWN])
-    def test_nothing_else_is_ever_tried_again(self, world: World, fences: Asked, word: Word) -> None:
+    def test_nothing_else_is_ever_tried_again(self, world: World, fences: Selection, word: Word) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
         world.script = lambda _: {key_of(case): word}
         assert world.session(fences).answer(case).judgement.word is word
         assert len(world.trials) == 1
 
-    def test_a_violation_in_a_retry_counts(self, world: World, fences: Asked) -> None:
+    def test_a_violation_in_a_retry_counts(self, world: World, fences: Selection) -> None:
         silent = case_of(fences, "holder-exclusion", "freeze-holder")
         other = case_of(fences, "server-exclusion", "freeze-holder")
         retry = {key_of(silent): Word.BROKEN_AS_DOCUMENTED, key_of(other): Word.VIOLATED}
@@ -332,7 +332,7 @@ def test_the_failing_four_fail(word: Word) -> None:
 def test_the_story_is_told_as_the_page_tells_it() -> None:
     judgement = Judgement("p", Word.VIOLATED, "", None, Violation("overlap", 0, (), (), tuple("abcdefgh")))
     assert Answer(judgement, Path("page.html"), 1, 1).story == tuple("abcdefgh")
-    assert Answer(judgement, Path("page.html"), 1, 1, told=("a\x1b", "b")).story == ("a\\x1b", "b")
+    assert Answer(judgement, Path("page.html"), 1, 1, page_story=("a\x1b", "b")).story == ("a\\x1b", "b")
 
 
 def test_a_story_reaches_neither_the_terminal_nor_xml_as_it_was_recorded() -> None:
@@ -344,7 +344,7 @@ def test_a_story_reaches_neither_the_terminal_nor_xml_as_it_was_recorded() -> No
     assert "\\x1b[2Jwho\\ud800" in str(caught.value)
 
 
-def test_a_broken_environment_is_not_kept(world: World, fences: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_environment_is_not_kept(world: World, fences: Selection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeEnvironment, "ensure", raising(Failed("no image")))
     session = world.session(fences)
     with pytest.raises(Failed):

@@ -7,9 +7,9 @@ import pytest
 
 from checkers.register import PROPERTIES
 from infra.faults.plan import Plan, Step
-from suites import shards
-from suites.asked import Asked
-from suites.shards import BadShard, Shard, cut, parse
+from suites.selection import shards
+from suites.selection.selection import Selection
+from suites.selection.shards import BadShard, Shard, cut, parse
 from suites.tests.test_collecting import collected
 from suites.tests.test_options import asked, refused
 
@@ -19,16 +19,16 @@ GOOD = ["1/1", "1/2", "2/2", "1000/1000"]
 
 
 @cache
-def whole(profile: str) -> Asked:
+def whole(profile: str) -> Selection:
     return asked(profile=profile)
 
 
-def questions(run: Asked) -> list[tuple[str, str, str]]:
+def questions(run: Selection) -> list[tuple[str, str, str]]:
     """(property, lane, fault) of every test, those that cannot be asked included."""
     return [(name, case.lane.name, case.fault) for name in PROPERTIES for case in run.cases(name)]
 
 
-def load(run: Asked) -> dict[tuple[str, str, int], float]:
+def load(run: Selection) -> dict[tuple[str, str, int], float]:
     """(backend, fault, number of the trial) → seconds, of the trials that the shard's tests rest on."""
     asked_of = {(case.lane, case.fault) for name in PROPERTIES for case in run.cases(name) if case.because is None}
     return {

@@ -11,13 +11,13 @@ from checkers.claims import Word
 from infra.environment import BACKENDS
 from results.certificate.stages import BASELINE, CANDIDATE
 from results.terminal.progress import Key, Progress
-from suites.asked import Asked
-from suites.stages import ONLY, Stage, in_turn, told
-from suites.telling import column_in
+from suites.selection.selection import Selection
+from suites.selection.stages import ONLY, Stage, in_turn, upgrade_lines
 from suites.terminal import plans
 from suites.tests.test_collecting import collected
 from suites.tests.test_options import NEW, OLD, asked, upgrading
 from suites.tests.test_session import World, case_of, every_case, key_of, world
+from suites.trial.events import column_in
 
 __all__ = ["world"]
 
@@ -25,20 +25,20 @@ COLUMNS = ["none", "freeze-holder"]
 
 
 @pytest.fixture
-def upgrade() -> Asked:
+def upgrade() -> Selection:
     return upgrading(faults=COLUMNS)
 
 
 def test_what_is_certified_is_told_at_once() -> None:
     other = asked(lock=["redis", "etcd"], from_=["redis=8.0", "etcd=3.5"], to=["redis=8.0", "etcd=3.6"])
-    same, differs = told(other.stages)
+    same, differs = upgrade_lines(other.stages)
     both = "both are fencepost/redis:trixie, so a version is held against itself"
     assert same == f"upgrade: redis from 8.0 to 8.0: {both}"
     assert differs == "upgrade: etcd from 3.5 to 3.6"
-    assert told(ONLY) == []
+    assert upgrade_lines(ONLY) == []
 
 
-def test_every_case_is_asked_on_both_versions(upgrade: Asked) -> None:
+def test_every_case_is_asked_on_both_versions(upgrade: Selection) -> None:
     cases = upgrade.cases("server-exclusion")
     told = [(case.lane, case.fault) for case in cases if case.stage == BASELINE]
     assert told == [(case.lane, case.fault) for case in cases if case.stage == CANDIDATE]
@@ -69,7 +69,7 @@ def test_pytest_runs_them_in_turn() -> None:
     assert [pair for pair, _ in groupby(ran)] == [pairs[0], pairs[1], pairs[3], pairs[2]]
 
 
-def test_progress_counts_the_trials_of_both_and_tells_the_time_left(upgrade: Asked) -> None:
+def test_progress_counts_the_trials_of_both_and_tells_the_time_left(upgrade: Selection) -> None:
     items = [
         SimpleNamespace(callspec=SimpleNamespace(params={"answer": case}))
         for column in COLUMNS
@@ -88,7 +88,7 @@ def test_progress_counts_the_trials_of_both_and_tells_the_time_left(upgrade: Ask
     assert progress.standing(0).startswith("0 of 4 trials, about ")
 
 
-def test_each_stage_has_an_environment_of_its_own_and_the_same_trials(world: World, upgrade: Asked) -> None:
+def test_each_stage_has_an_environment_of_its_own_and_the_same_trials(world: World, upgrade: Selection) -> None:
     session = world.session(upgrade)
     for stage in (BASELINE, CANDIDATE):
         for column in COLUMNS:
@@ -103,7 +103,7 @@ def test_each_stage_has_an_environment_of_its_own_and_the_same_trials(world: Wor
     assert new.closed
 
 
-def test_what_one_stage_broke_the_other_may_keep(world: World, upgrade: Asked) -> None:
+def test_what_one_stage_broke_the_other_may_keep(world: World, upgrade: Selection) -> None:
     old, new = (case_of(upgrade, "server-exclusion", "none", stage=stage) for stage in (BASELINE, CANDIDATE))
     world.script = lambda trial: {key_of(old): Word.VIOLATED} if trial.stage == BASELINE else {}
     session = world.session(upgrade)

@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from suites.terminal import NOT_CLOSED
-from suites.workers import ROOT
+from suites.worker.pool import ROOT
 
 CONFTEST: Final = """
 import os
@@ -28,8 +28,8 @@ from checkers.verdict import Violation
 from results.terminal.events import Event, Journal, step
 from results.run import Run
 from results.tests import samples
-from suites.options import add_options
-from suites.session import Answer
+from suites.selection.options import add_options
+from suites.trial.session import Answer
 from suites.terminal import NOT_JUDGED, Terminal, verdict_of
 from suites.tests.test_options import asked
 

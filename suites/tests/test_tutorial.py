@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from suites import registry
+from suites.lanes.validate_declarations import lock
 from suites.lock import LockClient
 
 TEXT: Final = (Path(__file__).parent.parent / "your-own-lock.md").read_text()
@@ -18,7 +18,7 @@ FIRST, *OPENS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 def loaded(source: str, folder: Path) -> type[LockClient]:
     file = folder / "mylock.py"
     file.write_text(source)
-    return registry.lock(f"{file}:MyLock")
+    return lock(f"{file}:MyLock")
 
 
 def patched(source: str, diff: str) -> str:

@@ -8,15 +8,15 @@ import pytest
 from checkers import wire
 from checkers.wire import NONE, F, Outcome, Reason
 from infra.store import StoreError, Unavailable, Unknown
-from suites import worker
-from suites.grants import BadGrant
-from suites.keeper import Holding
 from suites.lock import Indeterminate, LockError, Refused
-from suites.section import Section
-from suites.spec import Process, Spec, group_of
+from suites.locks.grants import BadGrant
 from suites.tests.bench import Fake, a_spec, a_worker, grant, kinds, raising, rows, store_of
-from suites.worker import Worker
-from suites.workload import Stopped
+from suites.worker import worker
+from suites.worker.critical_section import Section
+from suites.worker.lease_renewal import Holding
+from suites.worker.process_spec import Process, Spec, group_of
+from suites.worker.worker import Worker
+from suites.workloads.workload import Stopped
 
 
 @pytest.fixture
@@ -125,13 +125,13 @@ class TestWriting:
         page[wire.RUN] = wire.Run.GO
 
         def acquire(*_: object) -> None:
-            at_work.keeper.broken = ZeroDivisionError("a bug in renew")
+            at_work.renewal.broken = ZeroDivisionError("a bug in renew")
             page[wire.RUN] = wire.Run.FINISH
 
         at_work.client.acquire = acquire  # type: ignore[method-assign, assignment]
         with pytest.raises(ZeroDivisionError):
             at_work.run()
-        at_work.keeper.close()
+        at_work.renewal.close()
 
 
 def test_process_numbers_never_meet(spec: Spec) -> None:

@@ -15,17 +15,19 @@ import pytest
 from checkers import wire
 from checkers.history import read_recording
 from checkers.wire import F, Outcome, Run, State
-from suites import recorder, registry, trial
-from suites.actors import Crew
-from suites.forkserver import NICE, in_a_line
-from suites.lane import lanes_of
+from suites.lanes.lane import lanes_of
+from suites.locks import registry
 from suites.locks.antipatterns.setnx_no_ttl import SetnxNoTtl
-from suites.recorded import Running
-from suites.recorder import Recorder
-from suites.spec import Spec
 from suites.tests.bench import SOON, a_spec, await_
-from suites.trial import Trial
-from suites.workers import ROOT, ForkServer, Handle, TrialBroke, WorkerBroke
+from suites.trial import run
+from suites.trial.lane_history import RunningLane
+from suites.trial.spec import Trial
+from suites.trial.worker_control import WorkerControl
+from suites.worker import recorder
+from suites.worker.forkserver import NICE, in_a_line
+from suites.worker.pool import ROOT, ForkServer, Handle, TrialBroke, WorkerBroke
+from suites.worker.process_spec import Spec
+from suites.worker.recorder import Recorder
 
 MODULE = "suites.tests.standin"
 LANE = "standin/register/unfenced"
@@ -33,7 +35,7 @@ LANE = "standin/register/unfenced"
 HARNESS = """
 import os, signal, sys, time
 from suites.tests.test_workers import MODULE, SOON, specs
-from suites.workers import ForkServer
+from suites.worker.pool import ForkServer
 from checkers.wire import Run, State
 with ForkServer([f"{MODULE}:Free"]) as server:
     handles = server.spawn(specs(sys.argv[1], "Free"))
@@ -235,15 +237,15 @@ class TestABug:
 class TestReplacement:
     def test_the_dead_get_successors_under_new_process_numbers(self, server: ForkServer, tmp_path: Path) -> None:
         handles = running(server, tmp_path)
-        crew = Crew(server, {"lane": handles}, ttl=0.3)
+        control = WorkerControl(server, {"lane": handles}, ttl=0.3)
         killed = handles[1]
         assert server.await_condition(lambda: worked(killed), SOON)
         server.kill(killed)
         assert server.await_condition(lambda: killed.exited is not None, SOON)
-        crew.fill_up()
+        control.fill_up()
         assert [(handle.spec.number, handle.spec.generation) for handle in handles] == [(0, 0), (1, 0), (2, 0), (1, 1)]
         assert server.await_condition(lambda: worked(handles[3]), SOON)
-        crew.fill_up()
+        control.fill_up()
         assert len(handles) == 4, "nobody died since"
         server.finish(handles, SOON)
         of = [set(read_recording(handle.spec.recording)["process"].tolist()) for handle in handles]
@@ -254,9 +256,9 @@ class TestReplacement:
     def test_a_lane_goes_on_when_each_of_its_keys_was_granted_since(self, tmp_path: Path) -> None:
         """A lock that nobody frees any more must not be overlooked while work goes on under another key."""
         (spec, *_) = specs(str(tmp_path), "Free")
-        (lane, *_) = lanes_of("redis", registry.lock("redis"))
+        (lane, *_) = lanes_of("redis", registry.load("redis"))
         recorder.create(spec.recording, 10)
-        running = Running(lane, spec.keys, [Handle(spec, 0, recorder.map_page(spec.recording))])
+        running = RunningLane(lane, spec.keys, [Handle(spec, 0, recorder.map_page(spec.recording))])
         record = Recorder(spec.recording)
 
         def granted(key: int) -> int:
@@ -273,5 +275,5 @@ class TestReplacement:
         assert not running.granted_since(granted(0))
 
         running.lane = next(lanes_of("it", SetnxNoTtl))
-        begun = [trial._warm(Trial("redis", fault, 1, (running.lane,)), running) for fault in ("none", "kill-holder")]
+        begun = [run._warm(Trial("redis", fault, 1, (running.lane,)), running) for fault in ("none", "kill-holder")]
         assert begun == [True, False], "after the kill nobody is granted it: updates must come before"

@@ -19,7 +19,7 @@ from results.__main__ import COMMANDS as RESULTS
 from results.__main__ import main as results
 from suites.__main__ import main as suites
 from suites.tests.test_collecting import collected
-from suites.workers import ROOT
+from suites.worker.pool import ROOT
 
 FILES: Final = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 NAMES: Final = [file.name for file in FILES]

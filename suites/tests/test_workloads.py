@@ -12,15 +12,15 @@ import pytest
 from checkers import wire
 from checkers.wire import NESTED, NONE, SHARED, Action, F, Gate, Outcome, Reason, Run
 from infra.store import StoreError, Unavailable, Unknown
-from suites import gates
-from suites.lane import STORES, WORKLOADS, lanes_of
+from suites.lanes.lane import STORES, WORKLOADS, lanes_of
 from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, now
-from suites.section import Section
 from suites.tests import bench
 from suites.tests.bench import Fake, a_spec, grant, kinds, raising, rows, store_of
-from suites.worker import Worker
-from suites.workload import Stopped, Workload
+from suites.worker import gates
+from suites.worker.critical_section import Section
+from suites.worker.worker import Worker
 from suites.workloads.transfer import SOON, Backoff, Opposite, Transfer
+from suites.workloads.workload import Stopped, Workload
 
 
 class Rich(Fake):
@@ -111,7 +111,7 @@ def test_a_round_is_recorded_in_order(a_worker: MakeWorker, name: str) -> None:
     worker = a_worker(of(name), 1)
     assert kinds(worker) == ["ACQUIRE", *SECTIONS[name], "RELEASE"]
     assert set(rows(worker)["outcome"]) == {Outcome.OK}
-    assert worker.keeper.held == ()
+    assert worker.renewal.held == ()
 
 
 def test_work_is_cut_short_when_the_trial_is_over(a_worker: MakeWorker) -> None:
@@ -253,7 +253,7 @@ class TestTransfer:
         kept: list[list[int]] = []
 
         def read(_: Section) -> tuple[int, Sequence[int]]:
-            kept.append([holding.key for holding in worker.keeper.held])
+            kept.append([holding.key for holding in worker.renewal.held])
             return -1, ()
 
         monkeypatch.setattr(Section, "read", read)

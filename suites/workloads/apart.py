@@ -4,7 +4,7 @@ this one waits for, it is the other lock that is in its way.
 
 from typing import ClassVar
 
-from suites.workload import Hold, Workload
+from suites.workloads.workload import Hold, Workload
 
 
 class Apart(Workload):

@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Final
 
-from suites.workload import Hold, Workload
+from suites.workloads.workload import Hold, Workload
 
 TERM: Final = (1.1, 1.9)
 """TTLs, least and most."""

@@ -6,7 +6,7 @@ is done twice, whatever lock there is. That, and not only overlap, is what an id
 
 from typing import ClassVar
 
-from suites.workload import Hold, Workload
+from suites.workloads.workload import Hold, Workload
 
 
 class Once(Workload):

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from suites.workload import Hold, Workload
+from suites.workloads.workload import Hold, Workload
 
 
 class Register(Workload):

@@ -6,7 +6,7 @@ the final list says not only which updates were lost but who overwrote them.
 
 from typing import ClassVar
 
-from suites.workload import Hold, Workload
+from suites.workloads.workload import Hold, Workload
 
 
 class Set(Workload):

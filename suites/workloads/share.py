@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Final
 
-from suites.workload import Hold, Workload
+from suites.workloads.workload import Hold, Workload
 
 READERS_STAY: Final = 2.0
 """Times as long as a writer, so that they meet."""

@@ -8,7 +8,7 @@ lets go of the first, and waits longer each time before it tries again, at rando
 
 from typing import ClassVar, Final
 
-from suites.workload import Hold, Workload
+from suites.workloads.workload import Hold, Workload
 
 SOON: Final = 0.1
 """Seconds that one with backoff waits for its second lock."""
@@ -28,11 +28,11 @@ class Transfer(Workload):
         with hold.also(hold.patience) as other:
             self.move(hold, other)
 
-    def move(self, one: Hold, other: Hold) -> None:
+    def move(self, first: Hold, second: Hold) -> None:
         """Read both lists, think, and write both back."""
-        found = [(account, *account.read()) for account in (one, other)]
-        one.work(one.pace * one.rng.uniform(0.5, 1.0))
-        for account, base, elements in found:
+        balances = [(account, *account.read()) for account in (first, second)]
+        first.work(first.pace * first.rng.uniform(0.5, 1.0))
+        for account, base, elements in balances:
             account.write(base=base, elements=elements)
 
 

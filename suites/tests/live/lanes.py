@@ -25,8 +25,8 @@ from infra.environment import Environment
 from infra.libpq import login
 from infra.links import Cut
 from infra.tests.live.keeping import etcd, zookeeper
-from suites import registry
 from suites.lock import Believes, Grant, LockClient, LockError, Refused, Session, opened
+from suites.locks import registry
 from suites.locks.etcd_key import EtcdKey
 from suites.locks.etcd_session import prefix_of
 from suites.locks.zookeeper_session import ROOT
@@ -52,7 +52,7 @@ class Lane:
 
     def __init__(self, environment: Environment, lock: str, key: str) -> None:
         self.environment: Final = environment
-        self.lock: Final = registry.lock(lock)
+        self.lock: Final = registry.load(lock)
         self.key: Final = key
         self._clients: list[LockClient] = []
         self._keepers: list[threading.Thread] = []
@@ -65,7 +65,7 @@ class Lane:
         return self.environment.endpoints(self.lock.backend, group)
 
     def opened(self, group: int, ttl: float, lock: str = "") -> LockClient:
-        cls = registry.lock(lock) if lock else self.lock
+        cls = registry.load(lock) if lock else self.lock
         return opened(cls, self.endpoints(group), ttl, self.environment.access(cls.backend))
 
     def client(self, group: int = 1, ttl: float = LONG, *, lock: str = "", kept: bool = False) -> LockClient:

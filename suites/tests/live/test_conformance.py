@@ -16,8 +16,8 @@ import pytest
 
 from checkers.wire import Reason
 from infra.links import Cut
-from suites import registry
 from suites.lock import NEVER, Believes, Grant, Indeterminate, LockClient, LockError, Refused, Session
+from suites.locks import registry
 from suites.tests.bench import await_, granted, refusal
 from suites.tests.live.lanes import EXPIRY, LONG, TTL, Lane, Lanes, Steps, believes, ends, eventually, got, holds, keep
 
@@ -221,10 +221,10 @@ def test_a_lock_that_is_not_renewed_is_free_after_its_ttl_and_not_before(lane: L
 def test_a_killed_holder_frees_its_lock_by_its_ttl(lanes: Lanes) -> None:
     script = (
         "import json, sys\n"
-        "from suites import registry\n"
+        "from suites.locks import registry\n"
         "tokens, clients = {}, []\n"
         "for spelling, endpoints, key in json.loads(sys.argv[1]):\n"
-        "    clients.append(registry.lock(spelling).open(endpoints, float(sys.argv[2])))\n"
+        "    clients.append(registry.load(spelling).open(endpoints, float(sys.argv[2])))\n"
         "    tokens[key] = clients[-1].acquire(key, 5).token\n"
         "print(json.dumps(tokens), flush=True)\n"
         "input()\n"

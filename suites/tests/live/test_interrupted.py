@@ -23,7 +23,7 @@ from infra import client as engine_client
 from infra import reaper
 from infra.beside import comes_true
 from infra.reaper import ENV, LEAKED, OWNER
-from suites.workers import ROOT
+from suites.worker.pool import ROOT
 
 pytestmark = pytest.mark.usefixtures("interruptible")
 
@@ -62,7 +62,7 @@ class Started:
 
     def workers(self) -> list[int]:
         """Fork servers and their workers."""
-        return [pid for pid, command in self.processes().items() if "suites.forkserver" in command]
+        return [pid for pid, command in self.processes().items() if "suites.worker.forkserver" in command]
 
     def left(self, client: DockerClient) -> list[str]:
         """Containers, networks and volumes of this run's environments, but what nobody can remove."""

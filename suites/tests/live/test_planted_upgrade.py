@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from infra.planted import PLANTS
-from suites.workers import ROOT
+from suites.worker.pool import ROOT
 
 WITHIN = 300.0
 """Seconds for two trials, which take twenty or so."""

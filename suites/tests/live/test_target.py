@@ -23,10 +23,10 @@ from infra.tests.live.staging import PASSWORD, USER, Staging, staging
 from results.reading import Contents, load_trial
 from results.record import TrialRecord
 from results.run import Run
-from suites import registry
 from suites.lock import Refused, opened
+from suites.locks import registry
 from suites.tests import leaky
-from suites.workers import ROOT
+from suites.worker.pool import ROOT
 
 LEAKY = f"{leaky.__file__}:Leaky"
 
@@ -144,5 +144,5 @@ def test_the_wrong_password_ends_the_run_with_a_line(there: Staging, targets: di
 def test_a_lock_with_the_wrong_password_is_denied(there: Staging, targets: dict[str, str], backend: str) -> None:
     access = replace(there.access(backend), password="wrong")
     with pytest.raises(Refused, match=r"^(?!.*wrong)") as caught:
-        opened(registry.lock(backend), targets[backend].split(","), 2.0, access).acquire("denied", 1.0)
+        opened(registry.load(backend), targets[backend].split(","), 2.0, access).acquire("denied", 1.0)
     assert caught.value.reason is Reason.DENIED

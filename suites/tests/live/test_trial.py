@@ -17,13 +17,15 @@ from checkers.judgement import Judgement
 from infra.environment import Environment
 from infra.tests.environments import taken
 from results.record import LaneRecord, TrialRecord
-from suites import calibration, registry
-from suites.actors import Crew
-from suites.lane import Lane, lanes_of
+from suites.lanes.lane import Lane, lanes_of
+from suites.locks import registry
+from suites.selection import calibration
 from suites.tests.bench import await_, raising
 from suites.tests.test_workers import gone
-from suites.trial import Trial, run_trial
-from suites.workers import ForkServer, WorkerBroke
+from suites.trial.run import run_trial
+from suites.trial.spec import Trial
+from suites.trial.worker_control import WorkerControl
+from suites.worker.pool import ForkServer, WorkerBroke
 
 pytestmark = pytest.mark.needs("redis")
 
@@ -111,7 +113,7 @@ def spelled(lock: str) -> str:
 
 
 def lanes_in(lock: str, stores: tuple[str, ...]) -> list[Lane]:
-    of_lock = lanes_of(spelled(lock), registry.lock(spelled(lock)))
+    of_lock = lanes_of(spelled(lock), registry.load(spelled(lock)))
     lanes = [lane for lane in of_lock if f"{lane.workload.name}/{lane.store}" in stores]
     assert len(lanes) == len(stores)
     return lanes
@@ -210,7 +212,7 @@ def test_a_worker_that_breaks_ends_the_trial_and_leaves_nothing_running(environm
 
 def test_an_interrupted_trial_leaves_all_clean(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C, which is no Exception."""
-    monkeypatch.setattr(Crew, "fill_up", raising(KeyboardInterrupt()))
+    monkeypatch.setattr(WorkerControl, "fill_up", raising(KeyboardInterrupt()))
     with ForkServer(["suites.tests.planted:Unchanged"]) as server:
         with pytest.raises(KeyboardInterrupt):
             tried(Trial("redis", "cut-client-drop", 1, tuple(lanes_in("Unchanged", (SET,)))), environment, server, 20)

@@ -1,0 +1,156 @@
+"""`python -m suites curves`: P(two inside) against pause ÷ TTL and against clock skew ÷ TTL, by lock, measured.
+
+A try is a holder that was frozen, or that was inside when a clock jumped; a hit, that somebody else came in before it
+had left. Of those that are paused the section takes about a tenth of the TTL of the Redis locks (TTL = 10 × work).
+Those whose clock jumps hold for longer than a TTL and renew (the workload leader). Draws pause.svg and skew.svg in
+results/literature; what was counted stands beside them as JSON.
+"""
+
+import argparse
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Final
+
+from checkers.exclusion import overlaps
+from checkers.history import FaultInterval
+from checkers.view import View
+from infra.faults.plan import Plan, Step
+from results.pages.curve import Point, Series, draw
+from suites.commands.cycles import Cycles
+from suites.commands.statements import FOLDER
+from suites.lanes.lane import Lane, lane_named, runnable_lanes
+from suites.worker.process_spec import GUARDED
+
+PAUSED: Final = ("redis", "redlock", "zookeeper", "etcd", "postgres-lease")
+SKEWED: Final = ("redis", "redlock", "postgres-lease")
+"""Those whose leases end by a clock that can be set: etcd and ZooKeeper count by clocks that no one can set."""
+
+PAUSES: Final = (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
+SKEWS: Final = (0.25, 0.5, 0.75, 0.9, 1.0, 1.25)
+"""Asked for, in TTLs; what is drawn is what was measured."""
+
+STEPS: Final = 6
+"""Faults in one trial."""
+
+_FORWARD: Final = re.compile(r"([0-9.]+) s forward")
+
+PAUSE_MARKS: Final = ((0.1, "10 %: TTL = 10 × work"), (0.5, "50 %"), (1.0, "the TTL"))
+SKEW_MARKS: Final = (
+    (0.017, "10 ms skew, or node timeout, at TTL 0.6 s"),
+    (0.1, "10 %"),
+    (0.5, "50 %"),
+    (1.0, "the TTL"),
+)
+"""What people quote."""
+
+Tries = dict[str, list[tuple[float, bool]]]
+"""Lock → (ratio, whether two were inside) of each try."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 0 measured and drawn, 1 a trial broke."""
+    parser = argparse.ArgumentParser(prog="python -m suites curves", description=main.__doc__, allow_abbrev=False)
+    parser.add_argument("--count", type=int, default=1, help="trials for each point (1)")
+    options = parser.parse_args(argv)
+    with Cycles() as cycles:
+        pauses, broke = _measure(
+            cycles, options.count, {name: _paused_lanes(name) for name in PAUSED}, PAUSES, _pause, _paused
+        )
+        leaders = {name: (lane_named(f"{name}/leader/unfenced"),) for name in SKEWED}
+        skews, broke_too = _measure(cycles, options.count, leaders, SKEWS, _skew, _skewed)
+    _store("pause", "Two inside, after a holder was paused", "pause ÷ TTL", pauses, PAUSES, PAUSE_MARKS)
+    _store("skew", "Two inside, after a server's clock jumped ahead", "jump ÷ TTL", skews, SKEWS, SKEW_MARKS)
+    return 1 if broke or broke_too else 0
+
+
+def _measure(
+    cycles: Cycles,
+    count: int,
+    lanes_of_lock: Mapping[str, tuple[Lane, ...]],
+    ratios: Sequence[float],
+    step: Callable[[str, float], Step],
+    tries_of: Callable[[View, float], Iterable[tuple[float, bool]]],
+) -> tuple[Tries, bool]:
+    tries: Tries = defaultdict(list)
+    broke = False
+    for name, lanes in lanes_of_lock.items():
+        ttl = lanes[0].lock.min_ttl
+        for ratio in ratios:
+            fault = step(lanes[0].backend, ratio * ttl)
+            for seed in range(1, count + 1):
+                plan = Plan(f"{fault.fault}-{ratio:g}-ttl", lanes[0].backend, seed, (fault,) * STEPS)
+                cycle = cycles.run(plan, lanes)
+                if cycle.record is None:
+                    print(f"{name} {ratio:g}: {cycle.wrong}", flush=True)
+                    broke = True
+                    continue
+                views = (lane.history.once(View) for lane in cycle.record.lanes)
+                new = [each for view in views for each in tries_of(view, ttl * 1e9)]
+                tries[name] += new
+                print(f"{name} {plan.name}: {sum(hit for _, hit in new)} of {len(new)}", flush=True)
+    return tries, broke
+
+
+def _paused_lanes(name: str) -> tuple[Lane, ...]:
+    return tuple(lane for lane in runnable_lanes(name) if lane.store != GUARDED)
+
+
+def _pause(_backend: str, seconds: float) -> Step:
+    return Step("freeze-holder", 0.3, round(seconds, 3), {})
+
+
+def _skew(backend: str, seconds: float) -> Step:
+    node = "postgres" if backend == "postgres" else "redis1"
+    return Step("clock-jump-forward", 1.0, 0.5, {"nodes": [node], "seconds": round(seconds, 3)})
+
+
+def _paused(view: View, ttl: float) -> Iterable[tuple[float, bool]]:
+    """Every holder that was frozen, by how long it was."""
+    second = _joined(view)
+    for fault in view.history.faults:
+        if fault.owner in view.holds.by_owner and fault.healed:
+            yield (fault.healing - fault.applied) / ttl, fault.owner in second
+
+
+def _skewed(view: View, ttl: float) -> Iterable[tuple[float, bool]]:
+    """Every holder that was inside when the clock jumped."""
+    second = _joined(view)
+    for fault in view.history.faults:
+        for hold in view.holds:
+            if hold.ret < fault.begun and fault.applied < hold.left:
+                yield _seconds(fault) * 1e9 / ttl, hold.owner in second
+
+
+def _seconds(fault: FaultInterval) -> float:
+    """How far the clock was set: the target says so."""
+    jump = _FORWARD.search(fault.target)
+    assert jump is not None, fault.target
+    return float(jump[1])
+
+
+def _joined(view: View) -> set[int]:
+    """Owners whose holder was still inside when somebody else came in."""
+    return {first.owner for holds in view.holds.by_key.values() for first, _ in overlaps(holds)}
+
+
+def _store(
+    name: str, title: str, across: str, tries: Tries, ratios: Sequence[float], marks: Sequence[tuple[float, str]]
+) -> None:
+    series = [Series(lock, tuple(_points(of_lock, ratios))) for lock, of_lock in tries.items()]
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / f"{name}.svg").write_text(draw(title, across, series, marks))
+    points = {line.name: [asdict(point) for point in line.points] for line in series}
+    (FOLDER / f"{name}.json").write_text(json.dumps(points, indent=1) + "\n")
+
+
+def _points(tries: Sequence[tuple[float, bool]], ratios: Sequence[float]) -> Iterable[Point]:
+    """Tries that lie nearest to the same ratio make a point, at their mean."""
+    near: defaultdict[float, list[tuple[float, bool]]] = defaultdict(list)
+    for ratio, hit in tries:
+        near[min(ratios, key=lambda asked: abs(asked - ratio))].append((ratio, hit))
+    for _, members in sorted(near.items()):
+        mean = sum(ratio for ratio, _ in members) / len(members)
+        yield Point(round(mean, 3), sum(hit for _, hit in members), len(members))

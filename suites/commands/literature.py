@@ -1,0 +1,157 @@
+"""`python -m suites literature`: measure what the literature says (`suites.commands.statements`), and write it down.
+
+One trial for each backend and fault carries the lanes of all statements about them. What must break and did not is
+tried with the next two seeds. The outcome goes to results/literature/: statements.json, and for each statement the
+picture of the probe that decided it. `python -m suites readme` makes the table of that.
+"""
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from checkers.claims import Word
+from checkers.judgement import Judgement
+from infra.faults.plan import Plan, compile_plan
+from results.find import RUNS
+from results.pages import standalone
+from results.record import LaneRecord
+from results.run import Run
+from suites.commands.cycles import Cycles
+from suites.commands.statements import FOLDER, STATEMENTS, Probe, Statement
+from suites.lanes.lane import Lane, lane_named, longest_ttl
+
+OUTCOMES: Final = FOLDER / "statements.json"
+
+TRIES: Final = 3
+"""Seeds that a probe may take to show what must break."""
+LANES: Final = 12
+"""Lanes of one trial at most."""
+DEADLINE: Final = 45.0
+"""Seconds that a trial goes on for what it has not exercised yet."""
+
+HELD: Final = frozenset({Word.UPHELD, Word.NOT_CLAIMED_HELD, Word.HAZARD_NOT_SHOWN})
+BROKE: Final = frozenset({Word.VIOLATED, Word.BROKEN_AS_DOCUMENTED, Word.NOT_CLAIMED_BROKEN})
+
+Key = tuple[str, str, str]
+"""Lane, fault, property."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a probe came to, in the lane's record."""
+
+    judgement: Judgement
+    lane: LaneRecord
+
+    @property
+    def held(self) -> bool | None:
+        """Whether the property held; None: no answer."""
+        word = self.judgement.word
+        return True if word in HELD else False if word in BROKE else None
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 0 every statement got an answer, 1 one did not, 2 no statement contains the text."""
+    parser = argparse.ArgumentParser(prog="python -m suites literature", description=main.__doc__, allow_abbrev=False)
+    parser.add_argument("--seed", type=int, default=1, help="of the first trials (1)")
+    parser.add_argument("--only", metavar="TEXT", default="", help="only statements that contain this text")
+    options = parser.parse_args(argv)
+    statements = [each for each in STATEMENTS if options.only.lower() in each.says.lower()]
+    if not statements:
+        print(f"fencepost: no statement contains {options.only!r}", file=sys.stderr)
+        return 2
+    run = Run.create(RUNS, {"command": ["python", "-m", "suites", "literature", *argv], "seed": options.seed})
+    measured = _measure([probe for statement in statements for probe in statement.probes], options.seed, run)
+    print(f"report: {run.close({})}")
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    known = {statement.says for statement in STATEMENTS}
+    entries = {says: entry for says, entry in stored().items() if says in known}
+    for statement in statements:
+        entry = entries[statement.says] = _entry(statement, measured)
+        print(f"{entry['outcome']:<9} {statement.says}", flush=True)
+    OUTCOMES.write_text(json.dumps(entries, indent=1, ensure_ascii=False) + "\n")
+    return 1 if any(entries[statement.says]["outcome"] == "open" for statement in statements) else 0
+
+
+def stored() -> dict[str, Any]:
+    """What came of each statement, by its text, as far as they were measured."""
+    entries: dict[str, Any] = json.loads(OUTCOMES.read_text()) if OUTCOMES.exists() else {}
+    return entries
+
+
+def _measure(probes: Sequence[Probe], seed: int, run: Run) -> dict[Key, Measured]:
+    measured: dict[Key, Measured] = {}
+    with Cycles() as cycles:
+        for attempt in range(TRIES):
+            missing = [probe for probe in probes if _unanswered(probe, measured.get(_key(probe)), attempt)]
+            for backend, fault, lanes in _trials(missing):
+                cycle = cycles.run(_plan(backend, fault, seed + attempt, lanes), lanes, DEADLINE)
+                if cycle.record is None:
+                    print(f"{backend} {fault}: {cycle.wrong}", flush=True)
+                    continue
+                run.save_trial(cycle.record)
+                for lane in cycle.record.lanes:
+                    for judgement in lane.judgements:
+                        _keep(measured, (lane.history.facts.lane, fault, judgement.property), Measured(judgement, lane))
+    return measured
+
+
+def _keep(measured: dict[Key, Measured], key: Key, new: Measured) -> None:
+    """What broke once is broken; an answer is better than none."""
+    old = measured.get(key)
+    if old is None or old.held is None or (new.held is False and old.held):
+        measured[key] = new
+
+
+def _unanswered(probe: Probe, answer: Measured | None, attempt: int) -> bool:
+    """Whether it has to be tried (again): only what should break may need more than one trial that ran."""
+    if answer is None or answer.held is None:
+        return True
+    return attempt > 0 and answer.held and not probe.holds
+
+
+def _trials(probes: Sequence[Probe]) -> list[tuple[str, str, tuple[Lane, ...]]]:
+    """(backend, fault, lanes) of each trial."""
+    wanted: defaultdict[tuple[str, str], dict[str, Lane]] = defaultdict(dict)
+    for probe in probes:
+        lane = lane_named(probe.lane)
+        wanted[lane.backend, probe.fault][lane.name] = lane
+    trials = []
+    for (backend, fault), lanes in sorted(wanted.items()):
+        every = tuple(lanes.values())
+        trials += [(backend, fault, every[at : at + LANES]) for at in range(0, len(every), LANES)]
+    return trials
+
+
+def _plan(backend: str, fault: str, seed: int, lanes: Sequence[Lane]) -> Plan:
+    return compile_plan([fault], seed, backend, longest_ttl(lanes))
+
+
+def _key(probe: Probe) -> Key:
+    return probe.lane, probe.fault, probe.property
+
+
+def _entry(statement: Statement, measured: Mapping[Key, Measured]) -> dict[str, Any]:
+    """What is stored. The picture is of a probe that refutes the statement, else of one that broke, or the first."""
+    answers = [(probe, measured.get(_key(probe))) for probe in statement.probes]
+    held = [(probe, answer.held if answer else None) for probe, answer in answers]
+    refuted = [probe for probe, answer in held if answer is not None and answer != probe.holds]
+    silent = [probe for probe, answer in held if answer is None]
+    outcome = "refuted" if refuted else "open" if silent else "upheld"
+    broken = [probe for probe, answer in held if answer is False]
+    shown = next(iter((*refuted, *broken, *statement.probes)))
+    picture = f"{STATEMENTS.index(statement) + 1:02}.svg"
+    pictured = measured.get(_key(shown))
+    if pictured is not None and len(pictured.lane.history):
+        (FOLDER / picture).write_text(standalone.draw(pictured.lane.history, pictured.judgement))
+    return {
+        "outcome": outcome,
+        "picture": picture,
+        "shown": asdict(shown),
+        "versions": dict(pictured.lane.history.facts.versions) if pictured else {},
+        "words": [str(answer.judgement.word) if answer else "not measured" for _, answer in answers],
+    }

@@ -1,0 +1,377 @@
+"""`python -m suites nightly`: the whole matrix on every version that can be had, compared with the night before.
+
+    run         all of it: each shard that is still to be run, then what comes of it
+    plan        the names of the shards; each is a backend in one version, or a part of that
+    shard NAME  one of them, as a machine of its own may
+    conclude    put the shards together, compare them with the night before, write the summary
+
+All take the options that say what is tried; those that are not known here are pytest's. The same options on another
+machine give the same shards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import shlex
+import shutil
+import subprocess
+import sys
+import traceback
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from checkers.claims import Word
+from infra import images
+from infra.sources import CARRIED
+from infra.star import BACKENDS
+from results import files, summary
+from results.comparison.compared import Side
+from results.comparison.news import INCONCLUSIVE, RED, news
+from results.digest import digest
+from results.files import BadFile
+from results.find import RUNS, find
+from results.merge import merge
+from results.run import Run
+from results.terminal.plain import plain
+from suites.selection.options import BadOption, add_options, parse
+from suites.selection.profiles import PROFILES
+from suites.selection.shards import Shard
+from suites.worker.pool import ROOT
+
+INTERRUPTED: Final = 2
+ENDED: Final = (0, 1)
+"""Exit statuses of a shard that ran to its end: what its verdicts are worth is seen when all are there."""
+_JOBS: Final = ("backend", "version_of", "shard", "results")
+"""Options that a job decides."""
+NIGHTS: Final = 3
+"""So many nights back a failing verdict is known, if nothing could be said of it since."""
+SUMMARY: Final = "summary.md"
+NIGHT: Final = "night.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One shard of one backend in one version."""
+
+    backend: str
+    version: str
+    shard: Shard
+
+    @property
+    def name(self) -> str:
+        return files.safe_name(f"{self.backend}-{self.version}-{self.shard.i}of{self.shard.n}")
+
+    def command(self, asked: Sequence[str], results: Path) -> list[str]:
+        """Of `pytest suites/`. asked: its options, without those that a job decides."""
+        which = ["--backend", self.backend, "--version-of", f"{self.backend}={self.version}"]
+        part = ["--shard", str(self.shard), "--results", str(results)]
+        return [sys.executable, "-m", "pytest", "suites/", *asked, *which, *part]
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """What is to be done.
+
+    asked    options for pytest.
+    product  those of them that say what is tried: nights of the same can be compared.
+    results  where runs are stored.
+    """
+
+    jobs: tuple[Job, ...]
+    asked: tuple[str, ...]
+    product: Mapping[str, Any]
+    results: Path
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 0 nothing worse than the night before, and all was judged; 1 red: a regression, a new violation, a
+    positive control that fell silent, or, with no night before, any failing verdict; 2 usage, bad input, interrupted; 3
+    nothing red, but a shard, a trial or a verdict is missing. A shard alone: 0 it ran to its end, else pytest's status.
+    """
+    options, rest = _parser().parse_known_args(argv)
+    try:
+        night = _night(options, rest)
+        match options.command:
+            case "plan":
+                return _plan(night, as_json=options.json)
+            case "shard":
+                return _shard(night, options.name)
+            case "run":
+                return _run(night, options)
+            case _:
+                status, text = _conclude(night, options.shards, options.into, options.previous)
+                _append(text, options.summary)
+                return status
+    except (BadOption, BadFile, OSError) as error:
+        print(f"fencepost: {plain(str(error))}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("nightly: interrupted; `run --resume` goes on with what was done", file=sys.stderr)
+        return INTERRUPTED
+    except Exception:  # noqa: BLE001 - told in full; Python's own 1 would say that a lock became worse
+        traceback.print_exc()
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m suites nightly",
+        description=main.__doc__,
+        epilog="Other options are pytest's.",
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    made = {
+        name: commands.add_parser(name, help=help_, description=main.__doc__, allow_abbrev=False)
+        for name, help_ in (
+            ("run", "all shards that are still to be run, one after another, then `conclude`"),
+            ("plan", "the names of the shards"),
+            ("shard", "one shard"),
+            ("conclude", "what comes of the shards"),
+        )
+    }
+    for command in made.values():
+        _add_asked(command)
+    made["plan"].add_argument("--json", action="store_true", help="as a JSON list")
+    made["shard"].add_argument("name", metavar="NAME", help="of the plan")
+    made["run"].add_argument("--resume", action="store_true", help="go on with the last night, if it was interrupted")
+    made["conclude"].add_argument(
+        "shards", type=Path, metavar="DIR", help="where the shards' run folders are, at any depth"
+    )
+    made["conclude"].add_argument("into", type=Path, metavar="RUN", help="the run to make of them")
+    for name in ("run", "conclude"):
+        made[name].add_argument(
+            "--previous",
+            action="append",
+            default=[],
+            metavar="RUN",
+            help="the night before; repeatable, older ones after it: what failed there and could not be judged since "
+            "is known. Without it: the last ones of the same options (run), none (conclude)",
+        )
+        made[name].add_argument("--summary", type=Path, metavar="FILE", help="append the summary in Markdown to it")
+    return parser
+
+
+def _add_asked(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--profile", default="nightly", help=f"how much to try: {', '.join(PROFILES)} (nightly)")
+    parser.add_argument("--backend", action="append", default=[], metavar="NAME", help="only this one; repeatable")
+    parser.add_argument(
+        "--version-of",
+        action="append",
+        default=[],
+        metavar="BACKEND=VERSION",
+        help="only this version of it; repeatable, for one backend too (all series that can be had here)",
+    )
+    parser.add_argument("--minutes", type=float, default=20.0, help="about how long a shard may take (20)")
+    parser.add_argument("--results", type=Path, default=RUNS, metavar="DIR", help="where runs are stored")
+
+
+def _night(options: Namespace, rest: Sequence[str]) -> Night:
+    """Raises BadOption."""
+    if not options.minutes > 0:
+        raise BadOption(f"--minutes {options.minutes}: must be more than 0")
+    if any(word.partition("=")[0] in ("--shard", "--target") for word in rest):
+        raise BadOption("--shard and --target: a night is cut into shards of our own clusters by itself")
+    asked = ["--profile", options.profile, *rest]
+    whole = parse(_as_pytest(asked, options.backend))
+    versions = _versions(options.version_of)
+    jobs = []
+    for backend in whole.backends:
+        seconds = sum(trial.seconds for trial in parse(_as_pytest(asked, [backend])).trials())
+        n = math.ceil(seconds / 60 / options.minutes)  # none, where there is nothing to do
+        for version in versions.get(backend) or CARRIED[backend].values():
+            parse(_as_pytest([*asked, "--version-of", f"{backend}={version}"], [backend]))  # it can be had
+            jobs += [Job(backend, version, Shard(i, n)) for i in range(1, n + 1)]
+    if not jobs:
+        raise BadOption("none of that can be tried on any backend")
+    product = vars(_as_pytest(asked, [])).items()
+    chosen = {name: value for name, value in product if name not in _JOBS}
+    return Night(tuple(jobs), tuple(asked), chosen, options.results.absolute())  # pytest is called from elsewhere
+
+
+class _Options:
+    """Takes the product's own options, as pytest's parser does."""
+
+    def __init__(self) -> None:
+        self.parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+
+    def getgroup(self, _name: str, _description: str) -> _Options:
+        return self
+
+    def addoption(self, *names: str, **settings: Any) -> None:
+        self.parser.add_argument(*names, **settings)
+
+
+def _as_pytest(asked: Sequence[str], backends: Sequence[str]) -> Namespace:
+    options = _Options()
+    add_options(options)
+    chosen = [word for name in backends for word in ("--backend", name)]
+    return options.parser.parse_known_args([*asked, *chosen])[0]
+
+
+def _versions(pairs: Sequence[str]) -> Mapping[str, list[str]]:
+    """Raises BadOption, where it is none of a backend that there is; whether it can be had is asked later."""
+    versions: dict[str, list[str]] = {}
+    for pair in pairs:
+        backend, version = images.spelled(pair)
+        if backend not in BACKENDS or not version:
+            raise BadOption(f"--version-of {pair}: expected BACKEND=VERSION, for example etcd=3.4")
+        versions.setdefault(backend, []).append(version)
+    return versions
+
+
+def _plan(night: Night, *, as_json: bool) -> int:
+    names = [job.name for job in night.jobs]
+    print(json.dumps(names) if as_json else "\n".join(names))
+    return 0
+
+
+def _shard(night: Night, name: str) -> int:
+    """0: it ran to its end."""
+    job = next((job for job in night.jobs if job.name == name), None)
+    if job is None:
+        raise BadOption(f"no shard {name!r}; there are {', '.join(job.name for job in night.jobs)}")
+    status = _run_job(night, job, night.results)
+    return 0 if status in ENDED else status
+
+
+def _run_job(night: Night, job: Job, results: Path) -> int:
+    """Pytest's exit status."""
+    command = job.command(night.asked, results)
+    print(f"nightly: {job.name}: {plain(shlex.join(command[1:]))}", flush=True)
+    process = subprocess.Popen(command, cwd=ROOT)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.wait()  # Ctrl-C reached it as well, and it tidies up
+        raise
+
+
+def _run(night: Night, options: Namespace) -> int:
+    root = night.results / "nightly"
+    folder = _resumed(root, night) if options.resume else None
+    if folder is None:
+        if options.resume:
+            print("nightly: there is no unfinished night of these options; this is a new one")
+        folder = root / _stamp()
+        folder.mkdir(parents=True)
+        files.write_json(folder / NIGHT, _described(night))
+    for number, job in enumerate(night.jobs, 1):
+        if _run_of(job, night, folder / "shards") is not None:
+            print(f"nightly: {job.name}: done before")
+            continue
+        print(f"nightly: shard {number} of {len(night.jobs)}")
+        status = _run_job(night, job, folder / "shards" / job.name)
+        if status == INTERRUPTED:
+            print(f"nightly: interrupted; --resume goes on with {files.typed(folder)}", file=sys.stderr)
+            return INTERRUPTED
+    previous: list[str] = options.previous or _previous(root, night, folder)
+    made = night.results / f"{folder.name}-night"
+    shards = folder / "shards"
+    status, text = _conclude(night, shards, made, previous)
+    missing = _missing(night, shards)
+    files.write_text(folder / SUMMARY, text)
+    _append(text, options.summary)
+    came = {"run": made.name, "previous": previous, "status": status, "missing": missing}
+    files.write_json(folder / NIGHT, {**_described(night), **came})
+    if not missing:
+        shutil.rmtree(shards)  # all of it stands in the run that was made of them
+    return status
+
+
+def _stamp() -> str:
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+
+
+def _described(night: Night) -> dict[str, Any]:
+    return {"asked": dict(night.product), "jobs": [job.name for job in night.jobs]}
+
+
+def _nights(root: Path, night: Night) -> list[tuple[Path, dict[str, Any]]]:
+    """Those of the same options, the last one first, with what is known of them."""
+    nights = []
+    for folder in reversed(files.entries(root, [])):
+        try:
+            known = files.read_json(folder / NIGHT)
+        except BadFile:
+            continue
+        if {name: known.get(name) for name in ("asked", "jobs")} == _described(night):
+            nights.append((folder, known))
+    return nights
+
+
+def _resumed(root: Path, night: Night) -> Path | None:
+    """The last night, if not all of its shards ran to their end."""
+    nights = _nights(root, night)
+    return nights[0][0] if nights and nights[0][1].get("missing") != [] else None
+
+
+def _previous(root: Path, night: Night, this: Path) -> list[str]:
+    """The runs of the last nights but `this` in which anything was judged, the last one first."""
+    runs = (
+        root.parent / str(known["run"]) for where, known in _nights(root, night) if where != this and "run" in known
+    )
+    return [str(run) for run in itertools.islice(filter(_judged, runs), NIGHTS)]
+
+
+def _judged(run: Path) -> bool:
+    try:
+        words = summary.load_head(run).words
+    except BadFile:
+        return False
+    return any(count for word, count in words.items() if word is not Word.NOT_APPLICABLE)
+
+
+def _run_of(job: Job, night: Night, shards: Path) -> Run | None:
+    """Of a shard of this night that ran to its end; the last, where it was run again."""
+    wanted = (str(job.shard), {job.backend: job.version}, *(night.product[name] for name in ("profile", "seed")))
+    for path in sorted(shards.rglob("run.json"), reverse=True):
+        run = Run(path.parent)
+        try:
+            asked, about = run.about(), summary.load_head(run.path).about
+        except BadFile:
+            continue
+        mine = tuple(asked.get(name) for name in ("shard", "versions", "profile", "seed"))
+        if mine == wanted and about.get("exit status") in ENDED:
+            return run
+    return None
+
+
+def _missing(night: Night, shards: Path) -> list[str]:
+    return [job.name for job in night.jobs if _run_of(job, night, shards) is None]
+
+
+def _append(text: str, summary: Path | None) -> None:
+    if summary is not None:
+        with summary.open("a", encoding="utf-8") as file:
+            file.write(text)
+
+
+def _conclude(night: Night, shards: Path, made: Path, previous: Sequence[str]) -> tuple[int, str]:
+    """The exit status, and the summary in Markdown. previous: the night before and older ones. Raises BadFile."""
+    there = [run for job in night.jobs if (run := _run_of(job, night, shards)) is not None]
+    missing = _missing(night, shards)
+    for name in missing:
+        print(f"nightly: {name}: missing, it did not run to its end", file=sys.stderr)
+    if not there:
+        raise BadFile(f"{shards}: not one shard ran to its end")
+    sides = [Side.of(find(name, night.results)) for name in previous]
+    before, older = (sides[0] if sides else None), [side.contents for side in sides[1:]]
+    merge(made, there, force=True)  # of several versions; that they are of one night was seen
+    this = Side.of(Run.open(made))
+    status = news(None if before is None else before.contents, this.contents, older).status
+    status = status if status == RED or not missing else INCONCLUSIVE
+    notes = [f"Shards that did not run to their end: {', '.join(missing)}."] if missing else []
+    notes += [] if before is not None else ["There is no night before to compare with: every failing verdict counts."]
+    text = digest(this, before, notes, older)
+    print(text.partition("\n\n")[0].removeprefix("## "))
+    words = {0: "nothing worse", RED: "red", INCONCLUSIVE: "nothing red, but not all was judged"}
+    print(f"nightly: {words[status]}: {plain(str(files.typed(made / 'index.html')))}")
+    return status, text

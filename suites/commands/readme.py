@@ -1,0 +1,145 @@
+"""`python -m suites readme`: the parts of README.md that are made from the code and from what was measured.
+
+Each stands between two comments, `<!-- locks -->` and `<!-- /locks -->`; what is between them is written anew. Nothing
+is started. `--check` writes nothing, and says whether anything would change.
+"""
+
+import argparse
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from checkers.claims import NO_FAULT, Claim, Hazard
+from suites.commands import literature, repeat
+from suites.commands.statements import FOLDER, STATEMENTS, Probe, Statement
+from suites.lock import LockClient
+from suites.locks import registry
+from suites.worker.pool import ROOT
+
+README: Final = ROOT / "README.md"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 0 written, or nothing to write; 1 with `--check`: out of date."""
+    parser = argparse.ArgumentParser(prog="python -m suites readme", description=main.__doc__, allow_abbrev=False)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    options = parser.parse_args(argv)
+    old = README.read_text()
+    new = made(old)
+    if new == old:
+        return 0
+    if options.check:
+        print("fencepost: README.md is out of date; run `python -m suites readme`", file=sys.stderr)
+        return 1
+    README.write_text(new)
+    return 0
+
+
+def made(text: str) -> str:
+    """The text with every generated part in its present form."""
+    for name, part in _PARTS.items():
+        text = re.sub(
+            rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)",
+            lambda marks, part=part: f"{marks[1]}{part()}{marks[2]}",  # type: ignore[misc]
+            text,
+            flags=re.DOTALL,
+        )
+    return text
+
+
+def _locks() -> str:
+    """A table for each family: what the lock is, what it promises, and what breaks it."""
+    return "".join(f"\n**{family}**\n\n{_table(_rows(names))}" for family, names in registry.FAMILIES.items()) + "\n"
+
+
+def _rows(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    yield "lock", "what it is", "promises", "breaks"
+    for name in names:
+        lock = registry.load(name)
+        yield f"`{name}`", summary(lock), _promises(lock.claims), _breaks(lock.hazards)
+
+
+def summary(lock: type[LockClient]) -> str:
+    """The first sentence of the lock's module, without its name."""
+    text = inspect.getdoc(inspect.getmodule(lock)) or ""
+    first = re.split(r"(?<=\.)\s", text.strip(), maxsplit=1)[0]
+    return _cell(first.partition(": ")[2] if first.startswith("``") else first)
+
+
+def _promises(claims: Sequence[Claim]) -> str:
+    return ", ".join(dict.fromkeys(f"`{claim.property}`" for claim in claims)) or "nothing"
+
+
+def _breaks(hazards: Sequence[Hazard]) -> str:
+    """Property, by which mechanism, without the faults: `python -m suites` lists those."""
+    sure: dict[str, dict[str, None]] = {}
+    for hazard in hazards:
+        if hazard.certain:
+            sure.setdefault(hazard.mechanism, {})[f"`{hazard.property}`"] = None
+    return "; ".join(f"{mechanism}: {', '.join(names)}" for mechanism, names in sure.items())
+
+
+def _literature() -> str:
+    """A row for each statement, with what was measured."""
+    return "\n" + _table(_statements(literature.stored())) + "\n"
+
+
+def _statements(entries: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    yield "statement", "who says so", "measured", "by", "picture"
+    for statement in STATEMENTS:
+        says, entry = statement.says, entries.get(statement.says)
+        name, address = statement.source
+        source = f"[{name}]({address})" if address else name
+        if entry is None:
+            yield says, source, "not yet", _by(statement, ()), ""
+        else:
+            picture = f"[{entry['picture'].removesuffix('.svg')}](results/literature/{entry['picture']})"
+            yield says, source, f"**{entry['outcome']}**", _by(statement, entry["words"]), picture
+
+
+def _by(statement: Statement, words: Sequence[str]) -> str:
+    said = [*words, *[""] * (len(statement.probes) - len(words))]
+    return "<br>".join(_probe(probe, word) for probe, word in zip(statement.probes, said, strict=True))
+
+
+def _probe(probe: Probe, word: str) -> str:
+    under = "without a fault" if probe.fault == NO_FAULT else f"under `{probe.fault}`"
+    return f"`{probe.property}` of `{probe.lane}` {under}" + (f": {word}" if word else "")
+
+
+def _curves() -> str:
+    """The pictures, once they have been measured."""
+    shown = (("pause", "pause ÷ TTL"), ("skew", "clock jump ÷ TTL"))
+    pictures = [
+        f"![P(two inside) against {over}](results/literature/{name}.svg)\n"
+        for name, over in shown
+        if (FOLDER / f"{name}.svg").exists()
+    ]
+    return "".join(pictures) or "Not measured yet: `make literature`.\n"
+
+
+def _table(rows: Iterable[Sequence[str]]) -> str:
+    head, *body = rows
+    lines = [head, ["---"] * len(head), *body]
+    return "".join(f"| {' | '.join(_cell(text) for text in line)} |\n" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _repeated() -> str:
+    """What `python -m suites repeat` has noted of the commit that it tried last."""
+    commit = repeat.noted()[-1].commit
+    lines = (repeat.in_words(command, repeat.green_in_a_row(command, commit)) for command in ("certify", "test"))
+    return "".join(f"\n- {line}" for line in lines) + "\n\n"
+
+
+_PARTS: Final[Mapping[str, Callable[[], str]]] = {
+    "locks": _locks,
+    "literature": _literature,
+    "curves": _curves,
+    "repeated": _repeated,
+}

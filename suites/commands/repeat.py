@@ -1,0 +1,147 @@
+"""`python -m suites repeat`: the README's two commands again and again, to see whether they are ever red without cause.
+
+Each run is in a fresh clone, every second one beside busy loops, one for each core. What came of it is noted in
+`results/repeated.jsonl`, with the commit that was tried; the command goes on where it stopped, and ends at a red one.
+README.md says how many were green in a row (`python -m suites readme`).
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from infra import lifetime
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+NOTED: Final = ROOT / "results" / "repeated.jsonl"
+BUSY: Final = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """One run of a command. command: ``certify`` or ``test``; busy: loops beside it; judged: judgements, or tests."""
+
+    commit: str
+    command: str
+    seed: int
+    busy: int
+    status: int
+    trials: int
+    judged: int
+    seconds: int
+    began: str
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 0 all green, 1 one was red."""
+    parser = argparse.ArgumentParser(prog="python -m suites repeat", description=main.__doc__, allow_abbrev=False)
+    parser.add_argument("command", choices=("certify", "test"))
+    parser.add_argument("--count", type=int, default=1, help="how many green ones there must be, those before included")
+    parser.add_argument("--commit", default="HEAD", help="what is tried")
+    options = parser.parse_args(argv)
+    lifetime.exit_when_asked()
+    rev_parse = ["git", "rev-parse", f"{options.commit}^{{commit}}"]
+    commit = subprocess.run(rev_parse, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    while True:
+        green = green_in_a_row(options.command, commit)
+        print(in_words(options.command, green), flush=True)
+        if len(green) >= options.count:
+            return 0
+        seed = 1 + max(
+            (each.seed for each in noted() if (each.commit, each.command) == (commit, options.command)), default=0
+        )
+        repeated = _run(commit, options.command, seed, busy=(seed % 2) * (os.cpu_count() or 1))
+        with NOTED.open("a") as file:
+            file.write(json.dumps(asdict(repeated)) + "\n")
+        if repeated.status:
+            return 1
+
+
+def noted() -> list[Repeated]:
+    """What came of all runs so far, the oldest first."""
+    return [Repeated(**json.loads(line)) for line in NOTED.read_text().splitlines()] if NOTED.exists() else []
+
+
+def green_in_a_row(command: str, commit: str) -> list[Repeated]:
+    """The latest runs of that commit, back to the last that was red."""
+    runs: list[Repeated] = []
+    for each in noted():
+        if (each.commit, each.command) == (commit, command):
+            runs = [] if each.status else [*runs, each]
+    return runs
+
+
+def in_words(command: str, runs: Sequence[Repeated]) -> str:
+    """How many were green in a row, and what follows (95 %, by the rule of three)."""
+    if not runs:
+        return f"make {command}: none yet"
+    trials, judged = sum(each.trials for each in runs), sum(each.judged for each in runs)
+    unit = "judgements" if command == "certify" else "tests"
+    what = f"{trials:,} trials, {judged:,} {unit}" if trials else f"{judged:,} {unit}"
+    return (
+        f"make {command}: {len(runs)} green in a row since {runs[0].commit[:12]} ({what}), so with 95 % confidence "
+        f"fewer than {min(1.0, 3 / len(runs)):.0%} of runs and {3 / judged:.1g} of {unit} are red without cause"
+    )
+
+
+def _run(commit: str, command: str, seed: int, busy: int) -> Repeated:
+    """From a fresh clone, which goes when it is green."""
+    clone = Path(tempfile.mkdtemp(prefix="fencepost-repeat-")) / "fencepost"
+    subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
+    subprocess.run(["git", "checkout", "--quiet", commit], cwd=clone, check=True)
+    arguments = [f"ARGS=--seed {seed}"] if command == "certify" else []
+    log = clone.parent / "log.txt"
+    began, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
+    with _busy(busy), log.open("w") as file:
+        made = subprocess.Popen(
+            ["make", command, *arguments], cwd=clone, env=os.environ | {"YES": "1", "CI": "true"},
+            stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            made.wait()
+        finally:
+            made.terminate()  # where we are told to end; it tells what it started
+            made.wait()
+    passed = re.findall(r"(\d+) passed", log.read_text(errors="replace"))
+    print(
+        f"{command}, seed {seed}, {busy} busy loops: status {made.returncode}, {passed[-1:] or 'nothing'} passed: {log}"
+    )
+    repeated = Repeated(
+        commit,
+        command,
+        seed,
+        busy,
+        made.returncode,
+        len(list(clone.glob("results/runs/*/trials/*/verdicts.json"))),
+        int(passed[-1]) if passed else 0,
+        round(time.monotonic() - clock),
+        began,
+    )
+    if not made.returncode:
+        shutil.rmtree(clone.parent)
+    return repeated
+
+
+@contextlib.contextmanager
+def _busy(loops: int) -> Iterator[None]:
+    """So many processes that compute all the time, as those of another user do: in a session of their own, so that the
+    scheduler shares the cores out between that and ours, whatever is nice to whom within ours.
+    """
+    processes = [subprocess.Popen([sys.executable, "-c", BUSY], start_new_session=True) for _ in range(loops)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()

@@ -1,0 +1,75 @@
+"""`python -m suites soak`: random plans of up to three overlapping faults, each of which must leave all clean.
+
+Each is done under a few lanes, drawn as well, of the locks that promise anything; none of their promises may break. A
+plan that fails is told and written down for `pytest suites/ --plan`, with the page of its trial if it came to one. What
+was done is noted in a file, so that a soak can be stopped at any time, and goes on there.
+"""
+
+import argparse
+import contextlib
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from infra.environment import BACKENDS
+from infra.faults.plan import Plan, random_plan
+from results.run import Run
+from suites.commands.cycles import Cycle, Cycles, drawn_on
+from suites.lanes.lane import longest_ttl
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 0 every plan left all clean and broke no promise, 1 one did not."""
+    parser = argparse.ArgumentParser(prog="python -m suites soak", description=main.__doc__, allow_abbrev=False)
+    parser.add_argument("--count", type=int, default=200, help="how many plans, those done before included (200)")
+    parser.add_argument("--seed", type=int, default=1, help="of the first plan; the others follow (1)")
+    parser.add_argument("--backend", action="append", choices=BACKENDS, help="only these; repeatable")
+    parser.add_argument("--done", default="soak.jsonl", metavar="FILE", help="what was done; those are not done again")
+    parser.add_argument("--failed", default="soak-failed", metavar="DIR", help="where plans that failed are written")
+    options = parser.parse_args(argv)
+    backends = options.backend or BACKENDS
+    done = _read(Path(options.done))
+    with Cycles() as cycles:
+        for number in range(options.count):
+            seed, backend = options.seed + number, backends[number % len(backends)]
+            if (backend, seed) not in done:
+                done[backend, seed] = _do(cycles, backend, seed, Path(options.failed))
+                with Path(options.done).open("a") as file:
+                    file.write(json.dumps({"backend": backend, "seed": seed, "wrong": done[backend, seed]}) + "\n")
+    failed = sum(map(bool, done.values()))
+    summary = f"see {options.failed}" if failed else f"fewer than {3 / max(len(done), 1):.2%} fail (95 %)"
+    print(f"{len(done)} plans in all, {failed} failed: {summary}")
+    return 1 if failed else 0
+
+
+def _do(cycles: Cycles, backend: str, seed: int, failed: Path) -> str:
+    """What was wrong, "" if nothing was."""
+    lanes = drawn_on(backend, seed)
+    plan = random_plan(seed, backend, longest_ttl(lanes))
+    began = time.monotonic()
+    cycle = cycles.run(plan, lanes)
+    took = time.monotonic() - began
+    print(f"{seed:>5} {backend:<10} {plan.name}: {cycle.wrong or 'clean'} ({took:.1f} s)", flush=True)
+    if cycle.wrong:
+        _keep(plan, cycle, failed)
+    return cycle.wrong
+
+
+def _read(file: Path) -> dict[tuple[str, int], str]:
+    """(backend, seed) → what was wrong, of what was done before; a line that was cut short counts as not done."""
+    done = {}
+    for line in file.read_text().splitlines() if file.exists() else ():
+        with contextlib.suppress(ValueError, KeyError):
+            plan = json.loads(line)
+            done[plan["backend"], plan["seed"]] = plan["wrong"]
+    return done
+
+
+def _keep(plan: Plan, cycle: Cycle, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{plan.backend}-{plan.seed}.json").write_text(json.dumps(plan.to_json(), indent=1) + "\n")
+    if cycle.record is not None:
+        run = Run.create(folder, {"command": ["python", "-m", "suites", "soak"], "seed": plan.seed})
+        run.save_trial(cycle.record)
+        print(f"     see {run.close({})}")

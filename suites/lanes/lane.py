@@ -1,0 +1,215 @@
+"""A lane: one lock × workload × store mode on keys of its own, with its own workers, judged alone."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from checkers.claims import NO_FAULT, matches
+from checkers.judgement import Standing, standing
+from checkers.property import Need
+from checkers.register import PROPERTIES
+from infra.faults.register import FAULTS
+from suites.lock import LockClient
+from suites.locks import registry
+from suites.worker.process_spec import GUARDED
+from suites.workloads.apart import Apart
+from suites.workloads.inventory import Inventory
+from suites.workloads.leader import Leader
+from suites.workloads.nested import Nested
+from suites.workloads.once import Once
+from suites.workloads.register import Register
+from suites.workloads.set import Set
+from suites.workloads.share import Share
+from suites.workloads.transfer import Backoff, Opposite, Transfer
+from suites.workloads.work import Work
+from suites.workloads.workload import Workload
+
+WORKLOADS: Final[tuple[type[Workload], ...]] = (
+    Register,
+    Set,
+    Work,
+    Apart,
+    Once,
+    Inventory,
+    Leader,
+    Transfer,
+    Opposite,
+    Backoff,
+    Share,
+    Nested,
+)
+
+FENCES: Final = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes")
+STORES: Final[Mapping[str, tuple[str, ...]]] = {
+    "register": ("unfenced", *FENCES, "compare-owner", GUARDED),
+    "set": ("unfenced", "fence-writes", "fence-reads-and-writes", "compare-owner", "compare-and-set", GUARDED),
+    "work": ("unfenced",),
+    "apart": ("unfenced",),
+    "once": ("unfenced", "idempotency-key"),
+    "inventory": ("unfenced", "fence-reads-and-writes", "compare-owner", "compare-and-set"),
+    "leader": ("unfenced", "fence-writes"),
+    "transfer": ("unfenced",),
+    "transfer-opposite": ("unfenced",),
+    "transfer-backoff": ("unfenced",),
+    "share": ("unfenced", "fence-writes"),
+    "nested": ("unfenced",),
+}
+"""Store modes in which each workload can run; a lock says in which of these lanes it is tried."""
+
+LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
+"""Kinds of faults under which somebody may hold, for all it knows, what has been given to another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """lock_name is how the lock was asked for; the classes do the rest."""
+
+    lock_name: str
+    lock: type[LockClient]
+    workload: type[Workload]
+    store: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.lock_name}/{self.workload.name}/{self.store}"
+
+    @property
+    def backend(self) -> str:
+        return self.lock.backend
+
+    @property
+    def properties(self) -> tuple[str, ...]:
+        """What can be asked of the lane under one fault or another."""
+        return _properties(self)
+
+    def asks(self, property: str, faults: Sequence[str]) -> bool:
+        """Whether the property can be stressed under these faults.
+
+        Without a fence nobody writes late on purpose: only a holder that does not know that its lock is gone does
+        (`LOCK_GONE`). What the lock service itself guards does not go to the store, and the one writer of
+        what nobody locks may not be among those who are cut off from it.
+        """
+        if property not in self.properties:
+            return False
+        declaration = PROPERTIES[property]
+        done = [fault for fault in faults if fault != NO_FAULT]
+        if self.store in declaration.not_expected_in:
+            return any(fault in FAULTS and FAULTS[fault].kind in LOCK_GONE for fault in done)
+        elsewhere = self.store == GUARDED or not self.lock.excludes
+        if elsewhere and property in self.workload.properties and any(map(_hits_the_store, done)):
+            return False
+        if any(matches(fault, declaration.when_said) for fault in done):
+            return self._standing(property, faults).said
+        return not declaration.under or any(matches(fault, declaration.under) for fault in done)
+
+    def must_show(self, faults: Sequence[str]) -> bool:
+        """Whether it is a positive control under these faults: a hazard that is certain, of a property that it asks."""
+        return any(said.certain is not None for said in self.answers(faults).values())
+
+    def answers(self, faults: Sequence[str]) -> dict[str, Standing]:
+        """Property → what the lock says about it under these faults, of all that it is asked and says anything of."""
+        answers = {name: self._standing(name, faults) for name in self.properties if self.asks(name, faults)}
+        return {name: answer for name, answer in answers.items() if answer.said}
+
+    def before_the_end(self, faults: Sequence[str]) -> tuple[str, ...]:
+        """What is asked that takes no fault, if one of these may leave the lock held for ever; otherwise nothing."""
+        if all(hazard.mechanism != "never-expires" for hazard in self._standing("crash-release", faults).hazards):
+            return ()
+        return tuple(name for name in self.properties if self.asks(name, faults) and not PROPERTIES[name].under)
+
+    @property
+    def not_applicable(self) -> str | None:
+        """Why this lane cannot be run, or None."""
+        if self.store.startswith("fence-") and not self.lock.tokens:
+            return f"{self.lock_name} has no fencing token"
+        return None
+
+    def _standing(self, property: str, faults: Sequence[str]) -> Standing:
+        return standing(property, self.lock.claims, self.lock.hazards, faults, self.store, self.workload.name)
+
+
+def features(lock: type[LockClient]) -> frozenset[Need]:
+    """What a lock has of that which properties need."""
+    there = {
+        Need.EXCLUDES: lock.excludes,
+        Need.ONE_PERMIT: lock.permits == 1,
+        Need.PERMITS: lock.permits > 1,
+        Need.TOKENS: lock.tokens,
+        Need.FAIR: lock.fair,
+        Need.WAKES: hasattr(lock, "wakes"),
+        Need.SHARED: hasattr(lock, "acquire_shared"),
+        Need.REENTRANT: lock.reentrant,
+        Need.RENEWED: lock.renewed,
+    }
+    return frozenset(need for need, has in there.items() if has)
+
+
+@cache
+def _properties(lane: Lane) -> tuple[str, ...]:
+    """Asked for once for every property, fault and lane."""
+    lock, workload = lane.lock, lane.workload
+    has = features(lock) - ({Need.SHARED} if not workload.readers else set())
+    has -= {Need.REENTRANT} if not workload.nests else set()
+    promised = {claim.property for claim in lock.claims} | {hazard.property for hazard in lock.hazards}
+    return tuple(
+        each.id
+        for each in PROPERTIES.values()
+        if each.needs <= has
+        and (not each.bounded or each.id in lock.bounds)
+        and (not each.by_workload or each.id in workload.properties)
+        and (not each.optional or not promised or each.id in promised)
+        and each.id not in workload.unasked
+    )
+
+
+def _hits_the_store(fault: str) -> bool:
+    return fault in FAULTS and "store-link" in FAULTS[fault].needs
+
+
+def lanes_of(lock_name: str, lock: type[LockClient]) -> Iterator[Lane]:
+    """Every lane in which a lock is tried, those that are not applicable included."""
+    for workload in WORKLOADS:
+        if (workload.readers and not hasattr(lock, "acquire_shared")) or (workload.nests and not lock.reentrant):
+            continue
+        for store in STORES[workload.name]:
+            if not matches(f"{workload.name}/{store}", lock.lanes):
+                continue
+            if store == "compare-owner" and lock.tokens:
+                continue  # the substitute for locks without tokens
+            if store == GUARDED and not all(hasattr(lock, verb) for verb in ("read", "write", "final")):
+                continue
+            yield Lane(lock_name, lock, workload, store)
+
+
+def runnable_lanes(name: str) -> tuple[Lane, ...]:
+    """Every lane in which a lock can be run. Raises UnknownLock."""
+    return tuple(lane for lane in lanes_of(name, registry.load(name)) if lane.not_applicable is None)
+
+
+def lane_named(name: str) -> Lane:
+    """A lane by its name, whether the lock is tried in it by itself or not. Raises UnknownLock, or KeyError."""
+    lock_name, workload, store = name.rsplit("/", 2)
+    by_name = {workload.name: workload for workload in WORKLOADS}
+    if store not in STORES[workload]:
+        raise KeyError(store)
+    return Lane(lock_name, registry.load(lock_name), by_name[workload], store)
+
+
+@cache
+def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...]) -> tuple[Lane, ...]:
+    """As few of a lock's lanes as ask everything that it answers for under these faults, in each way it answers."""
+    answers = {
+        lane: {(name, said.claimed, said.certain) for name, said in lane.answers(faults).items()} for lane in lanes
+    }
+    chosen: list[Lane] = []
+    missing = set().union(*answers.values())
+    while missing:
+        chosen.append(max(lanes, key=lambda lane: len(answers[lane] & missing)))
+        missing -= answers[chosen[-1]]
+    return tuple(chosen)
+
+
+def longest_ttl(lanes: Sequence[Lane]) -> float:
+    """Seconds; what a fault on workers must outlast."""
+    return max(lane.lock.min_ttl for lane in lanes)

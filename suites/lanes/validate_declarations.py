@@ -1,0 +1,173 @@
+"""Whether what a lock says of itself can be meant: a promise with a mistake in it would never be asked, or judged.
+
+A lock with `claims` keeps exactly those: the usual claim, server-exclusion without a fault, stands for one that says
+nothing. So a misspelled claim would leave nothing that could fail.
+"""
+
+import difflib
+import inspect
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from typing import Final
+
+from checkers.claims import NO_FAULT, Claim, Hazard, matches
+from checkers.mechanisms import MECHANISMS
+from checkers.property import Need, Property
+from checkers.register import BOUNDED, PROPERTIES
+from infra.faults.register import FAULTS
+from infra.spelling import instead
+from infra.star import AUXILIARIES
+from suites.declarations import Must, number, texts, validators
+from suites.lanes.lane import STORES, features, lanes_of
+from suites.lock import Declarations, LockClient, admitted
+from suites.locks import registry
+
+_MUST: Final[Mapping[str, Must]] = validators(LockClient) | validators(Declarations)
+_FIELDS: Final = tuple(Declarations.__annotations__)
+_FAULTS: Final = (NO_FAULT, *FAULTS)
+_LANES: Final = tuple(f"{workload}/{store}" for workload, stores in STORES.items() for store in stores)
+_PATTERNS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "under": ("fault", _FAULTS),
+    "stores": ("store mode", tuple(dict.fromkeys(store for stores in STORES.values() for store in stores))),
+    "workloads": ("workload", tuple(STORES)),
+}
+"""Field of a claim or hazard → what its patterns name, and what there is."""
+
+
+_CALLS: Final[Mapping[str, tuple[str, ...]]] = {
+    "open": ("endpoints", "ttl"),
+    "acquire": ("name", "timeout"),
+    "acquire_shared": ("name", "timeout"),
+    "renew": ("grant",),
+    "release": ("grant",),
+    "belief": ("grant",),
+    "close": (),
+}
+"""Method → the arguments that the suite passes, by position."""
+
+
+def lock(name: str) -> type[LockClient]:
+    """A lock whose declarations make sense. Raises `registry.UnknownLock`."""
+    loaded = registry.load(name)
+    if mistake := wrong(loaded):
+        raise registry.UnknownLock(f"{name}: {mistake}")
+    return loaded
+
+
+@cache
+def wrong(lock: type[LockClient]) -> str | None:
+    """What is wrong with the declarations of a lock, in one line: the first mistake, or None. Classes do not change."""
+    questions = (_misspelled, _values, _calls, _bounds, _promises, _lanes)
+    return next((mistake for question in questions for mistake in question(lock)), None)
+
+
+def _misspelled(lock: type[LockClient]) -> Iterator[str]:
+    """Attributes that look like a declaration with a typing error: `claim`, `min_tll`."""
+    for name in dir(lock):
+        if name.startswith("_") or name in _FIELDS:
+            continue
+        (close, *_) = difflib.get_close_matches(name, _FIELDS, 1, cutoff=0.8) or [""]
+        if close and _kind(inspect.getattr_static(lock, name)) == _kind(getattr(Declarations, close)):
+            yield f"{name} is no declaration; did you mean {close}? (suites/lock.py, Declarations)"
+
+
+def _kind(value: object) -> type:
+    return float if number(value) else type(value)
+
+
+def _values(lock: type[LockClient]) -> Iterator[str]:
+    for field, must in _MUST.items():
+        if not must.fits(value := getattr(lock, field)):
+            yield f"{field} = {value!r}; {must.answer}"
+    if lock.via not in ("", *AUXILIARIES[lock.backend]):
+        there = ", ".join(AUXILIARIES[lock.backend]) or "none"
+        yield f"via = {lock.via!r}; nodes beside those of {lock.backend}: {there}"
+
+
+def _calls(lock: type[LockClient]) -> Iterator[str]:
+    for verb, passed in _CALLS.items():
+        if not callable(getattr(lock, verb, None)):
+            continue
+        yield from _called(lock, verb, passed)
+        if verb == "open" and admitted(lock):
+            yield from _called(lock, verb, (*passed, "access"))
+
+
+def _called(lock: type[LockClient], verb: str, passed: tuple[str, ...]) -> Iterator[str]:
+    attribute, method = inspect.getattr_static(lock, verb), getattr(lock, verb)
+    if inspect.iscoroutinefunction(method):
+        yield f"{verb} is async; the suite calls it without await: run your event loop inside of it"
+        return
+    # `open` is called on the class, the others on what it returned.
+    bare = (
+        verb == "open" or isinstance(attribute, staticmethod | classmethod) or not hasattr(type(attribute), "__get__")
+    )
+    try:
+        signature = inspect.signature(method)
+    except ValueError:  # it is written in C and does not tell
+        return
+    try:
+        signature.bind(*(() if bare else ("self",)), *passed)
+    except TypeError as error:
+        hint = "; is its @classmethod missing?" if verb == "open" and inspect.isfunction(attribute) else ""
+        yield f"{verb} is called as {verb}({', '.join(passed)}), and takes {signature}: {error}{hint}"
+
+
+def _bounds(lock: type[LockClient]) -> Iterator[str]:
+    for name, bound in lock.bounds.items():
+        if name not in BOUNDED:
+            yield f"bounds: nothing is judged by a bound for {name!r}; {instead(name, BOUNDED)}"
+        elif not number(bound) or bound < 0 or (name == "recovery" and bound == 0):
+            least = "above 0" if name == "recovery" else "0 or more"
+            yield f"bounds: {name!r}: {bound!r}; it must be a number of seconds, {least}"
+
+
+def _promises(lock: type[LockClient]) -> Iterator[str]:
+    for field, kind in (("claims", Claim), ("hazards", Hazard)):
+        promises = getattr(lock, field)
+        if not isinstance(promises, tuple | list):
+            yield f"{field} = {promises!r}; it must be a tuple of them: {field} = ({kind.__name__}(...),)"
+            continue
+        for promise in promises:
+            if not isinstance(promise, kind):
+                yield f"{field} has {promise!r}, which is no {kind.__name__} (checkers/claims.py)"
+                continue
+            yield from (f"{kind.__name__}({promise.property!r}): {mistake}" for mistake in _promise(lock, promise))
+
+
+def _promise(lock: type[LockClient], said: Claim | Hazard) -> Iterator[str]:
+    if said.property not in tuple(PROPERTIES):
+        kept = "" if isinstance(said, Hazard) else " (a lock with claims keeps exactly those)"
+        yield f"no such property{kept}; {instead(said.property, PROPERTIES)}"
+    for field, (what, known) in _PATTERNS.items():
+        yield from _patterns(field, getattr(said, field), what, known)
+    if isinstance(said, Hazard):
+        if said.mechanism not in tuple(MECHANISMS):
+            yield f"no mechanism {said.mechanism!r}; {instead(said.mechanism, MECHANISMS)}"
+        if not said.under:
+            yield "under is empty, so it excuses nothing; name the faults, or 'none' for what needs no fault"
+    elif said.property in PROPERTIES and (needed := _needed(lock, PROPERTIES[said.property])):
+        yield f"it would never be judged: it needs {needed}"
+
+
+def _needed(lock: type[LockClient], property: Property) -> str:
+    """What the lock lacks so that a claim of the property is judged, "" for nothing."""
+    if property.bounded and property.id not in lock.bounds:
+        return f"a bound, for example bounds = {{{property.id!r}: 2.0}} (seconds)"
+    there = features(lock)
+    return next((need.value for need in Need if need in property.needs and need not in there), "")
+
+
+def _patterns(field: str, patterns: object, what: str, known: Collection[str]) -> Iterator[str]:
+    if not isinstance(patterns, tuple | list) or not texts(patterns):
+        yield f"{field} = {patterns!r}; it must be a tuple of patterns, for example ({next(iter(known))!r},)"
+        return
+    for pattern in patterns:
+        if pattern not in known and not any(matches(name, (pattern,)) for name in known):
+            yield f"{field}: {pattern!r} matches no {what}; {instead(pattern, known)}"
+
+
+def _lanes(lock: type[LockClient]) -> Iterator[str]:
+    yield from _patterns("lanes", lock.lanes, "lane", _LANES)
+    if all(lane.not_applicable for lane in lanes_of(lock.name, lock)):
+        yield f"lanes = {lock.lanes!r}: this lock can run in none of them; ('register/*',) suits every lock"

@@ -1,0 +1,197 @@
+"""Which locks exist, and the class behind a name that was asked for."""
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Final, cast
+
+from infra.spelling import instead
+from suites.lock import Declarations, LockClient
+
+FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
+    "Redis": {
+        "redis": "suites.locks.redis_single:RedisLock",
+        "redlock": "suites.locks.redlock:Redlock",
+        "redis-watchdog": "suites.locks.redis_watchdog:RedisWatchdog",
+        "redis-fair": "suites.locks.redis_fair:RedisFair",
+        "redis-wait": "suites.locks.redis_wait:RedisWait",
+        "redis-rw": "suites.locks.redis_rw:RedisReadWrite",
+        "redis-semaphore": "suites.locks.redis_semaphore:RedisSemaphore",
+        "redis-reentrant": "suites.locks.redis_reentrant:RedisReentrant",
+        "redlock-3": "suites.locks.redlock_three:RedlockOfThree",
+        "redlock-unchecked": "suites.locks.redlock_unchecked:RedlockUnchecked",
+        "redlock-delayed-restart": "suites.locks.redlock_delayed:RedlockDelayedRestart",
+    },
+    "ZooKeeper": {
+        "zookeeper": "suites.locks.zookeeper:ZooKeeperLock",
+        "kazoo-lock": "suites.locks.kazoo_lock:KazooLock",
+        "zookeeper-rw": "suites.locks.zookeeper_rw:ZooKeeperReadWrite",
+        "zookeeper-semaphore": "suites.locks.zookeeper_semaphore:ZooKeeperSemaphore",
+        "zookeeper-reentrant": "suites.locks.zookeeper_reentrant:ZooKeeperReentrant",
+    },
+    "etcd": {
+        "etcd": "suites.locks.etcd:EtcdLock",
+        "etcd-key": "suites.locks.etcd_key:EtcdKey",
+        "etcd-v3lock": "suites.locks.etcd_v3lock:EtcdV3Lock",
+        "etcd-v3lock-checked": "suites.locks.etcd_v3lock:EtcdV3LockChecked",
+        "etcd-keepalive-dies": "suites.locks.etcd_keepalive_dies:EtcdKeepaliveDies",
+        "etcd-rw": "suites.locks.etcd_rw:EtcdReadWrite",
+        "etcd-semaphore": "suites.locks.etcd_semaphore:EtcdSemaphore",
+        "etcd-reentrant": "suites.locks.etcd_reentrant:EtcdReentrant",
+    },
+    "PostgreSQL": {
+        "postgres-session": "suites.locks.postgres_advisory:AdvisoryLock",
+        "postgres-xact": "suites.locks.postgres_xact:TransactionLock",
+        "postgres-bouncer": "suites.locks.postgres_bouncer:BouncerLock",
+        "postgres-lease": "suites.locks.postgres_lease:LeaseLock",
+        "postgres-hashtext": "suites.locks.postgres_hashtext:HashtextLock",
+        "postgres-rw": "suites.locks.postgres_rw:ReadWriteLock",
+        "postgres-semaphore": "suites.locks.postgres_semaphore:SemaphoreLock",
+        "postgres-reentrant": "suites.locks.postgres_reentrant:ReentrantLock",
+    },
+    "Anti-patterns": {
+        "setnx-no-ttl": "suites.locks.antipatterns.setnx_no_ttl:SetnxNoTtl",
+        "get-then-del": "suites.locks.antipatterns.get_then_del:GetThenDel",
+        "unconditional-del": "suites.locks.antipatterns.unconditional_del:UnconditionalDel",
+        "renew-anyones": "suites.locks.antipatterns.renew_anyones:RenewAnyones",
+        "ignored-result": "suites.locks.antipatterns.ignored_result:IgnoredResult",
+        "row-without-expiry": "suites.locks.antipatterns.row_without_expiry:RowWithoutExpiry",
+        "lockfile": "suites.locks.antipatterns.lockfile:LockFile",
+        "long-call": "suites.locks.antipatterns.long_call:LongCall",
+        "ttl-too-short": "suites.locks.antipatterns.ttl_too_short:TtlTooShort",
+        "goes-ahead": "suites.locks.antipatterns.goes_ahead:GoesAhead",
+        "client-clock-token": "suites.locks.antipatterns.client_clock_token:ClientClockToken",
+        "zookeeper-parent-watch": "suites.locks.antipatterns.zookeeper_parent_watch:ZooKeeperParentWatch",
+    },
+    "Without a lock": {
+        "no-lock": "suites.locks.without.no_lock:NoLock",
+        "single-writer": "suites.locks.without.single_writer:SingleWriter",
+    },
+}
+"""Family → name → ``module:Class``. Nothing is imported before it is asked for: each needs its own client library."""
+
+BY_DESIGN: Final = ("Anti-patterns", "Without a lock")
+"""Families whose members do not exclude, or worse, whatever the fault."""
+
+CONTROLS: Final = frozenset(
+    {"etcd-keepalive-dies", "postgres-bouncer", *(name for family in BY_DESIGN for name in FAMILIES[family])}
+)
+"""Their members, and what a mistake around a lock makes one of them."""
+
+LOCKS: Final[Mapping[str, str]] = {name: where for locks in FAMILIES.values() for name, where in locks.items()}
+
+_VERBS: Final = ("open", "acquire", "renew", "release", "close")
+
+
+class UnknownLock(LookupError):
+    """No such lock, or none that can be tried. The text says in one line what is wrong, and what there is instead."""
+
+
+def spelling(name: str) -> str:
+    """``module:Class`` or ``file.py:Class`` of a lock, however it was asked for. Raises UnknownLock."""
+    if name in LOCKS:
+        return LOCKS[name]
+    if name.endswith(".py"):
+        raise UnknownLock(f"--lock {name} does not say which class of the file, FILE.py:CLASS; {_classes(name)}")
+    module, _, attribute = name.rpartition(":")
+    if not module or not attribute:
+        raise UnknownLock(f"no lock {name!r}; {instead(name, LOCKS)}, or give module:Class or file.py:Class")
+    return f"{Path(module).resolve()}:{attribute}" if module.endswith(".py") else name
+
+
+def load(name: str) -> type[LockClient]:
+    """The class of a lock: a name of `LOCKS`, ``module:Class`` or ``file.py:Class``.
+
+    What a class does not declare is filled in by a subclass of it (`suites.lock.Declarations`). Whether what it does
+    declare makes sense is for `suites.lanes.validate_declarations`, which needs the checkers: no worker loads those.
+    Raises UnknownLock.
+    """
+    module, _, attribute = spelling(name).rpartition(":")
+    loaded = _loaded(module)
+    cls = getattr(loaded, attribute, None)
+    if not isinstance(cls, type):
+        there = f"; {_classes(module)}" if module.endswith(".py") else ""
+        raise UnknownLock(f"{module} has no class {attribute}{there}")
+    if missing := _missing(cls):
+        raise UnknownLock(f"{name} is no lock: it has no {', '.join(missing)} (see suites/lock.py)")
+    if not isinstance(getattr(cls, "backend", None), str):
+        raise UnknownLock(f"{name} does not say which backend it runs on: backend = 'redis', for instance")
+    if undeclared := {name: value for name, value in _defaults(attribute).items() if not hasattr(cls, name)}:
+        where = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+        cls = type(cls.__name__, (cls,), undeclared | where)
+    return cast(type[LockClient], cls)
+
+
+def _defaults(name: str) -> dict[str, object]:
+    """The declarations of a lock that says nothing. name: of its class."""
+    return {field: getattr(Declarations, field) for field in Declarations.__annotations__} | {"name": name}
+
+
+def _missing(cls: type) -> list[str]:
+    return [verb for verb in _VERBS if not callable(getattr(cls, verb, None))]
+
+
+def _classes(file: str) -> str:
+    """The classes of a file that could be meant, as its author would ask for them."""
+    loaded = _loaded(file)
+    own = [cls for cls in vars(loaded).values() if isinstance(cls, type) and cls.__module__ == loaded.__name__]
+    if locks := [f"{file}:{cls.__name__}" for cls in own if not _missing(cls)]:
+        return f"locks in it: {', '.join(locks)}"
+    parts = [(cls, missing) for cls in own if len(missing := _missing(cls)) < len(_VERBS)]
+    lack = "".join(f"; {cls.__name__} has no {', '.join(missing)}" for cls, missing in parts)
+    return f"no class in it has the five verbs of a lock, {', '.join(_VERBS)} (see suites/your-own-lock.md){lack}"
+
+
+def _loaded(module: str) -> ModuleType:
+    """The module of this name or file. Raises UnknownLock: a mistake in somebody's file is told by its line."""
+    try:
+        return _from_file(Path(module)) if module.endswith(".py") else _from_module(module)
+    except UnknownLock:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UnknownLock(f"{module} cannot be loaded: {_told(error)}") from error
+
+
+def _told(error: BaseException) -> str:
+    """An error in a module, in one line, with where it is."""
+    if isinstance(error, SyntaxError) and error.lineno is not None:
+        return f"{error.filename}:{error.lineno}: {error.msg}: {(error.text or '').strip()}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
+    where = f"{frames[-1].filename}:{frames[-1].lineno}"
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        return f"{where} imports {error.name}, which is not installed for {sys.executable}"
+    return f"{where}: {type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _from_module(module: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module == error.name or module.startswith(error.name + ".")):
+            raise
+        raise UnknownLock(f"no module {error.name}; a lock in a file is given as file.py:Class") from error
+
+
+def _from_file(path: Path) -> ModuleType:
+    path = path.resolve()
+    if not path.is_file():
+        raise UnknownLock(f"no file {path}")
+    # One module for one file, however often it is asked for.
+    module = f"fencepost_lock_{hashlib.sha256(bytes(path)).hexdigest()[:12]}"
+    if module not in sys.modules:
+        spec = importlib.util.spec_from_file_location(module, path)
+        assert spec is not None, "the name ends with .py"
+        assert spec.loader is not None, "a file of Python has a loader"
+        loaded = importlib.util.module_from_spec(spec)
+        sys.modules[module] = loaded
+        try:
+            spec.loader.exec_module(loaded)
+        except BaseException:
+            del sys.modules[module]
+            raise
+    return sys.modules[module]

@@ -1,0 +1,307 @@
+"""Pytest's side of `pytest suites/`: a test per (lane, property, fault), answered by the trial behind it.
+
+Each test of `suites/` names the property that it asks about with a marker. The trial behind it runs once for all the
+tests that it answers; with ``-n`` the trials of one backend stay on one worker, so that each boots once; only
+the last backend's are shared (`suites.scheduling`). What is said meanwhile is said by `suites.terminal`.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from docker import DockerClient
+from xdist.workermanage import NodeManager
+
+from infra import client, clocks, external, images, lifetime, machine, reach, reaper
+from infra.external import External
+from infra.faults.fault import NO_CLOCK, OURS, PUBLISHED
+from results.run import Run
+from results.terminal.events import Event, Journal
+from results.terminal.plain import plain_lines
+from suites.scheduling import ByBackend
+from suites.selection import stages
+from suites.selection.options import BadOption, parse
+from suites.selection.selection import Selection
+from suites.terminal import NOT_JUDGED, Terminal, case_of, place_of, plans, verdict_of
+from suites.trial import resume
+from suites.trial.metadata import suite_version
+from suites.trial.session import Answer, Session, TrialFailed, nothing_stored
+from suites.worker.pool import TrialBroke
+
+ENVIRONMENT_FAILED: Final = 4
+"""Exit status where an environment could not be made."""
+
+WORKERS_END_WITHIN: Final = 30
+"""Seconds; longer than the fifteen after which an interrupted process of xdist ends itself, whatever it is doing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The run folder, and where this process says what it does in it."""
+
+    run: Run
+    journal: Journal
+
+
+class Product:
+    """Registered where the product is run, in the controller and in each process of xdist."""
+
+    def __init__(self, config: pytest.Config, parser: pytest.Parser) -> None:
+        """parser: pytest's own, which has parsed the command line. Raises UsageError."""
+        self._config = config
+        self._worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+        """What the controller told this process of xdist; None: this is the controller."""
+        self._opened: Opened | None = None
+        self._resumed: Run | None = None
+        """The run that is to go on."""
+        self._environment_failed = False
+        config.option.showcapture = "no"  # what client libraries log of the faults that are done to them
+        self._only_what_is_there()
+        try:
+            if config.option.resume is not None:
+                self._resumed = self._interrupted(parser)
+            self._selection = parse(config.option)
+        except BadOption as error:
+            raise pytest.UsageError(str(error)) from error
+        self._side_by_side()
+
+    def _only_what_is_there(self) -> None:
+        """What pytest would find only when the run has begun: the second word of `--faults kill-server freeze-holder`.
+
+        Raises UsageError.
+        """
+        config = self._config
+        for arg in config.args:
+            if not (config.invocation_params.dir / arg.partition("::")[0]).exists() and not config.option.pyargs:
+                hint = "an option takes one value: --faults a,b and --lock a --lock b"
+                raise pytest.UsageError(f"file or directory not found: {arg} ({hint})")
+
+    def _interrupted(self, parser: pytest.Parser) -> Run:
+        """The run that is to go on; what it asked for is asked for again. Raises BadOption."""
+        config = self._config
+        run = (
+            resume.interrupted(config.option.resume, Path(config.option.results))
+            if self._worker is None
+            else Run.open(Path(self._worker["fencepost_run"]))
+        )
+        words = list(map(str, config.invocation_params.args))
+        resume.take_options(config.option, words, config.invocation_params.dir, run, parser.parse_known_args)
+        return run
+
+    def _side_by_side(self) -> None:
+        """Where an upgrade is certified, which is every trial twice, two go on at a time, unless `-n` says how many."""
+        selection, option = self._selection, self._config.option
+        certified = selection.stages is not stages.ONLY and len(selection.backends) * len(selection.faults) > 1
+        unsaid = getattr(option, "numprocesses", 0) is None and option.dist == "no" and not option.usepdb
+        if certified and unsaid and self._worker is None:
+            option.dist, option.tx = "load", ["2*popen"]
+
+    def pytest_report_header(self) -> list[str]:
+        return stages.upgrade_lines(self._selection.stages)
+
+    def pytest_sessionstart(self) -> None:
+        """The controller opens the run folder; xdist's workers are told where it is."""
+        if self._config.option.collectonly:
+            return
+        try:
+            engine = client.connect()
+            self._selection = _with_worlds(self._selection, engine)
+        except machine.Trouble as trouble:
+            raise pytest.UsageError(str(trouble)) from trouble
+        engine.close()
+        for number in lifetime.SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+                signal.signal(number, _terminated)
+        if self._worker is not None:
+            run = Run.join(Path(self._worker["fencepost_run"]))
+            self._opened = Opened(run, Journal(run.path, self._worker["workerid"]))
+            return
+        try:
+            for target in self._selection.targets.values():
+                external.check(target)
+        except machine.Trouble as trouble:
+            raise pytest.UsageError(f"--target {trouble}") from trouble
+        run, resumed = self._run()
+        run.save_not_run(self._selection.not_run())
+        self._opened = Opened(run, Journal(run.path, "main"))
+        if self._config.pluginmanager.hasplugin("terminalreporter"):
+            terminal = Terminal(self._config, self._selection, run)
+            self._config.pluginmanager.register(terminal, "fencepost-terminal")
+        if resumed is not None:
+            self._opened.journal.tell(resumed)
+
+    def _run(self) -> tuple[Run, Event | None]:
+        """The folder of this run, and what is to be told of one that goes on. Raises UsageError."""
+        try:
+            if self._resumed is not None:
+                return resume.go_on(self._selection, self._resumed)
+            return Run.create(self._selection.results, self._metadata()), None
+        except OSError as error:
+            raise pytest.UsageError(f"--results {self._selection.results}: {error.strerror}") from error
+        except BadOption as error:
+            raise pytest.UsageError(str(error)) from error
+
+    def _metadata(self) -> dict[str, Any]:
+        """What is stored of a run when it begins."""
+        selection = self._selection
+        named = [stage for stage in selection.stages if stage.name]
+        return {
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            "command": ["pytest", *self._config.invocation_params.args],
+            "seed": selection.seed,
+            "profile": selection.profile.name,
+            "shard": None if selection.shard is None else str(selection.shard),
+            "plans": [plan.to_json() for plan in selection.plans.values()],
+            "versions": dict(selection.versions),
+            "stages": {stage.name: dict(stage.versions) for stage in named if not stage.columns},
+            "suite": suite_version(),
+            "parts": [stage.name for stage in named if any(map(stage.tries, selection.faults))],
+            "targets": {name: _addresses(target) for name, target in selection.targets.items()},
+        }
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """xdist: runs in the controller for each worker."""
+        if self._opened is not None:
+            node.workerinput["fencepost_run"] = str(self._opened.run.path)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_setupnodes(self) -> None:
+        """Runs in the controller. It must outlive its workers, to remove what they leave: see `pytest_unconfigure`."""
+        NodeManager.EXIT_TIMEOUT = WORKERS_END_WITHIN
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> ByBackend:
+        """xdist: runs in the controller."""
+        return ByBackend(self._selection, config, log)
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "answer" not in metafunc.fixturenames:
+            return
+        marker = metafunc.definition.get_closest_marker("property") or metafunc.definition.get_closest_marker("planted")
+        assert marker is not None, "a test that takes an answer names its property"
+        cases = self._selection.planted_cases() if marker.name == "planted" else self._selection.cases(*marker.args)
+        metafunc.parametrize("answer", cases, ids=[case.id for case in cases], indirect=True)
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """All tests that one trial answers stand together, in the order of backends and faults."""
+        without = [item for item in items if case_of(item) is None and "answer" in getattr(item, "fixturenames", ())]
+        if without:  # pytest's stand-ins for properties that have no case in this run
+            config.hook.pytest_deselected(items=without)
+            items[:] = [item for item in items if item not in without]
+
+        selection = self._selection
+        turns = [stages.in_turn(selection.stages, number) for number in range(len(selection.faults))]
+        order = [[stage.name for stage in turn] for turn in turns]
+        parts = {
+            (lane, fault): number
+            for backend in selection.backends
+            for fault in selection.faults
+            for number, lanes in enumerate(selection.parts(backend, fault))
+            for lane in lanes
+        }
+
+        def trial(item: pytest.Item) -> tuple[int, ...]:
+            case = case_of(item)
+            if case is None:
+                return (-1, -1, -1, -1)
+            part = parts.get((case.lane, case.fault), -1)  # of those that cannot be asked: none
+            column = selection.faults.index(case.fault)
+            return selection.backends.index(case.lane.backend), column, part, order[column].index(case.stage)
+
+        items.sort(key=trial)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Once, which trials there will be: the processes of xdist all collect the same."""
+        first = self._worker is None or self._worker["workerid"] == "gw0"
+        if self._opened is not None and session.items and first:
+            for plan in plans(self._selection, session.items):
+                self._opened.journal.tell(plan)
+
+    @pytest.fixture(scope="session")
+    def trials(self) -> Iterator[Session]:
+        """This process's share of the run: an environment, made when it is first needed."""
+        assert self._opened is not None, "tests run in an open run"
+        stored = nothing_stored if self._resumed is None else resume.stored_in(self._opened.run)
+        session = Session(self._selection, self._opened.run, self._opened.journal.tell, stored)
+        yield session
+        session.close()
+
+    @pytest.fixture
+    def answer(self, request: pytest.FixtureRequest) -> Answer:
+        """What the case of this test came to. A case that does not apply is skipped with its reason."""
+        assert self._opened is not None, "tests run in an open run"
+        case, run, properties = request.param, self._opened.run, request.node.user_properties
+        properties += place_of(case)
+        if case.because is not None:
+            pytest.skip(f"not applicable: {plain_lines(case.because)}")
+        session: Session = request.getfixturevalue("trials")
+        try:
+            answer = session.answer(case)
+        except machine.Trouble as trouble:
+            text = plain_lines(self._selection.masked(str(trouble)))
+            properties.append(("environment", text))
+            if self._selection.targets:  # not ours to try again
+                request.session.shouldstop = text
+            raise pytest.fail.Exception(text, pytrace=False) from None
+        except OSError as error:  # of the run folder: a full disk, say
+            text = f"--results: {error.filename or run.path}: {error.strerror or error}"
+            properties.append(("environment", text))
+            request.session.shouldstop = text
+            raise pytest.fail.Exception(plain_lines(text), pytrace=False) from None
+        except (TrialFailed, TrialBroke) as failed:
+            if isinstance(failed, TrialFailed):
+                properties.append((NOT_JUDGED, "True"))
+            raise pytest.fail.Exception(plain_lines(self._selection.masked(str(failed))), pytrace=False) from None
+        properties += verdict_of(answer, run.path)
+        return answer
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """An environment that cannot be made decides the exit status."""
+        self._environment_failed |= any(name == "environment" for name, _ in report.user_properties)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._environment_failed:
+            session.exitstatus = ENVIRONMENT_FAILED
+
+    def pytest_unconfigure(self) -> None:
+        """The controller removes environments whose worker was killed, or was not given the time to remove them."""
+        if self._opened is None or self._worker is not None:
+            return
+        try:
+            reaper.reap(client.connect(), machine.say)
+        except machine.Trouble as trouble:
+            machine.say(f"{trouble}; python -m infra down removes what is left")
+
+
+def _addresses(target: External) -> list[str]:
+    return [f"{host}:{port}" for host, port in target.addresses]
+
+
+def _with_worlds(selection: Selection, engine: DockerClient) -> Selection:
+    """With what cannot be done on this machine and to these images. Raises `machine.Trouble`."""
+    if reach.needs_published(engine):
+        world = external.world(selection.hooks, published=True) if selection.targets else PUBLISHED
+        selection = replace(selection, worlds=dict.fromkeys(selection.backends, world))
+    worlds = dict(selection.worlds)
+    selected = [selection.versions, *(stage.versions for stage in selection.stages)]
+    for backend, version in (pair for versions in selected for pair in versions.items()):
+        image = images.resolve(backend, version)
+        if image.suite is None:  # the user's own
+            images.ensure(image)
+            if not clocks.in_image(engine, image.name):
+                worlds[backend] = selection.worlds.get(backend, OURS).without("clock", NO_CLOCK)
+    return replace(selection, worlds=worlds)
+
+
+def _terminated(number: int, _frame: object) -> None:
+    """SIGTERM, or a terminal that is closed, ends a run as Ctrl-C does, with everything cleaned up; once is enough."""
+    signal.signal(number, lambda *_: None)
+    raise KeyboardInterrupt("terminated")  # pytest's own Exit is an Exception, which a trial takes for its own end

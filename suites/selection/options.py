@@ -1,0 +1,293 @@
+"""What was asked for: the options of `pytest suites/`, checked once, with an answer that lists what exists."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from infra import external, hooks, images, star
+from infra.environment import BACKENDS
+from infra.external import External
+from infra.faults.plan import STORM, BadPlan, Plan, fault_names, storm_seed
+from infra.faults.plan import parse as parse_plan
+from infra.faults.register import FAULTS, NO_FAULT
+from infra.hooks import Hooks
+from infra.spelling import instead
+from results.find import RUNS
+from suites.lanes import validate_declarations
+from suites.lanes.lane import Lane, lanes_of
+from suites.lock import admitted
+from suites.locks import registry
+from suites.selection import calibration, shards, stages
+from suites.selection.profiles import PROFILES
+from suites.selection.rolling import ROLLING
+from suites.selection.selection import Selection
+from suites.selection.shards import BadShard, Shard
+from suites.selection.stages import ONLY, BadUpgrade, Stage
+
+EVERY_FAULT: Final = (NO_FAULT, *FAULTS)
+_ALL: Final = f"{', '.join(FAULTS)}, {NO_FAULT} (no fault)"
+
+
+class BadOption(Exception):
+    """Something that does not exist was asked for. The text lists what does."""
+
+
+def add_options(parser: Any) -> None:
+    """parser: pytest's."""
+    group = parser.getgroup("fencepost", "fencepost: which promises of a lock survive which faults")
+    many = {"action": "append", "default": [], "metavar": "NAME"}
+    group.addoption(
+        "--lock", **many, help=f"only this lock; repeatable. One of: {', '.join(registry.LOCKS)}; or module:Class"
+    )
+    group.addoption("--backend", **many, help=f"only locks on this backend; repeatable. One of: {', '.join(BACKENDS)}")
+    group.addoption(
+        "--faults",
+        **many,
+        help=f"only these faults, comma-separated; a+b: both at once; {STORM}17: up to three at random, of that seed; "
+        "repeatable (python -m infra faults)",
+    )
+    group.addoption(
+        "--plan",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="do what this plan says (plan.json of an earlier trial, or your own) instead of --faults; repeatable",
+    )
+    group.addoption("--profile", default="default", help=f"how much to try: {', '.join(PROFILES)}")
+    group.addoption("--seed", type=int, default=1, help="what every random choice of the run starts from (default: 1)")
+    group.addoption(
+        "--version-of",
+        action="append",
+        default=[],
+        metavar="BACKEND=VERSION",
+        help="a series (etcd=3.6), an exact version (etcd=3.5.21), another server for a backend (valkey=8), or an "
+        "image of your own (etcd=image:NAME); repeatable (python -m infra versions lists them)",
+    )
+    group.addoption(
+        "--from",
+        dest="from_",
+        action="append",
+        default=[],
+        metavar="BACKEND=VERSION",
+        help="with --to: certify an upgrade from this version, spelled as for --version-of; repeatable",
+    )
+    group.addoption(
+        "--to",
+        action="append",
+        default=[],
+        metavar="BACKEND=VERSION",
+        help="the version that is to come: may we go there?",
+    )
+    group.addoption(
+        "--target",
+        action="append",
+        default=[],
+        metavar="BACKEND=HOST:PORT,...",
+        help="a cluster that exists already, all of its nodes (redis=tls://... with TLS); repeatable, one per backend; "
+        "user, password and certificates by FENCEPOST_<BACKEND>_USER, _PASSWORD, _CA, _CERT, _KEY",
+    )
+    group.addoption(
+        "--hook",
+        action="append",
+        default=[],
+        metavar="VERB='COMMAND'",
+        help=f"what does this to a node of a target, as pause='ssh {{node}} ...'; repeatable; {', '.join(hooks.VERBS)}",
+    )
+    group.addoption(
+        "--shard",
+        metavar="I/N",
+        help="only the I-th of N parts, which take about as long as each other (python -m results merge puts them "
+        "together)",
+    )
+    group.addoption(
+        "--resume",
+        metavar="RUN",
+        help="go on with a run that was interrupted, where it was: its name, its folder, or `last`",
+    )
+    group.addoption(
+        "--results",
+        default=str(RUNS),
+        metavar="DIR",
+        help="where runs are stored (default: results/runs of this checkout)",
+    )
+
+
+def parse(option: Any) -> Selection:
+    """option: pytest's parsed options. Raises BadOption."""
+    profile = _one(option.profile, PROFILES, "profile")
+    backends = tuple(_one(name, dict.fromkeys(BACKENDS, name), "backend") for name in option.backend)
+    upgraded = _stages(option)
+    targets = _targets(option.target, option.version_of)
+    commands = _hooks(option.hook, targets)
+    plans = _plans(option.plan)
+    if plans and option.faults:
+        raise BadOption("--plan and --faults: a run does one or the other")
+    storms = tuple(f"{STORM}{option.seed + number}" for number in range(profile.storms))
+    certified = upgraded is not ONLY
+    faults = tuple(plans) or _faults(option.faults, upgrade=certified) or (*(profile.faults or EVERY_FAULT), *storms)
+    lanes = tuple(
+        lane
+        for lane in _lanes(option.lock)
+        if all(lane.backend in (some or BACKENDS) for some in (backends, targets, upgraded[0].versions))
+    )
+    if not lanes:
+        there_is = ", ".join(f"{lane.lock_name} on {lane.backend}" for lane in _one_each(_lanes(option.lock)))
+        where = " that is a target" if targets else " that --from names" if certified else ""
+        raise BadOption(
+            f"no lock runs on {', '.join(backends or targets or upgraded[0].versions)}{where}; there is {there_is}"
+        )
+    outside = {
+        lane.lock_name: lane.backend
+        for lane in _one_each(lanes)
+        if lane.backend in targets and not (targets[lane.backend].access.open or admitted(lane.lock))
+    }
+    for name in option.lock:
+        if name in outside:
+            raise BadOption(
+                f"{name}: its open() takes no `access`, which --target {outside[name]} needs (suites/lock.py)"
+            )
+    lanes = tuple(lane for lane in lanes if lane.lock_name not in outside)
+    planted: tuple[Lane, ...] = ()
+    everything = certified and not (plans or option.faults)
+    if everything or (certified and any(column in calibration.COLUMNS for column in faults)):
+        here = dict.fromkeys(lane.backend for lane in lanes)
+        planted = tuple(lane for lane in calibration.lanes(here) if lane not in lanes)
+    if everything:
+        faults += (*ROLLING, *calibration.columns(planted))
+    results = Path(option.results)
+    for folder in (results, *results.parents):
+        if folder.exists() and not folder.is_dir():
+            raise BadOption(f"--results {results}: {folder} is not a folder")
+    selection = Selection(
+        lanes,
+        faults,
+        profile,
+        option.seed,
+        results,
+        _versions(option.version_of, "--version-of"),
+        plans,
+        worlds=dict.fromkeys(targets, external.world(commands)),
+        targets=targets,
+        hooks=commands,
+        named=bool(option.lock or option.faults or plans),
+        stages=upgraded,
+        planted=planted,
+    )
+    return selection if option.shard is None else selection.only(_shard(option.shard))
+
+
+def _lanes(names: Sequence[str]) -> list[Lane]:
+    lanes: list[Lane] = []
+    for name in dict.fromkeys(names or registry.LOCKS):
+        try:
+            lock = validate_declarations.lock(name)
+        except registry.UnknownLock as error:
+            raise BadOption(str(error)) from error
+        _one(lock.backend, dict.fromkeys(BACKENDS), f"backend of {name}")
+        lanes += lanes_of(name, lock)
+    return lanes
+
+
+def _one_each(lanes: Sequence[Lane]) -> Iterable[Lane]:
+    return {lane.lock_name: lane for lane in lanes}.values()
+
+
+def _faults(lists: Sequence[str], *, upgrade: bool) -> tuple[str, ...]:
+    columns = [name.strip() for text in lists for name in text.split(",")]
+    for column in columns:
+        if column in stages.OF_UPGRADES:
+            if not upgrade:
+                raise BadOption(f"--faults {column}: between which versions? It goes with --from and --to")
+            continue
+        names = fault_names(column)
+        if "" in names:
+            expected = f"expected NAME, NAME,NAME, NAME+NAME or {STORM}SEED; there are {_ALL}"
+            raise BadOption(f"--faults {column!r}: {expected}")
+        if NO_FAULT in names and len(names) > 1:
+            raise BadOption(f"--faults {column}: {NO_FAULT} means no fault, and cannot be combined with one")
+        for name in names if storm_seed(column) is None else ():
+            if name not in EVERY_FAULT:
+                raise BadOption(f"unknown fault {name!r}; {instead(name, (*FAULTS, NO_FAULT))} (no fault)")
+        if len(set(names)) < len(names):
+            raise BadOption(f"--faults {column}: a fault cannot overlap itself")
+    return tuple(dict.fromkeys(columns))
+
+
+def _plans(files: Sequence[str]) -> dict[str, Plan]:
+    """The plans of these files by their names."""
+    plans: dict[str, Plan] = {}
+    for file in files:
+        try:
+            plan = parse_plan(Path(file).read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadOption(f"--plan {file}: {getattr(error, 'strerror', None) or 'not a text'}") from error
+        except BadPlan as error:
+            raise BadOption(f"--plan {file}: {error}") from error
+        if plans.setdefault(plan.name, plan) != plan:
+            raise BadOption(f"--plan {file}: another plan is called {plan.name} as well")
+    return plans
+
+
+def _stages(option: Any) -> tuple[Stage, ...]:
+    if not (option.from_ or option.to):
+        return ONLY
+    for given, name in ((option.version_of, "--version-of"), (option.target, "--target"), (option.shard, "--shard")):
+        if given:
+            raise BadOption(f"{name} does not go with --from and --to")
+    try:
+        return stages.upgrade(_versions(option.from_, "--from"), _versions(option.to, "--to"))
+    except BadUpgrade as error:
+        raise BadOption(str(error)) from error
+
+
+def _versions(pairs: Sequence[str], name: str) -> dict[str, str]:
+    versions: dict[str, str] = {}
+    for pair in pairs:
+        backend, version = images.spelled(pair)
+        if not version.removeprefix("image:"):
+            raise BadOption(f"{name} {pair}: expected BACKEND=VERSION, for example etcd=3.4")
+        _one(backend, dict.fromkeys((*BACKENDS, *images.STANDS_FOR)), "backend")
+        try:
+            images.resolve(backend, version)
+        except images.UnknownVersion as error:
+            raise BadOption(f"{name} {pair}: {error}") from error
+        if versions.setdefault(backend, version) != version:
+            raise BadOption(f"{name} {pair}: {backend}={versions[backend]} is asked for as well; one run has one")
+    return versions
+
+
+def _targets(pairs: Sequence[str], versions: Sequence[str]) -> dict[str, External]:
+    """From now on their nodes stand for ours, in this process."""
+    try:
+        targets = external.parse(pairs, os.environ)
+    except external.BadTarget as error:
+        raise BadOption(f"--target {error}") from error
+    for backend in targets:
+        if clash := next((pair for pair in versions if images.spelled(pair)[0] == backend), None):
+            raise BadOption(f"--version-of {clash}: --target {backend}=... runs what it runs")
+    for backend in BACKENDS:
+        star.name_members(backend, targets[backend].names if backend in targets else ())
+    return targets
+
+
+def _hooks(pairs: Sequence[str], targets: Mapping[str, External]) -> Hooks:
+    if pairs and not targets:
+        raise BadOption("--hook is for the nodes of a --target, and there is none")
+    try:
+        return hooks.parse(pairs)
+    except hooks.BadHook as error:
+        raise BadOption(f"--hook {error}") from error
+
+
+def _shard(text: str) -> Shard:
+    try:
+        return shards.parse(text)
+    except BadShard as error:
+        raise BadOption(str(error)) from error
+
+
+def _one(name: str, known: Mapping[str, Any], what: str) -> Any:
+    if name not in known:
+        raise BadOption(f"unknown {what} {name!r}; there are: {', '.join(known)}")
+    return known[name]

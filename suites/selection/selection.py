@@ -1,0 +1,289 @@
+"""The run that was asked for: which cases there are, which of them cannot be asked, which trials answer them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from infra.external import External
+from infra.faults.fault import OURS, World
+from infra.faults.plan import Plan, compile_plan, fault_names, random_plan, storm_seed
+from infra.faults.register import FAULTS, NO_FAULT
+from infra.hooks import Hooks
+from results.certificate.stages import BASELINE, CANDIDATE
+from results.record import NotRun
+from suites.lanes.lane import Lane, fewest, longest_ttl
+from suites.locks import registry
+from suites.selection import calibration, rolling, shards
+from suites.selection.profiles import Profile
+from suites.selection.shards import Shard
+from suites.selection.stages import ONLY, Stage
+
+LANES: Final = 22
+"""In one trial, as a rule: more workers than theirs would wait for each other on two cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One test: does this property of this lane survive this fault? because: why it cannot be asked, or None.
+
+    stage  of an upgrade, empty where there is none.
+    """
+
+    lane: Lane
+    property_id: str
+    fault: str
+    because: str | None
+    stage: str = ""
+
+    @property
+    def id(self) -> str:
+        return case_id(self.lane, self.fault, self.stage)
+
+
+def case_id(lane: Lane, fault: str, stage: str) -> str:
+    """What stands in brackets in the name of a test."""
+    return "-".join(filter(None, (lane.name, fault, stage)))
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A trial that is to be run in every stage, and about how many seconds it takes."""
+
+    backend: str
+    fault: str
+    lanes: tuple[Lane, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The run that was asked for: which lanes, which faults, which seed, on which versions.
+
+    faults  the columns of the matrix: a fault, several that overlap (`a+b`), or the name of a plan of the user's own.
+    plans   those plans by name.
+    worlds  backend -> what can be done to it, where that is not everything.
+    targets clusters that exist already, by backend; if there are any, nothing else is touched.
+    hooks   what can be done to their nodes.
+    named   whether locks or faults were asked for by name: then the profile leaves nothing out.
+    shard   which part of the whole is run; elsewhere: the lanes, with the fault, that the others run.
+    stages  of the upgrade that is to be certified, or `ONLY` one.
+    planted lanes with a bug, which are tried beside it.
+    """
+
+    lanes: tuple[Lane, ...]
+    faults: tuple[str, ...]
+    profile: Profile
+    seed: int
+    results: Path
+    versions: Mapping[str, str] = field(default_factory=dict)
+    plans: Mapping[str, Plan] = field(default_factory=dict)
+    worlds: Mapping[str, World] = field(default_factory=dict)
+    targets: Mapping[str, External] = field(default_factory=dict)
+    hooks: Hooks = field(default_factory=Hooks)
+    named: bool = False
+    shard: Shard | None = None
+    elsewhere: frozenset[tuple[Lane, str]] = frozenset()
+    stages: tuple[Stage, ...] = ONLY
+    planted: tuple[Lane, ...] = ()
+
+    @property
+    def backends(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(lane.backend for lane in self.lanes))
+
+    @property
+    def booted(self) -> tuple[str, ...]:
+        """The backends of which this shard runs anything."""
+        some = {lane.backend for fault in self.faults for lane in self.lanes if (lane, fault) not in self.elsewhere}
+        return tuple(backend for backend in self.backends if backend in some)
+
+    def version(self, backend: str, stage: str) -> str | None:
+        """The one that was asked for."""
+        (selected,) = (known for known in self.stages if known.name == stage)
+        return selected.versions.get(backend, self.versions.get(backend))
+
+    def masked(self, text: str) -> str:
+        """The text without what may not be written anywhere."""
+        for target in self.targets.values():
+            text = target.access.masked(text)
+        return text
+
+    def cases(self, property: str) -> list[Case]:
+        """Every case of a property, those that cannot be asked included."""
+        return [
+            Case(lane, property, fault, self.not_applicable(lane, fault), stage.name)
+            for fault in self.faults
+            for lane in self.lanes
+            for stage in self.stages
+            if stage.tries(fault)
+            and (lane, fault) not in self.elsewhere
+            and lane.asks(property, self.fault_names(fault, lane.backend))
+            and self.tries(lane, fault)
+        ]
+
+    def planted_cases(self) -> list[Case]:
+        """A case of every bug: the property that must name it, under the fault that brings it out."""
+        return [
+            Case(lane, calibration.tried()[lane].found_by, column, None, calibration.stage(column))
+            for column in self.faults
+            for lane in self.planted
+            if self.tries(lane, column)
+        ]
+
+    def tries(self, lane: Lane, column: str) -> bool:
+        """Whether the lane is tried under it: the profile leaves out what says little."""
+        profile = self.profile
+        if column in calibration.COLUMNS or lane in self.planted:
+            return lane in self.planted and calibration.belongs(lane, column)
+        if self.named:
+            return True
+        if profile.locks is not None and lane.lock_name not in profile.locks:
+            return False
+        storm = storm_seed(column) is not None
+        if profile.whole is None and not storm:
+            return True
+        if lane.lock_name in registry.CONTROLS and column != NO_FAULT:
+            return lane.must_show(self.fault_names(column, lane.backend))
+        if column in (profile.whole or ()):
+            return True
+        lanes = tuple(other for other in self.lanes if other.lock is lane.lock and other.not_applicable is None)
+        return lane in fewest(lanes, self.fault_names(column, lane.backend))
+
+    def fault_names(self, column: str, backend: str) -> tuple[str, ...]:
+        """The faults of a column, each once."""
+        plan = self.plan(column, backend)
+        return plan.fault_names if plan is not None else fault_names(column)
+
+    def plan(self, column: str, backend: str) -> Plan | None:
+        """The user's own of this name, a storm, or an upgrade; None: one is to be drawn from the run's seed."""
+        if column in rolling.ROLLING:
+            return rolling.plan(column, backend, self.seed, self._ttl(backend), *self._upgrade(backend))
+        if column in calibration.COLUMNS:
+            return calibration.plan(column, backend, self.seed)
+        seed = storm_seed(column)
+        if column in self.plans or seed is None:
+            return self.plans.get(column)
+        return _storm(seed, backend, self._ttl(backend))
+
+    def _upgrade(self, backend: str) -> tuple[str, str]:
+        """From which version to which, as they were asked for."""
+        return self.version(backend, BASELINE) or "", self.version(backend, CANDIDATE) or ""
+
+    def _ttl(self, backend: str) -> float:
+        return longest_ttl([lane for lane in self.lanes if lane.backend == backend])
+
+    def not_applicable(self, lane: Lane, fault: str) -> str | None:
+        """Why the case cannot be asked, or None."""
+        if lane.not_applicable is not None:
+            return lane.not_applicable
+        if lane.lock.via and lane.backend in self.targets:
+            return f"the target has no {lane.lock.via}"
+        if because := self._impossible(fault, lane.backend):
+            return because
+        plan = self.plan(fault, lane.backend)
+        if plan is not None and plan.backend != lane.backend:
+            return f"the plan is for {plan.backend}"
+        faults = [FAULTS[name] for name in self.fault_names(fault, lane.backend) if name != NO_FAULT]
+        world = self.worlds.get(lane.backend, OURS)
+        reasons = [each.applies(lane.backend, world) or (each.planned if plan is None else "") for each in faults]
+        if any(each.waits for each in faults) and not hasattr(lane.lock, "keep_alive"):
+            reasons.append("who waits for this lock has no session that is kept alive")
+        if any(each.renewal for each in faults) and not lane.lock.renewed:
+            reasons.append("nothing is renewed here")
+        return next(filter(None, reasons), None)
+
+    def _impossible(self, column: str, backend: str) -> str | None:
+        """Why a column of the upgrade cannot be, or None."""
+        if column not in rolling.ROLLING:
+            return None
+        return rolling.impossible(column, backend, *self._upgrade(backend))
+
+    def not_run(self) -> list[NotRun]:
+        """What cannot be asked, for the report."""
+        return [
+            # The whole of a column at once, whatever the profile would have tried in it.
+            NotRun("", backend, column, because)
+            for column in self.faults
+            for backend in self.booted
+            if (because := self._impossible(column, backend)) is not None
+        ] + [
+            NotRun(
+                lane.lock_name,
+                lane.backend,
+                fault,
+                because,
+                workload=lane.workload.name,
+                store=lane.store,
+                lane=lane.name,
+            )
+            for fault in self.faults
+            for lane in self.lanes
+            if (lane, fault) not in self.elsewhere
+            and self.tries(lane, fault)
+            and self._impossible(fault, lane.backend) is None
+            and (because := self.not_applicable(lane, fault)) is not None
+        ]
+
+    def runnable(self, backend: str, fault: str) -> tuple[Lane, ...]:
+        """The lanes that are tried together, as far as they fit into one trial; not those of which nothing is asked."""
+        names = self.fault_names(fault, backend)
+        return tuple(
+            lane
+            for lane in (*self.lanes, *self.planted)
+            if lane.backend == backend
+            and self.tries(lane, fault)
+            and self.not_applicable(lane, fault) is None
+            and any(lane.asks(name, names) for name in lane.properties)
+        )
+
+    def parts(self, backend: str, fault: str) -> tuple[tuple[Lane, ...], ...]:
+        """The lanes of each trial, all of one lock in one: where there is room first."""
+        parts: list[list[Lane]] = []
+        for _, of_lock in itertools.groupby(self.runnable(backend, fault), lambda lane: lane.lock_name):
+            some = list(of_lock)
+            room = next((part for part in parts if len(part) + len(some) <= LANES), None)
+            if room is None:
+                parts.append(some)
+            else:
+                room += some
+        return tuple(map(tuple, parts))
+
+    def trials(self) -> list[Expected]:
+        """All of the whole run, whatever the shard, backend by backend."""
+        return [
+            Expected(backend, fault, lanes, self._seconds(backend, fault, lanes))
+            for backend in self.backends
+            for fault in self.faults
+            for lanes in self.parts(backend, fault)
+        ]
+
+    def only(self, shard: Shard) -> Selection:
+        """This part of it."""
+        elsewhere = frozenset(where for where, number in self.places(shard.n).items() if number != shard.i)
+        return replace(self, shard=shard, elsewhere=elsewhere)
+
+    def places(self, n: int) -> dict[tuple[Lane, str], int]:
+        """Every lane, with every fault → which shard of n it belongs to, from 1.
+
+        What cannot be asked at all is told by the one that has the first trial of its backend.
+        """
+        trials = self.trials()
+        numbers = shards.cut([trial.seconds for trial in trials], n)
+        first = {trial.backend: number for trial, number in reversed(list(zip(trials, numbers, strict=True)))}
+        places = {(lane, fault): first.get(lane.backend, 1) for fault in self.faults for lane in self.lanes}
+        for trial, number in zip(trials, numbers, strict=True):
+            places.update(((lane, trial.fault), number) for lane in trial.lanes)
+        return places
+
+    def _seconds(self, backend: str, fault: str, lanes: tuple[Lane, ...]) -> float:
+        ttl = longest_ttl(lanes)
+        plan = self.plan(fault, backend) or compile_plan(fault_names(fault), self.seed, backend, ttl)
+        return shards.expected(plan, ttl, len(lanes))
+
+
+_storm = cache(random_plan)
+"""Each is asked for once for every lane."""

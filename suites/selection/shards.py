@@ -1,0 +1,77 @@
+"""`--shard i/n`: a run in n parts of about the same length, for n machines or one after another.
+
+Trials stand in the order of their backends and are cut where a share of the expected time ends, so each backend is
+booted in as few shards as it has shares, and the n shards together boot at most n - 1 times more than the whole.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final
+
+from infra.faults.plan import Plan
+from infra.faults.register import FAULTS
+
+MOST: Final = 1000
+"""Shards of one run."""
+SETTLED: Final = 3.0
+"""Seconds of a trial beside its plan: workers start and end, the lock is granted again, pages are written."""
+PER_LANE: Final = 0.4
+"""Seconds that each lane adds, on two cores."""
+LASTS: Final = 8.0
+"""Seconds that each step adds that is never undone: members end, and start as another version."""
+OWN: Final = 12.0
+"""Seconds of a trial with such a step for an environment of its own."""
+
+
+class BadShard(ValueError):
+    """Not an i/n. One line that says what is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The i-th of n, counted from 1."""
+
+    i: int
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.i}/{self.n}"
+
+
+def parse(text: str) -> Shard:
+    """Raises BadShard."""
+    numbers = re.fullmatch(r"([1-9][0-9]{0,3})/([1-9][0-9]{0,3})", text, re.ASCII)
+    if not numbers or not 1 <= int(numbers[1]) <= int(numbers[2]) <= MOST:
+        raise BadShard(f"--shard {text}: expected I/N, from 1/N to N/N with N up to {MOST}, for example 2/4")
+    return Shard(int(numbers[1]), int(numbers[2]))
+
+
+def expected(plan: Plan, ttl: float, lanes: int) -> float:
+    """Seconds that a trial takes, roughly: one cycle of its plan, a TTL for what is held to expire, and its lanes."""
+    lasting = sum(FAULTS[step.fault].lasting for step in plan.steps)
+    return SETTLED + PER_LANE * lanes + ttl + _ends(plan) + LASTS * lasting + (OWN if lasting else 0.0)
+
+
+def cut(costs: Sequence[float], n: int) -> list[int]:
+    """For each of these, in their order, which shard from 1 to n it belongs to: where the middle of it falls.
+
+    No shard exceeds the n-th part of the sum by more than the largest of them.
+    """
+    whole = sum(costs)
+    ends = accumulate(costs)
+    return [min(int((end - cost / 2) / whole * n), n - 1) + 1 for end, cost in zip(ends, costs, strict=True)]
+
+
+def _ends(plan: Plan) -> float:
+    """Seconds from the start of a cycle until its last step is healed."""
+    return max(_steps(plan), default=0.0)
+
+
+def _steps(plan: Plan) -> Iterator[float]:
+    begun = latest = 0.0
+    for step in plan.steps:
+        begun = (begun if step.beside else latest) + step.after
+        latest = max(latest, begun + step.for_)
+        yield latest

@@ -1,0 +1,110 @@
+"""What the workers of a lane have recorded, as a history for the checkers: so far, and at the end of the trial."""
+
+import time
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers import wire
+from checkers.history import DTYPE, Facts, FaultInterval, History, from_rows, read_recording
+from checkers.wire import F, Outcome
+from infra.environment import Environment
+from infra.faults.runner import Record
+from suites.lanes.lane import Lane
+from suites.trial.final_reads import final_reads
+from suites.trial.spec import Trial
+from suites.worker.pool import Handle
+
+
+@dataclass(slots=True)
+class RunningLane:
+    """One lane while it runs."""
+
+    lane: Lane
+    keys: tuple[str, ...]
+    handles: list[Handle] = field(default_factory=list)
+
+    def rows(self) -> npt.NDArray[Any]:
+        """What its workers have recorded so far."""
+        return np.concatenate([_live(handle) for handle in self.handles])
+
+    def granted_since(self, when: int) -> bool:
+        """Whether somebody got every key by a request that returned after `when` (ns)."""
+        rows = self.rows()
+        granted = rows[(rows["f"] == F.ACQUIRE) & (rows["outcome"] == Outcome.OK) & (rows["ret"] > when)]
+        return len(np.unique(granted["key"])) == len(self.keys)
+
+
+def so_far(trial: Trial, running: RunningLane, versions: Mapping[str, str], records: Sequence[Record]) -> History:
+    """The history of a lane that still runs; the texts of its errors nobody has collected yet. versions: of nodes."""
+    return _history(_facts(trial, running, versions), running.rows(), records, ("",))
+
+
+def whole(
+    trial: Trial, running: RunningLane, versions: Mapping[str, str], records: Sequence[Record], environment: Environment
+) -> History:
+    """The whole history: every recording, the texts of its errors, and a last read of each key past every fence.
+
+    The recordings are gone afterwards. Raises TrialBroke where a key cannot be read.
+    """
+    facts = _facts(trial, running, versions)
+    parts, errors = [], [""]
+    for handle in running.handles:
+        rows = read_recording(handle.spec.recording).copy()
+        texts = handle.errors()
+        rows["error"][rows["error"] > 0] += len(errors) - 1
+        errors += texts
+        parts.append(rows)
+        handle.discard()
+    parts.append(final_reads(running.lane, running.keys, environment))
+    return _history(facts, np.concatenate(parts), records, errors)
+
+
+def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str]) -> Facts:
+    lock, lane = running.lane.lock, running.lane
+    return Facts(
+        trial=trial.name,
+        lane=lane.name,
+        lock=lane.lock_name,
+        backend=trial.backend,
+        workload=lane.workload.name,
+        store=lane.store,
+        fault_names=trial.faults,
+        seed=trial.seed,
+        keys=running.keys,
+        lease=lock.lease,
+        ttl=round(lock.min_ttl * 1e9),
+        drift=lock.drift,
+        grain=round(lock.grain * 1e9),
+        settled=time.monotonic_ns(),
+        bounds={name: round(seconds * 1e9) for name, seconds in lock.bounds.items()},
+        patience=round((lock.min_ttl + trial.beyond_ttl) * 1e9),
+        permits=lock.permits,
+        fair=lock.fair,
+        workers=lane.workload.workers,
+        versions=versions,
+        properties=tuple(name for name in lane.properties if lane.asks(name, trial.faults)),
+        claims=lock.claims,
+        hazards=lock.hazards,
+    )
+
+
+def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], errors: Sequence[str]) -> History:
+    """A fault on a worker concerns only the worker's lane."""
+    owners = {*rows["owner"].tolist(), *rows["session"].tolist()}
+    faults = [FaultInterval(**asdict(record)) for record in records if record.process < 0 or record.owner in owners]
+    return from_rows(facts, rows, faults, errors)
+
+
+def _live(handle: Handle) -> npt.NDArray[Any]:
+    """A copy of the rows in use; a row whose kind is not there yet is still being written."""
+    rows = np.frombuffer(handle.page, DTYPE, (len(handle.page) - wire.HEADER) // DTYPE.itemsize, wire.HEADER)
+    used: npt.NDArray[Any] = rows[
+        : bisect_left(range(len(rows)), True, key=lambda row: bool(rows["inv"][row] == 0))
+    ].copy()
+    written: npt.NDArray[Any] = used[used["f"] != 0]
+    return written

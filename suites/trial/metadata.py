@@ -1,0 +1,111 @@
+"""What is stored about a trial beside its histories: what it was, and on which servers, as plain JSON."""
+
+import os
+import platform
+import subprocess
+import tomllib
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+from checkers.history import History
+from checkers.wire import F
+from infra.environment import Environment
+from infra.faults.plan import storm_seed
+from infra.faults.runner import Record
+from infra.faults.versions import REFUSED
+from suites.locks import registry
+from suites.trial.spec import Trial
+
+_ROLL: Final = "roll-version"
+_OURS: Final = "operations are timed by CLOCK_MONOTONIC of this host, which all workers share"
+
+
+def suite_version() -> str:
+    """This suite's version, with the commit, and whether anything was changed since, where git knows."""
+    root = Path(__file__).parents[2]
+    version: str = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    asked = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude", "*"]
+    try:
+        commit = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return version
+    return f"{version} ({commit})"
+
+
+def about(trial: Trial) -> dict[str, Any]:
+    """What is known of a trial before it runs."""
+    return {
+        "backend": trial.backend,
+        "column": trial.column,
+        "own_plan": trial.plan is not None and storm_seed(trial.column) is None,
+        "faults": list(trial.faults),
+        "seed": trial.seed,
+        "profile": trial.profile,
+        "part": trial.part,
+        "attempt": trial.attempt,
+        "stage": trial.stage,
+        "version": trial.version,
+        "lanes": [lane.name for lane in trial.lanes],
+        "locks": {lane.lock_name: registry.spelling(lane.lock_name) for lane in trial.lanes},
+        "ttl": {lane.lock_name: lane.lock.min_ttl for lane in trial.lanes},
+        **({"planted": dict(trial.planted)} if trial.planted else {}),
+        "python": platform.python_version(),
+        "host": f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores",
+    }
+
+
+def servers(environment: Environment, backend: str) -> dict[str, Any]:
+    """Versions, images, how they were started (Toxiproxy and the store too), and whose clocks are whose.
+
+    Raises Failed when one does not answer.
+    """
+    cluster = environment.cluster(backend)
+    nodes = (*cluster.nodes, *cluster.auxiliaries)
+    moved = environment.ours and any(node.has_clock() for node in nodes)
+    whose = (
+        "faults on clocks move the wall clocks of servers (a preloaded library), their monotonic ones stay real"
+        if moved
+        else "the clocks of the servers cannot be moved"
+    )
+    return {
+        "versions": cluster.versions(),
+        "nodes": {**{node.name: node.made_from() for node in nodes}, **environment.made_from()},
+        "clock": f"{_OURS}; {whose}",
+    }
+
+
+def rolled(records: Iterable[Record], histories: Sequence[History]) -> list[dict[str, Any]]:
+    """Where any did, which members became another version, when, who refused, and what went wrong meanwhile: a step for
+    each replacement of a server, one for all workers that a fault struck together.
+
+    When: seconds after the first operation of the trial, as on its page; what is told of a lane counts from the lane's.
+    """
+    in_order = sorted(records, key=lambda record: record.begun)
+    if all(record.name != _ROLL for record in in_order):
+        return []
+    zero = min(int(history.columns["inv"][0]) for history in histories)
+    steps = []
+    for _, some in groupby(in_order, lambda record: record.name if record.process >= 0 else record):
+        first, *others = some
+        who = first.target if first.process < 0 else f"{1 + len(others)} workers"
+        steps.append(
+            {
+                "at": round((first.begun - zero) / 1e9, 1),
+                "what": who if first.name == _ROLL else f"{first.name}: {who}",
+                "refused": first.name == _ROLL and first.kind == REFUSED,
+            }
+        )
+    return steps
+
+
+def stalled(histories: Sequence[History]) -> float:
+    """For which part of their time the machine did not run the workers, as their own sentinels tell: 0 to 1."""
+    lost = there = 0
+    for history in histories:
+        c = history.columns
+        stalls = (c["f"] == F.STALL) & (c["ret"] > 0)  # not that of a worker that was killed meanwhile
+        lost += int((c["ret"] - c["inv"])[stalls].sum())
+        there += int(max(c["ret"].max(), c["inv"].max()) - c["inv"].min()) * history.facts.workers if len(stalls) else 0
+    return round(lost / there, 3) if there else 0.0

@@ -1,0 +1,261 @@
+"""`--resume RUN`: a run that was interrupted goes on where it was.
+
+It asks what it asked before; trials that are stored whole answer for themselves, and all others are run. What
+interrupted a trial left of it, what came to no verdict, and what today's suite would not run like that is set aside.
+"""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from checkers.claims import Word, heaviest
+from checkers.history import BadHistory
+from infra import base, images
+from infra.faults.register import FAULTS
+from infra.machine import Trouble
+from results import files, find, reading, resuming
+from results.files import BadFile
+from results.reading import load_trial
+from results.record import Cell, TrialRecord, settled
+from results.run import Run
+from results.terminal.events import Event
+from suites.selection.options import BadOption, add_options
+from suites.selection.selection import Selection
+from suites.trial.events import column_in
+from suites.trial.metadata import about
+from suites.trial.session import CONTROLS, first_trial
+from suites.trial.spec import Trial
+
+_ANYWHERE: Final = ("python", "host")
+"""Of what is known of a trial before it runs, what another machine may have otherwise."""
+_PYTEST: Final = {"keyword": "-k", "markexpr": "-m", "deselect": "--deselect"}
+"""Options of pytest's that say which tests are run."""
+_ELSEWHERE: Final = ("results", "resume")
+"""Options of ours that do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What of a run folder stays.
+
+    trials  folder → what was done in it.
+    done    backend, column (as events tell it), part and seconds of what needs no further trial.
+    aside   folder → why it does not stay, a line each.
+    """
+
+    trials: Mapping[Path, Mapping[str, Any]]
+    done: tuple[tuple[str, str, int, float], ...]
+    aside: Mapping[Path, str]
+
+
+def interrupted(name: str, root: Path) -> Run:
+    """The run that is to go on. Raises BadOption."""
+    try:
+        run = find.find(name, root)
+        why = resuming.why_not(run)
+    except BadFile as error:
+        raise BadOption(f"--resume {name}: {error}") from error
+    if why:
+        raise BadOption(f"--resume {name}: {files.typed(run.path)} {why}")
+    return run
+
+
+def take_options(
+    option: Any, words: Sequence[str], folder: Path, run: Run, parse: Callable[[Sequence[str]], Namespace]
+) -> None:
+    """Ask what the run asked for. Raises BadOption where the command line asks for anything else.
+
+    option: pytest's, which are changed. words: of the command line, folder: where it was typed. parse: pytest's.
+    """
+    begun, usual = parse(resuming.asked(run)), parse(())
+    name = files.typed(run.path)
+    if (now := _paths(option, folder)) != (was := _paths(begun, folder)):
+        raise BadOption(f"--resume {name}: {' '.join(now)} is asked for, the run was begun with {' '.join(was)}")
+    for what, spelling in _selecting().items():
+        is_, was_ = getattr(option, what, None), getattr(begun, what, None)
+        named = any(word == spelling or word.startswith(f"{spelling}=") for word in words)
+        if is_ != was_ and (named or is_ != getattr(usual, what, None)):
+            raise BadOption(
+                f"--resume {name}: {spelling} {_said(is_)} is asked for, the run was begun with {_said(was_)}"
+            )
+        setattr(option, what, was_)
+
+
+def go_on(selection: Selection, run: Run) -> tuple[Run, Event]:
+    """Make the folder ready: what stays in it is whole. Returns the run, and what is to be told of it.
+
+    Raises BadOption where it cannot go on as what it was.
+    """
+    name = files.typed(run.path)
+    if [plan.to_json() for plan in selection.plans.values()] != run.about().get("plans"):
+        raise BadOption(f"--resume {name}: the plans are not those that the run was begun with")
+    kept = examine(selection, run)
+    try:
+        other = other_images(selection, kept.trials.values())
+    except Trouble as trouble:
+        raise BadOption(f"--resume {name}: {trouble}") from trouble
+    if other:
+        raise BadOption(f"--resume {name}: {other}")
+    again = [{"trial": folder.name, "because": because} for folder, because in kept.aside.items()]
+    resumption = {
+        **resuming.interruption(run),
+        "resumed": datetime.now(UTC).isoformat(timespec="seconds"),
+        "kept": len(kept.trials),
+        "again": again,
+    }
+    try:
+        run = resuming.reopen(run, resumption)
+        for folder in kept.aside:
+            resuming.set_aside(run, folder)
+        for folder in kept.trials:
+            run.complete_trial(folder)
+    except (BadFile, BadHistory, OSError) as error:
+        raise BadOption(f"--resume {name}: {files.said(error)}") from error
+    return run, Event("resumed", {"kept": kept.done, "stored": len(kept.trials), "again": len(again)})
+
+
+def stored_in(run: Run) -> Callable[[Trial], tuple[TrialRecord, Path] | None]:
+    """A trial of this run and its page, if it is stored there whole."""
+
+    def look(trial: Trial) -> tuple[TrialRecord, Path] | None:
+        folder = run.path / "trials" / files.safe_name(trial.name)
+        if not folder.is_dir() or not _same(reading.about_trial(folder), trial):
+            return None
+        return load_trial(folder), folder / "index.html"
+
+    return look
+
+
+def examine(selection: Selection, run: Run) -> Kept:
+    """Which of the stored trials are those that would be run today; changes nothing."""
+    problems: list[str] = []
+    trials: dict[Path, Mapping[str, Any]] = {}
+    aside: dict[Path, str] = {}
+    for folder in files.entries(run.path / "trials", problems):
+        try:
+            record = load_trial(folder)
+        except (BadFile, BadHistory) as error:
+            aside[folder] = str(error).removeprefix(f"{folder}: ")
+            continue
+        trial = _today(selection, record.about)
+        if error_ := record.about.get("error"):
+            aside[folder] = str(error_)
+        elif trial is None or folder.name != files.safe_name(trial.name) or not _same(record.about, trial):
+            aside[folder] = "it would not be run like that today"
+        else:
+            trials[folder] = record.about
+    series: dict[tuple[str, str, int], dict[int, Path]] = defaultdict(dict)
+    for folder, stored in trials.items():
+        column = column_in(stored["column"], stored["stage"])
+        series[stored["backend"], column, stored["part"]][stored["attempt"]] = folder
+    cells: dict[Path, list[Cell]] = defaultdict(list)
+    for cell in run.read().cells:
+        if cell.page is not None:
+            cells[cell.page.parent].append(cell)
+    done = []
+    for key, attempts in series.items():
+        first = next(number for number in range(1, CONTROLS + 2) if number not in attempts)
+        for number in [number for number in attempts if number > first]:
+            aside[attempts[number]] = "the trial before it is not there"
+            del trials[attempts.pop(number)]
+        if attempts and (len(attempts) == CONTROLS or not _silent(cells, attempts.values())):
+            done.append((*key, sum(trials[folder]["seconds"] for folder in attempts.values())))
+    return Kept(trials, tuple(done), aside)
+
+
+def other_images(selection: Selection, trials: Collection[Mapping[str, Any]]) -> str:
+    """Which server would not be what it was in these trials, in a line; or empty. Raises `infra.machine.Trouble`."""
+    used: dict[str, str] = {}
+    for stored in trials:
+        for node in (stored.get("nodes") or {}).values():
+            if "digest" in node and used.setdefault(node["image"], node["digest"]) != node["digest"]:
+                return f"the stored trials ran on more than one image called {node['image']}"
+    for name, digest in used.items():
+        if digest not in (base.image_id(name) or "").split():
+            return f"{name} is another image by now, or none: the stored trials ran on {digest}"
+    for stored in trials:
+        backend = stored["backend"]
+        if backend in selection.targets or any(
+            FAULTS[name].kind == "version" for name in stored["faults"] if name in FAULTS
+        ):
+            continue
+        image = images.resolve(backend, selection.version(backend, stored["stage"]))
+        if image.name not in used:
+            return (
+                f"{backend} {stored.get('version') or ''} means {image.name} by now: the stored trials ran on another"
+            )
+        if image.suite is not None and not images.is_current(image):
+            return f"{image.name} would be built anew: its recipe is another than that of the stored trials"
+    return ""
+
+
+def _today(selection: Selection, stored: Mapping[str, Any]) -> Trial | None:
+    """The trial that stands where this one stood, if there is one. told: what is stored about it."""
+    backend, column, stage = (str(stored.get(name) or "") for name in ("backend", "column", "stage"))
+    part, attempt = (int(stored.get(name) or 0) for name in ("part", "attempt"))
+    stages = {each.name for each in selection.stages if each.tries(column)}
+    known = backend in selection.backends and column in selection.faults and stage in stages
+    parts = selection.parts(backend, column) if known else ()
+    if not (1 <= part <= len(parts) and 1 <= attempt <= CONTROLS):
+        return None
+    lanes = parts[part - 1]
+    if attempt > 1:
+        lanes = tuple(lane for lane in lanes if lane.name in stored.get("lanes", ()))
+    if not lanes:
+        return None
+    first = first_trial(selection, backend, column, stage, part, lanes)
+    return replace(first, seed=first.seed + attempt - 1, attempt=attempt)
+
+
+def _same(stored: Mapping[str, Any], trial: Trial) -> bool:
+    """Whether what is stored is this trial, come to its end."""
+    now = {**about(trial), "plan": trial.plan_to_run().to_json(), "error": None}
+    plain = json.loads(json.dumps({name: value for name, value in now.items() if name not in _ANYWHERE}))
+    return all(stored.get(name) == value for name, value in plain.items())
+
+
+def _silent(cells: Mapping[Path, Sequence[Cell]], folders: Iterable[Path]) -> bool:
+    """Whether a positive control did not fire in any of these trials, and so gets another one."""
+    words: dict[tuple[str, str], list[Word]] = defaultdict(list)
+    for cell in settled(cell for folder in folders for cell in cells[folder]):
+        words[cell.lane, cell.property].append(cell.word)
+    return any(heaviest(of_case) is Word.HAZARD_NOT_SHOWN for of_case in words.values())
+
+
+class _Spellings:
+    """Stands for pytest's parser: how each option of ours is spelled, by the name of its value."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, str] = {}
+        add_options(self)
+
+    def getgroup(self, *_: str) -> _Spellings:
+        return self
+
+    def addoption(self, spelling: str, **given: Any) -> None:
+        self.of[given.get("dest", spelling.strip("-").replace("-", "_"))] = spelling
+
+
+def _selecting() -> dict[str, str]:
+    """Every option that says what a run asks: the name of its value → how it is spelled."""
+    return {**{name: how for name, how in _Spellings().of.items() if name not in _ELSEWHERE}, **_PYTEST}
+
+
+def _paths(option: Any, folder: Path) -> list[str]:
+    """What is collected, from where. No path is the whole product."""
+    given = [str(path).partition("::") for path in option.file_or_dir] or [("suites", "", "")]
+    return [f"{files.typed((folder / path).resolve())}{sign}{rest}" for path, sign, rest in given]
+
+
+def _said(value: object) -> str:
+    """An option's value, as a person would type it."""
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value)) or "nothing"
+    return "nothing" if value in (None, "") else str(value)

@@ -1,0 +1,328 @@
+"""A trial: one fault plan on one backend under one seed, with many lanes side by side.
+
+It goes one way: plan → environment → workers → history → verdict → record. Its cycles of faults go on until every
+property that it judges was exercised, or until its deadline; then it heals, settles and reads everything once more.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Self
+
+from checkers.check import check
+from checkers.check import missing as not_exercised
+from checkers.history import History
+from checkers.judgement import judge_all
+from checkers.wire import Run, State
+from infra import store
+from infra.environment import Environment
+from infra.faults.plan import Plan
+from infra.faults.runner import Runner
+from infra.faults.target import MonotonicClock, Target
+from infra.recovery import Refused as VersionRefused
+from results.record import LaneRecord, TrialRecord
+from results.terminal.events import Tell, says, step, waits
+from suites.lanes.lane import Lane, longest_ttl
+from suites.locks import registry
+from suites.trial import events, target_cleanup
+from suites.trial.lane_history import RunningLane, so_far, whole
+from suites.trial.metadata import about, rolled, servers, stalled
+from suites.trial.spec import ACQUIRE_BEYOND_TTL, Trial
+from suites.trial.worker_control import WorkerControl
+from suites.worker.pool import ForkServer, Handle, TrialBroke
+from suites.worker.process_spec import Spec, group_of
+
+START_WITHIN: Final = 60.0
+"""Seconds for all workers of a trial to connect; a cold machine needs a few, an overloaded one more than twenty."""
+WARM_UP: Final = 5.0
+"""Seconds within which every lane must have granted once, before the first fault."""
+CALM: Final = 2.0
+"""Seconds of a cycle of a plan without faults."""
+LINGER: Final = 3.0
+"""Seconds for which a trial goes on after its first cycle where something was not exercised yet: as a rule somebody
+need only come by, which takes less than another cycle."""
+LOOK_EVERY: Final = 0.5
+"""Seconds between two looks at the counters meanwhile."""
+BEYOND_BOUND: Final = 0.5
+"""Seconds by which a lock must have missed its bound of recovery before nobody waits for it any more."""
+STORE_TIMEOUT: Final = 0.5
+PACE: Final = {"redis": 0.12, "zookeeper": 0.10, "etcd": 0.16, "postgres": 0.15}
+"""Seconds of a step of work, by backend: slower servers get fewer rounds, so that all lanes fit on two cores."""
+FIT: Final = 20
+"""How many workers run at full pace on two cores. With more workers, or with several trials in parallel, the pace of
+every worker is divided accordingly."""
+
+
+class NoWayThere(TrialBroke):
+    """The version that is to come does not start on the data of the old one. The text: its last words."""
+
+
+class Unclean(TrialBroke):
+    """The environment was not clean before or after the trial; the text lists what was not."""
+
+
+def run_trial(
+    trial: Trial, environment: Environment, server: ForkServer, folder: Path, deadline: float, tell: Tell
+) -> TrialRecord:
+    """Runs a trial to its end, whatever happens in between; the environment is clean afterwards.
+
+    folder takes the recordings. deadline in seconds. Raises TrialBroke, or `infra.machine.Trouble` when a fault could
+    not be applied or healed.
+    """
+    running = RunningTrial.launched(trial, environment, server, folder, tell)
+    try:
+        try:
+            running.start()
+            running.cycle_until_exercised(deadline)
+        except BaseException:
+            running.kill()
+            raise
+        finally:
+            running.heal()
+        histories = running.collect()
+    finally:
+        running.remove_traces()
+    return running.judged(histories)
+
+
+Missing = dict[str, dict[str, str]]
+"""Lane → property → why it was not exercised yet."""
+
+
+@dataclass(slots=True)
+class RunningTrial:
+    """A trial from the start of its workers to their end.
+
+    actors   its workers, as faults see them.
+    runner   applies and heals the faults of the plan.
+    missing  what was not exercised yet after each cycle so far.
+    stuck    the workers that had to be killed at the end.
+    """
+
+    trial: Trial
+    plan: Plan
+    environment: Environment
+    server: ForkServer
+    lanes: Sequence[RunningLane]
+    actors: WorkerControl
+    runner: Runner
+    tell: Tell
+    started: datetime
+    clock: float
+    """Seconds of CLOCK_MONOTONIC at `started`."""
+    missing: list[Missing] = field(default_factory=list)
+    stuck: list[Handle] = field(default_factory=list)
+
+    @classmethod
+    def launched(cls, trial: Trial, environment: Environment, server: ForkServer, folder: Path, tell: Tell) -> Self:
+        """With workers that are about to connect. Raises Unclean."""
+        started, clock = datetime.now(UTC), time.monotonic()
+        _must_be_clean(environment, "before")
+        plan = trial.plan_to_run()
+        tell(events.begins(trial, plan))
+        store.prepare(environment.store_dsn(None))
+        lanes = _launch(trial, environment, server, folder)
+        actors = WorkerControl(server, {lane.lane.name: lane.handles for lane in lanes}, longest_ttl(trial.lanes))
+        target = Target.of(environment, trial.backend, actors, MonotonicClock())
+        runner = Runner(plan, target, lambda line: tell(step(line)))
+        return cls(trial, plan, environment, server, lanes, actors, runner, tell, started, clock)
+
+    @property
+    def handles(self) -> list[Handle]:
+        """Every worker of every lane, the dead included."""
+        return [handle for lane in self.lanes for handle in lane.handles]
+
+    def start(self) -> None:
+        """Wait for the workers, give the signal, and wait until the first fault may strike."""
+        self.tell(waits("the workers to connect", START_WITHIN))
+        self.server.await_state(self.handles, State.READY, START_WITHIN)
+        for handle in self.handles:
+            handle.ask(Run.GO)
+        self.tell(waits("every lane to be granted once", WARM_UP))
+        self.server.await_condition(lambda: all(_warm(self.trial, lane) for lane in self.lanes), WARM_UP)
+
+    def cycle_until_exercised(self, deadline: float) -> None:
+        """The plan, cycle by cycle, until all was exercised or until `deadline` seconds after the start have passed."""
+        while True:
+            self._cycle()
+            self.missing.append(self._missing_after(LINGER if deadline and not self.missing else 0.0))
+            if self.plan.lasting or not self.missing[-1] or time.monotonic() - self.clock > deadline:
+                return
+            self.tell(events.once_more(self.missing[-1]))
+
+    def kill(self) -> None:
+        """Nobody need end in order without a verdict, and Ctrl-C leaves little time (xdist: ten seconds in all)."""
+        for handle in self.handles:
+            self.server.kill(handle)
+
+    def heal(self) -> None:
+        """Undo every fault, which lets every worker go on as well, and end the workers."""
+        self.runner.final_heal()
+        patience = longest_ttl(self.trial.lanes) + self.trial.beyond_ttl + ACQUIRE_BEYOND_TTL
+        self.tell(waits("the workers to end", patience))
+        self.stuck = self.server.finish(self.handles, patience)
+
+    def collect(self) -> list[History]:
+        """The history of each lane. Raises Unclean, or TrialBroke where a key cannot be read."""
+        _must_be_clean(self.environment, "after")
+        versions = self._versions()
+        return [whole(self.trial, lane, versions, self.runner.records, self.environment) for lane in self.lanes]
+
+    def remove_traces(self) -> None:
+        """From a cluster that is not ours, what the locks left on it."""
+        if not self.environment.ours:
+            target_cleanup.await_ends([handle.pid for handle in self.handles])
+            traces = ((lane.lane.lock, lane.keys) for lane in self.lanes)
+            target_cleanup.sweep(self.environment, self.trial.backend, traces, lambda line: self.tell(says(line)))
+
+    def judged(self, histories: Sequence[History]) -> TrialRecord:
+        """What is stored of the trial, with what each lane came to."""
+        cluster = self.environment.cluster(self.trial.backend)
+        metadata = {
+            **about(self.trial),
+            "plan": self.plan.to_json(),
+            "plan_lines": self.plan.describe(),
+            **servers(self.environment, self.trial.backend),
+            "started": self.started.isoformat(timespec="seconds"),
+            "seconds": round(time.monotonic() - self.clock, 2),
+            "missing_after_each_cycle": self.missing,
+            "rolled": rolled(self.runner.records, histories),
+            "stalled": stalled(histories),
+            "killed_at_the_end": [handle.spec.name for handle in self.stuck],
+            "error": None,
+        }
+        lanes = tuple(self._judged_lane(number, history, len(histories)) for number, history in enumerate(histories, 1))
+        logs = {node.name: logs for node in cluster.nodes if (logs := node.logs())}
+        return TrialRecord(self.trial.name, metadata, lanes, logs)
+
+    def _judged_lane(self, number: int, history: History, of: int) -> LaneRecord:
+        self.tell(events.judges(history.facts.lane, number, of))
+        return LaneRecord(history, judge_all(check(history), history))
+
+    def _versions(self) -> Mapping[str, str]:
+        return self.environment.cluster(self.trial.backend).versions()
+
+    def _missing_after(self, patience: float) -> Missing:
+        """What was not exercised yet: as soon as that is nothing, or so many seconds later."""
+        versions = self._versions()  # once: under load every server takes its time
+        missing = self._missing(self.lanes, versions)
+        until = time.monotonic() + patience
+        while missing and (left := until - time.monotonic()) > 0:
+            self.tell(events.lingers(missing, left))
+            self.server.await_condition(lambda: False, LOOK_EVERY)
+            missing = self._missing([lane for lane in self.lanes if lane.lane.name in missing], versions)
+        return missing
+
+    def _missing(self, lanes: Iterable[RunningLane], versions: Mapping[str, str]) -> Missing:
+        """What was not exercised yet of these lanes. Of a lock with a bug only what names the bug is waited for."""
+        missing = {}
+        for lane in lanes:
+            bug = self.trial.planted.get(lane.lane.name)
+            every = not_exercised(so_far(self.trial, lane, versions, self.runner.records))
+            if reasons := {name: reason for name, reason in every.items() if bug in (None, name)}:
+                missing[lane.lane.name] = reasons
+        return missing
+
+    def _cycle(self) -> None:
+        """All steps of the plan once; then until every lane has granted again, or its recovery bound has passed."""
+        if self.plan.steps:
+            try:
+                self.runner.cycle()
+            except VersionRefused as refused:
+                raise NoWayThere(str(refused)) from refused
+        else:
+            self.tell(step("no fault"))
+            self.server.await_condition(lambda: False, CALM)
+        healed = time.monotonic_ns()
+        self.actors.fill_up()
+        self._await_recovery(healed)
+
+    def _await_recovery(self, healed: int) -> None:
+        """healed: ns, when the last fault was undone."""
+        patience = {lane.lane: lane.lane.lock.bounds.get("recovery", 0.0) + BEYOND_BOUND for lane in self.lanes}
+        announced: list[Lane] = []
+        announced_at = healed
+
+        def judged(lane: RunningLane) -> bool:
+            unasked = "recovery" in lane.lane.workload.unasked
+            return unasked or lane.granted_since(healed) or time.monotonic_ns() - healed > patience[lane.lane] * 1e9
+
+        def all_judged() -> bool:
+            nonlocal announced, announced_at
+            late = [lane.lane for lane in self.lanes if not judged(lane)]
+            if late and late != announced and time.monotonic_ns() - announced_at > 1e9:  # once a second is enough
+                announced, announced_at = late, time.monotonic_ns()
+                left = max(patience[lane] for lane in late) - (announced_at - healed) / 1e9
+                self.tell(events.recovers(late, left))
+            return not late
+
+        self.server.await_condition(all_judged, max(patience.values()))
+
+
+def _warm(trial: Trial, lane: RunningLane) -> bool:
+    """Whether the first fault may strike the lane: it was granted once. Where a fault may leave its lock held for ever,
+    all that takes no fault must have been exercised: afterwards nothing is.
+    """
+    if not lane.granted_since(0):
+        return False
+    names = lane.lane.before_the_end(trial.faults)
+    return not names or not not_exercised(so_far(trial, lane, {}, ()), names)
+
+
+def _must_be_clean(environment: Environment, when: str) -> None:
+    if unclean := environment.unclean():
+        raise Unclean(f"{when} the trial: {'; '.join(unclean)}")
+
+
+def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: Path) -> list[RunningLane]:
+    """Start the workers of all lanes, spread over the client groups and, where nodes are equal, over the nodes."""
+    lanes, specs, beyond = [], [], trial.beyond_ttl
+    equal = environment.cluster(trial.backend).leader() is not None  # to any node a client may go
+    run = secrets.token_hex(3)
+    pace = PACE[trial.backend] * max(1.0, sum(lane.workload.workers for lane in trial.lanes) / fit())
+    for lane in trial.lanes:
+        count = lane.workload.workers
+        keys = tuple(f"{lane.name.replace('/', '.')}.{run}.{n}" for n in range(lane.workload.keys))
+        lanes.append(RunningLane(lane, keys))
+        for number in range(count):
+            group = group_of(number)
+            endpoints = environment.endpoints(trial.backend, group)
+            if via := lane.lock.via:
+                endpoints = (environment.endpoints_of(via, group),)
+            elif equal:
+                shift = number % len(endpoints)
+                endpoints = endpoints[shift:] + endpoints[:shift]
+            specs.append(
+                Spec(
+                    recordings=str(folder),
+                    lane=lane.name,
+                    lock=registry.spelling(lane.lock_name),
+                    endpoints=endpoints,
+                    ttl=lane.lock.min_ttl,
+                    workload=f"{lane.workload.__module__}:{lane.workload.__qualname__}",
+                    store_dsn=environment.store_dsn(group),
+                    store_mode=lane.store,
+                    keys=keys,
+                    number=number,
+                    count=count,
+                    seed=f"{trial.seed}/{lane.name}/{number}",
+                    acquire_timeout=lane.lock.min_ttl + beyond,
+                    store_timeout=STORE_TIMEOUT,
+                    pace=lane.lock.pace or pace,
+                    access=environment.access(trial.backend),
+                )
+            )
+    handles = iter(server.spawn(specs))
+    for running in lanes:
+        running.handles = [next(handles) for _ in range(running.lane.workload.workers)]
+    return lanes
+
+
+def fit() -> float:
+    """Workers that do in each of the trials that go on at once: of pytest-xdist every process has one."""
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    return FIT * min(1.0, (os.cpu_count() or 2) / 2 / processes)

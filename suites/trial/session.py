@@ -1,0 +1,292 @@
+"""One process's share of a run: each trial is run once, on one environment, and every case is answered from it."""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from checkers.claims import Word
+from checkers.judgement import Judgement
+from infra.faults.plan import storm_seed
+from infra.machine import Trouble
+from results.certificate.stages import CALIBRATION, CALIBRATIONS, CANDIDATE
+from results.pages.telling import stories
+from results.record import TrialRecord, version_of
+from results.record import decisive as shown_first
+from results.run import Run
+from results.terminal.events import Event, Tell, step
+from results.terminal.plain import plain
+from suites.lanes.lane import Lane
+from suites.selection import calibration
+from suites.selection.selection import Case, Selection
+from suites.selection.stages import OF_UPGRADES
+from suites.trial.environment import TrialEnvironment
+from suites.trial.events import named
+from suites.trial.metadata import about
+from suites.trial.run import NoWayThere, run_trial
+from suites.trial.spec import Trial
+from suites.worker import recorder
+from suites.worker.pool import TrialBroke, WorkerBroke
+
+
+class TrialFailed(Exception):
+    """The trial behind a case came to no verdict; the first of its cases says why at length."""
+
+
+CONTROLS: Final = 3
+"""A positive control may need this many trials, with seeds s, s+1, s+2; all of them are stored and counted."""
+
+
+OUR_FAILURE: Final = (
+    "The suite failed to stress the property, which says nothing about the lock. Run it again with another --seed, and "
+    "on a quiet machine; where it comes back, report it with the folder of the run."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a case came to: the judgement that counts, the trial's page, and in which of how many trials.
+
+    seed, version  of that trial, and of the servers that it ran on.
+    page_story     the story that the word rests on, as the page tells it.
+    """
+
+    judgement: Judgement
+    page: Path
+    attempt: int
+    attempts: int
+    seed: int = 0
+    version: str = ""
+    page_story: tuple[str, ...] = ()
+
+    @property
+    def story(self) -> tuple[str, ...]:
+        """What is told, as plain text; empty where nothing broke."""
+        violation = shown_first(self.judgement)
+        return tuple(map(plain, self.page_story or (violation.story if violation is not None else ())))
+
+    def must_hold(self) -> None:
+        """Fails the test when the word is one of the failing four, with the story and the page."""
+        word = self.judgement.word
+        if word.fails:
+            lines = [f"{word}: {plain(self.judgement.because)}", *(f"  {line}" for line in self.story)]
+            if word is Word.UNEXERCISED:
+                lines.append(f"  {OUR_FAILURE}")
+            pytest.fail("\n".join([*lines, f"  see {plain(str(self.page))}"]), pytrace=False)
+
+    def must_be_caught(self) -> None:
+        """Fails the test where a bug that was planted is not violated."""
+        if self.judgement.word is not Word.VIOLATED:
+            missed = f"a bug that was planted is not caught: {self.judgement.word}: {plain(self.judgement.because)}"
+            pytest.fail(f"{missed}\n  see {plain(str(self.page))}", pytrace=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """What is told apart in the matrix of a backend."""
+
+    backend: str
+    fault: str
+    stage: str
+
+
+Answers = dict[tuple[str, str], list[Answer]]
+"""(lane, property) → what each of the trials said."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """Lanes of a column that are tried together, and what their trial came to, and those that repeated it.
+
+    number   from 1, among those of the column.
+    answers  None until the trials are over, and where they came to no verdict.
+    failure  in a line, why there was no verdict; None where there is one, or nothing has run.
+    error    the same at length, until the first case has raised it.
+    """
+
+    number: int
+    lanes: tuple[Lane, ...]
+    answers: Answers | None = None
+    failure: str | None = None
+    error: Exception | None = None
+
+
+Stored = Callable[[Trial], "tuple[TrialRecord, Path] | None"]
+"""A trial that was run before, with its page; None: it is to be run."""
+
+
+def nothing_stored(_: Trial) -> None:
+    """Of a run that has just begun."""
+
+
+class Session:
+    """Lazily makes the environment and the fork server; `close` leaves nothing behind. tell: is told what is done."""
+
+    def __init__(self, selection: Selection, run: Run, tell: Tell, stored: Stored = nothing_stored) -> None:
+        self._selection = selection
+        self._run = run
+        self._tell = tell
+        self._stored = stored
+        self._environments = {stage.name: TrialEnvironment(selection, stage.name, tell) for stage in selection.stages}
+        if CALIBRATION in self._environments:  # the same versions
+            self._environments[CALIBRATION] = self._environments[CANDIDATE]
+        self._parts: dict[_Column, list[_Part]] = {}
+        self._recordings = recorder.folder()
+
+    def answer(self, case: Case) -> Answer:
+        """Runs the trial behind the case, if it has not run yet. Raises what made the trial impossible.
+
+        Where it was a lock's workers that broke, the others' lanes become a trial of their own, without that lock.
+        """
+        column = _Column(case.lane.backend, case.fault, case.stage)
+        while (part := self._part_of(column, case.lane)).answers is None:
+            if part.failure is None:
+                self._run_part(column, part)
+            elif part.error is None:
+                raise TrialFailed(f"not judged, its trial came to no verdict: {part.failure}")
+            else:
+                error, part.error = part.error, None
+                raise error
+        return decisive(part.answers[case.lane.name, case.property_id])
+
+    def close(self) -> None:
+        """End workers, environment and recordings."""
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(TrialEnvironment.close, set(self._environments.values())))
+        self._recordings.cleanup()
+
+    def _part_of(self, column: _Column, lane: Lane) -> _Part:
+        """The part of the column in which the lane is tried."""
+        if column not in self._parts:
+            lanes = self._selection.parts(column.backend, column.fault)
+            self._parts[column] = [_Part(number, some) for number, some in enumerate(lanes, 1)]
+        return next(part for part in self._parts[column] if lane in part.lanes)
+
+    def _run_part(self, column: _Column, part: _Part) -> None:
+        """Run its trials. Where they break, the lanes of the locks that did not break them become a new part."""
+        try:
+            part.answers = self._try(column, part.number, part.lanes)
+        except Exception as error:  # noqa: BLE001 - kept: the same for every case of the trial, the first raises it
+            part.failure, part.error = self._selection.masked(_in_a_line(error)), error
+            self._environments[column.stage].close()  # what such a trial leaves is not known for certain
+            parts = self._parts[column]
+            if others := _blameless(part.lanes, error):
+                part.lanes = tuple(lane for lane in part.lanes if lane not in others)
+                parts.append(_Part(len(parts) + 1, others))
+
+    def _try(self, column: _Column, part: int, lanes: tuple[Lane, ...]) -> Answers:
+        """Run a trial, and again with the next seed for lanes whose positive control did not fire."""
+        answers: Answers = {}
+        trial = first_trial(self._selection, column.backend, column.fault, column.stage, part, lanes)
+        most = 1 if column.stage in CALIBRATIONS else CONTROLS
+        for attempt in range(1, most + 1):
+            tried = replace(trial, seed=trial.seed + attempt - 1, lanes=lanes, attempt=attempt)
+            known = self._stored(tried)
+            record, page = known or self._run_one(tried)
+            version = version_of(record.about)
+            for lane in record.lanes:
+                by_property = stories(lane)
+                for judgement in lane.judgements:
+                    story = by_property.get(judgement.property, ())
+                    answer = Answer(judgement, page, attempt, attempt, tried.seed, version, story)
+                    answers.setdefault((lane.history.facts.lane, judgement.property), []).append(answer)
+            settled = {key: decisive(given).judgement for key, given in answers.items()}
+            silent = {name for (name, _), judgement in settled.items() if judgement.word is Word.HAZARD_NOT_SHOWN}
+            lanes = tuple(lane for lane in lanes if lane.name in silent and attempt < most)
+            self._tell_end(tried, record, settled, frozenset(lane.name for lane in lanes), new=known is None)
+            if not lanes:
+                break
+        return answers
+
+    def _run_one(self, trial: Trial) -> tuple[TrialRecord, Path]:
+        mine = self._environments[trial.stage]
+        environment = mine.ready(trial.backend)
+        deadline, folder = self._selection.profile.deadline, Path(self._recordings.name)
+        try:
+            record = run_trial(trial, environment, mine.server(trial.backend), folder, deadline, self._tell)
+        except Exception as error:
+            message, line = (self._selection.masked(text) for text in (str(error) or repr(error), _in_a_line(error)))
+            self._tell(Event("broke", {**named(trial), "text": line}))
+            rest: dict[str, object] = {"traceback": lines} if (lines := message.splitlines()[1:]) else {}
+            if isinstance(error, NoWayThere):
+                rest["no_way_there"] = line
+            self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": line, **rest}, ()))
+            raise
+        if trial.plan is not None and trial.plan.lasting:
+            mine.leave()  # it is another cluster by now
+        self._tell(step("writing the page"))
+        return record, self._run.save_trial(record)
+
+    def _tell_end(
+        self,
+        trial: Trial,
+        record: TrialRecord,
+        settled: Mapping[tuple[str, str], Judgement],
+        again: frozenset[str],
+        *,
+        new: bool,
+    ) -> None:
+        """again: the lanes whose controls did not fire; they are tried once more, and have not failed yet.
+
+        new: whether it was run just now.
+        """
+        for (lane, name), judgement in settled.items() if trial.stage not in CALIBRATIONS else ():
+            word = judgement.word
+            if word.fails and not (word is Word.HAZARD_NOT_SHOWN and lane in again):
+                facts = {"lane": lane, "property": name, "fault": trial.column, "word": str(word)}
+                self._tell(Event("verdict", {**facts, "because": judgement.because}))
+        if not new:
+            return
+        words = [judgement.word for lane in record.lanes for judgement in lane.judgements]
+        counts = {str(word): words.count(word) for word in Word if word in words}
+        seconds = record.about["seconds"]
+        self._tell(Event("done", {**named(trial), "seconds": seconds, "words": counts, "again": len(again)}))
+
+
+def first_trial(
+    selection: Selection, backend: str, column: str, stage: str, part: int, lanes: tuple[Lane, ...]
+) -> Trial:
+    """The trial with which a part of a column begins."""
+    return Trial(
+        backend,
+        column,
+        selection.seed if (storm := storm_seed(column)) is None else storm,
+        lanes,
+        part,
+        stage=stage,
+        version=selection.version(backend, stage),
+        plan=selection.plan(column, backend),
+        profile=None if selection.named or column in OF_UPGRADES else selection.profile.name,
+        planted=calibration.found_by(lanes) if column in calibration.COLUMNS else {},
+    )
+
+
+def decisive(answers: list[Answer]) -> Answer:
+    """The answer that counts among the trials of one case: the heaviest, except that a positive control that fired
+    in any of them has been shown (see `results.record.settled`). Nothing else hides a heavier trial.
+    """
+    shown = any(answer.judgement.word is Word.BROKEN_AS_DOCUMENTED for answer in answers)
+    counted = [answer for answer in answers if not (shown and answer.judgement.word is Word.HAZARD_NOT_SHOWN)]
+    heaviest = min(counted, key=lambda answer: answer.judgement.word.weight)
+    return replace(heaviest, attempts=len(answers))
+
+
+def _blameless(lanes: tuple[Lane, ...], error: Exception) -> tuple[Lane, ...]:
+    """Of the lanes of a trial that broke, those of locks whose workers did not break it. None where nobody knows whose
+    workers did.
+    """
+    broke = error.lanes if isinstance(error, WorkerBroke) else frozenset[str]()
+    blamed = {lane.lock_name for lane in lanes if lane.name in broke}
+    return tuple(lane for lane in lanes if lane.lock_name not in blamed) if blamed else ()
+
+
+def _in_a_line(error: Exception) -> str:
+    """For a summary."""
+    if isinstance(error, TrialBroke):
+        return error.line
+    if isinstance(error, Trouble):
+        return str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {error}".partition("\n")[0]

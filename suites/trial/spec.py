@@ -1,0 +1,58 @@
+"""What is to be tried in one trial: data alone, from which a trial is run, told of, stored and found again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from infra.faults.plan import Plan, compile_plan, fault_names
+from infra.faults.register import FAULTS
+from suites.lanes.lane import Lane, longest_ttl
+
+ACQUIRE_BEYOND_TTL: Final = 1.0
+"""Seconds that an acquire waits beyond the TTL: a crashed holder's lock is freed within one wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What is to be tried.
+
+    column   the name of what is done, as in the matrix.
+    part     of the lanes that are tried under it; each part is a trial of its own.
+    attempt  counts the trials of one positive control.
+    stage    of an upgrade, empty where there is none.
+    version  the one that was asked for.
+    plan     the user's own, or a storm; None: one is drawn from the seed.
+    profile  which chose the lanes; None: somebody named locks or faults.
+    planted  lane → the property that must name its bug, where it has one on purpose.
+    """
+
+    backend: str
+    column: str
+    seed: int
+    lanes: tuple[Lane, ...]
+    part: int = 1
+    attempt: int = 1
+    stage: str = ""
+    version: str | None = None
+    plan: Plan | None = None
+    profile: str | None = None
+    planted: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        part = f"part{self.part}" if self.part > 1 else ""
+        return "-".join(filter(None, (self.backend, self.column, str(self.seed), part, self.stage)))
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Of what the column consists, each once."""
+        return self.plan.fault_names if self.plan else fault_names(self.column)
+
+    @property
+    def beyond_ttl(self) -> float:
+        """Seconds that an acquire waits beyond the TTL."""
+        return ACQUIRE_BEYOND_TTL + max((FAULTS[name].waits for name in self.faults if name in FAULTS), default=0.0)
+
+    def plan_to_run(self) -> Plan:
+        """The one that it was given, or that its seed draws."""
+        return self.plan or compile_plan(self.faults, self.seed, self.backend, longest_ttl(self.lanes))

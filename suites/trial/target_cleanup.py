@@ -1,0 +1,89 @@
+"""Being a guest of a cluster that is not ours: ask for admission with every lock, and leave nothing behind.
+
+All keys have prefixes of ours (`fencepost:`, `/fencepost`) and names that no other run has. What leases do not end is
+removed after each trial, by the locks that have such things (`suites.lock.Sweeps`). What stays: ZooKeeper's node
+`/fencepost`, the empty tables in PostgreSQL's schema `fencepost`, and after a SIGKILL of the harness the counters and
+queues of the one trial that ran.
+"""
+
+import os
+import secrets
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from checkers.wire import Reason
+from infra.beside import comes_true
+from infra.environment import GROUPS, Environment
+from infra.machine import Failed, Trouble
+from suites.lock import LockClient, LockError, Refused, Sweeps, opened
+
+ADMITTED_WITHIN: Final = 5.0
+"""Seconds; a request may fail now and then, but whoever is denied stays out."""
+ENDED_WITHIN: Final = 5.0
+"""Seconds."""
+
+Traces = Iterable[tuple[type[LockClient], Sequence[str]]]
+"""Locks, and the names under which they were taken."""
+
+
+def ask_admission(environment: Environment, backend: str, locks: Iterable[type[LockClient]]) -> None:
+    """Take and release each lock once, through the links. Raises Failed: a line that says who was not let in."""
+    for lock in dict.fromkeys(locks):
+        deadline = time.monotonic() + ADMITTED_WITHIN
+        while True:
+            try:
+                _try(environment, backend, lock)
+                break
+            except Trouble:
+                raise
+            except LockError as error:
+                denied = isinstance(error, Refused) and error.reason is Reason.DENIED
+                if denied or time.monotonic() > deadline:
+                    reason = environment.access(backend).masked(" ".join(str(error).split()))
+                    raise Failed(f"the target {backend} does not let {lock.name} in: {reason}") from None
+            except Exception as bug:  # noqa: BLE001 - told without its chain, which may quote what is secret
+                report = environment.access(backend).masked("".join(traceback.format_exception(bug)))
+                raise Failed(f"{lock.name} broke when it asked the target {backend} for admission:\n{report}") from None
+
+
+def _try(environment: Environment, backend: str, lock: type[LockClient]) -> None:
+    name = f"admission.{secrets.token_hex(6)}"
+    client = opened(lock, environment.endpoints(backend, GROUPS[0]), lock.min_ttl, environment.access(backend))
+    try:
+        grant = client.acquire(name, lock.min_ttl)
+        if grant is None:
+            raise Failed(f"the target {backend} does not grant {lock.name}, though nobody else wants it")
+        client.release(grant)
+    finally:
+        client.close()
+        _sweep(environment, backend, lock, [name])
+
+
+def await_ends(pids: Sequence[int]) -> None:
+    """Until these workers, who were told to end or killed, are gone; what they send later nobody would sweep."""
+    comes_true(lambda: not any(map(_lives, pids)), ENDED_WITHIN)
+
+
+def sweep(environment: Environment, backend: str, traces: Traces, say: Callable[[str], None]) -> None:
+    """Remove what these locks left behind, past the links; says what could not be removed."""
+    for lock, names in traces:
+        try:
+            _sweep(environment, backend, lock, names)
+        except LockError as error:
+            reason = environment.access(backend).masked(str(error))
+            say(f"  {lock.name}: left behind on {backend}: {', '.join(names)} ({reason})")
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _sweep(environment: Environment, backend: str, lock: type[LockClient], names: Sequence[str]) -> None:
+    if issubclass(lock, Sweeps):
+        lock.sweep(environment.direct(backend), names, environment.access(backend))

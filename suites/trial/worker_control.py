@@ -1,0 +1,191 @@
+"""The workers of a trial as faults see them: who holds, at which gate each is caught, how each goes on."""
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from checkers import wire
+from infra.faults.target import Action, Aim, Gate, Victim
+from suites.worker import gates
+from suites.worker.pool import ForkServer, Handle
+
+GATES: Final[dict[Gate, wire.Gate]] = {
+    "after-acquire": wire.Gate.AFTER_ACQUIRE,
+    "between-read-and-write": wire.Gate.BETWEEN_READ_AND_WRITE,
+    "before-release": wire.Gate.BEFORE_RELEASE,
+    "in-renewal": wire.Gate.IN_RENEWAL,
+    "while-waiting": wire.Gate.WHILE_WAITING,
+}
+ACTIONS: Final[dict[Action, wire.Action]] = {
+    "freeze": wire.Action.FREEZE,
+    "stall": wire.Action.STALL,
+    "kill": wire.Action.KILL,
+    "die": wire.Action.DIE,
+    "call": wire.Action.CALL,
+}
+SIGNALLED_WITHIN: Final = 5.0
+"""Seconds for the kernel to carry out a signal, and for the fork server to report a death."""
+LOOK_EVERY: Final = 0.02
+"""Seconds between two looks at all workers, of which there are dozens, while a fault waits for some of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Armed:
+    """A lane whose workers await an action."""
+
+    aim: Aim
+    handles: Sequence[Handle]
+
+    @property
+    def gate(self) -> wire.Gate:
+        return GATES[self.aim.gate]
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is done to the process and not to one of its threads."""
+        return self.aim.action in ("freeze", "kill")
+
+    def caught(self, handle: Handle) -> bool:
+        """Whether the worker has reached the gate."""
+        return gates.caught(handle.page, self.gate) is not None
+
+
+@dataclass(slots=True)
+class Held:
+    """A victim that has not been let go yet, or the end of whose round is awaited."""
+
+    victim: Victim
+    handle: Handle
+    aim: Aim
+    rounds: int
+    thawed: bool = False
+
+    @property
+    def gate(self) -> wire.Gate:
+        return GATES[self.aim.gate]
+
+
+class WorkerControl:
+    """Fills in `infra.faults.target.Actors`. `lanes` maps the name of a lane to its workers, the dead included."""
+
+    def __init__(self, server: ForkServer, lanes: dict[str, list[Handle]], ttl: float) -> None:
+        self._server = server
+        self._lanes = lanes
+        self._ttl = ttl
+        self._armed: dict[str, Armed] = {}
+        self._held: dict[tuple[str, int, int], Held] = {}
+        self._looked = 0.0
+
+    @property
+    def ttl(self) -> float:
+        return self._ttl
+
+    def lanes(self) -> Sequence[str]:
+        return tuple(self._lanes)
+
+    def arm(self, lane: str, aim: Aim) -> None:
+        armed = self._armed[lane] = Armed(aim, self._aimed_at(lane, aim))
+        for handle in armed.handles:
+            handle.doomed |= aim.action == "kill"
+            alive = partial(self._alive, handle)
+            gates.arm(handle.page, armed.gate, ACTIONS[aim.action], alive, key=aim.key, seconds=aim.seconds)
+
+    def caught(self, lane: str) -> Sequence[Victim]:
+        self._look_after_all()
+        if lane not in self._armed:
+            return ()
+        armed = self._armed[lane]
+        victims = []
+        for handle in armed.handles:
+            caught = gates.caught(handle.page, armed.gate)
+            if caught is None or (armed.aim.action == "freeze" and not handle.frozen()):
+                continue
+            spec = handle.spec
+            who = f"worker {spec.number} of {lane}"
+            if armed.gate in (wire.Gate.IN_RENEWAL, wire.Gate.WHILE_WAITING) and not armed.whole:
+                who = f"the renewal of {who}"
+            victim = Victim(lane, caught.process, caught.owner, caught.at, who, caught.key, spec.group)
+            rounds = gates.rounds(handle.page, armed.gate)
+            self._held.setdefault(_id(victim), Held(victim, handle, armed.aim, rounds))
+            victims.append(victim)
+        return sorted(victims, key=lambda victim: victim.at)
+
+    def disarm(self, lane: str) -> None:
+        if lane not in self._armed:
+            return
+        armed = self._armed[lane]
+        for handle in armed.handles:
+            gates.disarm(handle.page, armed.gate, partial(self._alive, handle))
+        if armed.whole:
+            # Who has reached the gate may still be on the way into its signal.
+            reached = [h for h in armed.handles if armed.caught(h) and not gates.thawed(h.page, armed.gate)]
+            self._server.await_condition(
+                lambda: all(h.exited is not None or (armed.aim.action == "freeze" and h.frozen()) for h in reached),
+                SIGNALLED_WITHIN,
+            )
+        if armed.aim.action == "kill":
+            for handle in armed.handles:
+                handle.doomed = armed.caught(handle)
+
+    def thaw(self, victim: Victim) -> None:
+        held = self._held[_id(victim)]
+        if not held.thawed:
+            held.rounds = gates.rounds(held.handle.page, held.gate)
+            held.thawed = True
+            gates.thaw(held.handle.page, held.gate)
+            held.handle.signal(signal.SIGCONT)
+
+    def settled(self, victim: Victim) -> bool:
+        held = self._held[_id(victim)]
+        return gates.rounds(held.handle.page, held.gate) > held.rounds or not self._alive(held.handle)
+
+    def let_go(self, by: str) -> None:
+        self._release(lambda aim: aim.by == by)
+
+    def release_all(self) -> None:
+        self._release(lambda _: True)
+
+    def fill_up(self) -> None:
+        """Replace the dead: a new worker, with process numbers of its own, takes the place of each."""
+        for handles in self._lanes.values():
+            newest = {handle.spec.number: handle for handle in handles}
+            dead = [handle.spec for handle in newest.values() if not self._alive(handle)]
+            handles += self._server.spawn(replace(spec, generation=spec.generation + 1) for spec in dead)
+            for handle in handles[-len(dead) :] if dead else ():
+                handle.ask(wire.Run.GO)
+
+    def _look_after_all(self) -> None:
+        """All workers, and so not anew for every lane that is looked at."""
+        if (at := time.monotonic()) - self._looked >= LOOK_EVERY:
+            self._looked = at
+            self._server.check()
+
+    def _release(self, whose: Callable[[Aim], bool]) -> None:
+        for lane in [lane for lane, armed in self._armed.items() if whose(armed.aim)]:
+            self.disarm(lane)
+            self.caught(lane)  # takes note of whom nobody has asked for yet
+        for held in sorted(self._held.values(), key=lambda held: held.victim.at, reverse=True):
+            if whose(held.aim):
+                self.thaw(held.victim)
+
+    def _aimed_at(self, lane: str, aim: Aim) -> list[Handle]:
+        """Whom to arm. One that something is done to already is left alone, unless it is asked for by name."""
+        if aim.worker is not None:
+            handles = [self._held[_id(aim.worker)].handle]
+        else:
+            busy = [held.handle for held in self._held.values() if not held.thawed]
+            handles = [
+                handle for handle in self._lanes[lane] if handle not in busy and aim.group in ("", handle.spec.group)
+            ]
+        return [handle for handle in handles if self._alive(handle)]
+
+    def _alive(self, handle: Handle) -> bool:
+        self._server.check()
+        return handle.exited is None
+
+
+def _id(victim: Victim) -> tuple[str, int, int]:
+    return victim.lane, victim.process, victim.at

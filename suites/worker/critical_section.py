@@ -1,0 +1,157 @@
+"""A section: what a workload may do under one grant, with the fenced store behind it.
+
+Every access first asks the client's belief, is recorded, and ends the section where it was refused or not answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final, NoReturn
+
+from checkers import wire
+from checkers.wire import LATE, NESTED, SHARED, F, Gate, Reason, Run
+from infra.store import Mode, StoreError, Unavailable
+from suites.worker.lease_renewal import Holding
+from suites.worker.worker import CriticalSection, Worker
+from suites.workloads.workload import Stopped
+
+_SLICE: Final = 0.1
+"""Seconds of work between two looks at the control page."""
+
+
+class Section:
+    """What a workload may do under one grant: fills in `suites.worker.worker.CriticalSection`."""
+
+    def __init__(self, worker: Worker, holding: Holding) -> None:
+        self.rng = worker.rng
+        self.pace = worker.spec.pace
+        self.ttl = worker.spec.ttl
+        self.patience = worker.spec.acquire_timeout
+        self.shared = bool(holding.flags & SHARED)
+        self.writes_per_grant = 1 if worker.spec.store_mode == Mode.FENCE_WRITES_STRICT else None
+        self._worker = worker
+        self._holding = holding
+        self._recorder = worker.recorder
+        self._key = worker.spec.keys[holding.key]
+
+    def read(self) -> tuple[int, Sequence[int]]:
+        self._must_believe()
+        row = self._invoke(F.READ)
+        try:
+            answer = self._worker.store.read(self._key, self._holding.grant)
+        except StoreError as error:
+            self._unanswered(row, error)
+        if answer is None:
+            self._refused(row, Reason.STALE_TOKEN)
+        self._recorder.ok(row, answer.value)
+        return answer.value, answer.elements
+
+    def write(self, *, base: int | None = None, elements: Sequence[int] | None = None) -> int:
+        self.check()
+        return self._write(base, elements, 0)
+
+    def effect(self, job: int) -> bool:
+        self.check()
+        try:
+            if not self._worker.store.claim(self._key, job):
+                return False
+        except Unavailable:
+            raise Stopped from None
+        except StoreError:
+            self._holding.spoiled = True
+            raise Stopped from None
+        self._recorder.ok(self._invoke(F.EFFECT, job))
+        return True
+
+    def check(self) -> None:
+        self._must_believe()
+        # After the look at the clock and before the request is sent: no client can close this gap.
+        self._worker.reach(Gate.BETWEEN_READ_AND_WRITE, self._holding)
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[None]:
+        """A try: who holds need not wait. Its rows name the grant that is held."""
+        self._must_believe()
+        outer = self._holding
+        inner = self._worker.acquire(outer.key, 0, outer.flags | NESTED, outer)
+        if inner is None:
+            raise Stopped
+        try:
+            yield
+        finally:
+            refused = self._worker.release(inner)
+        if refused is Reason.NOT_OWNER:
+            self._worker.renewal.lose(outer, self._worker.process)
+            raise Stopped
+
+    @contextlib.contextmanager
+    def also(self, timeout: float) -> Iterator[CriticalSection]:
+        self._must_believe()
+        holding = self._worker.acquire((self._holding.key + 1) % len(self._worker.spec.keys), timeout)
+        if holding is None:
+            raise Stopped
+        with self._worker.inside(holding) as section:
+            yield section
+
+    def write_late(self) -> None:
+        """A deliberate write after the release, to be refused if the store has seen a later grant.
+
+        Not where there is no fence to refuse it, and not after an access without an answer.
+        """
+        if self._worker.spec.store_mode == Mode.UNFENCED or self._holding.spoiled:
+            return
+        with contextlib.suppress(Stopped):
+            self._write(None, None, LATE)
+
+    def work(self, seconds: float) -> None:
+        """Once the trial is over it need not take long: others are waiting for the lock."""
+        page, end = self._recorder.page, time.monotonic() + seconds
+        while page[wire.RUN] != Run.FINISH and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, _SLICE))
+
+    def _must_believe(self) -> None:
+        renewal = self._worker.renewal
+        if not renewal.believes(self._holding):
+            renewal.lose(self._holding, self._worker.process)
+            raise Stopped
+
+    def _write(self, base: int | None, elements: Sequence[int] | None, flags: int) -> int:
+        value = next(self._worker.values)
+        row = self._invoke(F.WRITE, value, wire.NONE if base is None else base, flags)
+        contents = None if elements is None else [*elements, value]
+        try:
+            accepted = self._worker.store.write(self._key, self._holding.grant, value, base, contents)
+        except StoreError as error:
+            self._unanswered(row, error)
+        if not accepted:
+            self._refused(row, Reason.STALE_TOKEN)
+        self._recorder.ok(row)
+        return value
+
+    def _invoke(self, f: F, value: int = wire.NONE, base: int = wire.NONE, flags: int = 0) -> int:
+        holding, process = self._holding, self._worker.process
+        return self._recorder.invoke(
+            f,
+            process.number,
+            holding.key,
+            owner=holding.grant.owner,
+            token=holding.grant.token,
+            value=value,
+            base=base,
+            flags=holding.flags | flags,
+        )
+
+    def _refused(self, row: int, reason: Reason, error: str = "") -> NoReturn:
+        self._recorder.fail(row, reason, error)
+        raise Stopped
+
+    def _unanswered(self, row: int, error: StoreError) -> NoReturn:
+        """No answer: what was never sent certainly did not happen, the rest may have."""
+        if isinstance(error, Unavailable):
+            self._refused(row, Reason.UNAVAILABLE, str(error))
+        self._holding.spoiled = True
+        self._recorder.info(row, str(error))
+        self._worker.process.crashed()
+        raise Stopped

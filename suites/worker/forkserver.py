@@ -1,0 +1,135 @@
+"""The fork server: one interpreter that has the client packages loaded and forks workers on demand.
+
+Eight workers start in a twentieth of a second this way. It speaks one JSON object a line: ``{"spawn": Spec}`` is
+answered with ``{"pid": ...}``, and the end of each worker is reported as ``{"exited": pid, "status": ...}``. It ends,
+and takes every worker along, when its standard input closes: when the harness has gone, however it went.
+
+Run as ``python -m suites.worker.forkserver LOCK...``, the locks being those to load before the first fork, as
+`suites.locks.registry` spells them.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import selectors
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Any, Final
+
+from checkers import wire
+from suites.locks import registry
+from suites.worker import store_client
+from suites.worker.critical_section import Section
+from suites.worker.process_spec import Spec
+from suites.worker.recorder import errors_path, map_page
+from suites.worker.worker import Worker
+
+_PR_SET_PDEATHSIG: Final = 1
+NICE: Final = 5
+"""By which workers stand back behind servers, links and harness: where there is not enough, the load becomes less."""
+
+
+def serve(locks: list[str]) -> None:
+    """Fork workers until standard input closes."""
+    for lock in locks:
+        registry.load(lock)
+    with contextlib.suppress(OSError):  # where the kernel has it, a session competes as a whole
+        Path("/proc/self/autogroup").write_text(str(NICE))
+    children: set[int] = set()
+    wake, wakened = os.pipe()
+    os.set_blocking(wakened, False)
+    signal.set_wakeup_fd(wakened)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # only the wake-up is wanted
+    selector = selectors.DefaultSelector()
+    selector.register(0, selectors.EVENT_READ)
+    selector.register(wake, selectors.EVENT_READ)
+    _say({"ready": os.getpid()})
+    pending = b""
+    try:
+        while True:
+            for key, _ in selector.select():
+                data = os.read(key.fd, 1 << 16)
+                if key.fd == wake:
+                    _reap(children)
+                    continue
+                if not data:
+                    return
+                *lines, pending = (pending + data).split(b"\n")
+                for line in lines:
+                    children.add(_fork(json.loads(line)["spawn"]))
+    finally:
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+
+
+def _reap(children: set[int]) -> None:
+    while children:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        children.discard(pid)
+        _say({"exited": pid, "status": os.waitstatus_to_exitcode(status)})
+
+
+def _fork(spec: dict[str, Any]) -> int:
+    server = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _be_a_worker(Spec.from_json(spec), server)
+    _say({"pid": pid})
+    return pid
+
+
+def _be_a_worker(spec: Spec, server: int) -> None:
+    """Never returns. What the adapter may not raise is written down where the harness finds it."""
+    status = 1
+    try:
+        os.nice(NICE)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != server:
+                os._exit(1)
+        devnull = os.open(os.devnull, os.O_RDWR)
+        os.dup2(devnull, 0)
+        os.dup2(devnull, 1)
+        Worker(spec, store_client.connect, Section).run()
+        status = 0
+    except BaseException as error:  # noqa: BLE001 - told in full, and the trial breaks with it
+        with errors_path(spec.recording).open("a") as file:
+            report = spec.access.masked(f"{in_a_line(error, spec.lock)}\n{traceback.format_exc()}")
+            file.write(report.replace("\\", "\\\\").replace("\n", "\\n") + "\n")
+        map_page(spec.recording)[wire.STATE] = wire.State.BROKEN
+    finally:
+        os._exit(status)
+
+
+def in_a_line(error: BaseException, lock: str) -> str:
+    """What it says, and the innermost place in the lock's own files: ``ValueError: bad name (mine.py:22, in acquire)``.
+
+    lock: as `suites.locks.registry` spells it. Without a place where the lock cannot be loaded, or has nothing to do
+    with it.
+    """
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    summary = f"{type(error).__name__}: {first}" if first else type(error).__name__
+    try:
+        bases = registry.load(lock).__mro__
+    except Exception:  # noqa: BLE001 - then that is what is told here
+        return summary
+    files = {getattr(sys.modules.get(base.__module__), "__file__", None) for base in bases}
+    places = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
+    if not places:
+        return summary
+    return f"{summary} ({Path(places[-1].filename).name}:{places[-1].lineno}, in {places[-1].name})"
+
+
+def _say(message: dict[str, int]) -> None:
+    os.write(1, json.dumps(message).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1:])

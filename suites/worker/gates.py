@@ -1,0 +1,169 @@
+"""Gates: named points in a worker at which the harness can freeze, stall, kill it, and more (`wire.Action`).
+
+The harness arms a gate in the worker's control page (`checkers.wire`); the first time the worker comes by while it
+holds something, it notes when and what, and does as told. Both sides write different bytes of the page, and each of
+the worker's two threads has bytes of its own, so no lock is needed.
+"""
+
+import mmap
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from checkers import wire
+from checkers.wire import Action, Gate
+
+_POLL = 0.002
+"""Seconds between looks at the page while stalled, or while the worker is passing."""
+
+
+class Died(Exception):
+    """The thread was told to end at a gate, and afterwards that another may begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """A thread took the armed action at `at` (ns), holding the grant `owner` of the key of that index, or, in the
+    session `owner`, waiting for it.
+    """
+
+    at: int
+    owner: int
+    key: int
+    process: int
+
+
+class Gates:
+    """The worker's side."""
+
+    __slots__ = ("_page", "_within")
+
+    def __init__(self, page: mmap.mmap) -> None:
+        self._page = page
+        self._within = 0
+        """ns; how long after its request began the main thread is to be frozen, 0: it is not."""
+
+    def reach(self, gate: Gate, owner: int, key: int, process: int) -> None:
+        """Come by a gate; returns at once unless it is armed. owner: the grant held, or the session of one who waits; 0
+        for none: then nothing happens.
+
+        Raises Died.
+        """
+        page, base = self._page, _base(gate)
+        page[base + wire.PASSING] = 1
+        try:
+            if page[base + wire.ARMED_GATE] == gate and not page[base + wire.REACHED_GATE] and owner:
+                armed_key = _word(page, base + wire.ARMED_KEY)
+                if armed_key in (key, wire.NONE):
+                    self._act(gate, owner, key, process)
+        finally:
+            page[base + wire.PASSING] = 0
+
+    def asks(self) -> None:
+        """The main thread's request is on record: a freeze that is to come within it comes so long after this."""
+        span, self._within = self._within, 0
+        if span:
+            wire.WORD.pack_into(self._page, wire.MAIN + wire.REACHED_AT, time.monotonic_ns() + span)
+            threading.Timer(span / 1e9, _stop).start()
+
+    def _act(self, gate: Gate, owner: int, key: int, process: int) -> None:
+        page, base, at = self._page, _base(gate), time.monotonic_ns()
+        action, span = Action(page[base + wire.ARMED_ACTION]), _word(self._page, _base(gate) + wire.SPAN)
+        wire.WORD.pack_into(page, base + wire.REACHED_OWNER, owner)
+        wire.WORD.pack_into(page, base + wire.REACHED_KEY, key)
+        wire.WORD.pack_into(page, base + wire.REACHED_PROCESS, process)
+        wire.WORD.pack_into(page, base + wire.REACHED_AT, at)
+        page[base + wire.REACHED_GATE] = gate
+        if action is Action.FREEZE and span:
+            self._within = span
+            return
+        if action is Action.FREEZE:
+            _stop()
+            return
+        if action is Action.KILL:
+            os.kill(os.getpid(), signal.SIGKILL)
+        over = at + span if action is Action.CALL else None
+        while not page[base + wire.THAWED] and (over is None or time.monotonic_ns() < over):
+            time.sleep(_POLL)
+        if action is Action.DIE:
+            raise Died
+
+
+def _stop() -> None:
+    # To this thread, which is stopped at once and with it the process. The kernel would give what is sent to the
+    # process to the main thread, and until that runs (milliseconds) a renewal would still be sent.
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+
+
+# The harness's side
+
+
+def arm(
+    page: mmap.mmap,
+    gate: Gate,
+    action: Action,
+    alive: Callable[[], bool],
+    *,
+    key: int = wire.NONE,
+    seconds: float = 0.0,
+) -> None:
+    """From now on the worker does `action` when it comes by `gate`, once. Who was caught before must be thawed.
+
+    key: only who holds the key of this index. seconds: how long a CALL takes, and how long after the worker has asked
+    for what comes next a FREEZE does; 0: at the gate.
+    """
+    base = _base(gate)
+    page[base + wire.ARMED_GATE] = 0
+    while page[base + wire.PASSING] and alive():  # one that was thawed this moment has yet to see that it may go on
+        time.sleep(_POLL)
+    page[base + wire.REACHED_GATE] = 0
+    page[base + wire.THAWED] = 0
+    wire.WORD.pack_into(page, base + wire.ARMED_KEY, key)
+    wire.WORD.pack_into(page, base + wire.SPAN, round(seconds * 1e9))
+    page[base + wire.ARMED_ACTION] = action
+    page[base + wire.ARMED_GATE] = gate
+
+
+def disarm(page: mmap.mmap, gate: Gate, alive: Callable[[], bool]) -> None:
+    """Nothing happens at the gate from now on. When it returns, `caught` tells the truth for good."""
+    base = _base(gate)
+    page[base + wire.ARMED_GATE] = 0
+    while page[base + wire.PASSING] and not page[base + wire.REACHED_GATE] and alive():
+        time.sleep(_POLL)
+
+
+def thaw(page: mmap.mmap, gate: Gate) -> None:
+    """A thread that was caught goes on; a frozen process still needs SIGCONT."""
+    page[_base(gate) + wire.THAWED] = 1
+
+
+def thawed(page: mmap.mmap, gate: Gate) -> bool:
+    """Whether who was caught last may go on."""
+    return bool(page[_base(gate) + wire.THAWED])
+
+
+def caught(page: mmap.mmap, gate: Gate) -> Caught | None:
+    """Who took the action that its thread was armed with last, once somebody has."""
+    base = _base(gate)
+    if page[base + wire.REACHED_GATE] == 0:
+        return None
+    offsets = (wire.REACHED_AT, wire.REACHED_OWNER, wire.REACHED_KEY, wire.REACHED_PROCESS)
+    return Caught(*(_word(page, base + offset) for offset in offsets))
+
+
+def rounds(page: mmap.mmap, gate: Gate) -> int:
+    """How many rounds of the thread that comes by the gate have ended."""
+    return _word(page, _base(gate) + wire.ROUNDS)
+
+
+def _base(gate: Gate) -> int:
+    """Where the controls of the thread begin that comes by the gate."""
+    return wire.RENEWAL if gate in (Gate.IN_RENEWAL, Gate.WHILE_WAITING) else wire.MAIN
+
+
+def _word(page: mmap.mmap, offset: int) -> int:
+    value: int = wire.WORD.unpack_from(page, offset)[0]
+    return value

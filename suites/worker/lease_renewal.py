@@ -1,0 +1,220 @@
+"""Lease renewal: renews all that the worker holds, and notices when the client no longer believes that it holds it.
+
+It has two threads, because a renewal may wait for its answer for longer than the lease lasts. The belief of a client
+ends when its lease does by its own clock, however late an answer was, or when the client says so itself (`Believes`).
+The thread that watches the belief does nothing that can wait, so it is the process's sentinel as well.
+"""
+
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Callable
+
+from checkers import wire
+from checkers.wire import F, Gate, Reason
+from suites.lock import Believes, Grant, Indeterminate, LockClient, Refused, Session, now
+from suites.worker.gates import Died, Gates
+from suites.worker.process_spec import Process, Spec
+from suites.worker.recorder import Recorder
+
+_WATCH = 0.02
+"""Seconds between looks at the belief of a client that has one of its own, while it holds."""
+_IDLE = 0.1
+"""Seconds between signs of life at other times."""
+_STALLED = 0.05
+"""Seconds by which such a sign may be late without being recorded."""
+
+
+class Holding:
+    """What the worker thinks that it holds. flags: of its acquire, and of all that is done under it."""
+
+    def __init__(self, grant: Grant, key: int, flags: int = 0) -> None:
+        self.grant = grant
+        self.key = key
+        self.flags = flags
+        self.expires = grant.expires
+        """ns; when the belief ends by the client's own clock, unless a renewal is acknowledged before."""
+        self.noticed = math.inf
+        """Seconds of CLOCK_MONOTONIC; when the client noticed that it no longer holds."""
+        self.noticing = threading.Lock()
+        self.spoiled = False
+        """An access under this grant has no answer: nothing more may be written under its token."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the client has noticed that it no longer holds."""
+        return self.noticed < math.inf
+
+
+class LeaseRenewal:
+    """Renews and watches all that is held. What one of its threads may not raise stands in `broken`."""
+
+    def __init__(self, spec: Spec, client: LockClient, recorder: Recorder, gates: Gates) -> None:
+        self.broken: BaseException | None = None
+        self.held: tuple[Holding, ...] = ()
+        """In the order in which they were taken. The main thread replaces it, the others read it."""
+        self.awaited = wire.NONE
+        """Index of the key that the main thread waits for."""
+        self._client = client
+        self._believer = client if isinstance(client, Believes) else None  # asked once: it takes a while
+        self._session_of = client if isinstance(client, Session) else None
+        self._recorder = recorder
+        self._gates = gates
+        self._interval = spec.ttl / 3
+        self._process = Process(spec.first_process + spec.count, spec.step)
+        self._closing = threading.Event()
+        self._changed = threading.Event()
+        self._session = 0
+
+    def start(self) -> None:
+        """Start both threads; they end with the process or with `close`."""
+        for loop in (self._renew_for_ever, self._watch):
+            threading.Thread(target=self._carry, args=(loop,), name=loop.__name__, daemon=True).start()
+
+    def close(self) -> None:
+        """Ask both threads to end."""
+        self._closing.set()
+        self._changed.set()
+
+    def take(self, holding: Holding) -> None:
+        """From now on this is held too."""
+        self.held = (*self.held, holding)
+        self._changed.set()
+
+    def let_go(self, holding: Holding, process: Process) -> None:
+        """It is about to be released. A belief that has ended unnoticed is noticed now."""
+        if not self.believes(holding):
+            self.lose(holding, process)
+        self.held = tuple(other for other in self.held if other is not holding)
+
+    def believes(self, holding: Holding) -> bool:
+        """Whether the client thinks, at this moment, that it holds."""
+        if holding.over or now() >= holding.expires:
+            return False
+        return self._believer.belief(holding.grant) if self._believer else True
+
+    def lose(self, holding: Holding, process: Process) -> None:
+        """The client notices that it no longer holds; noted once per grant."""
+        with holding.noticing:
+            if not holding.over:
+                grant, due = holding.grant, min(holding.expires, now())
+                self._recorder.lost(process.number, holding.key, grant.owner, grant.token, due)
+                holding.noticed = time.monotonic()
+
+    def note_session(self, process: Process, ttl: float) -> None:
+        """Record the creation of the client's session, once it is there."""
+        client = self._session_of
+        if client is not None and client.session not in (0, self._session):
+            self._session = client.session
+            row = self._recorder.invoke(F.SESSION_OPEN, process.number, session=client.session, since=client.opened)
+            self._recorder.opened(row, client.session, round(ttl * 1e9))
+
+    def _carry(self, loop: Callable[[], None]) -> None:
+        try:
+            loop()
+        except BaseException as bug:  # noqa: BLE001 - the main thread breaks the trial with it
+            self.broken = bug
+
+    def _renew_for_ever(self) -> None:
+        while not self._closing.is_set():
+            with contextlib.suppress(Died):  # the next one begins anew, as after a restart of the job
+                self._renew_until_closed()
+
+    def _renew_until_closed(self) -> None:
+        """At fixed times, however long an answer takes: the next request goes out a third of a TTL after the last.
+
+        One that was due before the loss was noticed is sent all the same: so does a client that was frozen.
+        """
+        due = time.monotonic() + self._interval
+        while not self._closing.wait(max(due - time.monotonic(), 0)):
+            was_due, due = due, max(due, time.monotonic() - self._interval) + self._interval
+            if self._session_of is not None:
+                self._keep_alive(self._session_of)
+            elif self._client.renewed:
+                for holding in self.held:
+                    # While one is renewed the next may be released.
+                    if holding in self.held and holding.noticed > was_due:
+                        self._renew(holding)
+
+    def _watch(self) -> None:
+        """The sentinel too: it never waits for long, so when it is not heard of for longer, the machine stalled it."""
+        woke = now()
+        while not self._closing.is_set():
+            held = [holding for holding in self.held if not holding.over]
+            for holding in held:
+                if not self.believes(holding):
+                    self.lose(holding, self._process)
+            due = min((holding.expires for holding in held if not holding.over), default=None)
+            pause = _WATCH if held and self._believer else _IDLE
+            if due is not None:
+                pause = min(pause, max(due - now(), 0) / 1e9)
+            self._changed.wait(pause)
+            self._changed.clear()
+            before, woke = woke, now()
+            if woke - before > (pause + _STALLED) * 1e9:
+                self._recorder.ok(self._recorder.invoke(F.STALL, self._process.number, since=before))
+
+    def _renew(self, holding: Holding) -> None:
+        grant = holding.grant
+        self._reach_gate(holding)
+        row = self._recorder.invoke(
+            F.RENEW,
+            self._process.number,
+            holding.key,
+            owner=grant.owner,
+            token=grant.token,
+            session=grant.session,
+            flags=holding.flags,
+        )
+        asked = now()
+        if self._send(row, lambda: self._client.renew(grant), holding):
+            holding.expires = max(holding.expires, asked + grant.expires - grant.sent)
+
+    def _keep_alive(self, client: Session) -> None:
+        held = [holding for holding in self.held if holding.grant.session == client.session]
+        self._reach_gate(next((holding for holding in held if not holding.over), None))
+        session = client.session
+        if session == 0:
+            return
+        row = self._recorder.invoke(F.KEEP_ALIVE, self._process.number, session=session)
+        asked = now()
+        held = [holding for holding in held if holding.grant.session == session]
+
+        def extend() -> None:
+            client.keep_alive()
+            if client.session not in (0, session):
+                # It was opened after `session` was looked at, and what was kept alive may have been this one.
+                raise Indeterminate(f"the client has another session by now than {session:#x}")
+
+        if self._send(row, extend, *held):
+            for holding in held:
+                holding.expires = max(holding.expires, asked + holding.grant.ttl)
+
+    def _reach_gate(self, holding: Holding | None) -> None:
+        """Nobody is caught there who holds nothing: a session is kept alive between two grants as well."""
+        if self._session_of is not None and self.awaited != wire.NONE and not self.held:
+            self._gates.reach(Gate.WHILE_WAITING, self._session_of.session, self.awaited, self._process.number)
+        elif holding is None or holding.over or holding not in self.held:
+            self._gates.reach(Gate.IN_RENEWAL, 0, wire.NONE, self._process.number)
+        else:
+            self._gates.reach(Gate.IN_RENEWAL, holding.grant.owner, holding.key, self._process.number)
+
+    def _send(self, row: int, request: Callable[[], None], *held: Holding) -> bool:
+        """Whether it was acknowledged. An answer that it is over ends the belief in what is held."""
+        try:
+            request()
+        except Refused as refusal:
+            self._recorder.fail(row, refusal.reason, str(refusal))
+            if refusal.reason is Reason.NOT_OWNER:
+                for holding in held:
+                    self.lose(holding, self._process)
+        except Indeterminate as unknown:
+            self._recorder.info(row, str(unknown))
+            self._process.crashed()
+        else:
+            self._recorder.ok(row)
+            return True
+        finally:
+            self._recorder.round_over(wire.RENEWAL)
+        return False

@@ -1,0 +1,250 @@
+"""The harness's side of the workers: start them, give the signal, freeze and continue them, collect what they wrote."""
+
+import contextlib
+import json
+import mmap
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self, cast
+
+from checkers import wire
+from checkers.wire import Run, State
+from suites.worker import recorder
+from suites.worker.process_spec import Spec
+
+_POLL = 0.02
+"""Seconds between looks at the control pages."""
+NAMED = 6
+"""Workers that a message names."""
+ROWS = 50_000
+"""Operations that one recording holds; it is sparse until they are written."""
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class TrialBroke(Exception):
+    """The trial came to no verdict. The text says why; its first line is enough for a summary (`line`)."""
+
+    @property
+    def line(self) -> str:
+        """Why, in one line: for progress, for the report, and for whoever does not need the traceback again."""
+        return str(self).partition("\n")[0]
+
+
+class WorkerBroke(TrialBroke):
+    """An adapter raised what it may not raise, or a worker died by itself. The text says which and why.
+
+    lanes: whose workers it was; empty when that is not known.
+    """
+
+    def __init__(self, text: str, lanes: Iterable[str] = ()) -> None:
+        super().__init__(text)
+        self.lanes = frozenset(lanes)
+
+
+@dataclass(slots=True)
+class Handle:
+    """One running worker."""
+
+    spec: Spec
+    pid: int
+    page: mmap.mmap
+    exited: int | None = None
+    killed: bool = False
+    """Whether the harness has ended the worker."""
+    doomed: bool = False
+    """Whether a gate that the harness armed may end the worker, or has done so."""
+
+    @property
+    def state(self) -> State:
+        return State(self.page[wire.STATE])
+
+    def ask(self, run: Run) -> None:
+        self.page[wire.RUN] = run
+
+    def frozen(self) -> bool:
+        """Whether the kernel has stopped the process."""
+        try:
+            stat = Path(f"/proc/{self.pid}/stat").read_text()
+        except FileNotFoundError:
+            return False
+        return stat.rpartition(")")[2].split()[0] == "T"
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless the process has gone already."""
+        if self.exited is None:
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                pass
+
+    def errors(self) -> list[str]:
+        """The error texts that its rows refer to, from number 1 on."""
+        return recorder.read_errors(self.spec.recording)
+
+    def reason(self) -> str:
+        """Why it broke or ended by itself: a line, then the traceback if there is one."""
+        errors = self.errors() if self.state is State.BROKEN else []
+        return re.sub(r"\\(.)", _unescaped, errors[-1]).rstrip() if errors else f"exit status {self.exited}"
+
+    def discard(self) -> None:
+        """Remove the recording; its rows have been read."""
+        self.spec.recording.unlink()
+        recorder.errors_path(self.spec.recording).unlink(missing_ok=True)
+
+
+@dataclass(slots=True)
+class ForkServer:
+    """The interpreter that forks workers (`suites.worker.forkserver`); one per virtual environment and environment.
+
+    locks  what to load before the first fork, as `suites.locks.registry` spells it.
+    """
+
+    locks: Sequence[str]
+    python: str = sys.executable
+    handles: dict[int, Handle] = field(default_factory=dict)
+    _process: subprocess.Popen[bytes] | None = None
+    _pending: bytes = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def spawn(self, specs: Iterable[Spec]) -> list[Handle]:
+        """Start workers; each connects and then waits for `Run.GO`. Returns without waiting for them."""
+        server = self._started()
+        specs = list(specs)
+        for spec in specs:
+            recorder.create(spec.recording, ROWS)
+            with contextlib.suppress(BrokenPipeError):  # it has ended: reading says with which status
+                _stdin(server).write(json.dumps({"spawn": asdict(spec)}).encode() + b"\n")
+        handles = []
+        for spec in specs:
+            pid = self._read_until("pid")
+            handle = Handle(spec, pid, recorder.map_page(spec.recording))
+            self.handles[pid] = handle
+            handles.append(handle)
+        return handles
+
+    def check(self) -> None:
+        """Take note of workers that ended. Raises WorkerBroke for one that did so by itself."""
+        if self._process is None:
+            return
+        while b"\n" in self._pending or select.select([_stdout(self._process)], [], [], 0)[0]:
+            self._take(self._read())
+        for handle in self.handles.values():
+            if handle.state is State.BROKEN or (
+                handle.exited not in (None, 0) and not (handle.killed or handle.doomed)
+            ):
+                raise WorkerBroke(f"{handle.spec.name} broke: {handle.reason()}", {handle.spec.lane})
+
+    def await_state(self, handles: Sequence[Handle], state: State, timeout: float) -> None:
+        """Wait until all are at least there. Raises WorkerBroke, also when the time passes."""
+        if not self.await_condition(lambda: all(handle.state >= state for handle in handles), timeout):
+            late = [handle.spec for handle in handles if handle.state < state]
+            names, lanes = ", ".join(spec.name for spec in late[:NAMED]), {spec.lane for spec in late}
+            names += f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
+            raise WorkerBroke(f"after {timeout:.0f} s these workers are not {state.name.lower()}: {names}", lanes)
+
+    def await_condition(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Wait until something holds, looking after the workers meanwhile. False when the time passes."""
+        deadline = time.monotonic() + timeout
+        while not condition():
+            self.check()
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL)
+        self.check()
+        return True
+
+    def kill(self, handle: Handle) -> None:
+        """SIGKILL, frozen or not."""
+        handle.killed = True
+        handle.signal(signal.SIGKILL)
+
+    def finish(self, handles: Sequence[Handle], timeout: float) -> list[Handle]:
+        """Ask workers to finish, kill those that do not, and return the killed: their last operations are unknown."""
+        for handle in handles:
+            handle.ask(Run.FINISH)
+        self.await_condition(lambda: all(handle.exited is not None for handle in handles), timeout)
+        stuck = [handle for handle in handles if handle.exited is None]
+        for handle in stuck:
+            self.kill(handle)
+        self.await_condition(lambda: all(handle.exited is not None for handle in stuck), 5)
+        for handle in handles:
+            self.handles.pop(handle.pid, None)
+        return stuck
+
+    def close(self) -> None:
+        """End the server; it takes the workers along."""
+        if self._process is None:
+            return
+        _stdin(self._process).close()
+        self._process.wait()
+        _stdout(self._process).close()
+        self._process = None
+        self.handles.clear()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [self.python, "-m", "suites.worker.forkserver", *self.locks],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                cwd=ROOT,
+                start_new_session=True,  # Ctrl-C is for the harness, which then ends the workers in order
+                env={
+                    **os.environ,
+                    "GRPC_VERBOSITY": "NONE",
+                    "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
+                },
+            )
+            self._read_until("ready")
+        return self._process
+
+    def _read_until(self, key: str) -> int:
+        while True:
+            message = self._read()
+            self._take(message)
+            if key in message:
+                return cast(int, message[key])
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process is not None
+        while b"\n" not in self._pending:
+            data = os.read(_stdout(self._process).fileno(), 1 << 16)
+            if not data:
+                raise WorkerBroke(f"the fork server ended with status {self._process.wait()}")
+            self._pending += data
+        line, _, self._pending = self._pending.partition(b"\n")
+        return cast(dict[str, Any], json.loads(line))
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if "exited" in message and message["exited"] in self.handles:
+            self.handles[message["exited"]].exited = message["status"]
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    """Of two characters at a time, since an escaped backslash may stand before an n."""
+    return "\n" if match[1] == "n" else match[1]
+
+
+def _stdin(process: subprocess.Popen[bytes]) -> IO[bytes]:
+    assert process.stdin is not None
+    return process.stdin
+
+
+def _stdout(process: subprocess.Popen[bytes]) -> IO[bytes]:
+    assert process.stdout is not None
+    return process.stdout

@@ -1,0 +1,109 @@
+"""What a worker needs to know, as one JSON object: it may run in another virtual environment than the harness."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from infra import star
+from infra.access import OPEN, Access
+
+GUARDED: Final = "guarded"
+"""The one store mode that is not the store's: the lock service keeps the data (`suites.lock.Guards`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """Everything a worker needs. Times in seconds.
+
+    recordings      the folder that takes what it records.
+    lock            a spelling that `suites.locks.registry` knows; workload: ``module:Class``.
+    keys            names of the locks, equal to the keys in the store.
+    number, count   this worker's number among those of its lane (see `process` in `checkers.wire`).
+    pace            how long a short step of work takes; slower backends get longer ones.
+    generation      0, or how many workers of this number have died before.
+    access          how the endpoints let us in; it is not written to any file.
+    """
+
+    recordings: str
+    lane: str
+    lock: str
+    endpoints: tuple[str, ...]
+    ttl: float
+    workload: str
+    store_dsn: str
+    store_mode: str
+    keys: tuple[str, ...]
+    number: int
+    count: int
+    seed: str
+    acquire_timeout: float
+    store_timeout: float
+    pace: float
+    generation: int = 0
+    access: Access = OPEN
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """Out of what `dataclasses.asdict` made of one."""
+        return cls(
+            **{
+                **fields,
+                "endpoints": tuple(fields["endpoints"]),
+                "keys": tuple(fields["keys"]),
+                "access": Access.from_json(fields["access"]),
+            }
+        )
+
+    @property
+    def recording(self) -> Path:
+        """The file that it records into."""
+        return Path(self.recordings) / f"{self.lane.replace('/', '.')}.{self.number}.{self.generation}.rec"
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"worker {self.number} of {self.lane}"
+
+    @property
+    def group(self) -> str:
+        """Its client group, as an end of links: c1, c2, c3."""
+        return star.client(group_of(self.number))
+
+    @property
+    def step(self) -> int:
+        """The distance from one process number of a thread to its next."""
+        return 2 * self.count
+
+    @property
+    def first_process(self) -> int:
+        """Of the main thread; the renewal thread's is `count` above."""
+        return self.number + self.generation * _PER_GENERATION * self.step
+
+    @property
+    def first_value(self) -> int:
+        """The first value that it writes; the next ones are `count` apart, so that no two workers write the same."""
+        return self.number + self.generation * _PER_GENERATION * self.count
+
+
+def group_of(number: int) -> int:
+    """The client group of a worker of this number: workers are dealt to the groups in turn."""
+    return star.GROUPS[number % len(star.GROUPS)]
+
+
+_PER_GENERATION = 1 << 16
+"""Process numbers, and values, that one generation of a worker may use up; its recording holds fewer rows."""
+
+
+class Process:
+    """The process number of one thread of a worker: a new one after each unknown outcome."""
+
+    __slots__ = ("_step", "number")
+
+    def __init__(self, number: int, step: int) -> None:
+        self.number = number
+        self._step = step
+
+    def crashed(self) -> None:
+        """The present number has an operation without an answer; it is never used again."""
+        self.number += self._step

@@ -1,0 +1,251 @@
+"""A worker: one process that takes a lock, works under it, lets go, and records every step.
+
+Its main thread takes the lock and lets go, again and again; other threads renew the lease and watch the client's belief
+(`suites.worker.lease_renewal`). They are told apart in the history by their process numbers. The client of the store,
+and what a critical section may do, are passed in: this module imports without any client library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import itertools
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
+
+from checkers import wire
+from checkers.wire import SHARED, F, Gate, Reason, Run, State
+from suites.lock import Grant, Indeterminate, LockClient, LockError, Refused, Session, Shares, Wakes, opened
+from suites.locks import registry
+from suites.locks.grants import checked
+from suites.worker.gates import Gates
+from suites.worker.lease_renewal import Holding, LeaseRenewal
+from suites.worker.process_spec import Process, Spec
+from suites.worker.recorder import Recorder
+from suites.workloads.workload import Hold, Stopped, Workload
+
+if TYPE_CHECKING:
+    from suites.worker.store_client import StoreClient
+
+T = TypeVar("T")
+
+_AGAIN: Final = 0.1
+"""Seconds between attempts to connect, or to get a lock from a service that is not there or did not answer."""
+_WAIT: Final = 0.02
+"""Seconds between looks at the control page before the start."""
+_APART: Final = 0.5
+"""Steps of work between the first requests of a lane's workers where they queue, or some only read: longer than a
+request takes. A step is the longer the more workers there are, and so is a request. Who comes first stays until the
+others have come, or for `_STAYS`, so that who is next, who after that and who reads beside whom is certain as a rule.
+"""
+_STAYS: Final = 1 / 3
+"""Most of a TTL for which the first one waits for the others: a lease that nobody renews must not end meanwhile."""
+_CROWD: Final = 0.4
+"""Seconds; elsewhere the first `_CROWDS` rounds begin at multiples of this: votes split, and many races show, only
+where several ask at the same instant, which those who poll seldom do by themselves."""
+_CROWDS: Final = 3
+LATE_SHARE: Final = 0.2
+"""Share of the rounds that end with a deliberate late write, where the workload allows it; one of the first
+of each worker does."""
+LATE_BY: Final = 1.5
+"""Steps of work that it comes later than the release, so that somebody else has been granted the lock meanwhile."""
+
+
+class CriticalSection(Hold, Protocol):
+    """The inside of a critical section, with what a worker does there besides its workload."""
+
+    def write_late(self) -> None:
+        """Write under the old token after the release."""
+
+
+class Worker:
+    """Runs until the control page says FINISH. What an adapter may not raise comes out of `run`.
+
+    connect  opens the client of what the lock protects (`suites.worker.store_client.connect`).
+    section  makes the inside of a critical section (`suites.worker.critical_section.Section`).
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        connect: Callable[[Spec, LockClient], StoreClient],
+        section: Callable[[Worker, Holding], CriticalSection],
+    ) -> None:
+        self.spec = spec
+        self.recorder = Recorder(spec.recording, spec.access.masked)
+        self.process = Process(spec.first_process, spec.step)
+        self.rng = random.Random(f"{spec.seed}/{spec.generation}")
+        self.gates = Gates(self.recorder.page)
+        self.values = itertools.count(spec.first_value, spec.count)
+        self.workload = cast(Workload, _load(spec.workload)())
+        lock = registry.load(spec.lock)
+        self.client = self._connected(lambda: opened(lock, spec.endpoints, spec.ttl, spec.access))
+        self._turn = 0
+        self._sharer = self.client if isinstance(self.client, Shares) else None  # asked once: it takes a while
+        self._woken = self.client if isinstance(self.client, Wakes) else None
+        self._in_line = self.client.fair or self.workload.readers > 0 or self._woken is not None
+        self.store: StoreClient = self._connected(lambda: connect(spec, self.client))
+        self._section = section
+        self.renewal = LeaseRenewal(spec, self.client, self.recorder, self.gates)
+
+    def run(self) -> None:
+        """The life of a worker, from the harness's signal to its word that it is enough."""
+        page = self.recorder.page
+        self._note_session()
+        self.renewal.start()
+        page[wire.STATE] = State.READY
+        while page[wire.RUN] == Run.WAIT:
+            time.sleep(_WAIT)
+        page[wire.STATE] = State.RUNNING
+        crowds = 0 if self._in_line else _CROWDS
+        time.sleep(_APART * self.spec.pace * self.spec.number if self._in_line else 0.0)
+        while page[wire.RUN] == Run.GO:
+            if crowds:
+                crowds -= 1
+                time.sleep(_CROWD - time.monotonic() % _CROWD)
+            self._round()
+            self.recorder.round_over()
+            if self.renewal.broken is not None:
+                raise self.renewal.broken
+        self.renewal.close()
+        self._close_client()
+        self.store.close()
+        page[wire.STATE] = State.DONE
+
+    def reach(self, gate: Gate, holding: Holding) -> None:
+        """The main thread comes by a gate, holding this."""
+        self.gates.reach(gate, holding.grant.owner, holding.key, self.process.number)
+
+    def acquire(self, key: int, timeout: float, flags: int = 0, outer: Holding | None = None) -> Holding | None:
+        """Ask for the lock of this index. outer: what is held of it already. None: not got, which is recorded."""
+        owner, token = (outer.grant.owner, outer.grant.token) if outer else (0, None)
+        row = self.recorder.invoke(F.ACQUIRE, self.process.number, key, owner=owner, token=token, flags=flags)
+        self.renewal.awaited = key
+        try:
+            answer = self._ask(row, key, timeout, flags)
+        except Refused as refusal:
+            self.recorder.fail(row, refusal.reason, str(refusal))
+            if refusal.reason is not Reason.HELD:
+                time.sleep(_AGAIN)
+            return None
+        except Indeterminate as unknown:
+            self.recorder.info(row, str(unknown))
+            self.process.crashed()
+            time.sleep(_AGAIN)
+            return None
+        finally:
+            self.renewal.awaited = wire.NONE
+            self._note_session()
+        verb = "acquire_shared" if self._sharer and flags & SHARED else "acquire"
+        grant = checked(answer, self.spec.keys[key], f"{type(self.client).__name__}.{verb}")
+        if grant is None:
+            self.recorder.fail(row, Reason.TIMEOUT)
+            return None
+        self.recorder.granted(row, grant.sent, grant.ttl, grant.token, grant.owner, grant.session, grant.queued)
+        return Holding(grant, key, flags)
+
+    def release(self, holding: Holding, since: int | None = None) -> Reason | None:
+        """Let go of it. since: ns, when it was left. The reason, if it was refused."""
+        grant = holding.grant
+        row = self.recorder.invoke(
+            F.RELEASE,
+            self.process.number,
+            holding.key,
+            owner=grant.owner,
+            token=grant.token,
+            session=grant.session,
+            flags=holding.flags,
+            since=since,
+        )
+        self.gates.asks()
+        try:
+            self.client.release(grant)
+        except Refused as refusal:
+            self.recorder.fail(row, refusal.reason, str(refusal))
+            return refusal.reason
+        except Indeterminate as unknown:
+            self.recorder.info(row, str(unknown))
+            self.process.crashed()
+        else:
+            self.recorder.ok(row)
+        return None
+
+    @contextlib.contextmanager
+    def inside(self, holding: Holding) -> Iterator[CriticalSection]:
+        """Held from gate to gate, kept meanwhile, and released."""
+        self.renewal.take(holding)
+        try:
+            self.reach(Gate.AFTER_ACQUIRE, holding)
+            yield self._section(self, holding)
+            self.reach(Gate.BEFORE_RELEASE, holding)
+        except Stopped:
+            self._leave(holding)
+            raise
+        self._leave(holding)
+
+    def _round(self) -> None:
+        order = self.workload.order
+        key = order[self.spec.number % len(order)] if order else self.rng.randrange(len(self.spec.keys))
+        turn = self._turn
+        # Turn by turn others come to read: at any time about as many workers as the workload says. Who is refused asks
+        # for the same again: otherwise readers who overlap may keep all writers out for as long as they like.
+        reads = (self.spec.number + turn) % self.spec.count < self.workload.readers * self.spec.count
+        shares = reads and self._sharer is not None
+        holding = self.acquire(key, self.spec.acquire_timeout, SHARED if shares else 0)
+        if holding is None:
+            return
+        self._turn += 1
+        with contextlib.suppress(Stopped), self.inside(holding) as section:
+            if self._in_line and self.spec.number == self.spec.generation == turn == 0:
+                section.work(min(_APART * self.spec.pace * (self.spec.count - 1), self.spec.ttl * _STAYS))
+            self.workload.section(section)
+        after = self._section(self, holding)
+        self.workload.rest(after)
+        if self.workload.late and (turn == self.spec.number or self.rng.random() < LATE_SHARE):
+            after.work(after.pace * LATE_BY)
+            after.write_late()
+
+    def _ask(self, row: int, key: int, timeout: float, flags: int) -> Grant | None:
+        """What the client answers; how often it was woken meanwhile stands in the row."""
+        sharer, woken, name = self._sharer, self._woken, self.spec.keys[key]
+        take = sharer.acquire_shared if sharer and flags & SHARED else self.client.acquire
+        if woken is None:
+            return take(name, timeout)
+        before = woken.wakes
+        try:
+            return take(name, timeout)
+        finally:
+            self.recorder.woken(row, woken.wakes - before)
+
+    def _leave(self, holding: Holding) -> None:
+        left = time.monotonic_ns()  # before the look at the belief: the machine may stall between the two
+        self.renewal.let_go(holding, self.process)
+        self.release(holding, None if holding.over else left)
+
+    def _close_client(self) -> None:
+        """The end of a session frees what it still holds, so it is recorded."""
+        session = self.client.session if isinstance(self.client, Session) else 0
+        row = self.recorder.invoke(F.SESSION_CLOSE, self.process.number, session=session) if session else None
+        self.client.close()
+        if row is not None:
+            self.recorder.info(row, "not told")  # whether it succeeded: close never raises
+
+    def _connected(self, connect: Callable[[], T]) -> T:
+        """Nothing is measured yet: all workers connect at once, and the harness says how long that may take."""
+        while True:
+            try:
+                return connect()
+            except LockError as error:
+                self.recorder.note(f"could not connect: {error}")
+                time.sleep(_AGAIN)
+
+    def _note_session(self) -> None:
+        self.renewal.note_session(self.process, self.spec.ttl)
+
+
+def _load(spelling: str) -> type:
+    """The class that ``module:Class`` names."""
+    module, _, name = spelling.partition(":")
+    return cast(type, getattr(importlib.import_module(module), name))

@@ -1,0 +1,94 @@
+"""What a workload is: what a worker does while it holds the lock, and what it is allowed to ask of the hold."""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import ClassVar, Protocol
+
+
+class Stopped(Exception):
+    """The section must end now: the client no longer believes that it holds, was refused, or has no answer."""
+
+
+class Hold(Protocol):
+    """The inside of a critical section. Each access first asks the client's belief, then goes to the store.
+
+    All that touch something raise `Stopped` when the belief is gone, the store or the lock refused, or an answer was
+    lost: a holder whose write is unknown writes no more under that token.
+    """
+
+    rng: random.Random
+    pace: float
+    """Seconds that a short step of work takes here; slower backends get longer ones."""
+    ttl: float
+    """Seconds; what was asked for."""
+    patience: float
+    """Seconds that an acquire waits."""
+    shared: bool
+    """Whether other readers may be inside as well."""
+    writes_per_grant: int | None
+    """How many writes the store mode lets one grant do, None for any number."""
+
+    def read(self) -> tuple[int, Sequence[int]]:
+        """(value, elements) of the protected cell; value is -1 while it was never written."""
+
+    def write(self, *, base: int | None = None, elements: Sequence[int] | None = None) -> int:
+        """Write a fresh value, or, with `elements`, the list with a fresh value at its end. Returns the value.
+
+        base: the value of the state that the list was read from. Every write comes by the gate
+        BETWEEN_READ_AND_WRITE (`suites.worker.gates`).
+        """
+
+    def effect(self, job: int) -> bool:
+        """Do something that cannot be undone, and that no fence can refuse. It comes by the same gate.
+
+        False, in the store mode `idempotency-key` alone: somebody has claimed the job before, and nothing was done.
+        """
+
+    def check(self) -> None:
+        """Make sure of the hold and come by the same gate, as before a write, but touch nothing."""
+
+    def again(self) -> AbstractContextManager[None]:
+        """Acquire once more what is held, and release it at the end of the block. Of reentrant locks only."""
+
+    def also(self, timeout: float) -> AbstractContextManager[Hold]:
+        """Acquire the lane's next key as well, within `timeout` seconds, and release it at the end of the block."""
+
+    def work(self, seconds: float) -> None:
+        """Work that takes a while and touches nothing."""
+
+
+class Workload(ABC):
+    """One critical section, again and again; with the values of one that is as simple as can be.
+
+    properties  what the section exercises beyond the lock's own properties.
+    late        whether a worker may, between two grants, write once more under its old token (fenced modes only):
+                the deliberate stale write that exercises the fence even when nothing else goes wrong.
+    readers     the share of the workers that ask, in turns, for the lock beside other readers, where it can do that.
+    nests       whether the section acquires again what it holds, where the lock allows it.
+    order       the indices of the keys with which workers begin, dealt out to them in turn; empty: any, at random.
+    unasked     properties of the lock that such a section leaves no way to exercise.
+    keys        how many locks the lane has, and with them cells of the store.
+    workers     how many processes compete for them.
+    """
+
+    name: ClassVar[str]
+    properties: ClassVar[tuple[str, ...]] = ()
+    late: ClassVar[bool] = False
+    readers: ClassVar[float] = 0.0
+    nests: ClassVar[bool] = False
+    order: ClassVar[tuple[int, ...]] = ()
+    unasked: ClassVar[tuple[str, ...]] = ()
+    keys: ClassVar[int] = 1
+    workers: ClassVar[int] = 3
+
+    @abstractmethod
+    def section(self, hold: Hold) -> None:
+        """Runs once per grant, between the gates AFTER_ACQUIRE and BEFORE_RELEASE."""
+
+    def rest(self, hold: Hold) -> None:
+        """After the release, before the next round: nothing but work."""
+        hold.work(hold.pace * hold.rng.uniform(0.0, 0.3))
