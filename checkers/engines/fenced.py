@@ -12,20 +12,21 @@ fence met other accesses.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from checkers.engines.engine import Answer, Conflict
-from checkers.engines.fenced_groups import classified, grouped, sequential, unanswered, unsettled
+from checkers.engines.fenced_accesses import UNKNOWN, Accesses, Columns, Terms, classified, unanswered, unsettled
+from checkers.engines.fenced_groups import grouped, sequential
 from checkers.engines.fenced_order import arranged
-from checkers.engines.fenced_origins import origins
-from checkers.engines.fenced_refusals import explanations, needless, soonest
+from checkers.engines.fenced_origins import UNREAD, live, traced
+from checkers.engines.fenced_refusals import Store, explanations, needless
 from checkers.engines.fenced_screen import doubtful
-from checkers.engines.fenced_survey import NEEDLESS, WORDS, bequeathed, overtaken, proven, surveyed
+from checkers.engines.fenced_survey import NEEDLESS, PROOF, Findings, bequeathed, overtaken, surveyed
 from checkers.engines.fenced_zones import within
-from checkers.engines.kernel import SMALL, kernel
-from checkers.engines.sorting import Column
+from checkers.engines.kernel import SMALL, Column, kernel
 from checkers.engines.values import values_of
 from checkers.finding import Finding
 from checkers.history import History
@@ -48,29 +49,23 @@ KINDS: Final = (
 )
 
 REPEATED: Final = "several writes of one value, which was read"
-COLUMNS: Final = 9
-"""Arguments of `judged` that are columns, of which `KEY` is one; they come first, and the number of keys next."""
-KEY: Final = 4
-
 LOOSE: Final = "reads without a token, or without a value, that have no place of their own"
 
 
 def fenced_store(history: History, settings: Settings) -> Answer:
     """Rule of the store: the lane's own, where it has one, else that of the settings. Raises ValueError."""
-    rule = rule_of(history, settings)
-    arguments = asked(history, settings, rule)
-    found, repeated, loose = _judged(arguments)
-    key = history.columns["key"]
-    places = found.reshape(-1, WORDS)
-    keys, first = np.unique(key[places[:, 1]], return_index=True)
+    columns, terms = asked(history, settings, rule_of(history, settings))
+    broken = _judged(columns, terms)
+    keys = columns.key[broken.at]
     conflicts = tuple(
-        Conflict(KINDS[place[0]], int(k), tuple(dict.fromkeys((*_rivals(history, place), *_proof(place)))))
-        for k, place in zip(keys.tolist(), places[first].tolist(), strict=True)
+        Conflict(KINDS[place.kind], int(columns.key[place.at]), tuple(dict.fromkeys((*rivals, *place.proof))))
+        for place in _places(broken, np.unique(keys, return_index=True)[1] if len(keys) else keys)
+        for rivals in [_rivals(history, place)]
     )
-    undecided = _undecided(repeated, loose)
+    undecided = _undecided(broken)
     for conflict in conflicts:
         undecided.pop(conflict.key, None)
-    return Answer(conflicts, undecided, lambda: judged(1, *arguments)[0])
+    return Answer(conflicts, undecided, lambda: ordered(columns, terms))
 
 
 class Judged(NamedTuple):
@@ -82,27 +77,40 @@ class Judged(NamedTuple):
 
 def fenced_findings(history: History, rule: Rule) -> Judged:
     """Whether a store can have gone by a rule, in all keys at once."""
-    found, repeated, loose = _judged(asked(history, Settings(), rule))
+    columns, terms = asked(history, Settings(), rule)
+    broken = _judged(columns, terms)
     findings = []
-    inv = history.columns["inv"]
-    for place in found.reshape(-1, WORDS).tolist():
+    for place in _places(broken, np.arange(len(broken.kind))):
         # Of a needless refusal what came too late to explain it is no part of the story.
-        rows = _proof(place)[-1:] if place[0] == NEEDLESS else _proof(place)
-        findings.append(Finding(KINDS[place[0]], int(inv[place[1]]), rows))
-    bad = {int(history.columns["key"][finding.rows[0]]) for finding in findings}
-    return Judged(findings, {k: why for k, why in _undecided(repeated, loose).items() if k not in bad})
+        rows = place.proof[-1:] if place.kind == NEEDLESS else place.proof
+        findings.append(Finding(KINDS[place.kind], int(columns.inv[place.at]), rows))
+    bad = {int(columns.key[finding.rows[0]]) for finding in findings}
+    return Judged(findings, {k: why for k, why in _undecided(broken).items() if k not in bad})
 
 
-def _proof(finding: list[int]) -> tuple[int, ...]:
-    """The rows that contradict each other, the one that broke the rule last."""
-    *others, last = (row for row in finding[2:6] if row >= 0)
-    return (*dict.fromkeys(row for row in (*others, *finding[6:]) if row >= 0 and row != last), last)
+class _Place(NamedTuple):
+    """A finding; see `Broken`."""
+
+    kind: int
+    at: int
+    rows: list[int]
+    proof: tuple[int, ...]  # the rows that contradict each other, the one that broke the rule last
 
 
-def _rivals(history: History, finding: list[int]) -> tuple[int, ...]:
+def _places(broken: Broken, chosen: Column) -> Iterator[_Place]:
+    """chosen: which of them."""
+    kinds, ats = broken.kind[chosen].tolist(), broken.at[chosen].tolist()
+    fours = (column.reshape(-1, PROOF)[chosen].tolist() for column in (broken.rows, broken.readers))
+    for kind, at, rows, readers in zip(kinds, ats, *fours, strict=True):
+        *others, last = (row for row in rows if row >= 0)
+        before = dict.fromkeys(row for row in (*others, *readers) if row >= 0 and row != last)
+        yield _Place(kind, at, rows, (*before, last))
+
+
+def _rivals(history: History, place: _Place) -> tuple[int, ...]:
     """Of a needless refusal, the accesses that keep a write of a higher token from having been first in its group."""
-    rival = finding[2]
-    if finding[0] != NEEDLESS or rival < 0:
+    rival = place.rows[0]
+    if place.kind != NEEDLESS or rival < 0:
         return ()
     c = history.columns
     peers = c["key"] == c["key"][rival]
@@ -111,165 +119,106 @@ def _rivals(history: History, finding: list[int]) -> tuple[int, ...]:
     return tuple(np.flatnonzero(written | read).tolist())
 
 
-def _undecided(repeated: Column, loose: Column) -> dict[int, str]:
-    reasons = dict.fromkeys(np.flatnonzero(repeated).tolist(), REPEATED)
-    return reasons | dict.fromkeys(np.flatnonzero(loose).tolist(), LOOSE)
+def _undecided(broken: Broken) -> dict[int, str]:
+    reasons = dict.fromkeys(np.flatnonzero(broken.repeated).tolist(), REPEATED)
+    return reasons | dict.fromkeys(np.flatnonzero(broken.loose).tolist(), LOOSE)
 
 
-def _judged(arguments: tuple[Any, ...]) -> tuple[Column, Column, Column]:
+def _judged(columns: Columns, terms: Terms) -> Broken:
     """What `judged` finds, which is asked only about keys that do not pass at the first look."""
-    doubt = screened(*arguments)
+    doubt = screened(columns, terms)
     if doubt.all():
-        return judged(0, *arguments)
+        return judged(columns, terms)
     if not doubt.any():
-        return np.empty(0, np.int64), doubt, doubt
-    columns, rest = arguments[:COLUMNS], arguments[COLUMNS + 1 :]
-    rows = np.flatnonzero(doubt[columns[KEY]])
-    taken = [column[rows] for column in columns]
-    taken[KEY] = (np.cumsum(doubt)[taken[KEY]] - 1).astype(columns[KEY].dtype)
-    size = len(columns[KEY]) if judged.fast or len(rows) >= SMALL else len(rows)
-    found, *unclear = judged.sized(size, 0, *(*taken, np.count_nonzero(doubt), *rest))
-    places = found.reshape(-1, WORDS)
-    places[:, 1:] = np.where(places[:, 1:] >= 0, rows[places[:, 1:]], -1)
-    repeated, loose = np.zeros((2, len(doubt)), np.bool_)
-    repeated[doubt], loose[doubt] = unclear
-    return found, repeated, loose
+        none = np.empty(0, np.int64)
+        return Broken(none, none, none, none, doubt, doubt)
+    rows = np.flatnonzero(doubt[columns.key])
+    part = Columns(*[column[rows] for column in columns])
+    part = part._replace(key=(np.cumsum(doubt)[part.key] - 1).astype(part.key.dtype))
+    size = len(columns.key) if judged.fast or len(rows) >= SMALL else len(rows)
+    kind, *places, repeated, loose = judged.sized(size, part, terms._replace(keys=int(np.count_nonzero(doubt))))
+    rows = np.append(rows, -1)  # so that -1 remains -1
+    unclear = np.zeros((2, len(doubt)), np.bool_)
+    unclear[:, doubt] = repeated, loose
+    return Broken(kind, *(rows[some] for some in places), *unclear)
 
 
-def asked(history: History, settings: Settings, rule: Rule) -> tuple[Any, ...]:
-    """Arguments of `screened`, and of `judged` but for its first."""
+def asked(history: History, settings: Settings, rule: Rule) -> tuple[Columns, Terms]:
+    """Arguments of the kernels."""
     c = history.columns
     values = values_of(history, settings)
     keys = max(len(history.facts.keys), int(c["key"].max(initial=0)) + 1)
-    columns = tuple(c[name] for name in ("f", "outcome", "reason", "flags", "key", "token"))
-    times = (values.value, values.inv, values.ret)
-    words = (values.initial, values.nothing, values.absent)
-    return *columns, *times, keys, *words, int(rule.reads), int(rule.strict)
+    terms = Terms(keys, values.initial, values.nothing, values.absent, int(rule.reads), int(rule.strict))
+    operations = c["f"], c["outcome"], c["reason"], c["flags"], c["key"], c["token"]
+    return Columns(*operations, values.value, values.inv, values.ret), terms
 
 
 @kernel
-def screened(
-    f: Column,
-    outcome: Column,
-    reason: Column,
-    flags: Column,
-    key: Column,
-    token: Column,
-    value: Column,
-    inv: Column,
-    ret: Column,
-    keys: int,
-    initial: int,
-    nothing: int,
-    absent: int,
-    reads: int,
-    strict: int,
-) -> Column:
+def screened(columns: Columns, terms: Terms) -> Column:
     """Of each key whether `judged` has to look at it."""
-    if reads:
-        return np.full(keys, True, np.bool_)
-    kind, low_token, high_token, low_value, high_value, odd = classified(
-        f, outcome, reason, flags, key, token, value, keys, nothing, absent, reads
-    )
-    group, order, begin, _ = grouped(kind, key, token, low_token, high_token, odd)
-    return doubtful(kind, key, group, order, begin, value, inv, ret, low_value, high_value, initial, strict)
+    if terms.reads:
+        return np.full(terms.keys, True, np.bool_)
+    kind, tokens, values, odd = classified(columns, terms)
+    groups = grouped(kind, columns.key, columns.token, tokens, odd)
+    return doubtful(columns, kind, values, groups, terms)
+
+
+class Broken(NamedTuple):
+    """Where the rule was broken, and of each key whether it cannot be judged here."""
+
+    kind: Column  # of each finding an index into `KINDS`
+    at: Column  # the row that gives its time
+    rows: Column  # `PROOF` of each finding: what proves it, -1 for none
+    readers: Column  # of each of those the read that proves it accepted where it was never answered, -1 for none
+    repeated: Column  # of each key, since values that were read repeat
+    loose: Column  # of each key, since it has loose reads
 
 
 @kernel
-def judged(
-    ordered: int,
-    f: Column,
-    outcome: Column,
-    reason: Column,
-    flags: Column,
-    key: Column,
-    token: Column,
-    value: Column,
-    inv: Column,
-    ret: Column,
-    keys: int,
-    initial: int,
-    nothing: int,
-    absent: int,
-    reads: int,
-    strict: int,
-) -> tuple[Column, Column, Column]:
-    """(findings, keys in which values repeat, keys with loose reads); ordered: rows in order instead of findings."""
-    kind, low_token, high_token, low_value, high_value, odd = classified(
-        f, outcome, reason, flags, key, token, value, keys, nothing, absent, reads
-    )
-    loose = unsettled(kind, key, value, inv, ret, keys) if odd else np.full(keys, False, np.bool_)
-    group, order, begin, tokens = grouped(kind, key, token, low_token, high_token, odd)
-    groups = len(order)
-    turn = sequential(kind, key, group, inv, ret, keys, groups) if reads else np.full(keys, False, np.bool_)
-    origin = origins(kind, key, value, low_value, high_value, initial)
-    early, latest, opener, writer, carried, carried_late, first_ret, last_inv, repeated, found, used = surveyed(
-        kind, origin, key, group, tokens, value, inv, ret, turn, reads, strict, groups
-    )
-    before, last, skip, found, used = overtaken(
-        kind, origin, key, group, order, begin, inv, ret, early, latest, reads, found, used
-    )
-    heir, reader, found, used = bequeathed(
-        origin, group, order, begin, value, initial, turn, skip, writer, carried, found, used
-    )
-    low, second, found, used = within(
-        kind, origin, key, group, inv, ret, turn, carried_late, first_ret, last_inv, heir, reader, found, used
-    )
+def judged(columns: Columns, terms: Terms) -> Broken:
+    """Which keys of a history kept to the rule."""
+    store, findings, loose = _examined(columns, terms)
+    kind, origin = store.accesses.kind, store.accesses.origin
     spared, refused = unanswered(kind)
-    if not refused and not ordered:
-        proven(kind, origin, found, used)
-        return found[:used], repeated, loose
+    if refused:
+        findings = needless(store, explanations(store, spared), spared, findings)
+    rows = findings.rows[: PROOF * findings.used]
+    readers = np.full(len(rows), -1, np.int64)
+    for n in range(len(rows)):
+        row = rows[n]
+        if row >= 0 and kind[row] == UNKNOWN and live(kind, origin, row):
+            readers[n] = origin[row]
+    kind, at = findings.kind[: findings.used], findings.at[: findings.used]
+    return Broken(kind, at, rows, readers, store.survey.doubtful, loose)
+
+
+@kernel
+def ordered(columns: Columns, terms: Terms) -> Column:
+    """The rows of all keys that kept to the rule, those of each in an order of linearization points."""
+    store, findings, _ = _examined(columns, terms)
+    spared, _ = unanswered(store.accesses.kind)
+    reasons = explanations(store, spared)
+    findings = needless(store, reasons, spared, findings)
+    for at in findings.at[: findings.used]:
+        store.skip[columns.key[at]] = True
+    return arranged(store, reasons)
+
+
+@kernel
+def _examined(columns: Columns, terms: Terms) -> tuple[Store, Findings, Column]:
+    """What answered accesses say, and which keys have loose reads."""
+    key, value, keys, reads = columns.key, columns.value, terms.keys, terms.reads
+    kind, tokens, values, odd = classified(columns, terms)
+    loose = unsettled(kind, columns, keys) if odd else np.full(keys, False, np.bool_)
+    groups = grouped(kind, key, columns.token, tokens, odd)
+    origin = np.full(len(kind), UNREAD, np.int32)
+    accesses = Accesses(kind, key, value, columns.inv, columns.ret, groups.of, origin)
+    traced(accesses, values, terms.initial)
+    turn = sequential(accesses, groups) if reads else np.full(keys, False, np.bool_)
+    survey, findings = surveyed(accesses, groups, turn, terms)
+    before, last, skip, findings = overtaken(accesses, groups, survey.early, survey.latest, reads, findings)
+    heir, reader, findings = bequeathed(accesses, groups, survey, skip, terms.initial, findings)
+    low, second, findings = within(accesses, survey, heir, reader, findings)
     for k in range(keys):
-        skip[k] = skip[k] or repeated[k] or loose[k]
-    first = soonest(
-        kind, origin, key, group, inv, ret, turn, opener, writer, carried, first_ret, last_inv, heir, low, second
-    )
-    above, upward = explanations(
-        spared, kind, origin, group, order, begin, inv, strict, latest, opener, carried, before, first
-    )
-    found, used = needless(
-        spared,
-        kind,
-        key,
-        group,
-        order,
-        begin,
-        tokens,
-        inv,
-        ret,
-        skip,
-        strict,
-        before,
-        last,
-        opener,
-        carried,
-        above,
-        upward,
-        found,
-        used,
-    )
-    if not ordered:
-        proven(kind, origin, found, used)
-        return found[:used], repeated, loose
-    for n in range(0, used, WORDS):
-        skip[key[found[n + 1]]] = True
-    rows = arranged(
-        kind,
-        origin,
-        key,
-        group,
-        order,
-        inv,
-        ret,
-        turn,
-        skip,
-        reads,
-        strict,
-        first,
-        heir,
-        first_ret,
-        last_inv,
-        above,
-        upward,
-    )
-    return rows, repeated, loose
+        skip[k] = skip[k] or survey.doubtful[k] or loose[k]
+    return Store(terms, accesses, groups, survey, before, last, heir, low, second, skip), findings, loose

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.engines.fenced_groups import ACCEPTED, FREE, IDLE, READ_OK, READ_REFUSED, REFUSED, UNKNOWN
-from checkers.engines.fenced_origins import live
+from checkers.engines.fenced_accesses import FREE, IDLE, READ_OK, READ_REFUSED, REFUSED
+from checkers.engines.fenced_refusals import Reasons, Store, reason_of
 from checkers.engines.fenced_survey import home
 from checkers.engines.fenced_zones import sorted_clusters
-from checkers.engines.kernel import kernel
-from checkers.engines.sorting import Column, sort_rows
+from checkers.engines.kernel import Column, kernel
+from checkers.engines.sorting import sort_rows
 
 EXPLANATION = -3
 CARRIED = -2
@@ -23,28 +23,12 @@ CARRIED = -2
 
 
 @kernel
-def arranged(
-    kind: Column,
-    origin: Column,
-    key: Column,
-    group: Column,
-    order: Column,
-    inv: Column,
-    ret: Column,
-    turn: Column,
-    skip: Column,
-    reads: int,
-    strict: int,
-    first: Column,
-    heir: Column,
-    first_ret: Column,
-    last_inv: Column,
-    above: Column,
-    upward: Column,
-) -> Column:
+def arranged(store: Store, reasons: Reasons) -> Column:
     """The rows of all keys that are not to be skipped."""
+    accesses, order, reads = store.accesses, store.groups.order, store.terms.reads
+    kind, key, skip = accesses.kind, accesses.key, store.skip
     count = len(kind)
-    within = _within(kind, origin, key, group, inv, ret, turn, skip, reads, first, heir, first_ret, last_inv)
+    within = _within(store, reasons.first)
     place_of = np.empty(len(order), np.int64)
     for n in range(len(order)):
         place_of[order[n]] = n
@@ -60,30 +44,30 @@ def arranged(
             others[idle] = row
             idle += 1
         if READ_REFUSED <= what <= REFUSED:
-            reason = upward[group[row]] if strict and what == REFUSED else above[group[row]]
-            if place[reason] < 0 and home(kind, origin, key, group, reads, reason) < 0:
+            reason = reason_of(reasons, accesses, store.terms.strict, row)
+            if place[reason] < 0 and home(accesses, reads, reason) < 0:
                 within[reason] = EXPLANATION
-                place[reason] = place_of[group[reason]]
+                place[reason] = place_of[accesses.group[reason]]
                 rows[certain] = reason
                 certain += 1
         else:
-            here = home(kind, origin, key, group, reads, row)
+            here = home(accesses, reads, row)
             if here >= 0:
                 place[row] = place_of[here]
                 rows[certain] = row
                 certain += 1
     sort_rows(rows, 0, certain, place, within)
-    return fitted(rows, certain, others, idle, key, inv, ret)
+    return fitted(rows[:certain], others[:idle], key, accesses.inv, accesses.ret)
 
 
 @kernel
-def fitted(rows: Column, count: int, others: Column, idle: int, key: Column, inv: Column, ret: Column) -> Column:
-    """The first `count` rows, in order within each key, and `idle` others, each as late as its return allows."""
+def fitted(rows: Column, others: Column, key: Column, inv: Column, ret: Column) -> Column:
+    """The rows, in order within each key, and the others, each as late as its return allows."""
+    idle = len(others)
     sort_rows(others, 0, idle, key, ret)
-    result = np.empty(count + idle, np.int64)
+    result = np.empty(len(rows) + idle, np.int64)
     done, waiting = 0, 0
-    for n in range(count):
-        row = rows[n]
+    for row in rows:
         while waiting < idle and (
             key[others[waiting]] < key[row] or (key[others[waiting]] == key[row] and ret[others[waiting]] < inv[row])
         ):
@@ -99,45 +83,29 @@ def fitted(rows: Column, count: int, others: Column, idle: int, key: Column, inv
 
 
 @kernel
-def _within(
-    kind: Column,
-    origin: Column,
-    key: Column,
-    group: Column,
-    inv: Column,
-    ret: Column,
-    turn: Column,
-    skip: Column,
-    reads: int,
-    first: Column,
-    heir: Column,
-    first_ret: Column,
-    last_inv: Column,
-) -> Column:
+def _within(store: Store, first: Column) -> Column:
     """Sorts the accesses of a group; equal ones stand as they were invoked."""
-    count = len(kind)
-    within = np.zeros(count, np.int64)
-    writes = np.empty(count, np.int32)
-    found = 0
-    for row in range(count):
-        what = kind[row]
-        if skip[key[row]] or turn[key[row]]:
-            continue
-        if ACCEPTED <= what <= UNKNOWN and live(kind, origin, row):
-            writes[found] = row
-            found += 1
-    writes = sorted_clusters(writes, found, group, first_ret, last_inv, inv, ret)
-    for n in range(found):
+    kind, key, _, _, _, group, origin = store.accesses
+    turn, heir, skip = store.survey.turn, store.heir, store.skip
+    within = np.zeros(len(kind), np.int64)
+    writes = np.empty(len(store.survey.writes), np.int32)
+    count = 0
+    for row in store.survey.writes:
+        if not skip[key[row]]:
+            writes[count] = row
+            count += 1
+    writes = sorted_clusters(writes[:count], store.accesses, store.survey)
+    for n in range(count):
         row = writes[n]
         if first[group[row]] == row:
             within[row] = 0
         elif heir[group[row]] == row:
-            within[row] = 2 * found + 2
+            within[row] = 2 * count + 2
         else:
             within[row] = 2 * n + 2
-    for row in range(count):
+    for row in range(len(kind)):
         if READ_OK <= kind[row] <= FREE and not turn[key[row]] and not skip[key[row]]:
-            here = home(kind, origin, key, group, reads, row)
+            here = home(store.accesses, store.terms.reads, row)
             write = origin[row]
             within[row] = within[write] + 1 if write >= 0 and group[write] == here else CARRIED
     return within

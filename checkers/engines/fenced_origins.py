@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.engines.fenced_groups import (
+from checkers.engines.fenced_accesses import (
     ACCEPTED,
     FREE,
     NOTHING,
@@ -17,10 +17,12 @@ from checkers.engines.fenced_groups import (
     READ_UNKNOWN,
     REFUSED,
     UNKNOWN,
-    layout,
+    Accesses,
+    Range,
 )
-from checkers.engines.kernel import kernel
-from checkers.engines.sorting import Column, sort_rows
+from checkers.engines.fenced_groups import Table, layout
+from checkers.engines.kernel import Column, kernel
+from checkers.engines.sorting import sort_rows
 
 UNREAD = -1
 """An unknown write of which nobody read."""
@@ -33,50 +35,37 @@ UNWRITTEN = -5
 
 
 @kernel
-def origins(kind: Column, key: Column, value: Column, low: Column, high: Column, initial: int) -> Column:
-    """Of each accepted read the row of its write, or a negative word of this module.
+def traced(accesses: Accesses, values: Range, initial: int) -> None:
+    """Fills in `origin`, which was `UNREAD`: of each accepted read the row of its write, or a word of this module.
 
-    Of an unknown write the row of a read that proves it accepted, or such a word too. low, high: of the values written
-    in each key.
+    Of an unknown write the row of a read that proves it accepted, or such a word too. values: those written.
     """
-    origin = np.full(len(kind), UNREAD, np.int32)
-    base, total, alone = layout(low, high, 2 * len(kind) + 64)
-    if total >= 0 and _by_table(kind, key, value, base, low, high, total, alone, initial, origin):
-        return origin
-    _by_sorting(kind, key, value, initial, origin)
-    return origin
+    table = layout(values, 2 * len(accesses.kind) + 64)
+    if table.total < 0 or not _by_table(accesses, values, table, initial):
+        _by_sorting(accesses, initial)  # it makes the marks anew that the other has left
 
 
 @kernel
-def _by_table(
-    kind: Column,
-    key: Column,
-    value: Column,
-    base: Column,
-    low: Column,
-    high: Column,
-    total: int,
-    alone: int,
-    initial: int,
-    origin: Column,
-) -> bool:
+def _by_table(accesses: Accesses, values: Range, table: Table, initial: int) -> bool:
     """False where two keys share a value, and a table."""
-    table = np.full(total, -1, np.int32)
+    kind, key, value, origin = accesses.kind, accesses.key, accesses.value, accesses.origin
+    low, high, base = values.low, values.high, table.base
+    write_of = np.full(table.total, -1, np.int32)
     for row in range(len(kind)):
         what, k = kind[row], key[row]
         if not ACCEPTED <= what <= UNKNOWN and what != REFUSED:
             continue
         place = base[k] + value[row]
-        other = table[place]
-        if other >= 0 and not alone and key[other] != k:
+        other = write_of[place]
+        if other >= 0 and not table.alone and key[other] != k:
             return False
-        table[place] = _written(kind, origin, other, row)
+        write_of[place] = _written(kind, origin, other, row)
     for row in range(len(kind)):
         if READ_OK <= kind[row] <= FREE:
             k, seen = key[row], value[row]
             write = -1
             if low[k] <= seen <= high[k]:
-                write = table[base[k] + seen]
+                write = write_of[base[k] + seen]
                 if write >= 0 and key[write] != k:
                     write = -1
             origin[row] = _read(kind, origin, write, row, seen == initial)
@@ -84,7 +73,8 @@ def _by_table(
 
 
 @kernel
-def _by_sorting(kind: Column, key: Column, value: Column, initial: int, origin: Column) -> None:
+def _by_sorting(accesses: Accesses, initial: int) -> None:
+    kind, key, value, origin = accesses.kind, accesses.key, accesses.value, accesses.origin
     rows = np.empty(len(kind), np.int32)
     count = 0
     for row in range(len(kind)):
@@ -95,10 +85,8 @@ def _by_sorting(kind: Column, key: Column, value: Column, initial: int, origin: 
     sort_rows(rows, 0, count, key, value)
     begin = 0
     while begin < count:
-        one = rows[begin]
-        end = begin
-        write = -1
-        while end < count and key[rows[end]] == key[one] and value[rows[end]] == value[one]:
+        first, end, write = rows[begin], begin, -1
+        while end < count and key[rows[end]] == key[first] and value[rows[end]] == value[first]:
             row = rows[end]
             if not READ_OK <= kind[row] <= FREE:
                 write = _written(kind, origin, write, row)

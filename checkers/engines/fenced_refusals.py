@@ -7,96 +7,52 @@ access itself.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from checkers.engines.fenced_groups import ACCEPTED, READ_REFUSED, READ_UNKNOWN, REFUSED, UNKNOWN
+from checkers.engines.fenced_accesses import READ_REFUSED, READ_UNKNOWN, REFUSED, UNKNOWN, Accesses, Terms
+from checkers.engines.fenced_groups import Groups
 from checkers.engines.fenced_origins import live
-from checkers.engines.fenced_survey import NEEDLESS, noted
+from checkers.engines.fenced_survey import NEEDLESS, Findings, Survey, noted
 from checkers.engines.fenced_zones import returned
-from checkers.engines.kernel import kernel
-from checkers.engines.sorting import Column
+from checkers.engines.kernel import Column, kernel
 from checkers.wire import INFINITY
 
 
-@kernel
-def soonest(
-    kind: Column,
-    origin: Column,
-    key: Column,
-    group: Column,
-    inv: Column,
-    ret: Column,
-    turn: Column,
-    opener: Column,
-    writer: Column,
-    carried: Column,
-    first_ret: Column,
-    last_inv: Column,
-    heir: Column,
-    low: Column,
-    second: Column,
-) -> Column:
-    """Of each group the row invoked first among those that may come first in it; -1 for none."""
-    first = np.full(len(opener), -1, np.int32)
-    undone = False
-    for here in range(len(opener)):
-        row = opener[here]
-        if carried[here] >= 0:
-            first[here] = carried[here]
-        elif row >= 0:
-            alone = turn[key[row]] or row == writer[here]
-            if alone or _may_lead(inv, ret, first_ret, last_inv, heir, low, second, here, row):
-                first[here] = row
-            else:
-                undone = True
-    if undone:
-        for row in range(len(kind)):
-            what = kind[row]
-            if not ACCEPTED <= what <= UNKNOWN or first[group[row]] >= 0 or not live(kind, origin, row):
-                continue
-            if _may_lead(inv, ret, first_ret, last_inv, heir, low, second, group[row], row):
-                first[group[row]] = row
-    return first
+class Store(NamedTuple):
+    """All that is known of accesses that were answered; rows are -1 for none."""
+
+    terms: Terms
+    accesses: Accesses
+    groups: Groups
+    survey: Survey
+    before: Column  # of each group the row that was invoked last below it
+    last: Column  # of each key the row that was invoked last
+    heir: Column  # of each group the write that later ones read, so that it must be its last
+    low: Column  # of each group the write whose cluster has the smallest f; see `fenced_zones`
+    second: Column  # of each group the one with the next smallest
+    skip: Column  # of each key whether its refusals say nothing: it is out of order, or not to be judged here
 
 
-@kernel
-def _may_lead(
-    inv: Column,
-    ret: Column,
-    first_ret: Column,
-    last_inv: Column,
-    heir: Column,
-    low: Column,
-    second: Column,
-    here: int,
-    row: int,
-) -> bool:
-    """Whether the cluster of a write can come first in its group, which has others."""
-    other = second[here] if low[here] == row else low[here]
-    return bool(heir[here] != row and inv[last_inv[row]] <= returned(first_ret, ret, other))
-
-
-@kernel
-def explanations(
-    spared: Column,
-    kind: Column,
-    origin: Column,
-    group: Column,
-    order: Column,
-    begin: Column,
-    inv: Column,
-    strict: int,
-    latest: Column,
-    opener: Column,
-    carried: Column,
-    before: Column,
-    first: Column,
-) -> tuple[Column, Column]:
-    """Of each group the row that can have raised the bar soonest, of those above it and of those at or above it.
-
-    -1 for none. It is one that comes first in its group, or an unknown access of which nothing else is known. spared:
-    rows that are neither answered accesses nor irrelevant, in order of invocation.
+class Reasons(NamedTuple):
+    """Of each group a row, -1 for none: one that comes first in its group, or an unknown access of which nothing else
+    is known.
     """
+
+    first: Column  # what was invoked first among those that may come first in the group
+    above: Column  # what can have raised the bar soonest, of the groups above it
+    upward: Column  # likewise, of those at or above it
+
+
+@kernel
+def explanations(store: Store, spared: Column) -> Reasons:
+    """spared: rows that are neither answered accesses nor irrelevant, in order of invocation."""
+    kind, _, _, inv, _, group, origin = store.accesses
+    order, begin = store.groups.order, store.groups.begin
+    latest, opener, carried = store.survey.latest, store.survey.opener, store.survey.carried
+    before, strict = store.before, store.terms.strict
+    first = _soonest(store)
     groups = len(order)
     write = np.full(groups, -1, np.int32)
     read = np.full(groups, -1, np.int32)
@@ -124,7 +80,46 @@ def explanations(
             upward[here] = best
         above[order[begin[k]]] = best
         upward[order[begin[k]]] = best
-    return above, upward
+    return Reasons(first, above, upward)
+
+
+@kernel
+def _soonest(store: Store) -> Column:
+    """See `Reasons.first`."""
+    key, group = store.accesses.key, store.accesses.group
+    turn, opener, writer, carried = store.survey.turn, store.survey.opener, store.survey.writer, store.survey.carried
+    first = np.full(len(opener), -1, np.int32)
+    undone = False
+    for here in range(len(opener)):
+        row = opener[here]
+        if carried[here] >= 0:
+            first[here] = carried[here]
+        elif row >= 0:
+            if turn[key[row]] or row == writer[here] or _may_lead(store, here, row):
+                first[here] = row
+            else:
+                undone = True
+    if undone:
+        for row in store.survey.writes:
+            if first[group[row]] < 0 and _may_lead(store, group[row], row):
+                first[group[row]] = row
+    return first
+
+
+@kernel
+def _may_lead(store: Store, here: int, row: int) -> bool:
+    """Whether the cluster of a write can come first in its group, which has others."""
+    accesses, survey = store.accesses, store.survey
+    other = store.second[here] if store.low[here] == row else store.low[here]
+    late = accesses.inv[survey.last_inv[row]] > returned(survey.first_ret, accesses.ret, other)
+    return bool(store.heir[here] != row and not late)
+
+
+@kernel
+def reason_of(reasons: Reasons, accesses: Accesses, strict: int, row: int) -> int:
+    """What may explain a refusal, -1 for nothing."""
+    here = accesses.group[row]
+    return int(reasons.upward[here] if strict and accesses.kind[row] == REFUSED else reasons.above[here])
 
 
 @kernel
@@ -136,64 +131,47 @@ def moment(before: Column, group: Column, inv: Column, row: int) -> int:
 
 
 @kernel
-def _sooner(before: Column, group: Column, inv: Column, one: int, other: int) -> int:
-    return other if moment(before, group, inv, other) < moment(before, group, inv, one) else one
+def _sooner(before: Column, group: Column, inv: Column, row: int, other: int) -> int:
+    return other if moment(before, group, inv, other) < moment(before, group, inv, row) else row
 
 
 @kernel
-def needless(
-    spared: Column,
-    kind: Column,
-    key: Column,
-    group: Column,
-    order: Column,
-    begin: Column,
-    tokens: Column,
-    inv: Column,
-    ret: Column,
-    skip: Column,
-    strict: int,
-    before: Column,
-    last: Column,
-    opener: Column,
-    carried: Column,
-    above: Column,
-    upward: Column,
-    found: Column,
-    used: int,
-) -> tuple[Column, int]:
-    """A finding for each refusal that nothing explains, of the keys not to `skip`.
+def needless(store: Store, reasons: Reasons, spared: Column, findings: Findings) -> Findings:
+    """A finding for each refusal that nothing explains, of the keys not to be skipped.
 
     Its rows are a write that was in time to explain it but cannot come first in its group, the access that must come
     before all that might have explained it and was invoked too late, each -1 where there is none, and the refusal.
     """
+    kind, key, _, inv, ret, group, _ = store.accesses
+    order, begin, token = store.groups.order, store.groups.begin, store.groups.token
+    before, strict = store.before, store.terms.strict
+    carried, opener = store.survey.carried, store.survey.opener
     for row in spared:
-        what = kind[row]
-        if not READ_REFUSED <= what <= REFUSED or skip[key[row]]:
+        if not READ_REFUSED <= kind[row] <= REFUSED or store.skip[key[row]]:
             continue
-        here = group[row]
-        reason = upward[here] if strict and what == REFUSED else above[here]
+        reason = reason_of(reasons, store.accesses, strict, row)
         if reason < 0 or ret[row] < moment(before, group, inv, reason):
-            k = key[row]
-            place = _obstacle(order, begin[k], begin[k + 1], inv, before, ret[row])
+            here, k = group[row], key[row]
+            place = _obstacle(store, begin[k], begin[k + 1], ret[row])
             there = order[place]
-            late = before[order[place + 1]] if place + 1 < begin[k + 1] else last[k]
+            late = before[order[place + 1]] if place + 1 < begin[k + 1] else store.last[k]
             rival = -1
             if late < 0 or inv[late] <= ret[row]:
                 late = -1
-            elif tokens[there] > tokens[here] or (strict and what == REFUSED and there == here):
+            elif token[there] > token[here] or (strict and kind[row] == REFUSED and there == here):
                 # Lower groups were wholly invoked, and would have explained it; higher ones come after what was late.
                 if carried[there] >= 0 and inv[carried[there]] > ret[row]:
                     late = carried[there]
                 elif opener[there] >= 0 and inv[opener[there]] <= ret[row]:
                     rival = opener[there]
-            found, used = noted(found, used, NEEDLESS, row, rival, late, row, -1)
-    return found, used
+            findings = noted(findings, NEEDLESS, row, (rival, late, row, -1))
+    return findings
 
 
 @kernel
-def _obstacle(order: Column, begin: int, end: int, inv: Column, before: Column, moment: int) -> int:
+def _obstacle(store: Store, begin: int, end: int, moment: int) -> int:
     """Of the groups of a key, the place of the lowest that was not wholly invoked at a moment; else of the highest."""
+    order, before, inv = store.groups.order, store.before, store.accesses.inv
     low, high = begin, end
     while low < high:
         middle = (low + high) // 2

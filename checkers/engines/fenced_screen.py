@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.engines.fenced_groups import ACCEPTED, READ_OK, REFUSED, UNKNOWN, layout
-from checkers.engines.kernel import kernel
-from checkers.engines.sorting import Column
+from checkers.engines.fenced_accesses import ACCEPTED, READ_OK, REFUSED, UNKNOWN, Columns, Range, Terms
+from checkers.engines.fenced_groups import Groups, layout
+from checkers.engines.kernel import Column, kernel
 from checkers.wire import INFINITY
 
 NOBODY = -1
@@ -23,31 +23,17 @@ Of others, 2 * (key * groups + group), and one more where the write was refused.
 
 
 @kernel
-def doubtful(
-    kind: Column,
-    key: Column,
-    group: Column,
-    order: Column,
-    begin: Column,
-    value: Column,
-    inv: Column,
-    ret: Column,
-    low: Column,
-    high: Column,
-    initial: int,
-    strict: int,
-) -> Column:
-    """Of each key whether it has to be judged by the rules. Rows are in order of invocation.
-
-    order, begin: the groups, as `fenced_groups.grouped` tells them. low, high: of the values written in each key.
-    """
-    keys, groups = len(low), len(order)
-    base, total, _ = layout(low, high, 2 * len(kind) + 64)
+def doubtful(columns: Columns, kind: Column, values: Range, groups: Groups, terms: Terms) -> Column:
+    """Of each key whether it has to be judged by the rules. kind, values: see `fenced_accesses.classified`."""
+    key, value, inv, ret, group = columns.key, columns.value, columns.inv, columns.ret, groups.of
+    keys, initial, strict, count = terms.keys, terms.initial, terms.strict, len(groups.order)
+    table = layout(values, 2 * len(kind) + 64)
+    base, total = table.base, table.total
     if total < 0:
         return np.full(keys, True, np.bool_)
     doubt = np.empty(keys, np.bool_)
     for k in range(keys):
-        doubt[k] = low[k] <= initial <= high[k]
+        doubt[k] = values.low[k] <= initial <= values.high[k]
     waiting = np.zeros(keys, np.int32)
     # Of each value: its write, when the first access to it returned, and the value written next under its token.
     write = np.full(total, NOBODY, np.int64)
@@ -55,10 +41,10 @@ def doubtful(
     after = np.full(total, -1, np.int32)
     # Of each group: when its first access returned, when its first write and its last access were invoked, and what was
     # written last.
-    over = np.full(groups, INFINITY, np.int64)
-    opened = np.full(groups, INFINITY, np.int64)
-    begun = np.full(groups, -1, np.int64)
-    last = np.full(groups, -1, np.int32)
+    over = np.full(count, INFINITY, np.int64)
+    opened = np.full(count, INFINITY, np.int64)
+    begun = np.full(count, -1, np.int64)
+    last = np.full(count, -1, np.int32)
     refused = np.empty(len(kind), np.int32)
     refusals = 0
     for row in range(len(kind)):
@@ -81,8 +67,8 @@ def doubtful(
                     doubt[k] = True
                 done[place] = min(done[place], ret[row])
                 continue
-            here = (word >> 1) - k * groups
-            if not 0 <= here < groups or word & 1:
+            here = (word >> 1) - k * count
+            if not 0 <= here < count or word & 1:
                 doubt[k] = True
                 continue
             over[here] = min(over[here], ret[row])
@@ -106,7 +92,7 @@ def doubtful(
             elif word != NOBODY:
                 doubt[k] = True
                 continue
-            write[place] = 2 * (k * groups + here) + (what == REFUSED)
+            write[place] = 2 * (k * count + here) + (what == REFUSED)
             if what == REFUSED:
                 continue
             if what == ACCEPTED:
@@ -121,9 +107,8 @@ def doubtful(
                 after[last[here]] = place
                 doubt[k] = doubt[k] or strict != 0
             last[here] = place
-    _against_tokens(order, begin, waiting, over, opened, begun, doubt)
-    for n in range(refusals):
-        row = refused[n]
+    _against_tokens(groups, over, opened, begun, waiting, doubt)
+    for row in refused[:refusals]:
         here = group[row]
         raised = min(over[here], opened[here]) if strict else over[here]
         if ret[row] < raised:
@@ -133,11 +118,12 @@ def doubtful(
 
 @kernel
 def _against_tokens(
-    order: Column, begin: Column, waiting: Column, over: Column, opened: Column, begun: Column, doubt: Column
+    groups: Groups, over: Column, opened: Column, begun: Column, waiting: Column, doubt: Column
 ) -> None:
-    """Groups in order of their tokens. Makes `over` of each when the bar can first have stood above its token, and
-    `opened` when it can first have stood at it.
+    """Makes `over` of each group when the bar can first have stood above its token, and `opened` when it can first have
+    stood at it.
     """
+    order, begin = groups.order, groups.begin
     for k in range(len(begin) - 1):
         worst = -1
         for place in range(begin[k], begin[k + 1]):

@@ -6,14 +6,16 @@ the write that it returned; where it is on reads too, in that of its own token. 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from checkers.engines.fenced_groups import ACCEPTED, FREE, READ_OK, REFUSED, UNKNOWN
+from checkers.engines.fenced_accesses import ACCEPTED, FREE, READ_OK, REFUSED, UNKNOWN, Accesses, Terms
+from checkers.engines.fenced_groups import Groups
 from checkers.engines.fenced_origins import INITIAL, REPEATED, UNSURE, UNWRITTEN, live
-from checkers.engines.kernel import kernel
-from checkers.engines.sorting import Column
+from checkers.engines.kernel import Column, kernel
 
-# Kinds of findings, in the order of `fenced.KINDS`.
+# Kinds, in the order of `fenced.KINDS`.
 NEVER_WRITTEN = 0
 REFUSED_VALUE = 1
 BEFORE_WRITE = 2
@@ -26,95 +28,107 @@ OVERWRITTEN = 8
 WITHIN_TOKEN = 9
 NEEDLESS = 10
 
-WORDS = 10
-"""Of a finding: kind, row that gives its time, up to four rows that prove it, and of each the read that proves it
-accepted where it was never answered; -1 for none."""
+PROOF = 4
+"""Rows that prove a finding, at most."""
+
+
+class Findings(NamedTuple):
+    """While they are noted: columns may be longer."""
+
+    used: int  # how many there are
+    kind: Column  # one of the numbers above
+    at: Column  # the row that gives its time
+    rows: Column  # `PROOF` of each: what proves it, -1 for none
+
+
+class Survey(NamedTuple):
+    """Rows, -1 for none. The cluster of a write is itself and the reads of its value under its token."""
+
+    turn: Column  # of each key whether the accesses of each token follow one another
+    doubtful: Column  # of each key whether a value that was read is that of several writes: not to be judged here
+    early: Column  # of each group what returned first
+    latest: Column  # of each group what was invoked last
+    opener: Column  # of each group its first write
+    writer: Column  # of each group its last write
+    carried: Column  # of each group its first read of a value from a lower token
+    carried_late: Column  # of each group its last such read
+    first_ret: Column  # of each write of keys that do not take turns, what returned first of its cluster
+    last_inv: Column  # likewise what was invoked last
+    writes: Column  # those writes, in order of invocation
 
 
 @kernel
-def noted(
-    found: Column, used: int, kind: int, at: int, one: int, two: int, three: int, four: int
-) -> tuple[Column, int]:
-    """The findings with one more; how many words they take."""
-    if used + WORDS > len(found):
-        longer = np.empty(2 * len(found) + WORDS, np.int64)
-        for n in range(used):
-            longer[n] = found[n]
-        found = longer
-    found[used], found[used + 1] = kind, at
-    found[used + 2], found[used + 3], found[used + 4], found[used + 5] = one, two, three, four
-    for n in range(used + 6, used + WORDS):
-        found[n] = -1
-    return found, used + WORDS
+def no_findings() -> Findings:
+    """To note some in."""
+    return Findings(0, np.empty(1, np.int64), np.empty(1, np.int64), np.empty(PROOF, np.int64))
 
 
 @kernel
-def proven(kind: Column, origin: Column, found: Column, used: int) -> None:
-    """Completes findings with the reads that prove unknown writes accepted."""
-    for finding in range(0, used, WORDS):
-        for n in range(finding + 2, finding + 6):
-            row = found[n]
-            if row >= 0 and kind[row] == UNKNOWN and live(kind, origin, row):
-                found[n + 4] = origin[row]
+def noted(findings: Findings, kind: int, at: int, rows: tuple[int, int, int, int]) -> Findings:
+    """The findings with one more."""
+    used = findings.used
+    if used == len(findings.kind):
+        findings = _longer(findings)
+    findings.kind[used], findings.at[used] = kind, at
+    place = PROOF * used
+    findings.rows[place], findings.rows[place + 1] = rows[0], rows[1]
+    findings.rows[place + 2], findings.rows[place + 3] = rows[2], rows[3]
+    return Findings(used + 1, findings.kind, findings.at, findings.rows)
 
 
 @kernel
-def home(kind: Column, origin: Column, key: Column, group: Column, reads: int, row: int) -> int:
+def _longer(findings: Findings) -> Findings:
+    used = findings.used
+    kind, at, rows = np.empty(2 * used, np.int64), np.empty(2 * used, np.int64), np.empty(2 * PROOF * used, np.int64)
+    for n in range(used):
+        kind[n], at[n] = findings.kind[n], findings.at[n]
+    for n in range(PROOF * used):
+        rows[n] = findings.rows[n]
+    return Findings(used, kind, at, rows)
+
+
+@kernel
+def home(accesses: Accesses, reads: int, row: int) -> int:
     """The group that a certain access counts in, -1 for others."""
+    kind, group = accesses.kind, accesses.group
     if READ_OK <= kind[row] <= FREE:
         if reads:
             return int(group[row])
-        write = origin[row]
+        write = accesses.origin[row]
         if write == INITIAL:
-            return int(np.int64(key[row]))
+            return int(np.int64(accesses.key[row]))
         return int(group[write]) if write >= 0 and kind[write] != REFUSED else -1
-    return int(group[row]) if live(kind, origin, row) else -1
+    return int(group[row]) if live(kind, accesses.origin, row) else -1
 
 
 @kernel
-def surveyed(
-    kind: Column,
-    origin: Column,
-    key: Column,
-    group: Column,
-    tokens: Column,
-    value: Column,
-    inv: Column,
-    ret: Column,
-    turn: Column,
-    reads: int,
-    strict: int,
-    groups: int,
-) -> tuple[Column, Column, Column, Column, Column, Column, Column, Column, Column, Column, int]:
-    """Rows are in order of invocation. turn: keys whose accesses follow one another token by token.
-
-    Of each group the row that returned first, the one invoked last, its first and last write, and the first and last
-    of its carried reads (of values from lower tokens). Of each write of the other keys, among itself and the reads of
-    its value under its token, the row that returned first and the one invoked last. -1 for none. Then keys that this
-    engine cannot judge, since a value that was read is that of several writes, and findings.
-    """
-    early = np.full(groups, -1, np.int32)
-    latest = np.full(groups, -1, np.int32)
-    opener = np.full(groups, -1, np.int32)
-    writer = np.full(groups, -1, np.int32)
-    carried = np.full(groups, -1, np.int32)
-    carried_late = np.full(groups, -1, np.int32)
+def surveyed(accesses: Accesses, groups: Groups, turn: Column, terms: Terms) -> tuple[Survey, Findings]:
+    """turn: see `Survey`."""
+    kind, key, value, inv, ret, group, origin = accesses
+    token, count, strict = groups.token, len(groups.order), terms.strict
+    early = np.full(count, -1, np.int32)
+    latest = np.full(count, -1, np.int32)
+    opener = np.full(count, -1, np.int32)
+    writer = np.full(count, -1, np.int32)
+    carried = np.full(count, -1, np.int32)
+    carried_late = np.full(count, -1, np.int32)
     first_ret = np.full(len(kind), -1, np.int32)
     last_inv = np.full(len(kind), -1, np.int32)
+    writes = np.empty(len(kind), np.int32)
+    clusters = 0
     doubtful = np.full(len(turn), False, np.bool_)
-    found = np.empty(WORDS, np.int64)
-    used = 0
+    findings = no_findings()
     for row in range(len(kind)):
         what = kind[row]
         if READ_OK <= what <= FREE:
             k, write = key[row], origin[row]
             if write == UNWRITTEN:
-                found, used = noted(found, used, NEVER_WRITTEN, row, row, -1, -1, -1)
+                findings = noted(findings, NEVER_WRITTEN, row, (row, -1, -1, -1))
             elif write >= 0 and kind[write] == REFUSED:
-                found, used = noted(found, used, REFUSED_VALUE, row, write, row, -1, -1)
+                findings = noted(findings, REFUSED_VALUE, row, (write, row, -1, -1))
             elif write == UNSURE or (write == REPEATED and not turn[k]):
                 doubtful[k] = True
-            here = home(kind, origin, key, group, reads, row)
+            here = home(accesses, terms.reads, row)
             if here < 0:
                 continue
             latest[here] = row
@@ -129,67 +143,60 @@ def surveyed(
                 if now < 0:
                     carried[here] = row
                 elif value[row] != value[now]:
-                    found, used = noted(found, used, NOT_LATEST, row, now, row, -1, -1)
+                    findings = noted(findings, NOT_LATEST, row, (now, row, -1, -1))
                 continue
             if write == REPEATED:
                 continue
             if write >= 0 and ret[row] < inv[write]:
-                found, used = noted(found, used, BEFORE_WRITE, row, row, write, -1, -1)
+                findings = noted(findings, BEFORE_WRITE, row, (row, write, -1, -1))
             if write >= 0 and group[write] == here:
                 last_inv[write] = row
                 if first_ret[write] < 0 or ret[row] < ret[first_ret[write]]:
                     first_ret[write] = row
-            elif write >= 0 and tokens[group[write]] > tokens[here]:
-                found, used = noted(found, used, BELOW_TOKEN, row, write, row, -1, -1)
+            elif write >= 0 and token[group[write]] > token[here]:
+                findings = noted(findings, BELOW_TOKEN, row, (write, row, -1, -1))
             else:
                 carried_late[here] = row
                 if carried[here] < 0:
                     carried[here] = row
                 elif origin[carried[here]] != write:
-                    found, used = noted(found, used, NOT_LATEST, row, carried[here], row, -1, -1)
+                    findings = noted(findings, NOT_LATEST, row, (carried[here], row, -1, -1))
         elif what == ACCEPTED or (what == UNKNOWN and live(kind, origin, row)):
             here = group[row]
             latest[here] = row
             if opener[here] < 0:
                 opener[here] = row
             elif strict:
-                found, used = noted(found, used, SECOND_WRITE, row, writer[here], row, -1, -1)
+                findings = noted(findings, SECOND_WRITE, row, (writer[here], row, -1, -1))
             writer[here] = row
             if what == ACCEPTED and (early[here] < 0 or ret[row] < ret[early[here]]):
                 early[here] = row
             if not turn[key[row]]:
-                last_inv[row] = row
+                writes[clusters] = last_inv[row] = row
+                clusters += 1
                 if what == ACCEPTED and (first_ret[row] < 0 or ret[row] < ret[first_ret[row]]):
                     first_ret[row] = row
     if strict:
-        for here in range(groups):
-            read = carried[here]
-            if opener[here] >= 0 and read >= 0 and kind[read] == READ_OK:
-                found, used = noted(found, used, SECOND_WRITE, opener[here], read, opener[here], -1, -1)
-    return early, latest, opener, writer, carried, carried_late, first_ret, last_inv, doubtful, found, used
+        for here in range(count):
+            read, write = carried[here], opener[here]
+            if write >= 0 and read >= 0 and kind[read] == READ_OK:
+                findings = noted(findings, SECOND_WRITE, write, (read, write, -1, -1))
+    writes = writes[:clusters]
+    survey = Survey(turn, doubtful, early, latest, opener, writer, carried, carried_late, first_ret, last_inv, writes)
+    return survey, findings
 
 
 @kernel
 def overtaken(
-    kind: Column,
-    origin: Column,
-    key: Column,
-    group: Column,
-    order: Column,
-    begin: Column,
-    inv: Column,
-    ret: Column,
-    early: Column,
-    latest: Column,
-    reads: int,
-    found: Column,
-    used: int,
-) -> tuple[Column, Column, Column, Column, int]:
+    accesses: Accesses, groups: Groups, early: Column, latest: Column, reads: int, findings: Findings
+) -> tuple[Column, Column, Column, Findings]:
     """Groups against the order of tokens: none may have returned before one of a lower token was invoked.
 
     (of each group the row invoked last below it, of each key the row invoked last, keys whose groups are out of order,
     findings). A finding for each access that was overtaken, with the access of a higher token that returned first.
     """
+    kind, key, inv, ret = accesses.kind, accesses.key, accesses.inv, accesses.ret
+    order, begin = groups.order, groups.begin
     keys = len(begin) - 1
     before = np.full(len(order), -1, np.int32)
     last = np.full(keys, -1, np.int32)
@@ -215,36 +222,28 @@ def overtaken(
                     first = early[here]
         for row in range(len(kind)):
             if disordered[key[row]]:
-                here = home(kind, origin, key, group, reads, row)
+                here = home(accesses, reads, row)
                 if here >= 0 and sooner[here] >= 0 and inv[row] > ret[sooner[here]]:
                     broken = STALE_READ if READ_OK <= kind[row] <= FREE else STALE_WRITE
-                    found, used = noted(found, used, broken, row, sooner[here], row, -1, -1)
-    return before, last, disordered, found, used
+                    findings = noted(findings, broken, row, (sooner[here], row, -1, -1))
+    return before, last, disordered, findings
 
 
 @kernel
 def bequeathed(
-    origin: Column,
-    group: Column,
-    order: Column,
-    begin: Column,
-    value: Column,
-    initial: int,
-    turn: Column,
-    disordered: Column,
-    writer: Column,
-    carried: Column,
-    found: Column,
-    used: int,
-) -> tuple[Column, Column, Column, int]:
+    accesses: Accesses, groups: Groups, survey: Survey, disordered: Column, initial: int, findings: Findings
+) -> tuple[Column, Column, Findings]:
     """Carried reads against the group that wrote last before theirs; a finding for each group that read another value.
 
-    (of each group the write that later ones read, so that it must be its last, and the read that says so, findings)
+    (of each group the write that later ones read, so that it must be its last, and the read that says so, findings).
+    disordered: keys to leave out.
     """
-    keys = len(begin) - 1
+    value, group, origin = accesses.value, accesses.group, accesses.origin
+    order, begin = groups.order, groups.begin
+    turn, writer, carried = survey.turn, survey.writer, survey.carried
     heir = np.full(len(order), -1, np.int32)
     reader = np.full(len(order), -1, np.int32)
-    for k in range(keys):
+    for k in range(len(begin) - 1):
         if disordered[k]:
             continue
         source = -1
@@ -255,16 +254,16 @@ def bequeathed(
                 write = origin[read]
                 if source < 0:
                     if value[read] != initial:
-                        found, used = noted(found, used, NOT_LATEST, read, read, -1, -1, -1)
+                        findings = noted(findings, NOT_LATEST, read, (read, -1, -1, -1))
                 elif turn[k]:
                     if value[read] != value[writer[source]]:
-                        found, used = noted(found, used, NOT_LATEST, read, writer[source], read, -1, -1)
+                        findings = noted(findings, NOT_LATEST, read, (writer[source], read, -1, -1))
                 elif write < 0 or group[write] != source:
-                    found, used = noted(found, used, NOT_LATEST, read, writer[source], read, -1, -1)
+                    findings = noted(findings, NOT_LATEST, read, (writer[source], read, -1, -1))
                 elif heir[source] < 0:
                     heir[source], reader[source] = write, read
                 elif heir[source] != write:
-                    found, used = noted(found, used, NOT_LATEST, read, reader[source], read, -1, -1)
+                    findings = noted(findings, NOT_LATEST, read, (reader[source], read, -1, -1))
             if writer[here] >= 0:
                 source = here
-    return heir, reader, found, used
+    return heir, reader, findings

@@ -5,14 +5,16 @@ seconds, and what was compiled is kept on disk (`checkers.engines.kernel_cache`)
 with sooner is never made to wait for it: below `SMALL` rows a kernel is always plain, and below `LARGE` rows until its
 compiled form is in memory; from `LARGE` on it is compiled.
 
-A kernel is a function over one-dimensional arrays of integers and over numbers, written in what numba compiles:
+A kernel is a function over one-dimensional arrays of integers, numbers, and named tuples of these (and of such tuples),
+written in what numba compiles:
 
 - It indexes its arrays and asks for their ``len``, nothing else: in plain Python they are lists, which are faster.
 - It writes only to arrays that it, or the kernel that called it, made with ``np.empty``, ``np.zeros`` or ``np.full``
   and a type (int64, bool_, or a smaller integer to save memory); what is passed in from outside is read only.
-- It returns arrays, slices of them, numbers, or a tuple of those.
+- It returns arrays, slices of them, numbers, or a tuple of those, named or not.
 - It calls other kernels by their global names, and never itself. All other globals are numbers, which become constants,
-  and ``np``.
+  classes of named tuples, and ``np``.
+- Where it reads a column of a named tuple for every row, it takes the column out once, before its loop.
 - Its integers fit into 64 bits: compiled ones wrap around. Unsigned 32-bit numbers subtract to unsigned ones: wrap
   them into ``np.int64(...)`` first.
 """
@@ -25,10 +27,11 @@ import marshal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from checkers.engines import kernel_cache
 from checkers.garbage import uncollected
@@ -36,6 +39,9 @@ from checkers.garbage import uncollected
 SMALL: Final = 5_000
 LARGE: Final = 200_000
 """Rows. Importing numba and loading a kernel cost what plain Python needs for about as many."""
+
+Column = npt.NDArray[Any]
+"""Of integers or truth values."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -95,7 +101,7 @@ class Kernel(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """See the module."""
         assert not kwargs, "kernels take no keyword arguments"
-        return self._run(max((len(a) for a in args if hasattr(a, "__len__")), default=0), args)
+        return self._run(max(map(_length, args), default=0), args)
 
     def sized(self, rows: int, *args: P.args, **kwargs: P.kwargs) -> R:
         """As a call, but with its form chosen as for so many rows: where arrays do not tell how much there is to do."""
@@ -136,14 +142,17 @@ class Kernel(Generic[P, R]):
     def uses(self) -> dict[str, Any]:
         """Global name → value, of all that the function refers to."""
         scope = self._function.__globals__
-        return {name: scope[name] for name in self._function.__code__.co_names if name in scope}
+        # The names of a code are those of attributes too, which may be those of functions that are no kernels.
+        used = {name: scope[name] for name in self._function.__code__.co_names if name in scope}
+        return {name: value for name, value in used.items() if isinstance(value, (Kernel, int, type, ModuleType))}
 
     def digest(self) -> str:
         """Of all that the compiled form is made from: the code of the function as it was imported, and its globals."""
         # Later formats of marshal tell equal objects apart by how often something refers to them.
         hasher = hashlib.blake2b(marshal.dumps(self._function.__code__, 2), digest_size=8)
         for name, value in sorted(self.uses().items()):
-            hasher.update(f"{name} {value.digest() if isinstance(value, Kernel) else value!r} ".encode())
+            about = value.digest() if isinstance(value, Kernel) else f"{value!r}{getattr(value, '_fields', '')}"
+            hasher.update(f"{name} {about} ".encode())
         return hasher.hexdigest()
 
     def _run(self, rows: int, args: tuple[Any, ...]) -> R:
@@ -152,19 +161,20 @@ class Kernel(Generic[P, R]):
             form = self._compiled_form(rows, frozen)
             if form is not None:
                 return cast(R, form(*frozen))
-        lists = [a.tolist() if isinstance(a, np.ndarray) else a for a in args]
-        return cast(R, _arrays(self.plain_form()(*lists)))
+        return cast(R, _arrays(self.plain_form()(*map(_lists, args))))
 
     def _compiled_form(self, rows: int, frozen: list[Any]) -> Callable[..., Any] | None:
         """None where it is not in memory, and would cost more time than plain Python or cannot be had."""
         global _slowed
-        signature = _signature(frozen)
+        signature = ",".join(map(_signature, frozen))
         if signature not in self._compiled and (_forced or rows >= LARGE):
             numba = compiler()
             if numba is None:
                 _slowed = True
                 return None
-            self._compiled[signature] = kernel_cache.compiled(numba, self.nopython_form(), self.digest(), frozen)
+            self._compiled[signature] = kernel_cache.compiled(
+                numba, self.nopython_form(), self.digest(), signature, frozen
+            )
         return self._compiled.get(signature)
 
     def _with_globals(self, other: dict[str, Any], form: Callable[[Kernel[..., Any]], Any]) -> FunctionType:
@@ -198,9 +208,18 @@ class _Lists:
         return [kind(value)] * length
 
 
+def _length(argument: Any) -> int:
+    """Rows; of a named tuple those of its longest column."""
+    if isinstance(argument, (np.ndarray, list)):
+        return len(argument)
+    return max(map(_length, argument), default=0) if isinstance(argument, tuple) else 0
+
+
 def _frozen(argument: Any) -> Any:
     """In the one form of its kind that kernels are compiled for: each other one would mean compiling anew."""
-    if isinstance(argument, (np.ndarray, list, tuple)):
+    if isinstance(argument, tuple):
+        return type(argument)(*map(_frozen, argument))
+    if isinstance(argument, (np.ndarray, list)):
         array = np.require(argument, None if isinstance(argument, np.ndarray) else np.int64, ("C", "A")).view()
         array.flags.writeable = False
         return array
@@ -209,14 +228,27 @@ def _frozen(argument: Any) -> Any:
     return int(argument)
 
 
-def _signature(args: list[Any]) -> str:
-    """Of arguments as `_frozen` returns them."""
-    return ",".join(a.dtype.str if isinstance(a, np.ndarray) else type(a).__name__ for a in args)
+def _signature(argument: Any) -> str:
+    """Of an argument as `_frozen` returns it; of a named tuple with the names of its fields, whose order may change."""
+    if isinstance(argument, tuple):
+        names = argument._fields  # type: ignore[attr-defined]
+        fields = ",".join(f"{name}:{_signature(part)}" for name, part in zip(names, argument, strict=True))
+        return f"{type(argument).__name__}({fields})"
+    return argument.dtype.str if isinstance(argument, np.ndarray) else type(argument).__name__
+
+
+def _lists(argument: Any) -> Any:
+    """As the plain form takes it."""
+    if isinstance(argument, np.ndarray):
+        return argument.tolist()
+    return type(argument)(*map(_lists, argument)) if isinstance(argument, tuple) else argument
 
 
 def _arrays(result: Any) -> Any:
+    """What the plain form returned, as the compiled one does."""
     if isinstance(result, tuple):
-        return tuple(_arrays(part) for part in result)
+        parts = map(_arrays, result)
+        return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
     if isinstance(result, list):
         return np.array(result, np.bool_ if result and isinstance(result[0], bool) else np.int64)
     return result

@@ -32,15 +32,18 @@ UNREADABLE: Final = (
 """What loading a damaged file, or writing to a full disk, can raise."""
 
 
-def compiled(numba: Any, function: FunctionType, source: str, arguments: Sequence[object]) -> Callable[..., Any]:
+def compiled(
+    numba: Any, function: FunctionType, source: str, signature: str, arguments: Sequence[object]
+) -> Callable[..., Any]:
     """The compiled form for arguments of these types: loaded, or compiled and, where that is possible, kept.
 
-    source: differs wherever the function or something that it calls does.
+    source: differs wherever the function or something that it calls does. signature: wherever arguments are of other
+    types, or named tuples have other fields.
     """
     types = tuple(map(numba.typeof, arguments))
     family = f"{function.__name__}-"
     fresh = f"{family}{source}-"
-    function.__qualname__ = f"{fresh}{_target(numba, types)}"
+    function.__qualname__ = f"{fresh}{_target(numba, signature, types)}"
     dispatcher = _cached(numba, function)
     if dispatcher is not None:
         folder, module = Path(dispatcher.stats.cache_path), Path(function.__code__.co_filename).stem
@@ -55,11 +58,11 @@ def compiled(numba: Any, function: FunctionType, source: str, arguments: Sequenc
     return in_memory
 
 
-def _target(numba: Any, types: tuple[object, ...]) -> str:
+def _target(numba: Any, signature: str, types: tuple[object, ...]) -> str:
     """Differs wherever the same source has to be compiled again."""
     processor = numba.core.registry.cpu_target.target_context.codegen().magic_tuple()
     versions = numba.__version__, importlib.import_module("llvmlite").__version__
-    return hashlib.blake2b(repr((types, processor, versions)).encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(repr((signature, types, processor, versions)).encode(), digest_size=8).hexdigest()
 
 
 def _cached(numba: Any, function: FunctionType) -> Any:

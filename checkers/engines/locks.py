@@ -10,18 +10,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from checkers.engines import locks_alone as alone
 from checkers.engines import locks_order
 from checkers.engines import locks_together as together
 from checkers.engines.engine import Answer, Conflict
+from checkers.engines.kernel import Column
 from checkers.engines.locks_holds import COUNT, DEPTH, EITHER, TURNS, TWICE, Holds, holds
 from checkers.engines.locks_slots import slots
 from checkers.history import History
 from checkers.models.model import Settings
-
-Array = npt.NDArray[Any]
 
 _ODD: Final = "operations of one owner overlap, or go on after an unanswered release: more than one story fits"
 _FLOAT: Final = "a refused try beside a hold whose place in the order is open"
@@ -64,14 +62,15 @@ def _exclusive(history: History, settings: Settings, how: int) -> Answer:
     refused = _refused(history, settings, skipped)
     asked = _mask(keys, _key(history, refused))
 
-    def order() -> Array:
+    def order() -> Column:
         member = locks_order.members(history, found, numbers, how)
         swept = together.sweep(history, found, 1, keys)
         rows, _, _ = locks_order.pinned(history, found, member, swept, skipped | asked)
         if not len(refused):
             return rows
+        reasons = locks_order.Refused(refused, place, phantoms)
         wanted = asked & ~_mask(keys, conflicts, undecided)
-        tried = locks_order.stretched(history, reach, member, found, refused, place, phantoms, wanted)
+        tried = locks_order.stretched(history, reach, member, found, reasons, wanted)
         return np.concatenate((rows, tried))
 
     if len(refused):
@@ -112,7 +111,7 @@ def _together(history: History, settings: Settings, how: int) -> Answer:
             undecided.setdefault(k, _COUNTED)
     undecided = {k: why for k, why in undecided.items() if k not in conflicts}
 
-    def order() -> Array:
+    def order() -> Column:
         skipped = _mask(keys, conflicts, undecided)
         member = locks_order.members(history, found, numbers, how)
         parts = locks_order.pinned(history, found, member, swept, skipped)
@@ -122,12 +121,12 @@ def _together(history: History, settings: Settings, how: int) -> Answer:
     return Answer(tuple(conflicts.values()), undecided, order)
 
 
-def _refused(history: History, settings: Settings, skipped: Array) -> Array:
+def _refused(history: History, settings: Settings, skipped: Column) -> Column:
     refused = alone.tries(history) if settings.strict_try else np.empty(0, np.int64)
     return refused[~skipped[_key(history, refused)]] if len(refused) else refused
 
 
-def _mask(keys: int, *chosen: Iterable[int]) -> Array:
+def _mask(keys: int, *chosen: Iterable[int]) -> Column:
     mask = np.zeros(keys, bool)
     for some in chosen:
         mask[list(some)] = True

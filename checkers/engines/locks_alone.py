@@ -9,31 +9,35 @@ neighbours' cores allow, all at once: a refused try is explained iff it meets a 
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from checkers.engines.kernel import kernel
+from checkers.engines.codes import INFO
+from checkers.engines.kernel import Column, kernel
 from checkers.engines.locks_holds import Holds, spans
 from checkers.history import History
 from checkers.wire import INFINITY, F, Outcome, Reason
 
-Array = npt.NDArray[Any]
 
-_INFO: Final = int(Outcome.INFO)
-
-
-def overlaps(history: History, found: Holds, keys: int) -> tuple[Array, Array]:
+def overlaps(history: History, found: Holds, keys: int) -> tuple[Column, Column]:
     """For each key two holds that cannot both be, as indexes into the holds, or -1 twice."""
     c = history.columns
-    return _overlaps(found.acquire, found.release, c["inv"], c["ret"], c["outcome"], c["key"], keys)
+    return _overlaps(found.acquire, found.release, Times(c["inv"], c["ret"], c["outcome"], c["key"]), keys)
+
+
+class Times(NamedTuple):
+    """Columns of a history."""
+
+    inv: Column  # ns
+    ret: Column  # ns
+    outcome: Column
+    key: Column
 
 
 @kernel
-def _overlaps(
-    acquire: Array, release: Array, inv: Array, ret: Array, outcome: Array, key: Array, keys: int
-) -> tuple[Array, Array]:
+def _overlaps(acquire: Column, release: Column, times: Times, keys: int) -> tuple[Column, Column]:
+    inv, ret, outcome, key = times
     # Holds come in the order of their ends: two cores overlap iff one begins before the end of the one before it.
     one = np.full(keys, -1, np.int64)
     other = np.full(keys, -1, np.int64)
@@ -47,7 +51,7 @@ def _overlaps(
         k = key[a]
         if one[k] >= 0:
             continue
-        begun = INFINITY if outcome[a] == _INFO else ret[a]
+        begun = INFINITY if outcome[a] == INFO else ret[a]
         ended = INFINITY if r < 0 else inv[r]
         if begun < ended:
             if begun < end[k]:
@@ -73,28 +77,25 @@ def _overlaps(
 
 
 @kernel
-def _until(acquire: int, release: int, ret: Array, outcome: Array) -> int:
+def _until(acquire: int, release: int, ret: Column, outcome: Column) -> int:
     """ns; the last instant of a float."""
-    until = INFINITY if outcome[release] == _INFO else ret[release]
-    return until if outcome[acquire] == _INFO else min(until, ret[acquire])
+    until = INFINITY if outcome[release] == INFO else ret[release]
+    return until if outcome[acquire] == INFO else min(until, ret[acquire])
 
 
 class Stretched(NamedTuple):
-    """Holds in their order within each key, and how far each can reach; rows as row numbers, times in ns.
+    """Holds in their order within each key, and how far each can reach."""
 
-    first     index of the first hold of each key, one more than there are keys.
-    earliest  of the acquire, latest of the release.
-    another   index of the next hold of the key that another owner has, or of the next key's first.
-    tied      keys where two holds of no length at one instant have no order.
-    """
-
-    acquire: Array
-    release: Array
-    first: Array
-    earliest: Array
-    latest: Array
-    another: Array
-    tied: Array
+    acquire: Column  # row of each hold
+    release: Column  # likewise, -1 for none
+    owner: Column  # of each hold
+    first: Column  # of each key the index of its first hold; one more than there are keys
+    earliest: Column  # ns; of each acquire
+    latest: Column  # ns; of each release
+    another: (
+        Column  # of each hold the index of the next one of its key that another owner has, or of the next key's first
+    )
+    tied: Column  # of each key whether two holds of no length at one instant have no order
 
 
 def stretched(history: History, found: Holds, keys: int) -> Stretched:
@@ -117,51 +118,40 @@ def stretched(history: History, found: Holds, keys: int) -> Stretched:
     places = np.arange(1, len(key) + 1)
     changes = np.append(~same | (owner[1:] != owner[:-1]), np.full(min(1, len(key)), True))
     another = np.minimum.accumulate(np.where(changes, places, len(key))[::-1])[::-1]
-    return Stretched(acquire, release, first, earliest, latest, another, tied)
+    return Stretched(acquire, release, owner, first, earliest, latest, another, tied)
 
 
-def tries(history: History) -> Array:
+def tries(history: History) -> Column:
     """Rows of the tries that were refused because somebody held."""
     c = history.columns
-    refused: Array = np.flatnonzero(
+    refused: Column = np.flatnonzero(
         (c["f"] == F.TRY_ACQUIRE) & (c["outcome"] == Outcome.FAIL) & (c["reason"] == Reason.HELD)
     )
     return refused
 
 
-def explained(history: History, holds: Stretched, refused: Array, *, own: bool) -> Array:
+def explained(history: History, holds: Stretched, refused: Column, *, own: bool) -> Column:
     """For each refused try the hold that explains it, else -1 - the hold that came next.
 
     own: whether a hold of the same owner does.
     """
     c = history.columns
-    return _explained(
-        c["inv"][refused],
-        c["ret"][refused],
-        c["key"][refused],
-        c["owner"][refused],
-        c["owner"][holds.acquire],
-        holds.first,
-        holds.earliest,
-        holds.latest,
-        holds.another,
-        int(own),
-    )
+    return _explained(Tries(*[c[name][refused] for name in Tries._fields]), holds, int(own))
+
+
+class Tries(NamedTuple):
+    """Those that were refused."""
+
+    inv: Column  # ns
+    ret: Column  # ns
+    key: Column
+    owner: Column
 
 
 @kernel
-def _explained(
-    inv: Array,
-    ret: Array,
-    key: Array,
-    asking: Array,
-    owner: Array,
-    first: Array,
-    earliest: Array,
-    latest: Array,
-    another: Array,
-    own: int,
-) -> Array:
+def _explained(tries: Tries, holds: Stretched, own: int) -> Column:
+    inv, ret, key, asking = tries
+    first, owner, earliest, latest = holds.first, holds.owner, holds.earliest, holds.latest
     result = np.empty(len(inv), np.int64)
     for i in range(len(inv)):
         low, high = first[key[i]], first[np.int64(key[i]) + 1]
@@ -173,7 +163,7 @@ def _explained(
             else:
                 high = middle
         if low < limit and not own and owner[low] == asking[i]:
-            low = another[low]
+            low = holds.another[low]
         result[i] = low if low < limit and earliest[low] <= ret[i] else -1 - low
     return result
 
@@ -181,7 +171,7 @@ def _explained(
 MAYBE: Final = -2
 
 
-def phantoms(history: History, found: Holds, holds: Stretched, refused: Array, place: Array, *, own: bool) -> Array:
+def phantoms(history: History, found: Holds, holds: Stretched, refused: Column, place: Column, *, own: bool) -> Column:
     """For each try that no hold explains the row of an unanswered acquire that can have come last, and does.
 
     -1 for none, `MAYBE` where that is not decided: among reentrant holds (not own).
@@ -221,7 +211,7 @@ def beside(holds: Stretched, key: int, after: int) -> tuple[int, ...]:
     return tuple(rows)
 
 
-def entangled(history: History, holds: Stretched, refused: Array, place: Array) -> set[int]:
+def entangled(history: History, holds: Stretched, refused: Column, place: Column) -> set[int]:
     """Keys where a try needs a hold to reach into where its own owner's next one would reach back to.
 
     Only an owner that tries while it acquires can be in both places: not all stretches are possible at once.

@@ -13,17 +13,15 @@ overlap so that more than one story fits, and one that goes on after an unanswer
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from checkers.engines.kernel import kernel
+from checkers.engines.codes import ACQUIRE, FAIL, INFO, RELEASE, TRY_ACQUIRE
+from checkers.engines.kernel import Column, kernel
 from checkers.engines.locks_slots import Slots
 from checkers.history import History
-from checkers.wire import INFINITY, SHARED, F, Outcome
-
-Array = npt.NDArray[Any]
+from checkers.wire import INFINITY, SHARED, Outcome
 
 TURNS: Final = 0
 """How: an owner holds once or not at all."""
@@ -38,12 +36,6 @@ TWICE: Final = 1
 """Failure: an owner acquired what it held already."""
 NOT_HELD: Final = 2
 """Failure: an owner released what it did not hold."""
-
-_ACQUIRE: Final = int(F.ACQUIRE)
-_TRY: Final = int(F.TRY_ACQUIRE)
-_RELEASE: Final = int(F.RELEASE)
-_FAIL: Final = int(Outcome.FAIL)
-_INFO: Final = int(Outcome.INFO)
 
 # What is known of a slot, in one stretch of memory that is as small as can be, since there may be as many slots as
 # holds: rows and holds as number + 1, 0 for none.
@@ -75,78 +67,82 @@ _FAILED: Final = 8
 _ODD: Final = 16
 
 
+class Calls(NamedTuple):
+    """Columns of a history, in order of invocation."""
+
+    f: Column
+    outcome: Column
+    inv: Column  # ns
+    ret: Column  # ns
+    key: Column
+    flags: Column
+
+
 class Holds(NamedTuple):
-    """Holds of all keys; rows as row numbers, -1 for none.
+    """Holds of all keys; rows as row numbers, -1 for none."""
 
-    acquire, release  of each hold. In the order of releases, those that were never released last.
-    failed            the rows at which an owner's own operations contradict each other, `failed_kind` and
-                      `failed_with` (the acquire that it held by) for each.
-    odd               keys that are not decided, as a mask.
-    ghosts            unanswered acquires that nothing needs; one for each owner that has some, in order of keys.
-    loose             keys where some owner has both an unanswered acquire and an unanswered release that nothing
-                      needs: it may have held for a while, anywhere; a mask.
-    """
-
-    acquire: Array
-    release: Array
-    failed: Array
-    failed_kind: Array
-    failed_with: Array
-    odd: Array
-    ghosts: Array
-    loose: Array
+    acquire: Column  # of each hold
+    release: Column  # of each hold. In the order of releases, those that were never released last
+    failed: Column  # the rows at which an owner's own operations contradict each other
+    failed_kind: Column  # of each of those, TWICE or NOT_HELD
+    failed_with: Column  # of each of those the acquire that it held by
+    odd: Column  # of each key whether it is not decided
+    ghosts: Column  # unanswered acquires that nothing needs; one for each owner that has some, in order of keys
+    loose: Column  # of each key whether some owner may have held for a while, anywhere: it has both an acquire and a
+    # release that were unanswered and that nothing needs
 
 
 def holds(history: History, slots: Slots, how: int, keys: int) -> Holds:
     """how: TURNS, DEPTH, COUNT or EITHER."""
     c = history.columns
-    acquire, release, failed, kind, with_, odd, ghosts, loose, state, in_order = _pair(
-        c["f"], c["outcome"], c["inv"], c["ret"], c["key"], c["flags"], slots.of, slots.total, how, keys
-    )
-    if odd.any():  # what was said of an odd owner before it showed may be wrong
-        fine = state[slots.of[acquire] * _SIZE + _STATUS] != _ODD
-        acquire, release = acquire[fine], release[fine]
+    found, state, in_order = _pair(Calls(*[c[name] for name in Calls._fields]), slots, how, keys)
+    if found.odd.any():  # what was said of an odd owner before it showed may be wrong
+        fine = state[slots.of[found.acquire] * _SIZE + _STATUS] != _ODD
+        found = found._replace(acquire=found.acquire[fine], release=found.release[fine])
     if not in_order:
-        order = np.argsort(np.where(release < 0, len(history), release), kind="stable")
-        acquire, release = acquire[order], release[order]
-    return Holds(acquire, release, failed, kind, with_, odd, ghosts, loose)
+        order = np.argsort(np.where(found.release < 0, len(history), found.release), kind="stable")
+        found = found._replace(acquire=found.acquire[order], release=found.release[order])
+    return found
+
+
+class _Walk(NamedTuple):
+    """What the walk over the rows fills in."""
+
+    state: Column  # of each slot, see above
+    acquire: Column  # of each hold
+    release: Column  # of each hold
+    after: Column  # of an acquire in force: the next one, as row + 1
+    newest: Column  # of the first acquire in force: the last one
+    under: Column  # of a guess: the one before it
 
 
 @kernel
-def _pair(
-    f: Array,
-    outcome: Array,
-    inv: Array,
-    ret: Array,
-    key: Array,
-    flags: Array,
-    slot: Array,
-    slots: int,
-    how: int,
-    keys: int,
-) -> tuple[Array, Array, Array, Array, Array, Array, Array, Array, Array, bool]:
-    rows = len(f)
-    state = np.zeros(slots * _SIZE, np.int32)
+def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[Holds, Column, bool]:
+    """(holds, what is known of each slot in the end, whether holds are in order). What is odd is still among them."""
+    f, outcome, inv, ret, key, flags = calls
+    slot, rows = slots.of, len(calls.f)
+    state = np.zeros(slots.total * _SIZE, np.int32)
     acquire = np.empty(rows, np.int32)
     release = np.empty(rows, np.int32)
     many = rows if how == COUNT else 0
-    after = np.zeros(many, np.int32)  # of an acquire in force: the next one, as row + 1
-    newest = np.empty(many, np.int32)  # of the first acquire in force: the last one
-    under = np.empty(many, np.int32)  # of a guess: the one before it
-    failed = np.empty(slots, np.int32)
-    failed_with = np.empty(slots, np.int32)
+    after = np.zeros(many, np.int32)
+    newest = np.empty(many, np.int32)
+    under = np.empty(many, np.int32)
+    walk = _Walk(state, acquire, release, after, newest, under)
+    failed = np.empty(slots.total, np.int32)
+    failed_with = np.empty(slots.total, np.int32)
     odd = np.zeros(keys, np.bool_)
     count, failures = 0, 0
     in_order = True
     turns = how in (TURNS, EITHER)
     for i in range(rows):
         kind = f[i]
-        if (kind != _RELEASE and kind != _ACQUIRE and kind != _TRY) or outcome[i] == _FAIL:
+        if (kind != RELEASE and kind != ACQUIRE and kind != TRY_ACQUIRE) or outcome[i] == FAIL:
             continue
         s = int(slot[i]) * _SIZE
         t = inv[i]
         status = state[s + _STATUS]
-        unknown = outcome[i] == _INFO
+        unknown = outcome[i] == INFO
         if status >= _FAILED:
             if status == _FAILED and t <= _return(state[s + _RETURNED], ret):
                 state[s + _STATUS] = _ODD
@@ -159,7 +155,7 @@ def _pair(
         held = state[s + _HELD]
         if strange:
             pass
-        elif kind != _RELEASE:
+        elif kind != RELEASE:
             if unknown:
                 if state[s + _GHOST]:
                     state[s + _STATUS] = status | _MORE
@@ -203,14 +199,7 @@ def _pair(
                 strange = how == DEPTH and held > 1 and status & _SPARE > 0
                 state[s + _STATUS] = status | _SPARE
             else:
-                acquire[count] = state[s + _OPEN] - 1
-                release[count] = i
-                if how == COUNT:
-                    under[count] = state[s + _GUESS]
-                    state[s + _OPEN] = _next(acquire[count], after, newest)
-                count += 1
-                state[s + _GUESS] = count
-                state[s + _GUESSES] += 1
+                count = _guessed(walk, i, s, how, count)
         else:
             if not held:
                 if state[s + _GHOST]:
@@ -233,12 +222,8 @@ def _pair(
                 state[s + _HELD] = held
                 if held < state[s + _GUESSES]:  # not what the unanswered release did after all
                     strange = state[s + _GHOST] > 0
-                    last = state[s + _GUESS] - 1
-                    release[last] = i
                     in_order = False
-                    state[s + _GUESS] = under[last] if how == COUNT else 0
-                    state[s + _GUESSES] -= 1
-                    state[s + _STATUS] = status | _SPARE
+                    _corrected(walk, i, s, how)
                 elif how == DEPTH and held:
                     # At one instant: it may as well have released the whole first, and acquired again.
                     strange = status & _SPARE > 0 or t == _return(state[s + _GRANTED], ret)
@@ -258,12 +243,54 @@ def _pair(
         if strange:
             state[s + _STATUS] = _ODD
             odd[key[i]] = True
-    # What was never released, and what nothing needed.
-    ghosts = np.empty(slots, np.int32)
+    count, ghosts, loose = _left(walk, key, how, keys, count)
+    # A failure stands if nothing came that was invoked before it was over.
+    kinds = np.empty(failures, np.int32)
+    sure = 0
+    for n in range(failures):
+        i = failed[n]
+        if state[int(slot[i]) * _SIZE + _STATUS] == _FAILED:
+            failed[sure] = i
+            failed_with[sure] = failed_with[n]
+            kinds[sure] = NOT_HELD if f[i] == RELEASE else TWICE
+            sure += 1
+    found = Holds(acquire[:count], release[:count], failed[:sure], kinds[:sure], failed_with[:sure], odd, ghosts, loose)
+    return found, state, in_order
+
+
+@kernel
+def _guessed(walk: _Walk, i: int, s: int, how: int, count: int) -> int:
+    """Takes an unanswered release as the end of the hold that is open; how many holds there are then."""
+    state, acquire = walk.state, walk.acquire
+    acquire[count] = state[s + _OPEN] - 1
+    walk.release[count] = i
+    if how == COUNT:
+        walk.under[count] = state[s + _GUESS]
+        state[s + _OPEN] = _next(acquire[count], walk.after, walk.newest)
+    state[s + _GUESS] = count + 1
+    state[s + _GUESSES] += 1
+    return count + 1
+
+
+@kernel
+def _corrected(walk: _Walk, i: int, s: int, how: int) -> None:
+    """Takes an acknowledged release for the end of a hold that an unanswered one was thought to have ended."""
+    state = walk.state
+    last = state[s + _GUESS] - 1
+    walk.release[last] = i
+    state[s + _GUESS] = walk.under[last] if how == COUNT else 0
+    state[s + _GUESSES] -= 1
+    state[s + _STATUS] |= _SPARE
+
+
+@kernel
+def _left(walk: _Walk, key: Column, how: int, keys: int, count: int) -> tuple[int, Column, Column]:
+    """Adds what was never released. (how many holds there are, ghosts, loose keys: see `Holds`)"""
+    state, acquire = walk.state, walk.acquire
+    ghosts = np.empty(len(state) // _SIZE, np.int32)
     loose = np.zeros(keys, np.bool_)
     left = 0
-    for n in range(slots):
-        s = n * _SIZE
+    for s in range(0, len(state), _SIZE):
         status = state[s + _STATUS]
         if status == _ODD:
             continue
@@ -279,42 +306,21 @@ def _pair(
             remaining = 1
         for _ in range(remaining):
             acquire[count] = open_ - 1
-            release[count] = -1
+            walk.release[count] = -1
             count += 1
             if how == COUNT:
-                open_ = after[open_ - 1]
-    # A failure stands if nothing came that was invoked before it was over.
-    kinds = np.empty(failures, np.int32)
-    sure = 0
-    for n in range(failures):
-        i = failed[n]
-        if state[int(slot[i]) * _SIZE + _STATUS] == _FAILED:
-            failed[sure] = i
-            failed_with[sure] = failed_with[n]
-            kinds[sure] = NOT_HELD if f[i] == _RELEASE else TWICE
-            sure += 1
-    return (
-        acquire[:count],
-        release[:count],
-        failed[:sure],
-        kinds[:sure],
-        failed_with[:sure],
-        odd,
-        ghosts[:left],
-        loose,
-        state,
-        in_order,
-    )
+                open_ = walk.after[open_ - 1]
+    return count, ghosts[:left], loose
 
 
 @kernel
-def _return(number: int, ret: Array) -> int:
+def _return(number: int, ret: Column) -> int:
     """ns; when the row of this number returned, 0 for no row."""
     return int(ret[number - 1]) if number else 0
 
 
 @kernel
-def _next(first: int, after: Array, newest: Array) -> int:
+def _next(first: int, after: Column, newest: Column) -> int:
     """Row + 1 of the acquire that is the first in force when `first` is not any more; 0 for none."""
     following = after[first]
     if following:
@@ -322,7 +328,7 @@ def _next(first: int, after: Array, newest: Array) -> int:
     return int(following)
 
 
-def spans(history: History, found: Holds) -> tuple[Array, Array]:
+def spans(history: History, found: Holds) -> tuple[Column, Column]:
     """Core of each hold, ns: from the acquire's return to the release's invocation; `INFINITY` where that never came.
 
     A float, which held for an instant only, has a core that ends before it begins, or where it does.

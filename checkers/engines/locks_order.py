@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from checkers.engines import locks_alone as alone
-from checkers.engines.kernel import kernel
+from checkers.engines.kernel import Column, kernel
 from checkers.engines.locks_holds import DEPTH, Holds, spans
 from checkers.engines.locks_slots import Slots
 from checkers.engines.locks_together import Sweep
 from checkers.history import History
 from checkers.wire import INFINITY, F, Outcome
 
-Array = npt.NDArray[Any]
 
-
-def pinned(history: History, found: Holds, inner: Array, swept: Sweep, skipped: Array) -> tuple[Array, Array, Array]:
+def pinned(
+    history: History, found: Holds, inner: Column, swept: Sweep, skipped: Column
+) -> tuple[Column, Column, Column]:
     """Rows, points (ns) and phases where each acquire stands at its return and each release at its invocation.
 
     At one instant cores end first (phase 1), then floats come (2), then cores begin (3). inner: for each row the hold
@@ -37,7 +36,7 @@ def pinned(history: History, found: Holds, inner: Array, swept: Sweep, skipped: 
     return rows[order], point[order], phase[order]
 
 
-def members(history: History, found: Holds, slots: Slots, how: int) -> Array:
+def members(history: History, found: Holds, slots: Slots, how: int) -> Column:
     """For each row the hold that it is a part of, or -1: an acquire, its release, and what lies inside."""
     member = np.full(len(history), -1, np.int64)
     count = np.arange(len(found.acquire))
@@ -52,7 +51,7 @@ def members(history: History, found: Holds, slots: Slots, how: int) -> Array:
 
 
 @kernel
-def _inside(member: Array, acknowledged: Array, slot: Array, slots: int) -> Array:
+def _inside(member: Column, acknowledged: Column, slot: Column, slots: int) -> Column:
     result = np.empty(len(member), np.int64)
     current = np.full(slots, -1, np.int64)
     for i in range(len(member)):
@@ -66,27 +65,26 @@ def _inside(member: Array, acknowledged: Array, slot: Array, slots: int) -> Arra
     return result
 
 
-def merged(parts: tuple[Array, Array, Array], rows: Array, points: Array, phases: Array) -> Array:
+def merged(parts: tuple[Column, Column, Column], rows: Column, points: Column, phases: Column) -> Column:
     """The rows of an order with others put in at their points and phases: 0 before all others, 4 after all."""
     whole = [np.concatenate(pair) for pair in zip(parts, (rows, points, phases), strict=True)]
-    order: Array = whole[0][np.lexsort((np.arange(len(whole[0])), whole[2], whole[1]))]
+    order: Column = whole[0][np.lexsort((np.arange(len(whole[0])), whole[2], whole[1]))]
     return order
 
 
-def stretched(
-    history: History,
-    holds: alone.Stretched,
-    member: Array,
-    found: Holds,
-    refused: Array,
-    place: Array,
-    phantoms: Array,
-    wanted: Array,
-) -> Array:
-    """Rows in order, of the keys in the mask `wanted`, where holds reach as far as refused tries may need them to.
+class Refused(NamedTuple):
+    """Refused tries, and what explains each: see `locks_alone`."""
 
-    place, phantoms: what explains each try, see `locks_alone`.
-    """
+    rows: Column
+    place: Column
+    phantoms: Column
+
+
+def stretched(
+    history: History, holds: alone.Stretched, member: Column, found: Holds, refused: Refused, wanted: Column
+) -> Column:
+    """Rows in order, of the keys in the mask `wanted`, where holds reach as far as refused tries may need them to."""
+    tried, place, phantoms = refused
     c = history.columns
     key = c["key"][holds.acquire].astype(np.int64)
     last = np.flatnonzero(np.append(key[1:] != key[:-1], np.full(min(1, len(key)), True)))
@@ -94,7 +92,7 @@ def stretched(
     following[last] = INFINITY
     ghosts: dict[int, int] = {}
     for n in np.flatnonzero(phantoms >= 0):
-        k = int(c["key"][refused[n]])
+        k = int(c["key"][tried[n]])
         ghosts[k] = int(phantoms[n])
         if holds.first[k + 1] > holds.first[k]:
             following[holds.first[k + 1] - 1] = max(int(c["inv"][phantoms[n]]), alone.freed(history, holds, k))
@@ -110,8 +108,8 @@ def stretched(
     release = c["f"][rows] == F.RELEASE
     point = np.where(release, c["inv"][rows], c["ret"][rows])
     kind = np.where(rows == holds.acquire[hold], 0, np.where(rows == holds.release[hold], 2, 1))
-    explained = wanted[c["key"][refused]]
-    tries, at = refused[explained], place[explained]
+    explained = wanted[c["key"][tried]]
+    tries, at = tried[explained], place[explained]
     late = np.zeros(len(tries), bool)
     some = at >= 0
     late[some] = c["inv"][tries[some]] > until[at[some]]
@@ -125,5 +123,5 @@ def stretched(
     whole_hold = np.concatenate((hold, at, np.full(len(extra), len(key))))
     whole_kind = np.concatenate((kind, np.full(len(tries), 1), np.full(len(extra), 0)))
     whole_point = np.concatenate((point, np.maximum(c["inv"][tries], begun), np.zeros(len(extra), np.int64)))
-    order: Array = whole_rows[np.lexsort((whole_rows, whole_point, whole_kind, whole_hold))]
+    order: Column = whole_rows[np.lexsort((whole_rows, whole_point, whole_kind, whole_hold))]
     return order

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from checkers.engines.kernel import kernel
+from checkers.engines.kernel import Column, kernel
 from checkers.history import History
-
-Array = npt.NDArray[Any]
 
 MIXER: Final = 0x2545F4914F6CDD1D
 PROBES: Final = 16
@@ -20,7 +17,7 @@ PROBES: Final = 16
 class Slots(NamedTuple):
     """of: slot of each row, int32. total: how many there may be; not all need have rows."""
 
-    of: Array
+    of: Column
     total: int
 
 
@@ -49,7 +46,7 @@ def slots(history: History) -> Slots:
 
 
 @kernel
-def _computed(key: Array, owner: Array, low: int, span: int) -> Array:
+def _computed(key: Column, owner: Column, low: int, span: int) -> Column:
     of = np.empty(len(key), np.int32)
     for i in range(len(key)):
         of[i] = key[i] * span + (owner[i] - low)
@@ -57,7 +54,7 @@ def _computed(key: Array, owner: Array, low: int, span: int) -> Array:
 
 
 @kernel
-def _of_owner(key: Array, owner: Array, low: int, span: int) -> tuple[Array, bool]:
+def _of_owner(key: Column, owner: Column, low: int, span: int) -> tuple[Column, bool]:
     """(anything, False) where an owner has several keys."""
     of = np.empty(len(key), np.int32)
     home = np.zeros(span, np.int32)  # of each owner its first row + 1
@@ -72,7 +69,7 @@ def _of_owner(key: Array, owner: Array, low: int, span: int) -> tuple[Array, boo
 
 
 @kernel
-def _looked_up(key: Array, owner: Array, bits: int) -> tuple[Array, int]:
+def _looked_up(key: Column, owner: Column, bits: int) -> tuple[Column, int]:
     """A hash table with linear probing; (anything, -1) where it degenerates."""
     rows = len(key)
     of = np.empty(rows, np.int32)

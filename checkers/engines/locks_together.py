@@ -8,17 +8,14 @@ refused, and the rest is left to the search.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from checkers.engines.kernel import kernel
+from checkers.engines.kernel import Column, kernel
 from checkers.engines.locks_holds import Holds, spans
 from checkers.history import History
 from checkers.wire import INFINITY, SHARED, F, Outcome
-
-Array = npt.NDArray[Any]
 
 READERS: Final = 0
 """In place of a number of permits: readers share, a writer is alone."""
@@ -28,17 +25,21 @@ OPEN: Final = 1
 IMPOSSIBLE: Final = 2
 
 
+class Blocked(NamedTuple):
+    """Stretches of time in which there is no room, in the order of their ends."""
+
+    key: Column
+    begin: Column  # ns
+    end: Column  # ns
+    everybody: Column  # whether there is none for readers either
+
+
 class Sweep(NamedTuple):
-    """What happens if everybody holds as briefly as possible.
+    """What happens if everybody holds as briefly as possible."""
 
-    at       of each hold that is a float, ns: where it finds room.
-    bad      of each key the hold that finds none, or -1.
-    blocked  stretches of time, ended in order, in which there is no room: (keys, begins, ends, for readers too).
-    """
-
-    at: Array
-    bad: Array
-    blocked: tuple[Array, Array, Array, Array]
+    at: Column  # ns; of each hold that is a float where it finds room
+    bad: Column  # of each key the hold that finds none, or -1
+    blocked: Blocked
 
 
 def sweep(history: History, found: Holds, permits: int, keys: int) -> Sweep:
@@ -50,26 +51,33 @@ def sweep(history: History, found: Holds, permits: int, keys: int) -> Sweep:
     core = begin < end
     acquires = np.flatnonzero(core)
     acquires = acquires[np.argsort(begin[acquires], kind="stable")]
-    releases, floats = np.flatnonzero(core & (end < INFINITY)), np.flatnonzero(~core)
+    events = _Events(acquires, np.flatnonzero(core & (end < INFINITY)), np.flatnonzero(~core))
     shared = (c["flags"][found.acquire] & SHARED) != 0
-    key = c["key"][found.acquire]
-    at, bad, *blocked = _sweep(begin, end, until, key, shared, acquires, releases, floats, permits, keys)
-    return Sweep(at, bad, (blocked[0], blocked[1], blocked[2], blocked[3]))
+    return _sweep(_Cores(c["key"][found.acquire], shared, begin, end, until), events, permits, keys)
+
+
+class _Cores(NamedTuple):
+    """Of each hold; times in ns."""
+
+    key: Column
+    shared: Column
+    begin: Column
+    end: Column
+    until: Column  # the last instant of a float
+
+
+class _Events(NamedTuple):
+    """Indexes of holds."""
+
+    acquires: Column  # of cores, by their begins
+    releases: Column  # of cores, by their ends
+    floats: Column  # by their ends
 
 
 @kernel
-def _sweep(
-    begin: Array,
-    end: Array,
-    until: Array,
-    key: Array,
-    shared: Array,
-    acquires: Array,
-    releases: Array,
-    floats: Array,
-    permits: int,
-    keys: int,
-) -> tuple[Array, Array, Array, Array, Array, Array]:
+def _sweep(cores: _Cores, events: _Events, permits: int, keys: int) -> Sweep:
+    key, shared, begin, end, until = cores
+    acquires, releases, floats = events
     at = np.full(len(begin), -1, np.int64)
     bad = np.full(keys, -1, np.int64)
     readers = np.zeros(keys, np.int64)  # or permits in use
@@ -79,11 +87,11 @@ def _sweep(
     closed = np.full(keys, -1, np.int64)
     waiting = np.full(keys, -1, np.int64)
     next_ = np.full(len(begin), -1, np.int64)
-    spans_ = 2 * len(acquires)
-    span_key = np.empty(spans_, np.int64)
-    span_begin = np.empty(spans_, np.int64)
-    span_end = np.empty(spans_, np.int64)
-    span_all = np.zeros(spans_, np.bool_)
+    most = 2 * len(acquires)
+    of = np.empty(most, np.int64)
+    since = np.empty(most, np.int64)
+    over = np.empty(most, np.int64)
+    everybody = np.zeros(most, np.bool_)
     count = 0
     a, r, f = 0, 0, 0
     while a < len(acquires) or r < len(releases) or f < len(floats):
@@ -117,18 +125,14 @@ def _sweep(
                 continue
             if permits == READERS and not shared[h]:
                 writers[k] = 0
-                span_key[count] = k
-                span_begin[count] = closed[k]
-                span_end[count] = to_release
-                span_all[count] = True
+                of[count], since[count], over[count] = k, closed[k], to_release
+                everybody[count] = True
                 count += 1
                 closed[k] = -1
             else:
                 readers[k] -= 1
             if full[k] >= 0 and (permits != READERS or readers[k] + writers[k] == 0):
-                span_key[count] = k
-                span_begin[count] = full[k]
-                span_end[count] = to_release
+                of[count], since[count], over[count] = k, full[k], to_release
                 count += 1
                 full[k] = -1
             now = to_release
@@ -160,17 +164,13 @@ def _sweep(
         if waiting[k] >= 0 and bad[k] < 0:
             bad[k] = waiting[k]
         if closed[k] >= 0:
-            span_key[count] = k
-            span_begin[count] = closed[k]
-            span_end[count] = INFINITY
-            span_all[count] = True
+            of[count], since[count], over[count] = k, closed[k], INFINITY
+            everybody[count] = True
             count += 1
         if full[k] >= 0:
-            span_key[count] = k
-            span_begin[count] = full[k]
-            span_end[count] = INFINITY
+            of[count], since[count], over[count] = k, full[k], INFINITY
             count += 1
-    return at, bad, span_key[:count], span_begin[:count], span_end[:count], span_all[:count]
+    return Sweep(at, bad, Blocked(of[:count], since[:count], over[:count], everybody[:count]))
 
 
 def crowded(history: History, found: Holds, swept: Sweep, permits: int) -> dict[int, tuple[int, ...]]:
@@ -204,78 +204,81 @@ def crowded(history: History, found: Holds, swept: Sweep, permits: int) -> dict[
     return result
 
 
-def refusals(history: History, swept: Sweep, permits: int, refused: Array, keys: int) -> tuple[Array, Array, Array]:
+class _Tries(NamedTuple):
+    """Those that were refused; times in ns."""
+
+    inv: Column
+    ret: Column
+    key: Column
+    low: Column  # of each the first stretch that may explain it
+    high: Column  # and where those end
+
+
+class _Times(NamedTuple):
+    """Of all keys, sorted within each."""
+
+    first: Column  # of each key where its times begin; one more than there are keys
+    time: Column  # ns
+
+
+def refusals(history: History, swept: Sweep, permits: int, refused: Column, keys: int) -> tuple[Column, Column, Column]:
     """For each refused try (verdict, ns of a moment without room, whether that is just before a release)."""
     c = history.columns
-    key, begin, end, all_ = swept.blocked
-    order = np.lexsort((end, key, all_))
-    key, begin, end, all_ = key[order], begin[order], end[order], all_[order]
-    first = np.searchsorted(key[~all_], np.arange(keys + 1))
-    closed = np.searchsorted(key[all_], np.arange(keys + 1)) + np.count_nonzero(~all_)
+    key, begin, end, everybody = swept.blocked
+    order = np.lexsort((end, key, everybody))
+    key, begin, end, everybody = key[order], begin[order], end[order], everybody[order]
+    first = np.searchsorted(key[~everybody], np.arange(keys + 1))
+    closed = np.searchsorted(key[everybody], np.arange(keys + 1)) + np.count_nonzero(~everybody)
     readers = (c["flags"][refused] & SHARED != 0) & (permits == READERS)
+    at = c["key"][refused].astype(np.int64)
+    bounds = (np.where(readers, closed[k], first[k]) for k in (at, at + 1))
     acquires = np.isin(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE)) & (c["outcome"] != Outcome.FAIL)
     releases = (c["f"] == F.RELEASE) & (c["outcome"] == Outcome.OK)
     return _refusals(
-        c["inv"][refused],
-        c["ret"][refused],
-        c["key"][refused],
-        readers,
+        _Tries(c["inv"][refused], c["ret"][refused], at, *bounds),
         begin,
         end,
-        first,
-        closed,
-        *_by_key(c["key"][acquires], c["inv"][acquires], keys),
-        *_by_key(c["key"][releases], c["ret"][releases], keys),
+        _by_key(c["key"][acquires], c["inv"][acquires], keys),
+        _by_key(c["key"][releases], c["ret"][releases], keys),
         max(permits, 1),
     )
 
 
-def _by_key(key: Array, times: Array, keys: int) -> tuple[Array, Array]:
-    """(where each key begins, and one place more; times of all keys, sorted within each)."""
+def _by_key(key: Column, times: Column, keys: int) -> _Times:
     order = np.lexsort((times, key))
-    return np.searchsorted(key[order], np.arange(keys + 1)), times[order]
+    return _Times(np.searchsorted(key[order], np.arange(keys + 1)), times[order])
 
 
 @kernel
 def _refusals(
-    inv: Array,
-    ret: Array,
-    key: Array,
-    readers: Array,
-    begin: Array,
-    end: Array,
-    first: Array,
-    closed: Array,
-    acquires: Array,
-    acquired: Array,
-    releases: Array,
-    released: Array,
-    least: int,
-) -> tuple[Array, Array, Array]:
+    tries: _Tries, begin: Column, end: Column, acquired: _Times, released: _Times, least: int
+) -> tuple[Column, Column, Column]:
+    inv, ret, key, low, high = tries
     verdict = np.full(len(inv), OPEN, np.int64)
     at = np.zeros(len(inv), np.int64)
     before = np.zeros(len(inv), np.bool_)
     for i in range(len(inv)):
-        k = int(key[i])
-        low, high = first[k], first[k + 1]
-        if readers[i]:
-            low, high = closed[k], closed[k + 1]
-        place = _from(end, low, high, inv[i])
-        if place < high and begin[place] <= ret[i]:
+        place = _from(end, low[i], high[i], inv[i])
+        if place < high[i] and begin[place] <= ret[i]:
             verdict[i] = EXPLAINED
             at[i] = max(inv[i], begin[place])
             before[i] = at[i] == end[place]
         else:
             # No more can have held meanwhile than had been asked for, less what had certainly been given back.
-            most = _from(acquired, acquires[k], acquires[k + 1], ret[i] + 1) - acquires[k]
-            most -= _from(released, releases[k], releases[k + 1], inv[i]) - releases[k]
-            if most < least:
+            if _until(acquired, key[i], ret[i] + 1) - _until(released, key[i], inv[i]) < least:
                 verdict[i] = IMPOSSIBLE
     return verdict, at, before
 
 
 @kernel
-def _from(times: Array, low: int, high: int, time: int) -> int:
+def _until(times: _Times, key: int, time: int) -> int:
+    """How many of a key come earlier."""
+    first = times.first[key]
+    return int(_from(times.time, first, times.first[key + 1], time) - first)
+
+
+@kernel
+def _from(times: Column, low: int, high: int, time: int) -> int:
     """The first place in a sorted stretch where it is that late, or the end of the stretch."""
     while low < high:
         middle = (low + high) // 2

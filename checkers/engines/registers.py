@@ -15,12 +15,14 @@ has no place in the one order that is tried; a contradiction that does not depen
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from checkers.engines.codes import CAS, FAIL, INFO, WRITE
 from checkers.engines.engine import Answer, Conflict, Rows
+from checkers.engines.kernel import Column
 from checkers.engines.registers_kernels import (
     BEFORE_WRITE,
     CIRCLE,
@@ -31,15 +33,16 @@ from checkers.engines.registers_kernels import (
     STALE,
     SWAPPED_TWICE,
     WITHOUT_REASON,
+    Contradictions,
+    Numbering,
+    Roles,
     roles,
 )
-from checkers.engines.registers_order import crossings, forced, gaps, numbered
+from checkers.engines.registers_order import Forced, crossings, forced, gaps, numbered
 from checkers.engines.values import Values, compact, values_of
-from checkers.history import History
+from checkers.history import Columns, History
 from checkers.models.model import Settings
 from checkers.wire import F, Outcome
-
-Array = npt.NDArray[np.int64]
 
 _SPARE: Final = 1024
 """How many more values than rows there may be before they are numbered anew."""
@@ -49,10 +52,6 @@ _OFTEN: Final = 4
 _FEW: Final = 20
 """Rows, writes of each value, unknown ones: within these bounds the search of a key costs less than the engine."""
 
-_WRITE: Final = int(F.WRITE)
-_CAS: Final = int(F.CAS)
-_FAIL: Final = int(Outcome.FAIL)
-_INFO: Final = int(Outcome.INFO)
 _REPEATED: Final = "a value that was seen was written repeatedly"
 _STUCK: Final = "a failed compare-and-set needs another order of the values"
 
@@ -87,79 +86,63 @@ def kv(history: History, settings: Settings) -> Answer:
     return answer._replace(undecided=answer.undecided | dict.fromkeys(appended.tolist(), "it is appended to"))
 
 
-class _Forced(NamedTuple):
-    """What is known of what certainly happened. role, expected, mine: by row; swap: by cluster (see `gather`)."""
-
-    key: Array
-    role: Array
-    expected: Array
-    first: int
-    keys: int
-    mine: Array
-    swap: Array
-    heads: Array
-    order: Array
-
-
 def decide(history: History, settings: Settings, values: Values, *, swaps: bool) -> Answer:
     """The answer for values as they are numbered there. swaps: whether the history's compare-and-sets count."""
     key = history.columns["key"]
     keys = int(key.max(initial=0)) + 1
     if keys == 1 and len(history) < _SMALL and _worn(history, values):
         return Answer((), {0: _REPEATED}, lambda: np.empty(0, np.int64))
-    role, own, expected, first = _roles(history, settings, values, keys, swaps=swaps)
-    times = values.inv, values.ret
-    mine, swap, repeated, contested, heads, firsts, lasts, lows, kind, rows = forced(
-        role, own, expected, key, *times, first, keys
-    )
-    order = np.argsort(lows)
-    crossed, between = crossings(order, firsts, lasts, key, *times, keys)
-    crossed &= kind == 0
-    kind, rows = np.where(crossed, CROSSING, kind), rows.reshape(-1, 4)
-    rows = np.where(crossed[:, None], between.reshape(-1, 4), rows)
+    parts = _roles(history, settings, values, keys, swaps=swaps)
+    known = forced(parts)
+    order = np.argsort(known.chains.low)
+    crossed = crossings(order, known.chains, keys)
+    kind = np.where(known.found.kind, known.found.kind, crossed.kind)
+    rows = np.where(np.repeat(known.found.kind, 4), known.found.rows, crossed.rows)
     bad = kind != 0
-    found = _Forced(key, role, expected, first, keys, mine, swap, heads, order)
+    repeated, contested = known.clusters.repeated, known.clusters.contested
     undecided = dict.fromkeys(np.flatnonzero(repeated & ~bad).tolist(), _REPEATED)
     disputed = contested & ~repeated & ~bad
     if disputed.any():
-        stuck = _placed(values, found, disputed)[1]
+        stuck = _placed(parts, known, order, disputed)[1]
         undecided |= dict.fromkeys(np.flatnonzero(stuck).tolist(), _STUCK)
     left = ~bad
     left[list(undecided)] = False
-    return Answer(_conflicts(history, values, kind, rows), undecided, lambda: _placed(values, found, left)[0])
+    conflicts = _conflicts(history, values, Contradictions(kind, rows.reshape(-1, 4)))
+    return Answer(conflicts, undecided, lambda: _placed(parts, known, order, left)[0])
 
 
 def _worn(history: History, values: Values) -> bool:
     """Whether a few values were written over and over, and little is unknown: the search is then done at once."""
     c = history.columns
-    written = ((c["f"] == _WRITE) | (c["f"] == _CAS)) & (c["outcome"] != _FAIL)
-    unknown = int(np.count_nonzero(written & (c["outcome"] == _INFO)))
+    written = ((c["f"] == WRITE) | (c["f"] == CAS)) & (c["outcome"] != FAIL)
+    unknown = int(np.count_nonzero(written & (c["outcome"] == INFO)))
     again = int(np.count_nonzero(written))
     return unknown <= _FEW and again > _OFTEN and again > _OFTEN * len(set(values.value[written].tolist()))
 
 
-def _placed(values: Values, found: _Forced, wanted: npt.NDArray[np.bool_]) -> tuple[Rows, npt.NDArray[np.bool_]]:
+def _placed(
+    parts: Roles, known: Forced, order: Column, wanted: npt.NDArray[np.bool_]
+) -> tuple[Rows, npt.NDArray[np.bool_]]:
     """All rows of the wanted keys in order, key by key, and which of the keys have a guest (see `gaps`) left over."""
-    key = found.key
-    number = numbered(found.order, found.heads, found.swap, found.mine)
-    rows = np.flatnonzero((found.mine >= 0) & wanted[key])
-    place = number[found.mine[rows]].astype(np.int64) * 2 + (found.role[rows] == READ)
+    key, mine = parts.key, known.clusters.mine
+    number = numbered(known.chains.head[order], known.clusters)
+    rows = np.flatnonzero((mine >= 0) & wanted[key])
+    place = number[mine[rows]].astype(np.int64) * 2 + (parts.role[rows] == READ)
     sequence = rows[np.lexsort((place, key[rows]))]
-    guests = np.flatnonzero((found.role >= REFUSED) & wanted[key])
+    guests = np.flatnonzero((parts.role >= REFUSED) & wanted[key])
     guests = guests[np.argsort(key[guests], kind="stable")]
-    by_ret = np.lexsort((values.ret[guests], key[guests]))
-    chosen, stuck = gaps(
-        sequence, guests, by_ret, found.role, found.mine, found.expected, key, *values[5:], found.first, found.keys
-    )
+    by_ret = np.lexsort((parts.ret[guests], key[guests]))
+    chosen, stuck = gaps(sequence, guests, by_ret, parts, mine)
     # At one place a guest stands before the operation that is there, and guests as they were invoked.
     places = np.concatenate((np.arange(len(sequence)) * 2 + 1, chosen * 2))
     merged = np.concatenate((sequence, guests))
     return merged[np.lexsort((places, key[merged]))], stuck
 
 
-def _conflicts(history: History, values: Values, kind: Array, rows: Array) -> tuple[Conflict, ...]:
-    """One for each key that contradicts itself. rows: shape (keys, 4), -1 for none."""
+def _conflicts(history: History, values: Values, found: Contradictions) -> tuple[Conflict, ...]:
+    """One for each key that contradicts itself. Rows of what was found: shape (keys, 4)."""
     c = history.columns
+    kind, rows = found
     keys = np.flatnonzero(kind)
     refused: dict[tuple[int, int], int] = {}
     if (kind == NEVER_WRITTEN).any():
@@ -180,33 +163,27 @@ def _conflicts(history: History, values: Values, kind: Array, rows: Array) -> tu
     return tuple(result)
 
 
-def _roles(
-    history: History, settings: Settings, values: Values, keys: int, *, swaps: bool
-) -> tuple[Array, Array, Array, int]:
+def _roles(history: History, settings: Settings, values: Values, keys: int, *, swaps: bool) -> Roles:
     """Numbers the values of all keys without large gaps, so that what is kept for each stays small."""
     c = history.columns
     room = len(history) + _SPARE
     low = int(min(values.value.min(initial=0), values.base.min(initial=0)))
     width = int(max(values.value.max(initial=0), values.base.max(initial=0))) - low + 1
-    for apart in (True, False):
+    rest = int(swaps), int(settings.failed_cas == "observes"), values.initial, values.nothing, values.absent
+    for apart in (1, 0):
         if width * (keys if apart else 1) <= room:
-            found = _seen(history, settings, values, keys, (low, width), apart=apart, swaps=swaps)
+            found = _seen(c, values, Numbering(keys, low, width, apart, *rest))
             if found is not None:
                 return found
     values, width = compact(values, c["key"], c["f"] == F.READ)
-    found = _seen(history, settings, values, keys, (0, width), apart=False, swaps=swaps)
+    special = values.initial, values.nothing, values.absent
+    found = _seen(c, values, Numbering(keys, 0, width, 0, *rest[:2], *special))
     assert found is not None
     return found
 
 
-def _seen(
-    history: History, settings: Settings, values: Values, keys: int, span: tuple[int, int], *, apart: bool, swaps: bool
-) -> tuple[Array, Array, Array, int] | None:
-    """What `roles` says, and the number of the first initial value; None if values are not as `apart` says."""
-    c = history.columns
-    observes = settings.failed_cas == "observes"
-    special = values.initial, values.nothing, values.absent
-    role, own, expected, right = roles(
-        c["f"], c["outcome"], c["key"], *values[:2], keys, *span, int(apart), int(swaps), int(observes), *special
-    )
-    return (role, own, expected, span[1] * (keys if apart else 1)) if right else None
+def _seen(c: Columns, values: Values, numbering: Numbering) -> Roles | None:
+    """None if values are not apart as is said there."""
+    role, own, expected, right = roles(c["f"], c["outcome"], c["key"], values.value, values.base, numbering)
+    first = numbering.width * (numbering.keys if numbering.apart else 1)
+    return Roles(role, own, expected, c["key"], values.inv, values.ret, first, numbering.keys) if right else None

@@ -6,15 +6,16 @@ with that of another stands right behind that one: such a chain has one place in
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from checkers.engines.kernel import kernel
-from checkers.wire import INFINITY, F, Outcome
-
-Array = npt.NDArray[Any]
+from checkers.engines.codes import CAS as F_CAS
+from checkers.engines.codes import FAIL, OK
+from checkers.engines.codes import READ as F_READ
+from checkers.engines.codes import WRITE as F_WRITE
+from checkers.engines.kernel import Column, kernel
+from checkers.wire import INFINITY
 
 READ: Final = 1
 WRITE: Final = 2
@@ -35,37 +36,43 @@ STALE: Final = 5
 CROSSING: Final = 6
 WITHOUT_REASON: Final = 7
 
-_F_READ: Final = int(F.READ)
-_F_WRITE: Final = int(F.WRITE)
-_F_CAS: Final = int(F.CAS)
-_OK: Final = int(Outcome.OK)
-_FAIL: Final = int(Outcome.FAIL)
-_FOREVER: Final = int(INFINITY)
+
+class Numbering(NamedTuple):
+    """How values become numbers of clusters, and which operations count."""
+
+    keys: int
+    low: int  # values are numbers from here
+    width: int  # so many of them
+    apart: int  # 1: the same value under two keys is two values
+    swaps: int  # 1: compare-and-sets count
+    observes: int  # 1: failed ones too
+    initial: int  # the value before everything
+    nothing: int  # a value that says nothing if it is read
+    absent: int  # likewise
+
+
+class Roles(NamedTuple):
+    """What each row is. A cluster is known by a number; -1 stands for none."""
+
+    role: Column  # of each row, 0 for nothing
+    own: Column  # of each row the cluster that it belongs to
+    expected: Column  # of each row the cluster that it expected
+    key: Column  # of each row
+    inv: Column  # ns
+    ret: Column  # ns
+    first: int  # the cluster of the initial value under key 0; those of the other keys follow, and are the last ones
+    keys: int  # how many
 
 
 @kernel
 def roles(
-    f: Array,
-    outcome: Array,
-    key: Array,
-    value: Array,
-    base: Array,
-    keys: int,
-    low: int,
-    width: int,
-    apart: int,
-    swaps: int,
-    observes: int,
-    initial: int,
-    nothing: int,
-    absent: int,
-) -> tuple[Array, Array, Array, bool]:
-    """What each row is, the cluster it belongs to and the one that it expected (-1: none), and whether that is right.
+    f: Column, outcome: Column, key: Column, value: Column, base: Column, numbering: Numbering
+) -> tuple[Column, Column, Column, bool]:
+    """Of each row what it is, the cluster that it belongs to, and the one that it expected: see `Roles`.
 
-    Values are numbers from `low`, `width` of them. apart: the same value under two keys is two values; where that was
-    not said and it happens, the last answer is False. swaps, observes: whether to see compare-and-sets, and failed
-    ones. initial, nothing, absent: the numbers of the value before everything, and of those that say nothing if read.
+    False, and anything, where it was not said that the same value under two keys is two values, and it happens.
     """
+    keys, low, width, apart, swaps, observes, initial, nothing, absent = numbering
     n = len(f)
     role = np.zeros(n, np.int8)
     own = np.full(n, -1, np.int32)
@@ -73,25 +80,25 @@ def roles(
     owner = np.full(1 if apart else width, -1, np.int32)
     for row in range(n):
         kind = f[row]
-        if kind != _F_READ and kind != _F_WRITE and (kind != _F_CAS or not swaps):
+        if kind != F_READ and kind != F_WRITE and (kind != F_CAS or not swaps):
             continue
         end = outcome[row]
-        if end == _FAIL:
-            if kind != _F_CAS or not observes:
+        if end == FAIL:
+            if kind != F_CAS or not observes:
                 continue
             role[row] = REFUSED
-        elif kind == _F_READ:
-            if end != _OK:
+        elif kind == F_READ:
+            if end != OK:
                 continue
             role[row] = FREE if value[row] == nothing or value[row] == absent else READ
-        elif kind == _F_WRITE:
-            role[row] = WRITE if end == _OK else MAYBE_WRITE
+        elif kind == F_WRITE:
+            role[row] = WRITE if end == OK else MAYBE_WRITE
         elif base[row] == value[row]:
-            if end != _OK:
+            if end != OK:
                 continue
             role[row] = READ
         else:
-            role[row] = SWAP if end == _OK else MAYBE_SWAP
+            role[row] = SWAP if end == OK else MAYBE_SWAP
         here = np.int64(key[row])
         part = role[row]
         for side in range(2):
@@ -123,13 +130,19 @@ def roles(
     return role, own, expected, True
 
 
-@kernel
-def observed(role: Array, own: Array, expected: Array, first: int, keys: int) -> tuple[Array, Array, Array, Array]:
-    """Of each cluster: how often its value was written (2: more than once; the initial one was, by nobody), its first
-    write, whether it was certainly there, and whether a failed compare-and-set asks for it.
+class Observed(NamedTuple):
+    """Of each cluster."""
 
-    first: the number of the initial value's cluster under key 0; those of the other keys follow.
-    """
+    writers: Column  # how often its value was written (2: more than once; the initial one was, by nobody)
+    write: Column  # its first write, -1 for none
+    seen: Column  # whether it was certainly there
+    asked: Column  # whether a failed compare-and-set asks for it
+
+
+@kernel
+def observed(roles: Roles) -> Observed:
+    """What is known of clusters before they are put together."""
+    role, own, expected, _, _, _, first, keys = roles
     room = first + keys
     writers = np.zeros(room, np.int8)
     write = np.full(room, -1, np.int32)
@@ -159,35 +172,47 @@ def observed(role: Array, own: Array, expected: Array, first: int, keys: int) ->
             if seen[cluster]:
                 break
             seen[cluster] = True
-    return writers, write, seen, asked
+    return Observed(writers, write, seen, asked)
+
+
+class Contradictions(NamedTuple):
+    """Of each key the first one that was found."""
+
+    kind: Column  # 0 for none
+    rows: Column  # four of each key, -1 for none
 
 
 @kernel
-def gather(
-    role: Array,
-    own: Array,
-    expected: Array,
-    key: Array,
-    inv: Array,
-    ret: Array,
-    writers: Array,
-    write: Array,
-    seen: Array,
-    asked: Array,
-    first: int,
-    keys: int,
-    kind: Array,
-    rows: Array,
-) -> tuple[Array, Array, Array, Array, Array, Array, Array]:
-    """The clusters of what certainly happened.
+def contradicted(found: Contradictions, key: int, kind: int, rows: tuple[int, int, int, int]) -> None:
+    """Notes what is wrong with a key, if nothing was so far."""
+    if found.kind[key] == 0:
+        found.kind[key] = kind
+        place = 4 * np.int64(key)
+        found.rows[place], found.rows[place + 1] = rows[0], rows[1]
+        found.rows[place + 2], found.rows[place + 3] = rows[2], rows[3]
 
-    Of each row its cluster (-1: none); of each cluster its writer, the compare-and-set that ended it, its read that
-    returned first and the one invoked last; of each key whether it has values that do not say who wrote them, and
-    whether a failed compare-and-set needs a place.
 
-    kind, rows: of each key the first contradiction and its four rows, filled in here. A value written more than once
-    that nobody saw is several values; one that was seen says nothing, except that somebody had begun to write it.
+class Clusters(NamedTuple):
+    """What certainly happened; -1 for none."""
+
+    mine: Column  # of each row its cluster
+    writer: Column  # of each cluster the row that wrote its value
+    swap: Column  # of each cluster the compare-and-set that ended it
+    early: Column  # of each cluster its read that returned first
+    late: Column  # of each cluster its read that was invoked last
+    repeated: Column  # of each key whether it has values that do not say who wrote them
+    contested: Column  # of each key whether a failed compare-and-set needs a place
+
+
+@kernel
+def gather(roles: Roles, about: Observed, found: Contradictions) -> Clusters:
+    """Puts clusters together, and notes contradictions.
+
+    A value written more than once that nobody saw is several values; one that was seen says nothing, except that
+    somebody had begun to write it.
     """
+    role, own, expected, key, inv, ret, first, keys = roles
+    writers, write, seen, asked = about
     n = len(role)
     solos = 0
     for row in range(n):
@@ -220,15 +245,11 @@ def gather(
                 if early[cluster] < 0 or ret[row] < ret[early[cluster]]:
                     early[cluster] = row
             elif writers[cluster] == 0:
-                if kind[here] == 0:
-                    kind[here] = NEVER_WRITTEN
-                    rows[4 * here] = row
+                contradicted(found, here, NEVER_WRITTEN, (row, -1, -1, -1))
             else:
                 repeated[here] = True
-                if cluster < first and ret[row] < inv[write[cluster]] and kind[here] == 0:
-                    kind[here] = BEFORE_WRITE
-                    rows[4 * here] = row
-                    rows[4 * here + 1] = write[cluster]
+                if cluster < first and ret[row] < inv[write[cluster]]:
+                    contradicted(found, here, BEFORE_WRITE, (row, write[cluster], -1, -1))
             continue
         certain = part <= SWAP
         if writers[cluster] > 1 and (seen[cluster] or asked[cluster]):
@@ -240,13 +261,10 @@ def gather(
         if source >= 0 and not alone:
             if writers[source] > 1:
                 repeated[here] = True
-            if kind[here] == 0 and writers[source] == 0:
-                kind[here] = NEVER_WRITTEN
-                rows[4 * here] = row
-            elif kind[here] == 0 and certain and source < first and ret[row] < inv[write[source]]:
-                kind[here] = BEFORE_WRITE
-                rows[4 * here] = row
-                rows[4 * here + 1] = write[source]
+            if writers[source] == 0:
+                contradicted(found, here, NEVER_WRITTEN, (row, -1, -1, -1))
+            elif certain and source < first and ret[row] < inv[write[source]]:
+                contradicted(found, here, BEFORE_WRITE, (row, write[source], -1, -1))
         if writers[cluster] > 1:
             if seen[cluster] and not alone:
                 continue
@@ -257,32 +275,30 @@ def gather(
         if alone:
             if swap[source] < 0:
                 swap[source] = row
-            elif kind[here] == 0:
-                kind[here] = SWAPPED_TWICE
-                rows[4 * here] = swap[source]
-                rows[4 * here + 1] = row
+            else:
+                contradicted(found, here, SWAPPED_TWICE, (swap[source], row, -1, -1))
+    clusters = Clusters(mine, writer, swap, early, late, repeated, contested)
     for row in range(n):
         if role[row] == REFUSED:
             cluster = expected[row]
-            if writers[cluster] != 1 or (cluster < first and writer[cluster] < 0):
-                continue
-            here = key[row]
-            contested[here] = True
-            begun = -1
-            soonest = np.int64(-1 if cluster >= first else _FOREVER)
-            latest = np.int64(-1)
-            ended = -1
-            for other in (writer[cluster], early[cluster]):
-                if other >= 0 and role[other] != MAYBE_WRITE and role[other] != MAYBE_SWAP and ret[other] < soonest:
-                    begun = other
-                    soonest = ret[other]
-            for other in (writer[cluster], late[cluster], swap[cluster]):
-                if other >= 0 and inv[other] > latest:
-                    ended = other
-                    latest = inv[other]
-            if soonest < inv[row] and ret[row] < latest and kind[here] == 0:
-                kind[here] = WITHOUT_REASON
-                rows[4 * here] = begun
-                rows[4 * here + 1] = ended
-                rows[4 * here + 2] = row
-    return mine, writer, swap, early, late, repeated, contested
+            if writers[cluster] == 1 and (cluster >= first or writer[cluster] >= 0):
+                contested[key[row]] = True
+                _without_reason(roles, clusters, cluster, row, found)
+    return clusters
+
+
+@kernel
+def _without_reason(roles: Roles, clusters: Clusters, cluster: int, row: int, found: Contradictions) -> None:
+    """Notes a failed compare-and-set that met nothing but the value that it expected."""
+    role, inv, ret = roles.role, roles.inv, roles.ret
+    writer, swap, early, late = clusters.writer, clusters.swap, clusters.early, clusters.late
+    begun, ended = -1, -1
+    soonest, latest = np.int64(-1 if cluster >= roles.first else INFINITY), np.int64(-1)
+    for other in (writer[cluster], early[cluster]):
+        if other >= 0 and role[other] != MAYBE_WRITE and role[other] != MAYBE_SWAP and ret[other] < soonest:
+            begun, soonest = other, ret[other]
+    for other in (writer[cluster], late[cluster], swap[cluster]):
+        if other >= 0 and inv[other] > latest:
+            ended, latest = other, inv[other]
+    if soonest < inv[row] and ret[row] < latest:
+        contradicted(found, roles.key[row], WITHOUT_REASON, (begun, ended, row, -1))

@@ -6,53 +6,66 @@ glued by compare-and-set moves as one.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from checkers.engines.kernel import kernel
+from checkers.engines.kernel import Column, kernel
 from checkers.engines.registers_kernels import (
     BEFORE_WRITE,
     CIRCLE,
+    CROSSING,
     MAYBE_SWAP,
     MAYBE_WRITE,
     REFUSED,
     STALE,
+    Clusters,
+    Contradictions,
+    Roles,
+    contradicted,
     gather,
     observed,
 )
 from checkers.wire import INFINITY
 
-Array = npt.NDArray[Any]
 
-_FOREVER: Final = int(INFINITY)
-
-
-@kernel
-def chains(
-    role: Array,
-    mine: Array,
-    key: Array,
-    inv: Array,
-    ret: Array,
-    writer: Array,
-    swap: Array,
-    early: Array,
-    late: Array,
-    first: int,
-    keys: int,
-    kind: Array,
-    rows: Array,
-) -> tuple[Array, Array, Array, Array]:
-    """Chains of clusters glued by compare-and-set, single ones included: the first cluster of each, its operation that
-    returned first (-1: the initial value was there), the one invoked last, and what to sort by. kind, rows: as in
-    `gather`, for contradictions inside a chain.
+class Chains(NamedTuple):
+    """Clusters glued by compare-and-set, single ones included.
 
     A chain must hold its place from `begun`, where something of it had returned, to `ended`, where something of it
     was yet to be invoked. Sorted by the lower of the two, at ties those with ``ended <= begun`` first, any two chains
     stand as they must if any order has them so.
     """
+
+    head: Column  # of each chain its first cluster
+    key: Column  # of each chain
+    first: Column  # of each chain its operation that returned first, -1: the initial value was there
+    last: Column  # of each chain its operation that was invoked last
+    begun: Column  # ns; when the first returned
+    ended: Column  # ns; when the last was invoked
+    low: Column  # what to sort by
+
+
+class Forced(NamedTuple):
+    """What is known of what certainly happened."""
+
+    clusters: Clusters
+    chains: Chains
+    found: Contradictions
+
+
+@kernel
+def forced(roles: Roles) -> Forced:
+    """Only what every order has in common."""
+    found = Contradictions(np.zeros(roles.keys, np.int8), np.full(4 * roles.keys, -1, np.int32))
+    clusters = gather(roles, observed(roles), found)
+    return Forced(clusters, _chains(roles, clusters, found), found)
+
+
+@kernel
+def _chains(roles: Roles, clusters: Clusters, found: Contradictions) -> Chains:
+    role, key, inv, ret, first = roles.role, roles.key, roles.inv, roles.ret, roles.first
+    mine, writer, swap, early, late = clusters.mine, clusters.writer, clusters.swap, clusters.early, clusters.late
     room = len(writer)
     follows = np.zeros(room, np.bool_)
     for cluster in range(room):
@@ -60,14 +73,17 @@ def chains(
             follows[mine[swap[cluster]]] = True
     walked = np.zeros(room, np.bool_)
     heads = np.empty(room, np.int32)
+    keys = np.empty(room, np.int32)
     firsts = np.empty(room, np.int32)
     lasts = np.empty(room, np.int32)
+    begins = np.empty(room, np.int64)
+    ends = np.empty(room, np.int64)
     lows = np.empty(room, np.int64)
     count = 0
     for head in range(room):
         row = writer[head]
         if row < 0:
-            if head < first or head >= first + keys or (early[head] < 0 and swap[head] < 0):
+            if head < first or head >= first + roles.keys or (early[head] < 0 and swap[head] < 0):
                 continue
             here = np.int64(head - first)
             begun = np.int64(-1)
@@ -75,7 +91,7 @@ def chains(
             if follows[head]:
                 continue
             here = np.int64(key[row])
-            begun = np.int64(_FOREVER)
+            begun = np.int64(INFINITY)
         start = -1
         last = -1
         ended = np.int64(-1)
@@ -85,10 +101,8 @@ def chains(
             row = writer[cluster]
             if row >= 0:
                 if role[row] != MAYBE_WRITE and role[row] != MAYBE_SWAP:
-                    if ret[row] < ended and kind[here] == 0:
-                        kind[here] = STALE
-                        rows[4 * here] = last
-                        rows[4 * here + 1] = row
+                    if ret[row] < ended:
+                        contradicted(found, int(here), STALE, (last, row, -1, -1))
                     if ret[row] < begun:
                         begun = np.int64(ret[row])
                         start = row
@@ -97,10 +111,9 @@ def chains(
                     last = row
             row = early[cluster]
             if row >= 0:
-                if ret[row] < ended and kind[here] == 0:
-                    kind[here] = BEFORE_WRITE if last == writer[cluster] else STALE
-                    rows[4 * here] = last
-                    rows[4 * here + 1] = row
+                if ret[row] < ended:
+                    kind = BEFORE_WRITE if last == writer[cluster] else STALE
+                    contradicted(found, int(here), kind, (last, row, -1, -1))
                 if ret[row] < begun:
                     begun = np.int64(ret[row])
                     start = row
@@ -112,107 +125,65 @@ def chains(
             if row < 0:
                 break
             cluster = mine[row]
-        heads[count] = head
-        firsts[count] = start
-        lasts[count] = last
+        heads[count], keys[count], firsts[count], lasts[count] = head, here, start, last
+        begins[count], ends[count] = np.int64(-1) if start < 0 else begun, ended
         lows[count] = 2 * min(begun, ended) + (1 if begun < ended else 0)
         count += 1
     for cluster in range(room):
         row = writer[cluster]
-        if row >= 0 and not walked[cluster] and kind[key[row]] == 0:
-            kind[key[row]] = CIRCLE
-            rows[4 * np.int64(key[row])] = row
-    return heads[:count], firsts[:count], lasts[:count], lows[:count]
+        if row >= 0 and not walked[cluster]:
+            contradicted(found, key[row], CIRCLE, (row, -1, -1, -1))
+    firsts, lasts, begins, ends = firsts[:count], lasts[:count], begins[:count], ends[:count]
+    return Chains(heads[:count], keys[:count], firsts, lasts, begins, ends, lows[:count])
 
 
 @kernel
-def forced(
-    role: Array, own: Array, expected: Array, key: Array, inv: Array, ret: Array, first: int, keys: int
-) -> tuple[Array, ...]:
-    """What `gather` and `chains` find, in this order, and of each key the kind and the four rows of its contradiction.
-
-    first, keys: see `observed`.
-    """
-    kind = np.zeros(keys, np.int8)
-    rows = np.full(4 * keys, -1, np.int32)
-    writers, write, seen, asked = observed(role, own, expected, first, keys)
-    mine, writer, swap, early, late, repeated, contested = gather(
-        role, own, expected, key, inv, ret, writers, write, seen, asked, first, keys, kind, rows
-    )
-    heads, firsts, lasts, lows = chains(role, mine, key, inv, ret, writer, swap, early, late, first, keys, kind, rows)
-    return mine, swap, repeated, contested, heads, firsts, lasts, lows, kind, rows
-
-
-@kernel
-def crossings(
-    order: Array, firsts: Array, lasts: Array, key: Array, inv: Array, ret: Array, keys: int
-) -> tuple[Array, Array]:
-    """Of each key whether two of its chains must each come before the other, and the rows that say so.
-
-    order: the chains as `chains` would have them sorted.
-    """
-    crossed = np.zeros(keys, np.bool_)
-    rows = np.full(4 * keys, -1, np.int32)
+def crossings(order: Column, chains: Chains, keys: int) -> Contradictions:
+    """Of each key whether two of its chains must each come before the other. order: the chains, sorted."""
+    _, key, first, last, begun, ended, _ = chains
+    found = Contradictions(np.zeros(keys, np.int8), np.full(4 * keys, -1, np.int32))
     held = np.full(keys, -1, np.int32)
-    for n in range(len(order)):
-        chain = order[n]
-        last = lasts[chain]
-        here = np.int64(key[last])
-        start = firsts[chain]
-        begun = np.int64(-1) if start < 0 else np.int64(ret[start])
-        ended = np.int64(inv[last])
+    for chain in order:
+        here = key[chain]
         other = held[here]
-        if other >= 0 and inv[lasts[other]] > begun and not crossed[here]:
-            crossed[here] = True
-            rows[4 * here] = firsts[other]
-            rows[4 * here + 1] = last
-            rows[4 * here + 2] = start
-            rows[4 * here + 3] = lasts[other]
-        if begun < ended and (other < 0 or ended > inv[lasts[other]]):
+        if other >= 0 and ended[other] > begun[chain]:
+            contradicted(found, here, CROSSING, (first[other], last[chain], first[chain], last[other]))
+        if begun[chain] < ended[chain] and (other < 0 or ended[chain] > ended[other]):
             held[here] = chain
-    return crossed, rows
+    return found
 
 
 @kernel
-def numbered(order: Array, heads: Array, swap: Array, mine: Array) -> Array:
-    """Of each cluster its place among all (-1: in no chain)."""
+def numbered(heads: Column, clusters: Clusters) -> Column:
+    """Of each cluster its place among all (-1: in no chain). heads: of chains in order, see `Chains`."""
+    swap = clusters.swap
     number = np.full(len(swap), -1, np.int32)
     count = 0
-    for n in range(len(order)):
-        cluster = heads[order[n]]
+    for head in heads:
+        cluster = head
         while number[cluster] < 0:
             number[cluster] = count
             count += 1
             if swap[cluster] < 0:
                 break
-            cluster = mine[swap[cluster]]
+            cluster = clusters.mine[swap[cluster]]
     return number
 
 
 @kernel
-def gaps(
-    sequence: Array,
-    guests: Array,
-    by_ret: Array,
-    role: Array,
-    mine: Array,
-    expected: Array,
-    key: Array,
-    inv: Array,
-    ret: Array,
-    first: int,
-    keys: int,
-) -> tuple[Array, Array]:
+def gaps(sequence: Column, guests: Column, by_ret: Column, roles: Roles, mine: Column) -> tuple[Column, Column]:
     """Where what changes nothing can stand in an order: of each guest the place in `sequence` before which it fits, and
     of each key whether one of them does not.
 
     sequence  rows in order, key by key, the clusters of each value together.
     guests    failed compare-and-sets and reads that say nothing, key by key, in order of invocation.
     by_ret    indexes into `guests`, key by key, in order of return.
+    mine      of each row its cluster.
 
     Each guest takes the first place that real time and the guests before it allow and where the register does not
     hold what it expected. For the given sequence that is exact; another sequence of the clusters may have more room.
     """
+    role, _, expected, key, inv, ret, first, keys = roles
     n = len(sequence)
     count = len(guests)
     soonest = np.empty(n, np.int64)
@@ -221,7 +192,7 @@ def gaps(
     for place in range(n - 1, -1, -1):
         row = sequence[place]
         part = role[row]
-        soonest[place] = _FOREVER if part in (MAYBE_WRITE, MAYBE_SWAP) else np.int64(ret[row])
+        soonest[place] = INFINITY if part in (MAYBE_WRITE, MAYBE_SWAP) else np.int64(ret[row])
         ends[place] = place + 1
         if place + 1 < n and key[sequence[place + 1]] == key[row]:
             soonest[place] = min(soonest[place], soonest[place + 1])

@@ -9,9 +9,10 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from checkers.engines.search_layout import Table
 from checkers.engines.search_plan import OutOfTime, plan
 from checkers.engines.search_states import OutOfMemory, StateSearch, Stuck
-from checkers.engines.search_table import FOUND, MEMORY_SPENT, NONE_FOUND, Table, search_table, table
+from checkers.engines.search_table import FOUND, MEMORY_SPENT, NONE_FOUND, search_table, table
 from checkers.models.model import Model
 from checkers.operations import Operations
 
@@ -105,10 +106,9 @@ class KeySearch:
         if self._rate:
             steps = min(steps, max(int(left * self._rate), 1))
         self._table_steps *= TABLE_GROWTH
-        arguments = (self._plan.begins, made.kinds, self._plan.answered, made.after, made.reading)
         memory = TABLE_BYTES // (8 * (6 + len(self._plan.begins) // 62))
         begun = time.monotonic()
-        answer, order, furthest, taken = search_table.sized(steps // STEPS_OF_A_ROW, *arguments, steps, memory)
+        answer, order, furthest, taken = search_table.sized(steps // STEPS_OF_A_ROW, made, steps, memory)
         self._rate = taken / max(time.monotonic() - begun, 1e-4)
         self._tried += taken
         rows = self._plan.rows

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from checkers.engines.kernel import kernel
 from checkers.engines.search_plan import Numbers
 
 
-@kernel
-def in_flight(begins: Numbers, kinds: Numbers, answered: int, reading: Numbers, wanted: int) -> tuple[Numbers, Numbers]:
-    """Of the answered operations that read (wanted 1) or change (0): event → those in flight, in order of return.
+class Table(NamedTuple):
+    """The operations of one key, as in `search_plan.Plan`, and the states that they can reach."""
 
-    (event → where its part begins, the parts one after the other)
-    """
+    begins: Numbers  # of each operation the first event at which it is in flight
+    kinds: Numbers  # of each: those of one kind are interchangeable
+    answered: int  # how many were: as many events are there
+    after: Numbers  # after[state * kinds + kind] is the state after, -1 for none
+    reading: Numbers  # of each kind 1 if it changes nothing
+
+
+class Flying(NamedTuple):
+    """Of each event those in flight, in order of return, one event after the other."""
+
+    starts: Numbers  # of each event where its part begins; one more than there are events
+    operations: Numbers
+
+
+@kernel
+def in_flight(table: Table, wanted: int) -> Flying:
+    """Of the answered operations that read (wanted 1) or change (0)."""
+    begins, kinds, answered, _, reading = table
     starts = np.zeros(answered + 1, np.int64)
     fresh = np.zeros(answered + 1, np.int64)
     for n in range(answered):
@@ -32,12 +49,13 @@ def in_flight(begins: Numbers, kinds: Numbers, answered: int, reading: Numbers, 
             for event in range(begins[n], n + 1):
                 flight[starts[event] + filled[event]] = n
                 filled[event] += 1
-    return starts, flight
+    return Flying(starts, flight)
 
 
 @kernel
-def slots(begins: Numbers, answered: int) -> tuple[Numbers, int]:
+def slots(table: Table) -> tuple[Numbers, int]:
     """Operation → its bit in masks, such that no two in flight together share one; how many bits there are."""
+    begins, answered = table.begins, table.answered
     starts = np.zeros(answered + 1, np.int64)
     for n in range(answered):
         starts[begins[n] + 1] += 1
@@ -66,11 +84,12 @@ def slots(begins: Numbers, answered: int) -> tuple[Numbers, int]:
 
 
 @kernel
-def previous(kinds: Numbers, answered: int, count: int) -> Numbers:
+def previous(table: Table) -> Numbers:
     """Unknown operation → the one of its kind invoked before it, -1 for none; both counted from 0."""
+    kinds, answered = table.kinds, table.answered
     unknown = len(kinds) - answered
     result = np.empty(unknown, np.int64)
-    last = np.full(count, -1, np.int64)
+    last = np.full(len(table.reading), -1, np.int64)
     for which in range(unknown):
         result[which] = last[kinds[answered + which]]
         last[kinds[answered + which]] = which

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.engines.kernel import kernel
-from checkers.engines.search_heap import bits, popped, pushed
-from checkers.engines.search_layout import grown, in_flight, previous, slots
+from checkers.engines.search_heap import Known, bits, popped, pushed
+from checkers.engines.search_layout import Flying, Table, grown, in_flight, previous, slots
 from checkers.engines.search_plan import Numbers, OutOfTime, Plan
 from checkers.models.model import Illegal, Model, State
 
@@ -24,14 +24,6 @@ MEMORY_SPENT: Final = 3
 
 BITS: Final = 62
 """Bits of a mask that are kept in one number."""
-
-
-class Table(NamedTuple):
-    """moves: after[state * kinds + kind] is the state after, -1 for none. reading: kind → 1 if it changes nothing."""
-
-    after: Numbers
-    kinds: Numbers
-    reading: Numbers
 
 
 def table(plan: Plan, model: Model, limit: int, deadline: float) -> Table | None:
@@ -62,24 +54,35 @@ def table(plan: Plan, model: Model, limit: int, deadline: float) -> Table | None
     moves = np.array(after, np.int64).reshape(len(states), -1)
     moves, merged = np.unique(moves, axis=1, return_inverse=True)
     reading = ((moves == -1) | (moves == np.arange(len(states))[:, None])).all(axis=0)
-    return Table(moves.ravel(), merged.ravel()[plan.kinds], reading.astype(np.int64))
+    return Table(plan.begins, merged.ravel()[plan.kinds], plan.answered, moves.ravel(), reading.astype(np.int64))
+
+
+class Flight(NamedTuple):
+    """Who is in flight at each event."""
+
+    changing: Flying
+    reading: Flying
+    slot: Numbers  # of each answered operation its bit in masks
+    earlier: Numbers  # of each unknown operation the one of its kind invoked before it, -1 for none
+    masks: int  # where in a configuration the mask of the unknown ones begins
+    stride: int  # how many numbers a configuration is
+
+
+class Found(NamedTuple):
+    """How a search ended."""
+
+    answer: int  # FOUND, NONE_FOUND, STEPS_SPENT or MEMORY_SPENT
+    order: Numbers  # numbers of operations
+    furthest: int  # the furthest event that was reached
+    taken: int  # steps
 
 
 @kernel
-def settle(
-    now: Numbers,
-    begins: Numbers,
-    kinds: Numbers,
-    answered: int,
-    after: Numbers,
-    count: int,
-    starts: Numbers,
-    readers: Numbers,
-    slot: Numbers,
-    order: Numbers,
-    ordered: int,
-) -> int:
+def settle(table: Table, flight: Flight, now: Numbers, order: Numbers, ordered: int) -> int:
     """Places what fits and changes nothing, and passes every return that asks for nothing more; the order's length."""
+    begins, kinds, answered, after, _ = table
+    starts, readers = flight.reading
+    slot, count = flight.slot, len(table.reading)
     event = now[0]
     first = True
     while event < answered:
@@ -113,161 +116,162 @@ def hashed(now: Numbers, end: int) -> int:
 
 
 @kernel
-def search_table(
-    begins: Numbers, kinds: Numbers, answered: int, after: Numbers, reading: Numbers, steps: int, memory: int
-) -> tuple[int, Numbers, int, int]:
-    """(answer, order, furthest event, steps taken); the order holds numbers of operations.
-
-    steps: choices and passed returns; memory: configurations. A configuration is `stride` numbers of `store`: event,
-    state, mask of those in flight, mask of the unknown ones; `heads` and `links` chain those of equal hash.
-    """
-    count = len(reading)
-    unknown = len(kinds) - answered
-    starts, changing = in_flight(begins, kinds, answered, reading, 0)
-    reading_starts, readers = in_flight(begins, kinds, answered, reading, 1)
-    slot, width = slots(begins, answered)
-    earlier = previous(kinds, answered, count)
-    masks = 2 + (width + BITS - 1) // BITS  # where the mask of the unknown ones begins
+def search_table(table: Table, steps: int, memory: int) -> Found:
+    """steps: choices and passed returns, at most; memory: configurations."""
+    answered = table.answered
+    unknown = len(table.kinds) - answered
+    slot, width = slots(table)
+    masks = 2 + (width + BITS - 1) // BITS
     stride = masks + (unknown + BITS - 1) // BITS
-
-    buckets = 1024
-    capacity = 512
-    heads = np.full(buckets, -1, np.int64)
-    links = np.empty(capacity, np.int64)
-    hashes = np.empty(capacity, np.int64)
-    store = np.empty(capacity * stride, np.int64)
-    cost = np.empty(capacity, np.int64)
-    parent = np.empty(capacity, np.int64)
-    through = np.empty(capacity, np.int64)
-    tried = np.empty(capacity, np.int64)
-    heap = np.empty(capacity, np.int64)
-    stored = 0
-    size = 0
-
-    order = np.empty(len(kinds), np.int64)
-    stamps = np.zeros(count, np.int64)
+    flight = Flight(in_flight(table, 0), in_flight(table, 1), slot, previous(table), masks, stride)
+    none = np.empty(0, np.int64)
+    known = _more_room(Known(none, none, none, none, none, none, none, none, none), 0, 0, stride)
+    stored, size = 0, 0
+    order = np.empty(len(table.kinds), np.int64)
+    stamps = np.zeros(len(table.reading), np.int64)
     stamp = 0
     now = np.zeros(stride, np.int64)  # the configuration to be entered
-    came_from = -1
-    choice = -1
-    furthest = 0
-    taken = 0
+    came_from, choice = -1, -1
+    furthest, taken = 0, 0
     while True:
         taken -= now[0]
-        settle(now, begins, kinds, answered, after, count, reading_starts, readers, slot, order, 0)
+        settle(table, flight, now, order, 0)
         event = now[0]
         taken += event
         furthest = max(furthest, event)
         if event == answered:
-            break
-
+            return Found(FOUND, _path(table, flight, known, came_from, choice), furthest, taken)
         code = hashed(now, masks)
-        known = False
-        at = heads[code % buckets]
-        while at >= 0 and not known:
-            if hashes[at] == code:
-                known = True
-                for word in range(stride):
-                    if word < masks and store[at * stride + word] != now[word]:
-                        known = False
-                        break
-                    if word >= masks and store[at * stride + word] & ~now[word] != 0:
-                        known = False
-                        break
-            at = links[at]
-
-        if not known:
+        if not _met(known, now, code, masks):
             if stored == memory:
-                return MEMORY_SPENT, order[:0], furthest, taken
-            if stored == capacity:
-                links = grown(links, stored, capacity * 2)
-                hashes = grown(hashes, stored, capacity * 2)
-                store = grown(store, stored * stride, capacity * 2 * stride)
-                cost = grown(cost, stored, capacity * 2)
-                parent = grown(parent, stored, capacity * 2)
-                through = grown(through, stored, capacity * 2)
-                tried = grown(tried, stored, capacity * 2)
-                heap = grown(heap, size, capacity * 2)
-                capacity *= 2
-                buckets *= 2
-                heads = np.full(buckets, -1, np.int64)
-                for n in range(stored):
-                    links[n] = heads[hashes[n] % buckets]
-                    heads[hashes[n] % buckets] = n
+                return Found(MEMORY_SPENT, order[:0], furthest, taken)
+            if stored == len(known.links):
+                known = _more_room(known, stored, size, stride)
             for word in range(stride):
-                store[stored * stride + word] = now[word]
-            hashes[stored] = code
-            links[stored] = heads[code % buckets]
-            heads[code % buckets] = stored
-            parent[stored] = came_from
-            through[stored] = choice
-            tried[stored] = 0
-            cost[stored] = bits(now, masks, stride) * (answered + 1) + bits(now, 2, masks)
-            size = pushed(heap, size, stored, store, stride, cost)
+                known.store[stored * stride + word] = now[word]
+            bucket = code % len(known.heads)
+            known.hashes[stored], known.links[stored], known.heads[bucket] = code, known.heads[bucket], stored
+            known.parent[stored], known.through[stored], known.tried[stored] = came_from, choice, 0
+            known.cost[stored] = bits(now, masks, stride) * (answered + 1) + bits(now, 2, masks)
+            size = pushed(known, size, stride, stored)
             stored += 1
-
         choice = -1
         while choice < 0:
             if size == 0:
-                return NONE_FOUND, order[:0], furthest, taken
+                return Found(NONE_FOUND, order[:0], furthest, taken)
             if taken >= steps:
-                return STEPS_SPENT, order[:0], furthest, taken
+                return Found(STEPS_SPENT, order[:0], furthest, taken)
             taken += 1
-            came_from = heap[0]
-            base = came_from * stride
-            event = store[base]
-            state = store[base + 1]
-            position = 0
+            came_from = known.heap[0]
             stamp += 1
-            for place in range(starts[event], starts[event + 1]):
-                n = changing[place]
-                position += 1
-                if stamps[kinds[n]] != stamp and store[base + 2 + slot[n] // BITS] & (1 << (slot[n] % BITS)) == 0:
-                    stamps[kinds[n]] = stamp
-                    if position > tried[came_from] and after[state * count + kinds[n]] >= 0:
-                        choice = n
-                        break
+            choice = _chosen(table, flight, known, came_from, stamps, stamp)
             if choice < 0:
-                for which in range(max(tried[came_from] - position, 0), unknown):
-                    n = answered + which
-                    if begins[n] > event:
-                        break
-                    to = after[state * count + kinds[n]]
-                    if to < 0 or to == state or stamps[kinds[n]] == stamp:
-                        continue
-                    if store[base + masks + which // BITS] & (1 << (which % BITS)) != 0:
-                        continue
-                    other = earlier[which]
-                    if other < 0 or store[base + masks + other // BITS] & (1 << (other % BITS)) != 0:
-                        choice = n
-                        position += which + 1
-                        break
-            tried[came_from] = position
-            if choice < 0:
-                size = popped(heap, size, store, stride, cost)
-
+                size = popped(known, size, stride)
         for word in range(stride):
-            now[word] = store[came_from * stride + word]
-        now[1] = after[now[1] * count + kinds[choice]]
-        which = slot[choice] if choice < answered else choice - answered
-        now[(2 if choice < answered else masks) + which // BITS] |= 1 << (which % BITS)
+            now[word] = known.store[came_from * stride + word]
+        _placed(table, flight, now, choice)
 
-    # The path to the end, from its beginning.
-    path = np.empty(len(kinds), np.int64)
+
+@kernel
+def _more_room(known: Known, stored: int, size: int, stride: int) -> Known:
+    """For twice as many configurations, or the first ones."""
+    room = max(512, 2 * stored)
+    links = np.empty(room, np.int64)
+    heads = np.full(2 * room, -1, np.int64)
+    for n in range(stored):
+        links[n] = heads[known.hashes[n] % (2 * room)]
+        heads[known.hashes[n] % (2 * room)] = n
+    return Known(
+        grown(known.store, stored * stride, room * stride),
+        grown(known.cost, stored, room),
+        grown(known.parent, stored, room),
+        grown(known.through, stored, room),
+        grown(known.tried, stored, room),
+        grown(known.hashes, stored, room),
+        links,
+        heads,
+        grown(known.heap, size, room),
+    )
+
+
+@kernel
+def _met(known: Known, now: Numbers, code: int, masks: int) -> bool:
+    """Whether a configuration was reached before, with no other unknown operations spent than now."""
+    store, stride = known.store, len(now)
+    at = known.heads[code % len(known.heads)]
+    while at >= 0:
+        if known.hashes[at] == code:
+            same = True
+            for word in range(stride):
+                if word < masks and store[at * stride + word] != now[word]:
+                    same = False
+                    break
+                if word >= masks and store[at * stride + word] & ~now[word] != 0:
+                    same = False
+                    break
+            if same:
+                return True
+        at = known.links[at]
+    return False
+
+
+@kernel
+def _chosen(table: Table, flight: Flight, known: Known, here: int, stamps: Numbers, stamp: int) -> int:
+    """The next operation to be placed in a configuration, -1 for none. A stamp marks the kinds that were looked at."""
+    begins, kinds, answered, after, reading = table
+    (starts, changing), _, slot, earlier, masks, _ = flight
+    store, tried, base, count = known.store, known.tried, here * flight.stride, len(reading)
+    event, state = store[base], store[base + 1]
+    position = 0
+    for place in range(starts[event], starts[event + 1]):
+        n = changing[place]
+        position += 1
+        if stamps[kinds[n]] != stamp and store[base + 2 + slot[n] // BITS] & (1 << (slot[n] % BITS)) == 0:
+            stamps[kinds[n]] = stamp
+            if position > tried[here] and after[state * count + kinds[n]] >= 0:
+                tried[here] = position
+                return int(n)
+    for which in range(max(tried[here] - position, 0), len(kinds) - answered):
+        n = answered + which
+        if begins[n] > event:
+            break
+        to = after[state * count + kinds[n]]
+        if to < 0 or to == state or stamps[kinds[n]] == stamp:
+            continue
+        if store[base + masks + which // BITS] & (1 << (which % BITS)) != 0:
+            continue
+        other = earlier[which]
+        if other < 0 or store[base + masks + other // BITS] & (1 << (other % BITS)) != 0:
+            tried[here] = position + which + 1
+            return n
+    tried[here] = position
+    return -1
+
+
+@kernel
+def _placed(table: Table, flight: Flight, now: Numbers, n: int) -> None:
+    """Moves a configuration on by one operation."""
+    answered = table.answered
+    now[1] = table.after[now[1] * len(table.reading) + table.kinds[n]]
+    which = flight.slot[n] if n < answered else n - answered
+    now[(2 if n < answered else flight.masks) + which // BITS] |= 1 << (which % BITS)
+
+
+@kernel
+def _path(table: Table, flight: Flight, known: Known, came_from: int, choice: int) -> Numbers:
+    """The order that ends with a choice, from its beginning."""
+    path = np.empty(len(table.kinds), np.int64)
+    order = np.empty(len(table.kinds), np.int64)
     length = 0
     while choice >= 0:
         path[length] = choice
         length += 1
-        choice = through[came_from]
-        came_from = parent[came_from]
-    for word in range(stride):
-        now[word] = 0
-    ordered = settle(now, begins, kinds, answered, after, count, reading_starts, readers, slot, order, 0)
+        choice = known.through[came_from]
+        came_from = known.parent[came_from]
+    now = np.zeros(flight.stride, np.int64)
+    ordered = settle(table, flight, now, order, 0)
     for step in range(length - 1, -1, -1):
-        n = path[step]
-        order[ordered] = n
-        now[1] = after[now[1] * count + kinds[n]]
-        if n < answered:
-            now[2 + slot[n] // BITS] |= 1 << (slot[n] % BITS)
-        ordered = settle(now, begins, kinds, answered, after, count, reading_starts, readers, slot, order, ordered + 1)
-    return FOUND, order[:ordered], furthest, taken
+        order[ordered] = path[step]
+        _placed(table, flight, now, path[step])
+        ordered = settle(table, flight, now, order, ordered + 1)
+    return order[:ordered]

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from checkers.engines.kernel import Column as Column
 from checkers.engines.kernel import kernel
-
-Column = npt.NDArray[Any]
-"""Of integers or truth values."""
 
 RUN = 16
 """Rows that are sorted by insertion before runs are merged."""

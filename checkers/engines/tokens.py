@@ -6,21 +6,22 @@ smaller token was invoked, and none may have another's token, unless both are re
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from checkers.engines.codes import ACQUIRE, OK, RELEASE, TRY_ACQUIRE
 from checkers.engines.engine import Answer, Conflict
-from checkers.engines.fenced_groups import ACCEPTED, HIGHEST, LOWEST, NOTHING, OK, grouped
+from checkers.engines.fenced_accesses import ACCEPTED, HIGHEST, LOWEST, NOTHING, Accesses, Columns, Range
+from checkers.engines.fenced_groups import Groups, grouped
 from checkers.engines.fenced_order import fitted
-from checkers.engines.fenced_survey import SECOND_WRITE, WORDS, noted, overtaken
-from checkers.engines.kernel import kernel
-from checkers.engines.sorting import Column, sort_rows
+from checkers.engines.fenced_survey import PROOF, SECOND_WRITE, Findings, no_findings, noted, overtaken
+from checkers.engines.kernel import Column, kernel
+from checkers.engines.sorting import sort_rows
 from checkers.history import History
 from checkers.models.model import Settings
-from checkers.wire import NESTED, NONE, SHARED, F
+from checkers.wire import NESTED, NONE, SHARED
 
-ACQUIRE, TRY_ACQUIRE, RELEASE = int(F.ACQUIRE), int(F.TRY_ACQUIRE), int(F.RELEASE)
 NOT_LARGER: Final = "token-not-larger"
 REPEATED: Final = "token-repeated"
 
@@ -30,47 +31,28 @@ def fencing_tokens(history: History, settings: Settings) -> Answer:
     del settings
     c = history.columns
     keys = max(len(history.facts.keys), int(c["key"].max(initial=0)) + 1)
-    asked: tuple[Any, ...] = (*(c[name] for name in ("f", "outcome", "flags", "key", "token", "inv", "ret")), keys)
-    places = judged(*(*asked, 0)).reshape(-1, WORDS)
-    bad, first = np.unique(c["key"][places[:, 1]], return_index=True)
+    grants = Columns(*(c[name] for name in Columns._fields))
+    count, kind, at, rows = judged(grants, keys)
+    bad, first = np.unique(c["key"][at[:count]], return_index=True)
+    pairs = rows.reshape(-1, PROOF)[first, :2]
     conflicts = tuple(
-        Conflict(REPEATED if place[0] == SECOND_WRITE else NOT_LARGER, int(k), (place[2], place[3]))
-        for k, place in zip(bad.tolist(), places[first].tolist(), strict=True)
+        Conflict(REPEATED if what == SECOND_WRITE else NOT_LARGER, k, tuple(pair))
+        for k, what, pair in zip(bad.tolist(), kind[first].tolist(), pairs.tolist(), strict=True)
     )
-    return Answer(conflicts, {}, lambda: judged(*(*asked, 1)))
+    return Answer(conflicts, {}, lambda: ordered(grants, keys))
 
 
 @kernel
-def judged(
-    f: Column,
-    outcome: Column,
-    flags: Column,
-    key: Column,
-    token: Column,
-    inv: Column,
-    ret: Column,
-    keys: int,
-    ordered: int,
-) -> Column:
-    """Findings as `fenced_survey.noted` makes them; ordered: rows in order instead."""
-    count = len(f)
-    kind = np.full(count, NOTHING, np.int8)
-    low = np.full(keys, HIGHEST, np.int64)
-    high = np.full(keys, LOWEST, np.int64)
-    for row in range(count):
-        if outcome[row] != OK or token[row] == NONE or (flags[row] & NESTED) != 0:
-            continue
-        if ACQUIRE <= f[row] <= TRY_ACQUIRE:
-            kind[row] = ACCEPTED
-            k = key[row]
-            low[k], high[k] = min(low[k], token[row]), max(high[k], token[row])
-    group, order, begin, _ = grouped(kind, key, token, low, high, 0)
-    early = np.full(len(order), -1, np.int32)
-    latest = np.full(len(order), -1, np.int32)
-    opener = np.full(len(order), -1, np.int32)
-    found = np.empty(WORDS, np.int64)
-    used = 0
-    for row in range(count):
+def judged(grants: Columns, keys: int) -> Findings:
+    """Of each pair of tokens that is out of order, or that are one."""
+    flags, inv, ret = grants.flags, grants.inv, grants.ret
+    kind, groups = _counting(grants, keys)
+    group = groups.of
+    early = np.full(len(groups.order), -1, np.int32)
+    latest = np.full(len(groups.order), -1, np.int32)
+    opener = np.full(len(groups.order), -1, np.int32)
+    findings = no_findings()
+    for row in range(len(kind)):
         here = group[row]
         if here < 0:
             continue
@@ -80,23 +62,48 @@ def judged(
         if opener[here] < 0:
             opener[here] = row
         elif (flags[row] & flags[opener[here]] & SHARED) == 0:
-            found, used = noted(found, used, SECOND_WRITE, row, opener[here], row, -1, -1)
-    _, _, _, found, used = overtaken(kind, group, key, group, order, begin, inv, ret, early, latest, 1, found, used)
-    if not ordered:
-        return found[:used]
+            findings = noted(findings, SECOND_WRITE, row, (opener[here], row, -1, -1))
+    accesses = Accesses(kind, grants.key, grants.token, inv, ret, group, group)
+    return overtaken(accesses, groups, early, latest, 1, findings)[3]
+
+
+@kernel
+def ordered(grants: Columns, keys: int) -> Column:
+    """Rows in order of tokens, key by key, with what has none where it fits."""
+    f, outcome, key = grants.f, grants.outcome, grants.key
+    kind, groups = _counting(grants, keys)
+    group, count = groups.of, len(kind)
+    place_of = np.empty(len(groups.order), np.int64)
+    for n in range(len(groups.order)):
+        place_of[groups.order[n]] = n
     place = np.empty(count, np.int64)
-    for n in range(len(order)):
-        early[order[n]] = n
     rows = np.empty(count, np.int32)
     others = np.empty(count, np.int32)
     certain, idle = 0, 0
     for row in range(count):
         if group[row] >= 0:
-            place[row] = early[group[row]]
+            place[row] = place_of[group[row]]
             rows[certain] = row
             certain += 1
         elif outcome[row] == OK and (ACQUIRE <= f[row] <= TRY_ACQUIRE or f[row] == RELEASE):
             others[idle] = row
             idle += 1
     sort_rows(rows, 0, certain, place, place)
-    return fitted(rows, certain, others, idle, key, inv, ret)
+    return fitted(rows[:certain], others[:idle], key, grants.inv, grants.ret)
+
+
+@kernel
+def _counting(grants: Columns, keys: int) -> tuple[Column, Groups]:
+    """The grants that impose an order, as `fenced_accesses` would have them."""
+    f, outcome, _, flags, key, token, _, _, _ = grants
+    kind = np.full(len(f), NOTHING, np.int8)
+    low = np.full(keys, HIGHEST, np.int64)
+    high = np.full(keys, LOWEST, np.int64)
+    for row in range(len(f)):
+        if outcome[row] != OK or token[row] == NONE or (flags[row] & NESTED) != 0:
+            continue
+        if ACQUIRE <= f[row] <= TRY_ACQUIRE:
+            kind[row] = ACCEPTED
+            k = key[row]
+            low[k], high[k] = min(low[k], token[row]), max(high[k], token[row])
+    return kind, grouped(kind, key, token, Range(low, high), 0)

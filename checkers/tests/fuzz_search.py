@@ -180,8 +180,7 @@ def _forms(operations: Operations, model: Model) -> Iterator[tuple[str, Searched
     if made is None:
         return  # a model without end: whatever can be added can be added again
     with always(compiled=False):
-        arguments = (planned.begins, made.kinds, planned.answered, made.after, made.reading)
-        answer, numbers, furthest, _ = search_table(*arguments, 1_000_000, 1_000_000)
+        answer, numbers, furthest, _ = search_table(made, 1_000_000, 1_000_000)
     if furthest != states.furthest:
         raise Disagreement(f"the table comes to event {furthest}, the states to {states.furthest}")
     yield "the search in a table", Searched(answer == FOUND, tuple(planned.rows[numbers].tolist()), states.stuck)

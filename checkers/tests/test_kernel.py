@@ -8,7 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,46 @@ def test_both_forms_answer_the_same(count: int) -> None:
         assert type(plain) is type(fast)
     if count >= 50:
         assert np.asarray(answers[1][1]).any()
+
+
+class Pair(NamedTuple):
+    """As kernels take and return them."""
+
+    numbers: npt.NDArray[np.int64]
+    few: npt.NDArray[np.uint8]
+
+
+class Both(NamedTuple):
+    """One within another."""
+
+    pair: Pair
+    total: int
+
+
+@kernel
+def _longer(pair: Pair, more: int) -> Pair:
+    numbers = np.zeros(len(pair.numbers) + more, np.int64)
+    for i in range(len(pair.numbers)):
+        numbers[i] = pair.numbers[i] + pair.few[i]
+    return Pair(numbers=numbers, few=pair.few)
+
+
+@kernel
+def _added(both: Both, more: int) -> tuple[Both, bool]:
+    pair = _longer(both.pair, more)
+    return Both(pair, both.total + len(pair.numbers)), both.total > 0
+
+
+@pytest.mark.parametrize("count", [0, 3, 3000])
+def test_both_forms_take_and_return_named_tuples(count: int) -> None:
+    a, few = _inputs(count)
+    for compiled in (False, True):
+        with always(compiled=compiled):
+            (pair, total), positive = _added(Both(Pair(a, few), 5), 2)
+        assert isinstance(pair, Pair)
+        np.testing.assert_array_equal(pair.numbers, [*(a + few), 0, 0])
+        np.testing.assert_array_equal(pair.few, few)
+        assert (total, positive) == (count + 7, True)
 
 
 def test_what_is_passed_in_may_be_read_only_strided_or_a_list() -> None:
@@ -186,6 +226,16 @@ def test_a_change_in_a_called_kernel_or_a_constant_is_noticed(package: Package) 
     package.write(added=2, factor=3)
     assert package.run(LARGE) == ["6 True True"]
     assert len(package.files()) == 1  # what was compiled from older sources is gone
+
+
+def test_a_change_in_the_fields_of_a_named_tuple_is_noticed(package: Package) -> None:
+    lines = "from typing import NamedTuple", "class Pair(NamedTuple):", "  {}: object", "  {}: object", "FACTOR = 1"
+    used = "from checkers.engines.kernel import kernel", "@kernel", "def inner(pair): return pair.a[0] + 2 * pair.b[0]"
+    taken = "inner.sized(200_000, Pair(a=np.array([1]), b=np.array([10])))"
+    for names in ("ab", "ba"):
+        (package.folder / "below.py").write_text("\n".join([*lines, *used]).format(*names))
+        body = f"import numpy as np; from below import Pair, inner; print({taken})"
+        assert package.run(body=body) == ["21"]
 
 
 @pytest.mark.parametrize(("pattern", "kept"), [("*.nbi", 0), ("*.nbi", 100), ("*.nbc", -1)])

@@ -125,9 +125,7 @@ def forms(operations: Operations, steps: int) -> Iterator[tuple[str, bool, Searc
     made = table(planned, Cell(), 10_000_000, far())
     assert made is not None
     with always(compiled=False):
-        answer, order, _, _ = search_table(
-            planned.begins, made.kinds, planned.answered, made.after, made.reading, steps, 1_000_000
-        )
+        answer, order, _, _ = search_table(made, steps, 1_000_000)
     yield "table", answer in (FOUND, NONE_FOUND), Searched(answer == FOUND, tuple(planned.rows[order].tolist()))
 
 
@@ -160,10 +158,9 @@ def test_a_table_is_given_up_where_steps_or_memory_are_spent() -> None:
     planned = plan(of(many_unknown(12)), Cell(), far())
     made = table(planned, Cell(), 10_000, far())
     assert made is not None
-    arguments = (planned.begins, made.kinds, planned.answered, made.after, made.reading)
     with always(compiled=False):
-        assert search_table(*arguments, 20, 1_000_000)[0] == STEPS_SPENT
-        assert search_table(*arguments, 1_000_000, 20)[0] == MEMORY_SPENT
+        assert search_table(made, 20, 1_000_000).answer == STEPS_SPENT
+        assert search_table(made, 1_000_000, 20).answer == MEMORY_SPENT
 
 
 def test_the_budget_is_honoured_where_steps_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +196,7 @@ def test_the_budget_is_honoured_in_a_table(monkeypatch: pytest.MonkeyPatch) -> N
         def sized(self, *arguments: Any) -> Any:
             nonlocal now
             found = search_table.sized(*arguments)
-            now += found[-1] * 1e-4
+            now += found.taken * 1e-4
             return found
 
     rng = Random(3)
