@@ -13,7 +13,7 @@ from checkers.wire import F
 from infra.faults.target import Action, Aim, Gate, Victim
 from suites.lock import now
 from suites.tests.bench import SOON
-from suites.tests.test_workers import MODULE, running, worked
+from suites.tests.test_pool import MODULE, running, worked
 from suites.trial.worker_control import WorkerControl
 from suites.worker.pool import ForkServer, Handle
 
