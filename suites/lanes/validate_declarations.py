@@ -1,4 +1,4 @@
-"""Whether what a lock says of itself can be meant: a promise with a mistake in it would never be asked, or judged.
+"""Checks what a lock says of itself: a claim or hazard with a mistake in it would never be judged.
 
 A lock with `claims` keeps exactly those: the usual claim, server-exclusion without a fault, stands for one that says
 nothing. So a misspelled claim would leave nothing that could fail.

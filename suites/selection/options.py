@@ -1,4 +1,4 @@
-"""What was asked for: the options of `pytest suites/`, checked once, with an answer that lists what exists."""
+"""The options of `pytest suites/`: checked once, with an answer that lists what exists."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence

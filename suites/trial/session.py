@@ -64,7 +64,7 @@ class Answer:
 
     @property
     def story(self) -> tuple[str, ...]:
-        """What is told, as plain text; empty where nothing broke."""
+        """The story as plain text; empty where nothing broke."""
         violation = shown_first(self.judgement)
         return tuple(map(plain, self.page_story or (violation.story if violation is not None else ())))
 
@@ -86,7 +86,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """What is told apart in the matrix of a backend."""
+    """A column of the matrix of one backend, in one stage of an upgrade."""
 
     backend: str
     fault: str
@@ -119,11 +119,11 @@ Stored = Callable[[Trial], "tuple[TrialRecord, Path] | None"]
 
 
 def nothing_stored(_: Trial) -> None:
-    """Of a run that has just begun."""
+    """No trial was run before."""
 
 
 class Session:
-    """Lazily makes the environment and the fork server; `close` leaves nothing behind. tell: is told what is done."""
+    """Environments and fork servers start when they are first needed; `close` leaves none. tell: takes the events."""
 
     def __init__(self, selection: Selection, run: Run, tell: Tell, stored: Stored = nothing_stored) -> None:
         self._selection = selection
@@ -284,7 +284,7 @@ def _blameless(lanes: tuple[Lane, ...], error: Exception) -> tuple[Lane, ...]:
 
 
 def _in_a_line(error: Exception) -> str:
-    """For a summary."""
+    """Why a trial broke, in a line."""
     if isinstance(error, TrialBroke):
         return error.line
     if isinstance(error, Trouble):

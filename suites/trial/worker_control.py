@@ -158,7 +158,7 @@ class WorkerControl:
                 handle.ask(wire.Run.GO)
 
     def _look_after_all(self) -> None:
-        """All workers, and so not anew for every lane that is looked at."""
+        """Check all workers, at most once in `LOOK_EVERY`, however many lanes are looked at."""
         if (at := time.monotonic()) - self._looked >= LOOK_EVERY:
             self._looked = at
             self._server.check()
