@@ -14,8 +14,7 @@ from infra.faults.plan import storm_seed
 from infra.machine import Trouble
 from results.certificate.stages import CALIBRATION, CALIBRATIONS, CANDIDATE
 from results.pages.telling import stories
-from results.record import TrialRecord, version_of
-from results.record import decisive as shown_first
+from results.record import TrialRecord, decisive, version_of
 from results.run import Run
 from results.terminal.events import Event, Tell, step
 from results.terminal.plain import plain
@@ -65,7 +64,7 @@ class Answer:
     @property
     def story(self) -> tuple[str, ...]:
         """The story as plain text; empty where nothing broke."""
-        violation = shown_first(self.judgement)
+        violation = decisive(self.judgement)
         return tuple(map(plain, self.page_story or (violation.story if violation is not None else ())))
 
     def must_hold(self) -> None:
@@ -150,7 +149,7 @@ class Session:
             else:
                 error, part.error = part.error, None
                 raise error
-        return decisive(part.answers[case.lane.name, case.property_id])
+        return counting(part.answers[case.lane.name, case.property_id])
 
     def close(self) -> None:
         """End workers, environment and recordings."""
@@ -193,7 +192,7 @@ class Session:
                     story = by_property.get(judgement.property, ())
                     answer = Answer(judgement, page, attempt, attempt, tried.seed, version, story)
                     answers.setdefault((lane.history.facts.lane, judgement.property), []).append(answer)
-            settled = {key: decisive(given).judgement for key, given in answers.items()}
+            settled = {key: counting(given).judgement for key, given in answers.items()}
             silent = {name for (name, _), judgement in settled.items() if judgement.word is Word.HAZARD_NOT_SHOWN}
             lanes = tuple(lane for lane in lanes if lane.name in silent and attempt < most)
             self._tell_end(tried, record, settled, frozenset(lane.name for lane in lanes), new=known is None)
@@ -264,7 +263,7 @@ def first_trial(
     )
 
 
-def decisive(answers: list[Answer]) -> Answer:
+def counting(answers: list[Answer]) -> Answer:
     """The answer that counts among the trials of one case: the heaviest, except that a positive control that fired
     in any of them has been shown (see `results.record.settled`). Nothing else hides a heavier trial.
     """
