@@ -3,9 +3,9 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Final, get_args
 
-from infra.star import BACKENDS
+LEASES: Final = ("grant", "touch", "session", "quorum", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,6 @@ def texts(value: object) -> bool:
     return isinstance(value, tuple | list) and all(isinstance(item, str) for item in value)
 
 
-def one_of(*known: str) -> Must:
-    """Any of these."""
-    return Must(lambda value: value in known, f"there are: {', '.join(known)}")
-
-
 Flag = Annotated[bool, Must(lambda value: isinstance(value, bool), "it must be True or False")]
 Seconds = Annotated[
     float, Must(lambda value: number(value) and value >= 0, "it must be a number of seconds, 0 or more")
@@ -48,8 +43,7 @@ Bounds = Annotated[
     Must(lambda value: isinstance(value, Mapping), "it must be a dict, for example {'recovery': 2.0}"),
 ]
 Patterns = Annotated[tuple[str, ...], Must(texts, "it must be a tuple of patterns, for example ('register/*',)")]
-Backend = Annotated[str, one_of(*BACKENDS)]
-Lease = Annotated[str, one_of("grant", "touch", "session", "quorum", "none")]
+Lease = Annotated[str, Must(lambda value: value in LEASES, f"there are: {', '.join(LEASES)}")]
 
 
 def validators(cls: type) -> dict[str, Must]:

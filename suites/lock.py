@@ -18,7 +18,7 @@ from typing import ClassVar, Final, Protocol, Self, cast, runtime_checkable
 from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
 from infra.access import Access
-from suites.declarations import Backend, Bounds, Count, Flag, Fraction, Lease, Patterns, Seconds, Ttl
+from suites.declarations import Bounds, Count, Flag, Fraction, Lease, Patterns, Seconds, Ttl
 
 NEVER: Final = 1 << 62
 """ns; later than anything."""
@@ -118,7 +118,7 @@ class LockClient(Declarations, Protocol):
     `renew` runs in a thread of its own, so it may overlap any other call.
     """
 
-    backend: ClassVar[Backend]
+    backend: ClassVar[str]
 
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float) -> Self:

@@ -40,7 +40,8 @@ from results.find import RUNS, find
 from results.merge import merge
 from results.run import Run
 from results.terminal.plain import plain
-from suites.selection.options import BadOption, add_options, parse
+from suites.selection.options import BadOption, parse
+from suites.selection.options import options as product_options
 from suites.selection.profiles import PROFILES
 from suites.selection.shards import Shard
 from suites.worker.pool import ROOT
@@ -196,24 +197,12 @@ def _night(options: Namespace, rest: Sequence[str]) -> Night:
     return Night(tuple(jobs), tuple(asked), chosen, options.results.absolute())  # pytest is called from elsewhere
 
 
-class _Options:
-    """Takes the product's own options, as pytest's parser does."""
-
-    def __init__(self) -> None:
-        self.parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-
-    def getgroup(self, _name: str, _description: str) -> _Options:
-        return self
-
-    def addoption(self, *names: str, **settings: Any) -> None:
-        self.parser.add_argument(*names, **settings)
-
-
 def _as_pytest(asked: Sequence[str], backends: Sequence[str]) -> Namespace:
-    options = _Options()
-    add_options(options)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for spelling, settings in product_options().items():
+        parser.add_argument(spelling, **settings)
     chosen = [word for name in backends for word in ("--backend", name)]
-    return options.parser.parse_known_args([*asked, *chosen])[0]
+    return parser.parse_known_args([*asked, *chosen])[0]
 
 
 def _versions(pairs: Sequence[str]) -> Mapping[str, list[str]]:

@@ -58,7 +58,7 @@ STORES: Final[Mapping[str, tuple[str, ...]]] = {
 """Store modes in which each workload can run; a lock says in which of these lanes it is tried."""
 
 LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
-"""Kinds of faults under which somebody may hold, for all it knows, what has been given to another."""
+"""Kinds of faults under which a client may believe that it holds what was granted to another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,9 @@ class Lane:
     def asks(self, property: str, faults: Sequence[str]) -> bool:
         """Whether the property can be stressed under these faults.
 
-        Without a fence nobody writes late on purpose: only a holder that does not know that its lock is gone does
-        (`LOCK_GONE`). What the lock service itself guards does not go to the store, and the one writer of
-        what nobody locks may not be among those who are cut off from it.
+        In an unfenced store no worker writes late on purpose: only a holder that does not know of its loss does
+        (`LOCK_GONE`). Faults on the links to the store stress nothing where the lock service keeps the data, and may
+        spare the only writer of a lane without a lock.
         """
         if property not in self.properties:
             return False
@@ -113,7 +113,9 @@ class Lane:
         return {name: answer for name, answer in answers.items() if answer.said}
 
     def before_the_end(self, faults: Sequence[str]) -> tuple[str, ...]:
-        """What is asked that takes no fault, if one of these may leave the lock held for ever; otherwise nothing."""
+        """What must be exercised before the first fault: where one may leave the lock held for ever, each property that
+        needs no fault; otherwise nothing.
+        """
         if all(hazard.mechanism != "never-expires" for hazard in self._standing("crash-release", faults).hazards):
             return ()
         return tuple(name for name in self.properties if self.asks(name, faults) and not PROPERTIES[name].under)
@@ -198,7 +200,7 @@ def lane_named(name: str) -> Lane:
 
 @cache
 def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...]) -> tuple[Lane, ...]:
-    """As few of a lock's lanes as ask everything that it answers for under these faults, in each way it answers."""
+    """The fewest of a lock's lanes that together ask every property of which it says anything under these faults."""
     answers = {
         lane: {(name, said.claimed, said.certain) for name, said in lane.answers(faults).items()} for lane in lanes
     }

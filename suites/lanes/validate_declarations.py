@@ -1,4 +1,4 @@
-"""Whether what a lock says of itself can be meant: a promise with a mistake in it would never be asked, or judged.
+"""Checks what a lock says of itself: a claim or hazard with a mistake in it would never be judged.
 
 A lock with `claims` keeps exactly those: the usual claim, server-exclusion without a fault, stands for one that says
 nothing. So a misspelled claim would leave nothing that could fail.
@@ -16,13 +16,13 @@ from checkers.property import Need, Property
 from checkers.register import BOUNDED, PROPERTIES
 from infra.faults.register import FAULTS
 from infra.spelling import instead
-from infra.star import AUXILIARIES
+from infra.star import AUXILIARIES, BACKENDS
 from suites.declarations import Must, number, texts, validators
 from suites.lanes.lane import STORES, features, lanes_of
 from suites.lock import Declarations, LockClient, admitted
 from suites.locks import registry
 
-_MUST: Final[Mapping[str, Must]] = validators(LockClient) | validators(Declarations)
+_MUST: Final[Mapping[str, Must]] = validators(Declarations)
 _FIELDS: Final = tuple(Declarations.__annotations__)
 _FAULTS: Final = (NO_FAULT, *FAULTS)
 _LANES: Final = tuple(f"{workload}/{store}" for workload, stores in STORES.items() for store in stores)
@@ -76,6 +76,8 @@ def _kind(value: object) -> type:
 
 
 def _values(lock: type[LockClient]) -> Iterator[str]:
+    if lock.backend not in BACKENDS:
+        yield f"backend = {lock.backend!r}; there are: {', '.join(BACKENDS)}"
     for field, must in _MUST.items():
         if not must.fits(value := getattr(lock, field)):
             yield f"{field} = {value!r}; {must.answer}"

@@ -1,4 +1,4 @@
-"""How often a client holds what it holds: the books of a lock that is reentrant in its client.
+"""Hold counts of a lock that is reentrant in its client.
 
 As Curator's InterProcessMutex: the service sees one grant, the client counts. Unlike there, an inner acquire is refused
 when the client no longer believes in the outer one: it would enter what may be somebody else's by now.

@@ -57,7 +57,7 @@ def post(member: str, path: str, body: Mapping[str, Any], timeout: float) -> Map
         connection.sock.settimeout(timeout)
         connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
         answer = connection.getresponse()
-        body = answer.read()
+        raw = answer.read()
     except TimeoutError as error:
         raise TookTooLong(f"{member}: no answer within {timeout:.1f} s") from error
     except (OSError, http.client.HTTPException) as error:
@@ -65,9 +65,9 @@ def post(member: str, path: str, body: Mapping[str, Any], timeout: float) -> Map
     finally:
         connection.close()
     try:
-        content: Mapping[str, Any] = json.loads(body)
+        content: Mapping[str, Any] = json.loads(raw)
     except ValueError as error:
-        raise Indeterminate(f"{member}: {answer.status}: {body[:100]!r}") from error
+        raise Indeterminate(f"{member}: {answer.status}: {raw[:100]!r}") from error
     if answer.status == http.HTTPStatus.OK:
         return content
     text = f"{member}: {content.get('error') or content.get('message')}"

@@ -1,4 +1,4 @@
-"""What an acquire returned, looked at before anybody believes it: a mistake of an adapter is told in its own words."""
+"""Checks what an acquire returned before it is recorded: a mistake of an adapter is reported as what it is."""
 
 from typing import Final
 
@@ -13,18 +13,18 @@ class BadGrant(Exception):
 
 
 def checked(grant: object, name: str, who: str) -> Grant | None:
-    """It, if it can be what an acquire of this lock returned. who: ``MyLock.acquire``. Raises BadGrant.
+    """The grant, if an acquire of this lock can have returned it. who: ``MyLock.acquire``. Raises BadGrant.
 
     Whether it tells the truth is for the checkers. A TTL of 0 is that of a lock without one.
     """
     if grant is None:
         return None
     if not isinstance(grant, Grant):
-        raise BadGrant(f"{who} returned {_told(grant)}: a suites.lock.Grant, or None, is needed")
+        raise BadGrant(f"{who} returned {_shown(grant)}: a suites.lock.Grant, or None, is needed")
     wrong = _wrong(grant, name)
     if wrong is not None:
         field, needed = wrong
-        raise BadGrant(f"{who} returned a Grant whose {field} is {_told(getattr(grant, field))}: {needed} is needed")
+        raise BadGrant(f"{who} returned a Grant whose {field} is {_shown(getattr(grant, field))}: {needed} is needed")
     return grant
 
 
@@ -56,7 +56,7 @@ def _int(value: object, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def _told(value: object) -> str:
+def _shown(value: object) -> str:
     """As ``'tok-1' (str)``, in a line of bearable length."""
     text = repr(value).replace("\n", " ")
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"

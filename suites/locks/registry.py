@@ -76,12 +76,12 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
 """Family → name → ``module:Class``. Nothing is imported before it is asked for: each needs its own client library."""
 
 BY_DESIGN: Final = ("Anti-patterns", "Without a lock")
-"""Families whose members do not exclude, or worse, whatever the fault."""
+"""Families of what is wrong by design: it excludes nobody, or breaks other promises, without any fault."""
 
 CONTROLS: Final = frozenset(
     {"etcd-keepalive-dies", "postgres-bouncer", *(name for family in BY_DESIGN for name in FAMILIES[family])}
 )
-"""Their members, and what a mistake around a lock makes one of them."""
+"""Positive controls: the members of these families, and two locks that are broken by how they are used."""
 
 LOCKS: Final[Mapping[str, str]] = {name: where for locks in FAMILIES.values() for name, where in locks.items()}
 
@@ -154,10 +154,10 @@ def _loaded(module: str) -> ModuleType:
     except UnknownLock:
         raise
     except (Exception, SystemExit) as error:
-        raise UnknownLock(f"{module} cannot be loaded: {_told(error)}") from error
+        raise UnknownLock(f"{module} cannot be loaded: {_in_a_line(error)}") from error
 
 
-def _told(error: BaseException) -> str:
+def _in_a_line(error: BaseException) -> str:
     """An error in a module, in one line, with where it is."""
     if isinstance(error, SyntaxError) and error.lineno is not None:
         return f"{error.filename}:{error.lineno}: {error.msg}: {(error.text or '').strip()}"

@@ -1,4 +1,4 @@
-"""What was asked for: the options of `pytest suites/`, checked once, with an answer that lists what exists."""
+"""The options of `pytest suites/`: checked once, with an answer that lists what exists."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,84 +33,82 @@ class BadOption(Exception):
     """Something that does not exist was asked for. The text lists what does."""
 
 
+def options() -> dict[str, dict[str, Any]]:
+    """Spelling → what `add_argument` of an argparse parser takes besides, and pytest's `addoption` too."""
+    repeatable = {"action": "append", "default": []}
+    names = {**repeatable, "metavar": "NAME"}
+    versions = {**repeatable, "metavar": "BACKEND=VERSION"}
+    return {
+        "--lock": {
+            **names,
+            "help": f"only this lock; repeatable. One of: {', '.join(registry.LOCKS)}; or module:Class",
+        },
+        "--backend": {
+            **names,
+            "help": f"only locks on this backend; repeatable. One of: {', '.join(BACKENDS)}",
+        },
+        "--faults": {
+            **names,
+            "help": f"only these faults, comma-separated; a+b: both at once; {STORM}17: up to three at random, of that "
+            "seed; repeatable (python -m infra faults)",
+        },
+        "--plan": {
+            **repeatable,
+            "metavar": "FILE",
+            "help": "do what this plan says (plan.json of an earlier trial, or your own) instead of --faults; "
+            "repeatable",
+        },
+        "--profile": {"default": "default", "help": f"how much to try: {', '.join(PROFILES)}"},
+        "--seed": {
+            "type": int,
+            "default": 1,
+            "help": "what every random choice of the run starts from (default: 1)",
+        },
+        "--version-of": {
+            **versions,
+            "help": "a series (etcd=3.6), an exact version (etcd=3.5.21), another server for a backend (valkey=8), or "
+            "an image of your own (etcd=image:NAME); repeatable (python -m infra versions lists them)",
+        },
+        "--from": {
+            **versions,
+            "dest": "from_",
+            "help": "with --to: certify an upgrade from this version, spelled as for --version-of; repeatable",
+        },
+        "--to": {**versions, "help": "the version that is to come: may we go there?"},
+        "--target": {
+            **repeatable,
+            "metavar": "BACKEND=HOST:PORT,...",
+            "help": "a cluster that exists already, all of its nodes (redis=tls://... with TLS); repeatable, one per "
+            "backend; user, password and certificates by FENCEPOST_<BACKEND>_USER, _PASSWORD, _CA, _CERT, _KEY",
+        },
+        "--hook": {
+            **repeatable,
+            "metavar": "VERB='COMMAND'",
+            "help": "what does this to a node of a target, as pause='ssh {node} ...'; repeatable; "
+            + ", ".join(hooks.VERBS),
+        },
+        "--shard": {
+            "metavar": "I/N",
+            "help": "only the I-th of N parts, which take about as long as each other (python -m results merge puts "
+            "them together)",
+        },
+        "--resume": {
+            "metavar": "RUN",
+            "help": "go on with a run that was interrupted, where it was: its name, its folder, or `last`",
+        },
+        "--results": {
+            "default": str(RUNS),
+            "metavar": "DIR",
+            "help": "where runs are stored (default: results/runs of this checkout)",
+        },
+    }
+
+
 def add_options(parser: Any) -> None:
     """parser: pytest's."""
     group = parser.getgroup("fencepost", "fencepost: which promises of a lock survive which faults")
-    many = {"action": "append", "default": [], "metavar": "NAME"}
-    group.addoption(
-        "--lock", **many, help=f"only this lock; repeatable. One of: {', '.join(registry.LOCKS)}; or module:Class"
-    )
-    group.addoption("--backend", **many, help=f"only locks on this backend; repeatable. One of: {', '.join(BACKENDS)}")
-    group.addoption(
-        "--faults",
-        **many,
-        help=f"only these faults, comma-separated; a+b: both at once; {STORM}17: up to three at random, of that seed; "
-        "repeatable (python -m infra faults)",
-    )
-    group.addoption(
-        "--plan",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="do what this plan says (plan.json of an earlier trial, or your own) instead of --faults; repeatable",
-    )
-    group.addoption("--profile", default="default", help=f"how much to try: {', '.join(PROFILES)}")
-    group.addoption("--seed", type=int, default=1, help="what every random choice of the run starts from (default: 1)")
-    group.addoption(
-        "--version-of",
-        action="append",
-        default=[],
-        metavar="BACKEND=VERSION",
-        help="a series (etcd=3.6), an exact version (etcd=3.5.21), another server for a backend (valkey=8), or an "
-        "image of your own (etcd=image:NAME); repeatable (python -m infra versions lists them)",
-    )
-    group.addoption(
-        "--from",
-        dest="from_",
-        action="append",
-        default=[],
-        metavar="BACKEND=VERSION",
-        help="with --to: certify an upgrade from this version, spelled as for --version-of; repeatable",
-    )
-    group.addoption(
-        "--to",
-        action="append",
-        default=[],
-        metavar="BACKEND=VERSION",
-        help="the version that is to come: may we go there?",
-    )
-    group.addoption(
-        "--target",
-        action="append",
-        default=[],
-        metavar="BACKEND=HOST:PORT,...",
-        help="a cluster that exists already, all of its nodes (redis=tls://... with TLS); repeatable, one per backend; "
-        "user, password and certificates by FENCEPOST_<BACKEND>_USER, _PASSWORD, _CA, _CERT, _KEY",
-    )
-    group.addoption(
-        "--hook",
-        action="append",
-        default=[],
-        metavar="VERB='COMMAND'",
-        help=f"what does this to a node of a target, as pause='ssh {{node}} ...'; repeatable; {', '.join(hooks.VERBS)}",
-    )
-    group.addoption(
-        "--shard",
-        metavar="I/N",
-        help="only the I-th of N parts, which take about as long as each other (python -m results merge puts them "
-        "together)",
-    )
-    group.addoption(
-        "--resume",
-        metavar="RUN",
-        help="go on with a run that was interrupted, where it was: its name, its folder, or `last`",
-    )
-    group.addoption(
-        "--results",
-        default=str(RUNS),
-        metavar="DIR",
-        help="where runs are stored (default: results/runs of this checkout)",
-    )
+    for spelling, settings in options().items():
+        group.addoption(spelling, **settings)
 
 
 def parse(option: Any) -> Selection:

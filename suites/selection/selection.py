@@ -1,4 +1,4 @@
-"""The run that was asked for: which cases there are, which of them cannot be asked, which trials answer them."""
+"""What a run selects: its cases, which of them are not applicable, and which trials answer them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The run that was asked for: which lanes, which faults, which seed, on which versions.
+    """What a run tries: lanes, faults, seed and versions.
 
     faults  the columns of the matrix: a fault, several that overlap (`a+b`), or the name of a plan of the user's own.
     plans   those plans by name.

@@ -8,6 +8,7 @@ from infra.star import BACKENDS, MEMBERS
 from results.certificate.stages import BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK
 from suites.selection import rolling
 from suites.selection.rolling import END, LEADER_FIRST, LEADER_LAST, ROLLING
+from suites.tests.bench import await_
 from suites.tests.test_options import NEW, OLD, asked, refused, upgrading
 from suites.tests.test_session import World, world
 
@@ -91,7 +92,7 @@ def test_what_was_upgraded_is_another_cluster(world: World) -> None:
     session = world.session(made)
     for case in made.cases("server-exclusion"):
         assert session.answer(case).judgement.word is Word.UPHELD
-    assert [environment.closed for environment in world.environments] == [True, True]
+    await_(lambda: [environment.closed for environment in world.environments] == [True, True])  # it is closed aside
     assert {backend for one in world.environments for backend in one.backends} == {("redis", OLD)}
     plans = [made.plan(column, "redis") for column in (LEADER_FIRST, LEADER_LAST)]
     assert [trial.plan for trial in world.trials] == plans

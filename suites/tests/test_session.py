@@ -27,7 +27,7 @@ from suites.tests.test_options import asked
 from suites.trial import environment as place_module
 from suites.trial import session as session_module
 from suites.trial.metadata import about
-from suites.trial.session import CONTROLS, Answer, Session, TrialFailed, decisive
+from suites.trial.session import CONTROLS, Answer, Session, TrialFailed, counting
 from suites.trial.spec import Trial
 from suites.worker.pool import TrialBroke, WorkerBroke
 
@@ -298,7 +298,7 @@ def told(*words: Word) -> list[Answer]:
 
 class TestDecisive:
     def test_a_control_that_was_shown_replaces_those_that_were_not(self) -> None:
-        answer = decisive(told(Word.HAZARD_NOT_SHOWN, Word.HAZARD_NOT_SHOWN, Word.BROKEN_AS_DOCUMENTED))
+        answer = counting(told(Word.HAZARD_NOT_SHOWN, Word.HAZARD_NOT_SHOWN, Word.BROKEN_AS_DOCUMENTED))
         assert (answer.judgement.word, answer.attempt, answer.attempts) == (Word.BROKEN_AS_DOCUMENTED, 3, 3)
         assert answer.page == Path("3")
 
@@ -308,7 +308,7 @@ class TestDecisive:
             if Word.BROKEN_AS_DOCUMENTED in left:
                 left.discard(Word.HAZARD_NOT_SHOWN)
             heavier = min(left, key=lambda word: word.weight)
-            assert decisive(told(*words)).judgement.word is heavier, words
+            assert counting(told(*words)).judgement.word is heavier, words
             cells = [
                 Cell("l", "b", "w", "s", "l/w/s", "f", "p", word, "", {}, (), None, "", SEED + n, n + 1)
                 for n, word in enumerate(words)

@@ -13,7 +13,7 @@ from suites.worker.pool import ForkServer
 
 
 class TrialEnvironment:
-    """The next trial after `leave` or `close` gets a new environment. stage: of which all versions are."""
+    """Of one stage of an upgrade. The next trial after `leave` or `close` gets a new environment."""
 
     def __init__(self, selection: Selection, stage: str, tell: Tell) -> None:
         self._selection = selection
@@ -46,7 +46,7 @@ class TrialEnvironment:
         return self._environment
 
     def server(self, backend: str) -> ForkServer:
-        """Of the workers of all locks on this backend."""
+        """The fork server of the workers of all locks on this backend."""
         if backend not in self._servers:
             names = {lane.lock_name for lane in self._selection.lanes if lane.backend == backend}
             self._servers[backend] = ForkServer(sorted(map(registry.spelling, names)))

@@ -1,4 +1,4 @@
-"""The last look: what every key of a lane holds when all is over, read past every fence and link."""
+"""Final reads: what every key of a lane holds at the end of a trial, read past every fence and link."""
 
 import time
 from collections.abc import Sequence

@@ -26,7 +26,7 @@ from results.reading import load_trial
 from results.record import Cell, TrialRecord, settled
 from results.run import Run
 from results.terminal.events import Event
-from suites.selection.options import BadOption, add_options
+from suites.selection.options import BadOption, options
 from suites.selection.selection import Selection
 from suites.trial.events import column_in
 from suites.trial.metadata import about
@@ -229,23 +229,10 @@ def _silent(cells: Mapping[Path, Sequence[Cell]], folders: Iterable[Path]) -> bo
     return any(heaviest(of_case) is Word.HAZARD_NOT_SHOWN for of_case in words.values())
 
 
-class _Spellings:
-    """Stands for pytest's parser: how each option of ours is spelled, by the name of its value."""
-
-    def __init__(self) -> None:
-        self.of: dict[str, str] = {}
-        add_options(self)
-
-    def getgroup(self, *_: str) -> _Spellings:
-        return self
-
-    def addoption(self, spelling: str, **given: Any) -> None:
-        self.of[given.get("dest", spelling.strip("-").replace("-", "_"))] = spelling
-
-
 def _selecting() -> dict[str, str]:
     """Every option that says what a run asks: the name of its value → how it is spelled."""
-    return {**{name: how for name, how in _Spellings().of.items() if name not in _ELSEWHERE}, **_PYTEST}
+    ours = {settings.get("dest", how.strip("-").replace("-", "_")): how for how, settings in options().items()}
+    return {**{name: how for name, how in ours.items() if name not in _ELSEWHERE}, **_PYTEST}
 
 
 def _paths(option: Any, folder: Path) -> list[str]:

@@ -43,12 +43,12 @@ WARM_UP: Final = 5.0
 CALM: Final = 2.0
 """Seconds of a cycle of a plan without faults."""
 LINGER: Final = 3.0
-"""Seconds for which a trial goes on after its first cycle where something was not exercised yet: as a rule somebody
-need only come by, which takes less than another cycle."""
+"""Seconds for which a trial goes on after its first cycle where something was not exercised yet: as a rule that takes
+less time than another cycle."""
 LOOK_EVERY: Final = 0.5
 """Seconds between two looks at the counters meanwhile."""
 BEYOND_BOUND: Final = 0.5
-"""Seconds by which a lock must have missed its bound of recovery before nobody waits for it any more."""
+"""Seconds beyond a lock's bound of recovery for which the trial still waits until it is granted again."""
 STORE_TIMEOUT: Final = 0.5
 PACE: Final = {"redis": 0.12, "zookeeper": 0.10, "etcd": 0.16, "postgres": 0.15}
 """Seconds of a step of work, by backend: slower servers get fewer rounds, so that all lanes fit on two cores."""

@@ -14,8 +14,7 @@ from infra.faults.plan import storm_seed
 from infra.machine import Trouble
 from results.certificate.stages import CALIBRATION, CALIBRATIONS, CANDIDATE
 from results.pages.telling import stories
-from results.record import TrialRecord, version_of
-from results.record import decisive as shown_first
+from results.record import TrialRecord, decisive, version_of
 from results.run import Run
 from results.terminal.events import Event, Tell, step
 from results.terminal.plain import plain
@@ -64,8 +63,8 @@ class Answer:
 
     @property
     def story(self) -> tuple[str, ...]:
-        """What is told, as plain text; empty where nothing broke."""
-        violation = shown_first(self.judgement)
+        """The story as plain text; empty where nothing broke."""
+        violation = decisive(self.judgement)
         return tuple(map(plain, self.page_story or (violation.story if violation is not None else ())))
 
     def must_hold(self) -> None:
@@ -86,7 +85,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """What is told apart in the matrix of a backend."""
+    """A column of the matrix of one backend, in one stage of an upgrade."""
 
     backend: str
     fault: str
@@ -119,11 +118,11 @@ Stored = Callable[[Trial], "tuple[TrialRecord, Path] | None"]
 
 
 def nothing_stored(_: Trial) -> None:
-    """Of a run that has just begun."""
+    """No trial was run before."""
 
 
 class Session:
-    """Lazily makes the environment and the fork server; `close` leaves nothing behind. tell: is told what is done."""
+    """Environments and fork servers start when they are first needed; `close` leaves none. tell: takes the events."""
 
     def __init__(self, selection: Selection, run: Run, tell: Tell, stored: Stored = nothing_stored) -> None:
         self._selection = selection
@@ -150,7 +149,7 @@ class Session:
             else:
                 error, part.error = part.error, None
                 raise error
-        return decisive(part.answers[case.lane.name, case.property_id])
+        return counting(part.answers[case.lane.name, case.property_id])
 
     def close(self) -> None:
         """End workers, environment and recordings."""
@@ -193,7 +192,7 @@ class Session:
                     story = by_property.get(judgement.property, ())
                     answer = Answer(judgement, page, attempt, attempt, tried.seed, version, story)
                     answers.setdefault((lane.history.facts.lane, judgement.property), []).append(answer)
-            settled = {key: decisive(given).judgement for key, given in answers.items()}
+            settled = {key: counting(given).judgement for key, given in answers.items()}
             silent = {name for (name, _), judgement in settled.items() if judgement.word is Word.HAZARD_NOT_SHOWN}
             lanes = tuple(lane for lane in lanes if lane.name in silent and attempt < most)
             self._tell_end(tried, record, settled, frozenset(lane.name for lane in lanes), new=known is None)
@@ -264,7 +263,7 @@ def first_trial(
     )
 
 
-def decisive(answers: list[Answer]) -> Answer:
+def counting(answers: list[Answer]) -> Answer:
     """The answer that counts among the trials of one case: the heaviest, except that a positive control that fired
     in any of them has been shown (see `results.record.settled`). Nothing else hides a heavier trial.
     """
@@ -284,7 +283,7 @@ def _blameless(lanes: tuple[Lane, ...], error: Exception) -> tuple[Lane, ...]:
 
 
 def _in_a_line(error: Exception) -> str:
-    """For a summary."""
+    """Why a trial broke, in a line."""
     if isinstance(error, TrialBroke):
         return error.line
     if isinstance(error, Trouble):

@@ -1,4 +1,4 @@
-"""Being a guest of a cluster that is not ours: ask for admission with every lock, and leave nothing behind.
+"""On a cluster that is not ours: see that every lock is let in, and remove what locks leave behind.
 
 All keys have prefixes of ours (`fencepost:`, `/fencepost`) and names that no other run has. What leases do not end is
 removed after each trial, by the locks that have such things (`suites.lock.Sweeps`). What stays: ZooKeeper's node

@@ -12,24 +12,20 @@ from infra.faults.target import Action, Aim, Gate, Victim
 from suites.worker import gates
 from suites.worker.pool import ForkServer, Handle
 
-GATES: Final[dict[Gate, wire.Gate]] = {
-    "after-acquire": wire.Gate.AFTER_ACQUIRE,
-    "between-read-and-write": wire.Gate.BETWEEN_READ_AND_WRITE,
-    "before-release": wire.Gate.BEFORE_RELEASE,
-    "in-renewal": wire.Gate.IN_RENEWAL,
-    "while-waiting": wire.Gate.WHILE_WAITING,
-}
-ACTIONS: Final[dict[Action, wire.Action]] = {
-    "freeze": wire.Action.FREEZE,
-    "stall": wire.Action.STALL,
-    "kill": wire.Action.KILL,
-    "die": wire.Action.DIE,
-    "call": wire.Action.CALL,
-}
 SIGNALLED_WITHIN: Final = 5.0
 """Seconds for the kernel to carry out a signal, and for the fork server to report a death."""
 LOOK_EVERY: Final = 0.02
 """Seconds between two looks at all workers, of which there are dozens, while a fault waits for some of them."""
+
+
+def gate_called(name: Gate) -> wire.Gate:
+    """A gate by its name in infra, which may not import the wire format."""
+    return wire.Gate[name.upper().replace("-", "_")]
+
+
+def action_called(name: Action) -> wire.Action:
+    """An action likewise."""
+    return wire.Action[name.upper()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +37,7 @@ class Armed:
 
     @property
     def gate(self) -> wire.Gate:
-        return GATES[self.aim.gate]
+        return gate_called(self.aim.gate)
 
     @property
     def whole(self) -> bool:
@@ -65,7 +61,7 @@ class Held:
 
     @property
     def gate(self) -> wire.Gate:
-        return GATES[self.aim.gate]
+        return gate_called(self.aim.gate)
 
 
 class WorkerControl:
@@ -91,7 +87,7 @@ class WorkerControl:
         for handle in armed.handles:
             handle.doomed |= aim.action == "kill"
             alive = partial(self._alive, handle)
-            gates.arm(handle.page, armed.gate, ACTIONS[aim.action], alive, key=aim.key, seconds=aim.seconds)
+            gates.arm(handle.page, armed.gate, action_called(aim.action), alive, key=aim.key, seconds=aim.seconds)
 
     def caught(self, lane: str) -> Sequence[Victim]:
         self._look_after_all()
@@ -158,7 +154,7 @@ class WorkerControl:
                 handle.ask(wire.Run.GO)
 
     def _look_after_all(self) -> None:
-        """All workers, and so not anew for every lane that is looked at."""
+        """Check all workers, at most once in `LOOK_EVERY`, however many lanes are looked at."""
         if (at := time.monotonic()) - self._looked >= LOOK_EVERY:
             self._looked = at
             self._server.check()

@@ -21,7 +21,7 @@ _POLL = 0.002
 
 
 class Died(Exception):
-    """The thread was told to end at a gate, and afterwards that another may begin."""
+    """Raised in a thread that a gate has ended, once the harness lets another thread begin in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Gates:
         """ns; how long after its request began the main thread is to be frozen, 0: it is not."""
 
     def reach(self, gate: Gate, owner: int, key: int, process: int) -> None:
-        """Come by a gate; returns at once unless it is armed. owner: the grant held, or the session of one who waits; 0
-        for none: then nothing happens.
+        """Pass a gate; returns at once unless it is armed. owner: of the grant that is held, or the session of a thread
+        that waits for one; 0 for neither: then nothing happens.
 
         Raises Died.
         """
@@ -63,7 +63,7 @@ class Gates:
             page[base + wire.PASSING] = 0
 
     def asks(self) -> None:
-        """The main thread's request is on record: a freeze that is to come within it comes so long after this."""
+        """The main thread has recorded its request: a freeze that is to come during the request is timed from here."""
         span, self._within = self._within, 0
         if span:
             wire.WORD.pack_into(self._page, wire.MAIN + wire.REACHED_AT, time.monotonic_ns() + span)

@@ -27,7 +27,7 @@ _STALLED = 0.05
 
 
 class Holding:
-    """What the worker thinks that it holds. flags: of its acquire, and of all that is done under it."""
+    """What the worker believes that it holds. flags: of the rows of its acquire, and of every operation under it."""
 
     def __init__(self, grant: Grant, key: int, flags: int = 0) -> None:
         self.grant = grant
@@ -138,7 +138,7 @@ class LeaseRenewal:
                         self._renew(holding)
 
     def _watch(self) -> None:
-        """The sentinel too: it never waits for long, so when it is not heard of for longer, the machine stalled it."""
+        """Also the sentinel of the process: it never waits for long, so a longer silence is a stall of the machine."""
         woke = now()
         while not self._closing.is_set():
             held = [holding for holding in self.held if not holding.over]
@@ -192,7 +192,7 @@ class LeaseRenewal:
                 holding.expires = max(holding.expires, asked + holding.grant.ttl)
 
     def _reach_gate(self, holding: Holding | None) -> None:
-        """Nobody is caught there who holds nothing: a session is kept alive between two grants as well."""
+        """Between two grants, when a session is kept alive too, a gate catches nobody unless one waits for a lock."""
         if self._session_of is not None and self.awaited != wire.NONE and not self.held:
             self._gates.reach(Gate.WHILE_WAITING, self._session_of.session, self.awaited, self._process.number)
         elif holding is None or holding.over or holding not in self.held:

@@ -45,7 +45,7 @@ class Spec:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Out of what `dataclasses.asdict` made of one."""
+        """The specification of which `dataclasses.asdict` made this."""
         return cls(
             **{
                 **fields,

@@ -32,25 +32,25 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _AGAIN: Final = 0.1
-"""Seconds between attempts to connect, or to get a lock from a service that is not there or did not answer."""
+"""Seconds between attempts to connect, or to acquire from a service that is unavailable or did not answer."""
 _WAIT: Final = 0.02
 """Seconds between looks at the control page before the start."""
 _APART: Final = 0.5
-"""Steps of work between the first requests of a lane's workers where they queue, or some only read: longer than a
-request takes. A step is the longer the more workers there are, and so is a request. Who comes first stays until the
-others have come, or for `_STAYS`, so that who is next, who after that and who reads beside whom is certain as a rule.
+"""Where workers queue, or some only read, their first requests are this many steps of work apart: longer than a request
+takes (with more workers both take longer). The first holder stays until all others have asked, at most for `_STAYS`:
+the order of the queue, and which readers hold together, are then known as a rule.
 """
 _STAYS: Final = 1 / 3
-"""Most of a TTL for which the first one waits for the others: a lease that nobody renews must not end meanwhile."""
+"""The part of a TTL for which the first holder stays at most: a lease that nobody renews must not end meanwhile."""
 _CROWD: Final = 0.4
-"""Seconds; elsewhere the first `_CROWDS` rounds begin at multiples of this: votes split, and many races show, only
-where several ask at the same instant, which those who poll seldom do by themselves."""
+"""Seconds. In all other lanes the first `_CROWDS` rounds begin at multiples of this. Split votes, and many races, show
+only where several workers ask at the same instant, and clients that poll seldom do so by themselves."""
 _CROWDS: Final = 3
 LATE_SHARE: Final = 0.2
 """Share of the rounds that end with a deliberate late write, where the workload allows it; one of the first
 of each worker does."""
 LATE_BY: Final = 1.5
-"""Steps of work that it comes later than the release, so that somebody else has been granted the lock meanwhile."""
+"""Steps of work between the release and that late write, so that another worker has been granted the lock meanwhile."""
 
 
 class CriticalSection(Hold, Protocol):
@@ -91,7 +91,7 @@ class Worker:
         self.renewal = LeaseRenewal(spec, self.client, self.recorder, self.gates)
 
     def run(self) -> None:
-        """The life of a worker, from the harness's signal to its word that it is enough."""
+        """From the harness's signal to start until it tells the worker to finish."""
         page = self.recorder.page
         self._note_session()
         self.renewal.start()

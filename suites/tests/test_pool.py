@@ -34,7 +34,7 @@ LANE = "standin/register/unfenced"
 
 HARNESS = """
 import os, signal, sys, time
-from suites.tests.test_workers import MODULE, SOON, specs
+from suites.tests.test_pool import MODULE, SOON, specs
 from suites.worker.pool import ForkServer
 from checkers.wire import Run, State
 with ForkServer([f"{MODULE}:Free"]) as server:

@@ -4,17 +4,18 @@ import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from checkers import wire
 from checkers.history import read_recording
 from checkers.wire import F
 from infra.faults.target import Action, Aim, Gate, Victim
 from suites.lock import now
 from suites.tests.bench import SOON
-from suites.tests.test_workers import MODULE, running, worked
-from suites.trial.worker_control import WorkerControl
+from suites.tests.test_pool import MODULE, running, worked
+from suites.trial.worker_control import WorkerControl, action_called, gate_called
 from suites.worker.pool import ForkServer, Handle
 
 LANE = "lane"
@@ -23,6 +24,11 @@ MAIN: tuple[Gate, ...] = ("after-acquire", "between-read-and-write", "before-rel
 ALL: tuple[Gate, ...] = (*MAIN, "in-renewal")
 NEXT = dict(zip(MAIN, ({F.READ, F.LOST}, {F.WRITE}, {F.RELEASE, F.LOST}), strict=True))
 """Gate -> what the main thread does next; a lease that ended is noticed first."""
+
+
+def test_gates_and_actions_of_infra_are_those_of_the_wire() -> None:
+    assert [gate_called(name) for name in get_args(Gate)] == list(wire.Gate)
+    assert [action_called(name) for name in get_args(Action)] == list(wire.Action)
 
 
 @dataclass
