@@ -24,7 +24,7 @@ from checkers.engines.fenced_order import arranged
 from checkers.engines.fenced_origins import UNREAD, live, traced
 from checkers.engines.fenced_refusals import Store, explanations, needless
 from checkers.engines.fenced_screen import doubtful
-from checkers.engines.fenced_survey import NEEDLESS, PROOF, Findings, bequeathed, overtaken, surveyed
+from checkers.engines.fenced_survey import KINDS, NEEDLESS, PROOF, bequeathed, overtaken, surveyed
 from checkers.engines.fenced_zones import within
 from checkers.engines.kernel import SMALL, Column, kernel
 from checkers.engines.values import values_of
@@ -33,20 +33,6 @@ from checkers.history import History
 from checkers.models.model import Settings
 from checkers.models.stores import Rule, rule_of
 from checkers.wire import F, Outcome
-
-KINDS: Final = (
-    "value-never-written",
-    "refused-value-read",
-    "value-read-before-write",
-    "value-read-below-its-token",
-    "not-the-latest-value",
-    "stale-write-accepted",
-    "stale-read",
-    "second-write-accepted",
-    "overwritten-value-read-later",
-    "no-order-within-token",
-    "needless-refusal",
-)
 
 REPEATED: Final = "several writes of one value, which was read"
 LOOSE: Final = "reads without a token, or without a value, that have no place of their own"
@@ -65,7 +51,7 @@ def fenced_store(history: History, settings: Settings) -> Answer:
     undecided = _undecided(broken)
     for conflict in conflicts:
         undecided.pop(conflict.key, None)
-    return Answer(conflicts, undecided, lambda: ordered(columns, terms))
+    return Answer(conflicts, undecided, lambda: judged(columns, terms, 1).order)
 
 
 class Judged(NamedTuple):
@@ -128,19 +114,19 @@ def _judged(columns: Columns, terms: Terms) -> Broken:
     """What `judged` finds, which is asked only about keys that do not pass at the first look."""
     doubt = screened(columns, terms)
     if doubt.all():
-        return judged(columns, terms)
+        return judged(columns, terms, 0)
     if not doubt.any():
         none = np.empty(0, np.int64)
-        return Broken(none, none, none, none, doubt, doubt)
+        return Broken(none, none, none, none, doubt, doubt, none)
     rows = np.flatnonzero(doubt[columns.key])
     part = Columns(*[column[rows] for column in columns])
     part = part._replace(key=(np.cumsum(doubt)[part.key] - 1).astype(part.key.dtype))
     size = len(columns.key) if judged.fast or len(rows) >= SMALL else len(rows)
-    kind, *places, repeated, loose = judged.sized(size, part, terms._replace(keys=int(np.count_nonzero(doubt))))
+    found = judged.sized(size, part, terms._replace(keys=int(np.count_nonzero(doubt))), 0)
+    repeated, loose = np.zeros((2, len(doubt)), np.bool_)
+    repeated[doubt], loose[doubt] = found.repeated, found.loose
     rows = np.append(rows, -1)  # so that -1 remains -1
-    unclear = np.zeros((2, len(doubt)), np.bool_)
-    unclear[:, doubt] = repeated, loose
-    return Broken(kind, *(rows[some] for some in places), *unclear)
+    return Broken(found.kind, rows[found.at], rows[found.rows], rows[found.readers], repeated, loose, found.order)
 
 
 def asked(history: History, settings: Settings, rule: Rule) -> tuple[Columns, Terms]:
@@ -164,49 +150,20 @@ def screened(columns: Columns, terms: Terms) -> Column:
 
 
 class Broken(NamedTuple):
-    """Where the rule was broken, and of each key whether it cannot be judged here."""
+    """Where the rule was broken, and which keys cannot be judged here."""
 
-    kind: Column  # of each finding an index into `KINDS`
-    at: Column  # the row that gives its time
+    kind: Column  # of each finding one of `KINDS`
+    at: Column  # of each finding the row that gives its time
     rows: Column  # `PROOF` of each finding: what proves it, -1 for none
     readers: Column  # of each of those the read that proves it accepted where it was never answered, -1 for none
-    repeated: Column  # of each key, since values that were read repeat
-    loose: Column  # of each key, since it has loose reads
+    repeated: Column  # of each key whether values that were read repeat
+    loose: Column  # of each key whether it has loose reads
+    order: Column  # the rows of all other keys, those of each in an order of linearization points; empty if not wanted
 
 
 @kernel
-def judged(columns: Columns, terms: Terms) -> Broken:
-    """Which keys of a history kept to the rule."""
-    store, findings, loose = _examined(columns, terms)
-    kind, origin = store.accesses.kind, store.accesses.origin
-    spared, refused = unanswered(kind)
-    if refused:
-        findings = needless(store, explanations(store, spared), spared, findings)
-    rows = findings.rows[: PROOF * findings.used]
-    readers = np.full(len(rows), -1, np.int64)
-    for n in range(len(rows)):
-        row = rows[n]
-        if row >= 0 and kind[row] == UNKNOWN and live(kind, origin, row):
-            readers[n] = origin[row]
-    kind, at = findings.kind[: findings.used], findings.at[: findings.used]
-    return Broken(kind, at, rows, readers, store.survey.doubtful, loose)
-
-
-@kernel
-def ordered(columns: Columns, terms: Terms) -> Column:
-    """The rows of all keys that kept to the rule, those of each in an order of linearization points."""
-    store, findings, _ = _examined(columns, terms)
-    spared, _ = unanswered(store.accesses.kind)
-    reasons = explanations(store, spared)
-    findings = needless(store, reasons, spared, findings)
-    for at in findings.at[: findings.used]:
-        store.skip[columns.key[at]] = True
-    return arranged(store, reasons)
-
-
-@kernel
-def _examined(columns: Columns, terms: Terms) -> tuple[Store, Findings, Column]:
-    """What answered accesses say, and which keys have loose reads."""
+def judged(columns: Columns, terms: Terms, arrange: int) -> Broken:
+    """arrange: 1 where the order is wanted."""
     key, value, keys, reads = columns.key, columns.value, terms.keys, terms.reads
     kind, tokens, values, odd = classified(columns, terms)
     loose = unsettled(kind, columns, keys) if odd else np.full(keys, False, np.bool_)
@@ -218,7 +175,24 @@ def _examined(columns: Columns, terms: Terms) -> tuple[Store, Findings, Column]:
     survey, findings = surveyed(accesses, groups, turn, terms)
     before, last, skip, findings = overtaken(accesses, groups, survey.early, survey.latest, reads, findings)
     heir, reader, findings = bequeathed(accesses, groups, survey, skip, terms.initial, findings)
-    low, second, findings = within(accesses, survey, heir, reader, findings)
-    for k in range(keys):
-        skip[k] = skip[k] or survey.doubtful[k] or loose[k]
-    return Store(terms, accesses, groups, survey, before, last, heir, low, second, skip), findings, loose
+    lead, findings = within(accesses, survey, heir, reader, findings)
+    order = np.empty(0, np.int64)
+    spared, refused = unanswered(kind)
+    if refused or arrange:
+        for k in range(keys):
+            skip[k] = skip[k] or survey.doubtful[k] or loose[k]
+        store = Store(terms, accesses, groups, survey, before, last, heir, lead, skip)
+        reasons = explanations(store, spared)
+        findings = needless(store, reasons, spared, findings)
+        if arrange:
+            for at in findings.at[: findings.used]:
+                skip[key[at]] = True
+            order = arranged(store, reasons)
+    rows = findings.rows[: PROOF * findings.used]
+    readers = np.full(len(rows), -1, np.int64)
+    for n in range(len(rows)):
+        row = rows[n]
+        if row >= 0 and kind[row] == UNKNOWN and live(kind, origin, row):
+            readers[n] = origin[row]
+    used = findings.used
+    return Broken(findings.kind[:used], findings.at[:used], rows, readers, survey.doubtful, loose, order)

@@ -15,7 +15,6 @@ from checkers.engines.fenced_accesses import READ_REFUSED, READ_UNKNOWN, REFUSED
 from checkers.engines.fenced_groups import Groups
 from checkers.engines.fenced_origins import live
 from checkers.engines.fenced_survey import NEEDLESS, Findings, Survey, noted
-from checkers.engines.fenced_zones import returned
 from checkers.engines.kernel import Column, kernel
 from checkers.wire import INFINITY
 
@@ -30,8 +29,7 @@ class Store(NamedTuple):
     before: Column  # of each group the row that was invoked last below it
     last: Column  # of each key the row that was invoked last
     heir: Column  # of each group the write that later ones read, so that it must be its last
-    low: Column  # of each group the write whose cluster has the smallest f; see `fenced_zones`
-    second: Column  # of each group the one with the next smallest
+    lead: Column  # of each group the write invoked first among those whose clusters may come first: see `fenced_zones`
     skip: Column  # of each key whether its refusals say nothing: it is out of order, or not to be judged here
 
 
@@ -48,12 +46,17 @@ class Reasons(NamedTuple):
 @kernel
 def explanations(store: Store, spared: Column) -> Reasons:
     """spared: rows that are neither answered accesses nor irrelevant, in order of invocation."""
-    kind, _, _, inv, _, group, origin = store.accesses
+    kind, key, _, inv, _, group, origin = store.accesses
     order, begin = store.groups.order, store.groups.begin
     latest, opener, carried = store.survey.latest, store.survey.opener, store.survey.carried
     before, strict = store.before, store.terms.strict
-    first = _soonest(store)
     groups = len(order)
+    first = np.full(groups, -1, np.int32)
+    for here in range(groups):
+        if carried[here] >= 0:
+            first[here] = carried[here]
+        elif opener[here] >= 0:
+            first[here] = opener[here] if store.survey.turn[key[opener[here]]] else store.lead[here]
     write = np.full(groups, -1, np.int32)
     read = np.full(groups, -1, np.int32)
     for row in spared:
@@ -81,38 +84,6 @@ def explanations(store: Store, spared: Column) -> Reasons:
         above[order[begin[k]]] = best
         upward[order[begin[k]]] = best
     return Reasons(first, above, upward)
-
-
-@kernel
-def _soonest(store: Store) -> Column:
-    """See `Reasons.first`."""
-    key, group = store.accesses.key, store.accesses.group
-    turn, opener, writer, carried = store.survey.turn, store.survey.opener, store.survey.writer, store.survey.carried
-    first = np.full(len(opener), -1, np.int32)
-    undone = False
-    for here in range(len(opener)):
-        row = opener[here]
-        if carried[here] >= 0:
-            first[here] = carried[here]
-        elif row >= 0:
-            if turn[key[row]] or row == writer[here] or _may_lead(store, here, row):
-                first[here] = row
-            else:
-                undone = True
-    if undone:
-        for row in store.survey.writes:
-            if first[group[row]] < 0 and _may_lead(store, group[row], row):
-                first[group[row]] = row
-    return first
-
-
-@kernel
-def _may_lead(store: Store, here: int, row: int) -> bool:
-    """Whether the cluster of a write can come first in its group, which has others."""
-    accesses, survey = store.accesses, store.survey
-    other = store.second[here] if store.low[here] == row else store.low[here]
-    late = accesses.inv[survey.last_inv[row]] > returned(survey.first_ret, accesses.ret, other)
-    return bool(store.heir[here] != row and not late)
 
 
 @kernel
@@ -152,7 +123,7 @@ def needless(store: Store, reasons: Reasons, spared: Column, findings: Findings)
         reason = reason_of(reasons, store.accesses, strict, row)
         if reason < 0 or ret[row] < moment(before, group, inv, reason):
             here, k = group[row], key[row]
-            place = _obstacle(store, begin[k], begin[k + 1], ret[row])
+            place = _obstacle(order, begin[k], begin[k + 1], inv, before, ret[row])
             there = order[place]
             late = before[order[place + 1]] if place + 1 < begin[k + 1] else store.last[k]
             rival = -1
@@ -169,9 +140,8 @@ def needless(store: Store, reasons: Reasons, spared: Column, findings: Findings)
 
 
 @kernel
-def _obstacle(store: Store, begin: int, end: int, moment: int) -> int:
+def _obstacle(order: Column, begin: int, end: int, inv: Column, before: Column, moment: int) -> int:
     """Of the groups of a key, the place of the lowest that was not wholly invoked at a moment; else of the highest."""
-    order, before, inv = store.groups.order, store.before, store.accesses.inv
     low, high = begin, end
     while low < high:
         middle = (low + high) // 2

@@ -6,7 +6,7 @@ the write that it returned; where it is on reads too, in that of its own token. 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from checkers.engines.fenced_groups import Groups
 from checkers.engines.fenced_origins import INITIAL, REPEATED, UNSURE, UNWRITTEN, live
 from checkers.engines.kernel import Column, kernel
 
-# Kinds, in the order of `fenced.KINDS`.
+# Kinds of findings.
 NEVER_WRITTEN = 0
 REFUSED_VALUE = 1
 BEFORE_WRITE = 2
@@ -27,6 +27,19 @@ SECOND_WRITE = 7
 OVERWRITTEN = 8
 WITHIN_TOKEN = 9
 NEEDLESS = 10
+KINDS: Final = {
+    NEVER_WRITTEN: "value-never-written",
+    REFUSED_VALUE: "refused-value-read",
+    BEFORE_WRITE: "value-read-before-write",
+    BELOW_TOKEN: "value-read-below-its-token",
+    NOT_LATEST: "not-the-latest-value",
+    STALE_WRITE: "stale-write-accepted",
+    STALE_READ: "stale-read",
+    SECOND_WRITE: "second-write-accepted",
+    OVERWRITTEN: "overwritten-value-read-later",
+    WITHIN_TOKEN: "no-order-within-token",
+    NEEDLESS: "needless-refusal",
+}
 
 PROOF = 4
 """Rows that prove a finding, at most."""

@@ -48,14 +48,15 @@ def sorted_clusters(rows: Column, accesses: Accesses, survey: Survey) -> Column:
 @kernel
 def within(
     accesses: Accesses, survey: Survey, heir: Column, reader: Column, findings: Findings
-) -> tuple[Column, Column, Findings]:
+) -> tuple[Column, Findings]:
     """The groups of the keys that do not take turns: carried reads first, then clusters, last the one read later.
 
-    (of each group the two writes whose clusters have the smallest f, -1 for none, and findings)
+    (of each group the write invoked first among those whose clusters may come first in it, -1 for none, and findings)
     """
     inv, ret, group = accesses.inv, accesses.ret, accesses.group
     first_ret, last_inv = survey.first_ret, survey.last_inv
     groups = len(heir)
+    # Of each group the two writes whose clusters have the smallest f.
     low = np.full(groups, -1, np.int32)
     second = np.full(groups, -1, np.int32)
     top = np.full(groups, -1, np.int32)
@@ -88,7 +89,14 @@ def within(
                 rows[count] = row
                 count += 1
         findings = _zones(rows[:count], accesses, survey, findings)
-    return low, second, findings
+    lead = np.full(groups, -1, np.int32)
+    for row in survey.writes:
+        here = group[row]
+        if lead[here] < 0:
+            other = second[here] if low[here] == row else low[here]
+            if other < 0 or (heir[here] != row and inv[last_inv[row]] <= returned(first_ret, ret, other)):
+                lead[here] = row
+    return lead, findings
 
 
 @kernel

@@ -144,7 +144,9 @@ class Kernel(Generic[P, R]):
         scope = self._function.__globals__
         # The names of a code are those of attributes too, which may be those of functions that are no kernels.
         used = {name: scope[name] for name in self._function.__code__.co_names if name in scope}
-        return {name: value for name, value in used.items() if isinstance(value, (Kernel, int, type, ModuleType))}
+        return {
+            name: value for name, value in used.items() if isinstance(value, (Kernel, int, float, type, ModuleType))
+        }
 
     def digest(self) -> str:
         """Of all that the compiled form is made from: the code of the function as it was imported, and its globals."""

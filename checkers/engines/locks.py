@@ -65,7 +65,7 @@ def _exclusive(history: History, settings: Settings, how: int) -> Answer:
     def order() -> Column:
         member = locks_order.members(history, found, numbers, how)
         swept = together.sweep(history, found, 1, keys)
-        rows, _, _ = locks_order.pinned(history, found, member, swept, skipped | asked)
+        rows = locks_order.pinned(history, found, member, swept, skipped | asked).rows
         if not len(refused):
             return rows
         reasons = locks_order.Refused(refused, place, phantoms)
@@ -114,9 +114,10 @@ def _together(history: History, settings: Settings, how: int) -> Answer:
     def order() -> Column:
         skipped = _mask(keys, conflicts, undecided)
         member = locks_order.members(history, found, numbers, how)
-        parts = locks_order.pinned(history, found, member, swept, skipped)
+        certain = locks_order.pinned(history, found, member, swept, skipped)
         tried = ~skipped[_key(history, refused)]
-        return locks_order.merged(parts, refused[tried], at[tried], np.where(before[tried], 0, 4))
+        others = locks_order.Order(refused[tried], at[tried], np.where(before[tried], 0, 4))
+        return locks_order.merged(certain, others)
 
     return Answer(tuple(conflicts.values()), undecided, order)
 

@@ -16,6 +16,7 @@ import numpy as np
 from checkers.engines.codes import INFO
 from checkers.engines.kernel import Column, kernel
 from checkers.engines.locks_holds import Holds, spans
+from checkers.engines.sorting import first_from
 from checkers.history import History
 from checkers.wire import INFINITY, F, Outcome, Reason
 
@@ -154,14 +155,8 @@ def _explained(tries: Tries, holds: Stretched, own: int) -> Column:
     first, owner, earliest, latest = holds.first, holds.owner, holds.earliest, holds.latest
     result = np.empty(len(inv), np.int64)
     for i in range(len(inv)):
-        low, high = first[key[i]], first[np.int64(key[i]) + 1]
-        limit = high
-        while low < high:
-            middle = (low + high) // 2
-            if latest[middle] < inv[i]:
-                low = middle + 1
-            else:
-                high = middle
+        limit = first[np.int64(key[i]) + 1]
+        low = first_from(latest, first[key[i]], limit, inv[i])
         if low < limit and not own and owner[low] == asking[i]:
             low = holds.another[low]
         result[i] = low if low < limit and earliest[low] <= ret[i] else -1 - low

@@ -15,10 +15,16 @@ from checkers.history import History
 from checkers.wire import INFINITY, F, Outcome
 
 
-def pinned(
-    history: History, found: Holds, inner: Column, swept: Sweep, skipped: Column
-) -> tuple[Column, Column, Column]:
-    """Rows, points (ns) and phases where each acquire stands at its return and each release at its invocation.
+class Order(NamedTuple):
+    """Rows in an order of linearization points."""
+
+    rows: Column
+    points: Column  # ns
+    phases: Column  # what goes first at one instant
+
+
+def pinned(history: History, found: Holds, inner: Column, swept: Sweep, skipped: Column) -> Order:
+    """Each acquire at its return and each release at its invocation.
 
     At one instant cores end first (phase 1), then floats come (2), then cores begin (3). inner: for each row the hold
     that it is a part of, or -1. skipped: mask of the keys to leave out.
@@ -33,7 +39,7 @@ def pinned(
     point = np.where(core, point, swept.at[hold])
     phase = np.where(core, np.where(point == end[hold], 1, 3), 2)
     order = np.lexsort((rows, hold, phase, point))
-    return rows[order], point[order], phase[order]
+    return Order(rows[order], point[order], phase[order])
 
 
 def members(history: History, found: Holds, slots: Slots, how: int) -> Column:
@@ -65,11 +71,11 @@ def _inside(member: Column, acknowledged: Column, slot: Column, slots: int) -> C
     return result
 
 
-def merged(parts: tuple[Column, Column, Column], rows: Column, points: Column, phases: Column) -> Column:
+def merged(order: Order, other: Order) -> Column:
     """The rows of an order with others put in at their points and phases: 0 before all others, 4 after all."""
-    whole = [np.concatenate(pair) for pair in zip(parts, (rows, points, phases), strict=True)]
-    order: Column = whole[0][np.lexsort((np.arange(len(whole[0])), whole[2], whole[1]))]
-    return order
+    rows, points, phases = (np.concatenate(pair) for pair in zip(order, other, strict=True))
+    sequence: Column = rows[np.lexsort((np.arange(len(rows)), phases, points))]
+    return sequence
 
 
 class Refused(NamedTuple):

@@ -14,6 +14,7 @@ import numpy as np
 
 from checkers.engines.kernel import Column, kernel
 from checkers.engines.locks_holds import Holds, spans
+from checkers.engines.sorting import first_from
 from checkers.history import History
 from checkers.wire import INFINITY, SHARED, F, Outcome
 
@@ -258,7 +259,7 @@ def _refusals(
     at = np.zeros(len(inv), np.int64)
     before = np.zeros(len(inv), np.bool_)
     for i in range(len(inv)):
-        place = _from(end, low[i], high[i], inv[i])
+        place = first_from(end, low[i], high[i], inv[i])
         if place < high[i] and begin[place] <= ret[i]:
             verdict[i] = EXPLAINED
             at[i] = max(inv[i], begin[place])
@@ -274,16 +275,4 @@ def _refusals(
 def _until(times: _Times, key: int, time: int) -> int:
     """How many of a key come earlier."""
     first = times.first[key]
-    return int(_from(times.time, first, times.first[key + 1], time) - first)
-
-
-@kernel
-def _from(times: Column, low: int, high: int, time: int) -> int:
-    """The first place in a sorted stretch where it is that late, or the end of the stretch."""
-    while low < high:
-        middle = (low + high) // 2
-        if times[middle] < time:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return int(first_from(times.time, first, times.first[key + 1], time) - first)

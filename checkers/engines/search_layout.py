@@ -53,9 +53,8 @@ def in_flight(table: Table, wanted: int) -> Flying:
 
 
 @kernel
-def slots(table: Table) -> tuple[Numbers, int]:
-    """Operation → its bit in masks, such that no two in flight together share one; how many bits there are."""
-    begins, answered = table.begins, table.answered
+def slots(begins: Numbers, answered: int) -> tuple[Numbers, int]:
+    """Answered operation → its bit in masks, such that no two in flight together share one; how many bits there are."""
     starts = np.zeros(answered + 1, np.int64)
     for n in range(answered):
         starts[begins[n] + 1] += 1

@@ -19,6 +19,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
+from checkers.engines.search_layout import slots
 from checkers.engines.search_plan import OutOfTime, Plan
 from checkers.models.model import Illegal, Model, State
 
@@ -94,29 +95,17 @@ class StateSearch:
         self._reading: list[list[int]] = [[] for _ in range(events)]
         self._arriving: list[list[int]] = [[] for _ in range(events)]
         """Of those that only read, which are in flight from this event on."""
-        starting: list[list[int]] = [[] for _ in range(events)]
         for n in range(events):
             begin = begins[n]
             reads = not plan.changing[self._kinds[n]]
             flying = self._reading if reads else self._changing
             for event in range(begin, n + 1):
                 flying[event].append(n)
-            starting[begin].append(n)
             if reads:
                 self._arriving[begin].append(n)
             if not n & 1023:
                 self._look_at_the_clock()
-        self._bits = bits = [0] * events
-        free: list[int] = []
-        width = 0
-        for event, begun in enumerate(starting):
-            for n in begun:
-                if free:
-                    bits[n] = free.pop()
-                else:
-                    bits[n] = 1 << width
-                    width += 1
-            free.append(bits[event])
+        self._bits = [1 << bit for bit in slots(plan.begins, events)[0].tolist()]
         self._unknown = [(n, begins[n], 1 << place) for place, n in enumerate(range(events, len(begins)))]
 
     def run(self, steps: int) -> bool:

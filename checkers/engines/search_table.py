@@ -120,7 +120,7 @@ def search_table(table: Table, steps: int, memory: int) -> Found:
     """steps: choices and passed returns, at most; memory: configurations."""
     answered = table.answered
     unknown = len(table.kinds) - answered
-    slot, width = slots(table)
+    slot, width = slots(table.begins, answered)
     masks = 2 + (width + BITS - 1) // BITS
     stride = masks + (unknown + BITS - 1) // BITS
     flight = Flight(in_flight(table, 0), in_flight(table, 1), slot, previous(table), masks, stride)

@@ -38,6 +38,18 @@ def _counted(numbers: Column, low: int, span: int) -> Column:
 
 
 @kernel
+def first_from(times: Column, low: int, high: int, time: int) -> int:
+    """The first place in a sorted stretch where it is that late, or the end of the stretch."""
+    while low < high:
+        middle = (low + high) // 2
+        if times[middle] < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
 def sorted_within(rows: Column, group: Column, first: Column, second: Column) -> Column:
     """Rows that stand group by group, those of each group in the order of (first[row], second[row]), stable."""
     result = np.empty(len(rows), np.int64)
