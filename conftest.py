@@ -325,7 +325,7 @@ def trials(request: pytest.FixtureRequest) -> Iterator[Session]:
 def answer(request: pytest.FixtureRequest) -> Answer:
     """What the case of this test came to. A case that does not apply is skipped with its reason."""
     from infra.machine import Trouble
-    from results.terminal.plain import plain_lines
+    from results.text import plain_lines
     from suites.session import TrialFailed
     from suites.terminal import NOT_JUDGED, place_of, verdict_of
     from suites.workers import TrialBroke

@@ -12,8 +12,9 @@ from typing import Final
 
 from checkers.ending import BAD, to_the_end
 from checkers.history import BadHistory
-from results import find
+from results import files
 from results.files import BadFile
+from results.terminal.output import warn
 
 COMMANDS: Final = {
     "list": ("results.listing:list_", "the stored runs, oldest first"),
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0 if rest else BAD
     name = rest[0]
     if name not in COMMANDS:
-        print(f"results: no command {name!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)
+        warn(f"no command {name!r}; there are {', '.join(COMMANDS)}")
         return BAD
     module, _, function = COMMANDS[name][0].partition(":")
     try:
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BadFile, BadHistory, OSError) as error:
         if isinstance(error, BrokenPipeError):
             raise
-        print(find.told(error), file=sys.stderr)
+        warn(" ".join(files.said(error).splitlines()))
         return BAD
     return status
 

@@ -21,7 +21,7 @@ from results.grid import Square, counts, grid
 from results.markdown import code, text
 from results.reading import Contents
 from results.record import Cell, settled
-from results.story import count
+from results.text import count
 
 MOST_BYTES: Final = 1 << 20
 """What GitHub takes as a job's summary."""

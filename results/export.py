@@ -10,7 +10,7 @@ from results import files, find, listing, reading
 from results.pages import index, page
 from results.reading import load_trial
 from results.run import Run
-from results.terminal.plain import plain
+from results.terminal.output import say
 
 _LINK: Final = re.compile(r'<a [^<>]*href="(?!#)[^"<>]*"[^<>]*>')
 """Recorded strings are escaped, so none of them can look like one."""
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
     text = unlinked(matrix_page(run) if trial is None else trial_page(trial))
     output = options.output or Path(files.safe_name((trial or run.path).name) + ".html")
     files.write_text(output, text)
-    print(plain(str(output)))
+    say(str(output))
     return 0
 
 

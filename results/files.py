@@ -15,6 +15,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from results.text import cut, in_a_line
+
 FORMAT: Final = 2
 """Of run.json, trial.json, verdicts.json, not-run/*.json and summary.json, as they are written."""
 READABLE: Final = (1, 2)
@@ -106,7 +108,8 @@ def read_json(path: Path, formats: Collection[int] | None = READABLE) -> dict[st
     try:
         data = json.loads(read_bytes(path), parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
     except (ValueError, RecursionError) as error:
-        raise BadFile(f"{path}: not JSON ({_first_line(error)})") from error
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise BadFile(f"{path}: not JSON ({_short(reason)})") from error
     if not isinstance(data, dict) or "format" not in data:
         raise BadFile(f"{path}: not a file of a run folder (no format number)")
     number = data["format"]
@@ -165,10 +168,5 @@ def _whole(text: str) -> int:
     return value if -(2**63) <= value < 2**63 else _no_number(text)
 
 
-def _first_line(error: BaseException) -> str:
-    return _short(next(iter(str(error).splitlines()), type(error).__name__))
-
-
 def _short(value: object) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= 80 else text[:77] + "..."
+    return cut(in_a_line(str(value)), 80)

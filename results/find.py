@@ -2,15 +2,14 @@
 
 import argparse
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from checkers.history import BadHistory
 from results import files
 from results.files import BadFile
 from results.run import Run
-from results.terminal.plain import plain
 
 _HOME: Final = Path(__file__).resolve().parent.parent
 RUNS: Final = (_HOME if (_HOME / "pyproject.toml").is_file() else Path()) / "results" / "runs"
@@ -67,24 +66,29 @@ def find(name: str, root: Path) -> Run:
             raise BadFile(f"no run {name} in {root}, which has {len(stored)}")
         return Run.open(stored[-1 - number].path)
     names = [run.path.name for run in stored]
-    found = [each for each in names if each == name] or [each for each in names if name and each.startswith(name)]
-    if not found:
+    run = _of_this_name(name, names, "runs")
+    if not run:
         raise BadFile(f"no run {name!r} in {root}; the last one is {names[-1]}")
-    if len(found) > 1:
-        raise BadFile(f"{name!r} names {len(found)} runs: {', '.join(found[:5])}{', ...' * (len(found) > 5)}")
-    return Run.open(root / found[0])
+    return Run.open(root / run)
 
 
 def find_trial(name: str, run: Run) -> Path:
     """The folder of a run's trial, by its name or the beginning of it. Raises BadFile."""
     problems: list[str] = []
     names = [path.name for path in files.entries(run.path / "trials", problems) if not path.is_symlink()]
-    found = [each for each in names if each == name] or [each for each in names if name and each.startswith(name)]
-    if len(found) > 1:
-        raise BadFile(f"{name!r} names {len(found)} trials: {', '.join(found[:5])}{', ...' * (len(found) > 5)}")
-    if not found:
+    trial = _of_this_name(name, names, "trials")
+    if not trial:
         raise BadFile(f"no trial {name!r} in {run.path}" + "".join(f" ({problem})" for problem in problems))
-    return run.path / "trials" / found[0]
+    return run.path / "trials" / trial
+
+
+def _of_this_name(name: str, names: Sequence[str], what: str) -> str:
+    """Which of `names` is called so, or else begins so; empty: none. Raises BadFile where several do."""
+    matching = [each for each in names if each == name] or [each for each in names if name and each.startswith(name)]
+    if len(matching) > 1:
+        first = ", ".join([*matching[:5], *["..."] * (len(matching) > 5)])
+        raise BadFile(f"{name!r} names {len(matching)} {what}: {first}")
+    return matching[0] if matching else ""
 
 
 def run_or_trial(name: str, root: Path) -> tuple[Run, Path | None]:
@@ -101,8 +105,3 @@ def run_or_trial(name: str, root: Path) -> tuple[Run, Path | None]:
     run, _, trial = name.partition("/")
     found = find(run, root)
     return found, find_trial(trial, found) if trial else None
-
-
-def told(error: BadFile | BadHistory | OSError) -> str:
-    """One line for the terminal."""
-    return f"results: {plain(' '.join(files.said(error).splitlines()))}"

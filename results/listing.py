@@ -2,14 +2,11 @@
 
 import json
 import shlex
-import textwrap
 import webbrowser
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
-
-from rich.console import Console
 
 from checkers.claims import heaviest
 from results import files, find, reading, resuming, running, story, summary
@@ -19,8 +16,8 @@ from results.record import Cell
 from results.run import Run
 from results.summary import Head
 from results.terminal import matrix
-from results.terminal.output import Output
-from results.terminal.plain import plain
+from results.terminal.output import Output, Printer, say
+from results.text import plain
 
 _ASKED: Final = ("seed", "profile", "shard", "versions")
 """Of what was asked for, what a list tells for machines."""
@@ -39,7 +36,7 @@ def list_(arguments: Sequence[str]) -> int:
     for run in stored:
         print(_line(run, as_json=options.json))
     if not stored and not options.json:
-        print(plain(f"no runs in {options.results}"))
+        say(f"no runs in {options.results}")
     return 0
 
 
@@ -54,14 +51,15 @@ def show(arguments: Sequence[str]) -> int:
     if options.of is None:
         certified = summary.certificate_of(run.path)
         if certified:
-            _wrapped(certified, Console().width, 0)
-            print()
+            printer = Printer(Output())
+            printer.line(certified)
+            printer.gap()
         matrix.render(contents.cells, Output(), contents.problems)
         for page in (run.path / summary.CERTIFICATE_PAGE, run.path / "index.html"):
             if page.is_file():
-                print(plain(str(files.typed(page))))
+                say(str(files.typed(page)))
         if not resuming.why_not(run):
-            print(plain(f"interrupted; to go on: {resuming.command(run)}"))
+            say(f"interrupted; to go on: {resuming.command(run)}")
         return 0
     cells = [cell for cell in contents.cells if cell.page is not None]
     told = [cell for cell in cells if options.of in (cell.lane, cell.trial)]
@@ -81,7 +79,7 @@ def open_(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     run = find.find(options.run, options.results)
     page = run_page(run) if options.trial is None else trial_page(run, find.find_trial(options.trial, run))
-    print(plain(str(files.typed(page))))
+    say(str(files.typed(page)))
     webbrowser.open(page.resolve().as_uri())
     return 0
 
@@ -157,7 +155,7 @@ def _tell_error(folder: Path) -> None:
     """Why a trial that was aborted came to nothing. Raises BadFile."""
     record = reading.about_trial(folder)
     if error := record.get("error"):
-        print(plain(f"{folder.name} was aborted: {error}"))
+        say(f"{folder.name} was aborted: {error}")
 
 
 def _tell(cells: Iterable[Cell]) -> None:
@@ -165,27 +163,21 @@ def _tell(cells: Iterable[Cell]) -> None:
     lanes: dict[tuple[str, str, Path | None], list[Cell]] = {}
     for cell in cells:
         lanes.setdefault((cell.trial, cell.lane, cell.page), []).append(cell)
-    width = Console().width
+    printer = Printer(Output())
     for (trial, lane, page), mine in lanes.items():
         word = heaviest(cell.word for cell in mine)
         first = [cell for cell in mine if cell.word is word]
         sentence = story.sentence(
             first[0].lock, [cell.property for cell in first], word, first[0].fault, first[0].because
         )
-        print(plain(f"{lane}, trial {trial}, seed {first[0].seed}"))
-        _wrapped(sentence, width, 2)
+        printer.whole(f"{lane}, trial {trial}, seed {first[0].seed}")
+        printer.line(sentence, indent=2)
         for cell in sorted(mine, key=lambda cell: cell.word.weight):
-            _wrapped(f"{cell.word}: {cell.property} ({cell.because})", width, 2)
+            printer.line(f"{cell.word}: {cell.property} ({cell.because})", indent=2)
             for line in cell.story:
-                _wrapped(line, width, 6)
+                printer.line(line, indent=6)
         if page is not None:
-            print(plain(f"  {files.typed(page)}"))
+            printer.whole(f"{files.typed(page)}", indent=2)
             histories = shlex.quote(str(files.typed(page.parent)))
-            print(plain(f"  again: .venv/bin/python -m checkers {histories}"))
-        print()
-
-
-def _wrapped(text: str, width: int, indent: int) -> None:
-    room = max(width - indent, 20)
-    for line in textwrap.wrap(plain(text), room, break_on_hyphens=False) or [""]:
-        print(" " * indent + line)
+            printer.whole(f"again: .venv/bin/python -m checkers {histories}", indent=2)
+        printer.gap()

@@ -7,7 +7,7 @@ pictures of is parted.
 import re
 from typing import Final
 
-from results.terminal.plain import plain
+from results.text import in_a_line, plain
 
 _LONGEST: Final = 600
 """Characters of one recorded string."""
@@ -19,7 +19,7 @@ _PLAIN: Final = re.compile(r"[^\W_]|[ ,;()/'%?]|(?<=[^\W_])[-.](?=[^\W_])|[^\x00
 
 def text(words: str) -> str:
     """A recorded string as text on one line, in Markdown and in HTML."""
-    words = " ".join(words.split())
+    words = in_a_line(words)
     shown = plain(words if len(words) <= _LONGEST else words[:_LONGEST] + "...")
     parted = _LINKED.sub(lambda found: found[0] + "\u2060", shown)
     plainly = {found.start() for found in _PLAIN.finditer(parted)}

@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +26,7 @@ from results.pages import trend
 from results.record import Cell, NotRun
 from results.run import Run, move_into_place
 from results.stored import decoded
-from results.terminal.plain import plain
+from results.terminal.output import say, warn
 
 _SELECTING: Final = frozenset(
     [
@@ -55,8 +54,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.out.resolve().parent == options.results.resolve():
         problems += filter(None, [trend.refresh(options.results)])
     for problem in problems:
-        print(f"results: {plain(problem)}", file=sys.stderr)
-    print(plain(str(files.typed(page))))
+        warn(problem)
+    say(str(files.typed(page)))
     return 0
 
 

@@ -17,7 +17,8 @@ from results.files import BadFile
 from results.find import Stored
 from results.pages import trend
 from results.run import Run
-from results.terminal.plain import plain
+from results.terminal.output import say, warn
+from results.text import count
 
 _REMOVED: Final = re.compile(r"\..+\.[0-9a-f]{8}\.removed")
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -39,24 +40,24 @@ def main(arguments: Sequence[str]) -> int:
     fates = _fates(find.runs(options.results), options, names)
     for fate in fates:
         size = f"{fate.size / 1e6:.1f} MB"
-        print(plain(f"{fate.run.path.name}  {f'kept: {fate.kept}' if fate.kept else f'to be removed, {size}'}"))
+        say(f"{fate.run.path.name}  {f'kept: {fate.kept}' if fate.kept else f'to be removed, {size}'}")
     gone = [fate for fate in fates if not fate.kept]
     if not gone:
         print("nothing to remove")
         return 0
-    total = f"{len(gone)} {'run' if len(gone) == 1 else 'runs'}, {sum(fate.size for fate in gone) / 1e6:.1f} MB"
+    total = f"{count(len(gone), 'run')}, {sum(fate.size for fate in gone) / 1e6:.1f} MB"
     if options.dry_run:
         print(f"would remove {total}")
         return 0
     if not options.yes and not _agreed(f"Remove {total}?"):
-        print("results: nothing was removed; --yes removes without asking", file=sys.stderr)
+        warn("nothing was removed; --yes removes without asking")
         return 2
     _sweep(options.results)
     failed = [line for fate in gone if (line := _remove(fate.run, options.results))]
     print(f"removed {len(gone) - len(failed)} of {total}" if failed else f"removed {total}")
     wrong = [*failed, *filter(None, [trend.refresh(options.results)])]
     for line in wrong:
-        print(f"results: {plain(line)}", file=sys.stderr)
+        warn(line)
     return 2 if wrong else 0
 
 

@@ -12,6 +12,7 @@ from checkers.claims import Word
 from results import find
 from results.files import FORMAT
 from results.summary import File
+from results.text import in_a_line
 
 _LATER: Final = ("stage", "p10")
 """Keys that were added within the format; all others are required."""
@@ -34,11 +35,11 @@ def schema() -> dict[str, Any]:
     for name, made in types.items():
         shared = docs["Cell"] if name == "LaneSummary" else ""
         fields = dict(_FIELDS.findall(shared) + _FIELDS.findall(docs[name]))
-        made["description"] = _line(docs[name].partition("\n\n")[0])
+        made["description"] = in_a_line(docs[name].partition("\n\n")[0])
         for key, of in made.get("properties", {}).items():
             of.pop("default", None)
             if key in fields:
-                of["description"] = _line(fields[key])
+                of["description"] = in_a_line(fields[key])
         if "required" in made:
             made["required"] = [key for key in made["properties"] if key not in _LATER]
     types["Word"]["enum"] = list(Word)
@@ -53,7 +54,3 @@ def schema() -> dict[str, Any]:
         "required": ["format", *file["required"]],
         "$defs": types,
     }
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

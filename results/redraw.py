@@ -1,6 +1,5 @@
 """`python -m results redraw`: the pages of a run again, from what was recorded."""
 
-import sys
 from collections.abc import Sequence
 
 from checkers.history import BadHistory
@@ -8,7 +7,7 @@ from results import files, find, listing
 from results.files import BadFile
 from results.find import NAMING
 from results.pages import trend
-from results.terminal.plain import plain
+from results.terminal.output import say, warn
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -28,6 +27,6 @@ def main(arguments: Sequence[str]) -> int:
     if run.path.parent.resolve() == options.results.resolve():
         problems += filter(None, [trend.refresh(options.results)])
     for problem in problems:
-        print(f"results: {plain(problem)}", file=sys.stderr)
-    print(plain(str(files.typed(page))) + ("" if state == "closed" else f" ({state})"))
+        warn(problem)
+    say(f"{files.typed(page)}" + ("" if state == "closed" else f" ({state})"))
     return 2 if problems else 0

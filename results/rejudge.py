@@ -1,6 +1,5 @@
 """`python -m results rejudge`: stored histories under today's checkers, and where these say something else."""
 
-import sys
 from collections.abc import Sequence
 
 from checkers.history import BadHistory
@@ -8,7 +7,7 @@ from results import files, find, verdicts
 from results.files import BadFile
 from results.find import NAMING
 from results.reading import load_trial
-from results.terminal.plain import plain
+from results.terminal.output import say, warn
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -27,10 +26,10 @@ def main(arguments: Sequence[str]) -> int:
                 judged += len(lane.judgements)
                 for line in verdicts.differences(lane, verdicts.again(lane)):
                     different += 1
-                    print(plain(f"{folder.name}  {line}"))
+                    say(f"{folder.name}  {line}")
         except (BadFile, BadHistory) as error:
             problems.append(str(error))
     print(f"{judged} judgements, {different or 'none'} different")
     for problem in problems:
-        print(f"results: {plain(problem)}", file=sys.stderr)
+        warn(problem)
     return 1 if different else 2 if problems else 0

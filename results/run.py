@@ -23,7 +23,6 @@ import errno
 import json
 import secrets
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -40,11 +39,11 @@ from results.reading import Contents, load_trial
 from results.record import NotRun, TrialRecord
 from results.stored import RunFile, decoded
 from results.summary import Summary
-from results.terminal.plain import plain
+from results.terminal.output import warn
 
 
 def _warn(line: str) -> None:
-    print(f"results: {plain(line)}", file=sys.stderr)
+    warn(line)
 
 
 @dataclass(frozen=True, slots=True)

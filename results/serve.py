@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import stat
-import sys
 import webbrowser
 from collections.abc import Sequence
 from functools import partial
@@ -23,7 +22,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 from results import find
 from results.pages import trend
-from results.terminal.plain import plain
+from results.terminal.output import warn
+from results.text import plain
 
 ADDRESS: Final = "127.0.0.1"
 PORT: Final = 8642
@@ -47,14 +47,14 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     root: Path = options.results
     if not root.is_dir():
-        print(f"results: no runs in {plain(str(root))}", file=sys.stderr)
+        warn(f"no runs in {root}")
         return 2
     if not (root / PAGES).is_file():
         trend.write(root)
     try:
         made = server(root, options.port)
     except OSError as error:
-        print(f"results: port {options.port}: {error.strerror}", file=sys.stderr)
+        warn(f"port {options.port}: {error.strerror}")
         return 2
     with made:
         url = f"http://{ADDRESS}:{made.server_port}/"

@@ -17,6 +17,7 @@ from checkers.judgement import Judgement
 from checkers.verdict import Verdict, Violation
 from results.files import BadFile
 from results.record import decisive
+from results.text import in_a_line
 
 MOST_VIOLATIONS: Final = 100
 """Stored per judgement; their number is stored whole. The history tells the rest."""
@@ -43,7 +44,7 @@ def decoded(data: object, of: type[T], file: Path) -> T:
     try:
         return msgspec.convert(data, of, dec_hook=page)
     except msgspec.ValidationError as error:
-        raise BadFile(f"{file}: damaged ({' '.join(str(error).split())})") from error
+        raise BadFile(f"{file}: damaged ({in_a_line(str(error))})") from error
     except UnicodeEncodeError:
         # Half a character, in a key or where no text is expected, for which msgspec has no answer.
         return decoded(json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")), of, file)

@@ -1,16 +1,16 @@
 """Judgements and operations as sentences."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from checkers.claims import Word, heaviest
 from checkers.history import History
 from checkers.judgement import Judgement
 from checkers.wire import FINAL, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
-from results.pages.axis import duration, seconds
 from results.pages.holds import worker_of
 from results.record import LaneRecord, decisive, fault_of
+from results.text import duration, few, listing, seconds
 
 _SENTENCES: Final[dict[Word, str]] = {
     Word.VIOLATED: "{lock} broke its promise of {what} {when}: {because}.",
@@ -92,8 +92,8 @@ def trial_sentence(lanes: Sequence[LaneRecord]) -> str:
     reason = f"{'mostly ' if len(reasons) > 1 else ''}{reasons.most_common(1)[0][0]}"
     locks = dict.fromkeys(lane.history.facts.lock for lane, _ in found)
     told = sentence(
-        _few(locks, 2, "other locks"),
-        [_few(dict.fromkeys(judgement.property for _, judgement in found), 2, "other properties")],
+        listing(few(locks, 2, "other locks")),
+        few(dict.fromkeys(judgement.property for _, judgement in found), 2, "other properties"),
         word,
         fault_of(found[0][0].history.facts),
         reason,
@@ -107,16 +107,6 @@ def trial_sentence(lanes: Sequence[LaneRecord]) -> str:
     rest = [f"{words.count(other)} “{other}”" for other in Word if other is not word and other in words]
     rest += [f"{len(lanes) - len(judged)} not judged"] if len(judged) < len(lanes) else []
     return f"{where} {told.rstrip('.')}" + (f"; of the others, {listing(rest)}." if rest else ".")
-
-
-def _few(names: Iterable[str], most: int, what: str) -> str:
-    """The first of them, and how many more there are."""
-    names = list(names)
-    # One more is named in no more room than it takes to count it.
-    if len(names) <= most + 1:
-        return listing(names)
-    rest = len(names) - most
-    return f"{', '.join(names[:most])} and {rest} {what}"
 
 
 def lane_word(lane: LaneRecord) -> Word:
@@ -136,17 +126,6 @@ def leading(lane: LaneRecord) -> Judgement | None:
         return violation is None, judgement.word.weight, -told
 
     return min(lane.judgements, key=rank, default=None)
-
-
-def count(number: int, what: str, several: str = "") -> str:
-    """`1 trial`, `2 trials`; several: what more than one are called, where an `s` does not do."""
-    return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
-
-
-def listing(names: Sequence[str]) -> str:
-    """a, b and c."""
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 # Operations

@@ -39,7 +39,7 @@ from results.files import BadFile
 from results.find import RUNS, find
 from results.merge import merge
 from results.run import Run
-from results.terminal.plain import plain
+from results.text import plain
 from suites.options import BadOption, add_options, parse
 from suites.profiles import PROFILES
 from suites.shards import Shard

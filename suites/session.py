@@ -18,7 +18,7 @@ from results.record import TrialRecord, version_of
 from results.record import decisive as shown_first
 from results.run import Run
 from results.terminal.events import Event, Tell, step
-from results.terminal.plain import plain
+from results.text import plain
 from suites import calibration, recorder
 from suites.about import about
 from suites.asked import Asked, Case

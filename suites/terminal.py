@@ -26,9 +26,9 @@ from results.record import Cell
 from results.run import Run
 from results.terminal import matrix
 from results.terminal.events import Event
-from results.terminal.plain import plain
 from results.terminal.progress import Level, Progress
 from results.terminal.screen import Screen, Watch
+from results.text import plain
 from suites.asked import Asked, Case
 from suites.rolling import ROLLING
 from suites.session import Answer

@@ -27,7 +27,7 @@ from results.certificate.trials import Step, TrialTold, no_way_there, steps
 from results.comparison.comparison import Comparison, compare
 from results.comparison.speeds import Speed
 from results.reading import Contents
-from results.story import count
+from results.text import count
 
 
 class Verdict(StrEnum):

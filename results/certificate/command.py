@@ -13,7 +13,7 @@ from results.certificate.certificate import STATUS, sentence
 from results.certificate.issue import issue
 from results.files import BadFile
 from results.find import NAMING, find, parser
-from results.terminal.plain import plain
+from results.terminal.output import say
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -25,16 +25,16 @@ def main(arguments: Sequence[str]) -> int:
     file = run.path / written.NAME
     before = _bytes(file)
     certificate, page = issue(run)
-    print(plain(sentence(certificate)))
+    say(sentence(certificate))
     for doubt in certificate.doubts:
-        print(plain(f"  {doubt}"))
+        say(f"  {doubt}")
     for words in certificate.warnings:
-        print(plain(f"  {words}"))
-    print(plain(f"certificate: {files.typed(page)}"))
+        say(f"  {words}")
+    say(f"certificate: {files.typed(page)}")
     if before and before != _bytes(file):
         said = _sentence(before)
         was = "the same" if said == sentence(certificate) else said
-        print(plain(f"it takes the place of another, which said: {was}"))
+        say(f"it takes the place of another, which said: {was}")
     return STATUS[certificate.verdict]
 
 

@@ -12,7 +12,7 @@ from results.certificate.trials import BUSY, TrialTold
 from results.comparison.comparison import Change, Comparison
 from results.reading import Contents
 from results.record import Cell
-from results.story import count
+from results.text import count
 
 
 def doubts(

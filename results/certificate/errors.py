@@ -9,6 +9,7 @@ from typing import Final
 
 from results.certificate.stages import BASELINE, CANDIDATE, STAGES
 from results.certificate.trials import TrialTold
+from results.text import cut, in_a_line
 
 _LONGEST: Final = 120
 """Characters that are compared and shown."""
@@ -49,10 +50,10 @@ class ErrorText:
 
 def normalised(text: str) -> str:
     """In one line, not too long, without numbers, addresses and ids."""
-    text = " ".join(text[: 4 * _LONGEST].split())
+    text = in_a_line(text[: 4 * _LONGEST])
     for pattern, word in _VARIES:
         text = pattern.sub(word, text)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return cut(text, _LONGEST)
 
 
 def errors(trials: Iterable[TrialTold]) -> tuple[ErrorText, ...]:

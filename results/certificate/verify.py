@@ -4,7 +4,6 @@ Exit status: that of the certificate, 0 no regression, 1 a regression, 5 inconcl
 bear it out, whatever it says; 2 bad usage, and what is no certificate.
 """
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypedDict
@@ -19,7 +18,7 @@ from results.find import NAMING, find, parser
 from results.run import Run
 from results.stored import decoded
 from results.summary import CERTIFICATE_PAGE
-from results.terminal.plain import plain
+from results.terminal.output import say, warn
 
 NOT_BORNE_OUT: Final = 4
 
@@ -40,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         raise BadFile(f"{file}: the sheet is for reading; what can be verified is {written.NAME} beside it")
     stored, run = _read(file), Run(file.resolve().parent)
     if run.path.name != stored["run"]:
-        print(plain(f"its run was {stored['run']}, and is in a folder of another name now: {run.path.name}"))
+        say(f"its run was {stored['run']}, and is in a folder of another name now: {run.path.name}")
     try:
         now, again = made(run)
         wrong = list(_mismatches(file, stored, again, run))
@@ -48,14 +47,14 @@ def main(arguments: Sequence[str]) -> int:
         return _not_borne_out(file, [str(error).removeprefix(f"{run.path}/")], stored)
     if wrong:
         return _not_borne_out(file, wrong, stored)
-    print(plain(f"verified: {sentence(now)}"))
-    print(plain(f"digest: {stored['digest']}"))
+    say(f"verified: {sentence(now)}")
+    say(f"digest: {stored['digest']}")
     return STATUS[now.verdict]
 
 
 def _not_borne_out(file: Path, wrong: Sequence[str], stored: Mapping[str, Any]) -> int:
     for line in (*wrong, f"not borne out{_by_whom(stored)}"):
-        print(plain(f"results: {file}: {line}"), file=sys.stderr)
+        warn(f"{file}: {line}")
     return NOT_BORNE_OUT
 
 

@@ -6,7 +6,6 @@ Worse comes first everywhere. Words carry the meaning, colours only repeat it.
 from __future__ import annotations
 
 import json
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from typing import Any, Final, Self
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from results import running, story, summary
 from results.comparison.comparison import NOT_COMPARABLE, WORSE, Change, Comparison, Kind, Seen
@@ -24,8 +22,8 @@ from results.files import typed
 from results.markdown import code, text
 from results.reading import Contents
 from results.run import Run
-from results.story import count
-from results.terminal.plain import plain
+from results.terminal.output import Printer
+from results.text import count
 
 FORMAT: Final = 1
 """Of the JSON object."""
@@ -232,7 +230,7 @@ def markdown(comparison: Comparison, before: Side, after: Side) -> str:
 
 def render(comparison: Comparison, before: Side, after: Side, console: Console, *, everything: bool = False) -> None:
     """To the terminal. everything: what is the same, too."""
-    printer = _Printer(console)
+    printer = Printer(console)
     style = "bold red" if comparison.status == WORSE else "yellow" if comparison.status == NOT_COMPARABLE else "green"
     for letter, side in (("A", before), ("B", after)):
         versions = ", ".join(" ".join(pair) for pair in side.versions)
@@ -257,7 +255,7 @@ def render(comparison: Comparison, before: Side, after: Side, console: Console, 
         _render_speeds(speeds, printer)
 
 
-def _render_change(change: Change, printer: _Printer) -> None:
+def _render_change(change: Change, printer: Printer) -> None:
     style = "bold red" if change.worse else "yellow" if change.lost else "green" if change.kind is Kind.CLEARED else ""
     printer.gap()
     printer.line(f"{why(change)}  {change.lane}  {change.property}  {change.fault}", style)
@@ -270,7 +268,7 @@ def _render_change(change: Change, printer: _Printer) -> None:
             printer.whole(f"{letter}: {typed(side.page)}", indent=2)
 
 
-def _render_speeds(speeds: Sequence[Speed], printer: _Printer) -> None:
+def _render_speeds(speeds: Sequence[Speed], printer: Printer) -> None:
     if printer.console.width < 100:
         for speed in speeds:
             printer.line("  ".join(part for part in cells(speed) if part), _colour(speed))
@@ -285,29 +283,6 @@ def _render_speeds(speeds: Sequence[Speed], printer: _Printer) -> None:
 
 def _colour(speed: Speed) -> str:
     return "bold red" if speed.worse else "green" if speed.better else ""
-
-
-class _Printer:
-    """Lines of plain text."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-
-    def text(self, words: str, style: str = "") -> Text:
-        return Text(plain(words, self.console.encoding), style=style)
-
-    def line(self, words: str, style: str = "", indent: int = 0) -> None:
-        """Wrapped with its indentation."""
-        width = max(self.console.width - indent, 20)
-        for part in textwrap.wrap(plain(words, self.console.encoding), width, break_on_hyphens=False):
-            self.console.print(Text(" " * indent + part, style=style), soft_wrap=True)
-
-    def gap(self) -> None:
-        self.console.print()
-
-    def whole(self, words: str, indent: int = 0) -> None:
-        """Never wrapped: a path that can be copied."""
-        self.console.print(Text(" " * indent + plain(words, self.console.encoding)), soft_wrap=True)
 
 
 def _slow(speed: Speed) -> str:

@@ -87,15 +87,3 @@ def _round(step: float) -> float:
     """The next larger of 1, 2, 5 times a power of ten, in ns."""
     power = 10.0 ** math.floor(math.log10(step))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * 0.999)
-
-
-def seconds(time: float, origin: int) -> str:
-    """A moment as people read it."""
-    return f"{(time - origin) / 1e9:.4f} s"
-
-
-def duration(ns: float) -> str:
-    """A length of time in the unit that suits it."""
-    if ns >= 1e9:
-        return f"{ns / 1e9:.2f} s"
-    return f"{ns / 1e6:.3g} ms" if ns >= 1e6 else f"{ns / 1e3:.3g} µs"

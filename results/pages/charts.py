@@ -28,15 +28,6 @@ _GLYPHS: Final = (_ROUND, _SQUARE)
 _DASHES: Final = (None, "4 3")
 
 
-def span(seconds: float) -> str:
-    """A duration as people say it."""
-    whole = round(max(seconds, 0))
-    minutes, hours = whole // 60, whole // 3600
-    if hours:
-        return f"{hours} h {minutes % 60} min"
-    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
-
-
 def moment(text: object) -> datetime | None:
     """Of ISO 8601; None where it is not."""
     try:

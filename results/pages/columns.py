@@ -27,6 +27,7 @@ import numpy.typing as npt
 from checkers.history import History
 from checkers.wire import NONE, F, Outcome
 from results.pages.holds import Holds
+from results.text import cut
 
 TICK: Final = 1000
 """ns of a microsecond."""
@@ -81,7 +82,7 @@ def _differences(column: npt.NDArray[np.int64], present: npt.NDArray[np.bool_]) 
 
 def _errors(history: History) -> tuple[list[str], list[int]]:
     """The distinct texts, the most frequent first after the empty one, and the index of each operation's."""
-    texts = [text if len(text) <= LONGEST_ERROR else text[: LONGEST_ERROR - 1] + "…" for text in history.errors]
+    texts = [cut(text, LONGEST_ERROR, "…") for text in history.errors]
     indexes = history.columns["error"].tolist()
     often = Counter(texts[index] for index in indexes if texts[index])
     known = ["", *(text for text, _ in often.most_common(MOST_ERRORS))]

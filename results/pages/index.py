@@ -22,7 +22,7 @@ from results.grid import SHORT, Case, Grid, Square, counts, documented, failures
 from results.pages import charts, rates, web
 from results.pages.links import to_lane, to_page
 from results.record import Cell, LaneSummary, settled
-from results.terminal.plain import plain_lines
+from results.text import count, few, listing, plain_lines, span
 
 _MOST_FAILURES: Final = 100
 """Told at length; the matrix has them all."""
@@ -90,7 +90,7 @@ def _sentence(cells: Sequence[Cell], failing: Sequence[Case], problems: Sequence
     first = failing[0].first
     told = story.sentence(first.lock, [first.property], first.word, first.fault, first.because)
     more = len(failing) - 1
-    return told + (f" And {more} more failing {'verdict' if more == 1 else 'verdicts'}." if more else "") + left
+    return told + (f" And {count(more, 'more failing verdict')}." if more else "") + left
 
 
 def _facts(about: Mapping[str, Any], cells: Iterable[Cell]) -> list[tuple[str, str]]:
@@ -105,9 +105,9 @@ def _facts(about: Mapping[str, Any], cells: Iterable[Cell]) -> list[tuple[str, s
     if started is not None:
         said.append(("started", f"{started:%Y-%m-%d %H:%M} UTC"))
     if started is not None and closed is not None:
-        said.append(("took", charts.span((closed - started).total_seconds())))
+        said.append(("took", span((closed - started).total_seconds())))
     if isinstance(times := about.get("interruptions"), list):
-        said.append(("interrupted", f"{len(times)} {'time' if len(times) == 1 else 'times'}, and resumed"))
+        said.append(("interrupted", f"{count(len(times), 'time')}, and resumed"))
     return [(name, str(value)) for name, value in said if value not in (None, "")]
 
 
@@ -271,18 +271,16 @@ def _hazards(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
 
 
 def _properties(cases: Iterable[Case]) -> str:
-    return story.listing(sorted({case.first.property for case in cases}))
+    return listing(sorted({case.first.property for case in cases}))
 
 
 def _fault(name: str) -> str:
     return "no fault" if name == NO_FAULT else name
 
 
-def _some(names: Sequence[str], most: int = _MOST_NAMED) -> str:
+def _some(names: Sequence[str]) -> str:
     """a, b, c, d and 7 more."""
-    if len(names) <= most + 1:
-        return story.listing(names)
-    return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return listing(few(names, _MOST_NAMED))
 
 
 def _not_run(cells: Iterable[Cell]) -> list[dict[str, Any]]:

@@ -16,11 +16,12 @@ from checkers.wire import NONE, F, Outcome
 from results import story
 from results.pages import axis as axes
 from results.pages import svg
-from results.pages.axis import Axis, duration, seconds
+from results.pages.axis import Axis
 from results.pages.focus import Focus
 from results.pages.glyphs import CROSS, GLYPHS, OTHER, kind_of, question
 from results.pages.holds import Holds, worker_of
 from results.pages.svg import tag
+from results.text import cut, duration, seconds
 
 WIDTH: Final = 1120
 LEFT: Final = 104
@@ -202,7 +203,7 @@ def _bands(canvas: _Canvas, faults: list[FaultInterval], head: float, bottom: fl
         hatched = tag("path", d=lines, class_="hatch")
         bracket = tag("path", d=f"M{left:.1f} {line + 5}v-5H{right:.1f}v5", class_="bracket")
         longest = int((RIGHT - LEFT) / 7.3)
-        text = words if len(words) <= longest else words[: longest - 1] + "…"
+        text = cut(words, longest, "…")
         half = 3.6 * len(text) + 6
         x = min(max((left + right) / 2, LEFT + half), RIGHT - half)
         back = tag("rect", x=x - half, y=line - 8, width=2 * half, height=15, class_="paper")

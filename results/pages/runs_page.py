@@ -12,6 +12,7 @@ from results.pages import charts, web
 from results.pages.charts import Series
 from results.pages.rates import Rates
 from results.summary import CERTIFICATE_PAGE
+from results.text import span
 
 CLOSED: Final = "closed"
 GOING_ON: Final = "still going on"
@@ -143,7 +144,7 @@ def _row(run: Listed) -> dict[str, Any]:
         "left_out": run.left_out,
         "since": run.since,
         "changed": list(run.changed.items()),
-        "took": charts.UNKNOWN if took is None else charts.span(took),
+        "took": charts.UNKNOWN if took is None else span(took),
         "seconds": took,
     }
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.history import FaultInterval
-from results.pages.axis import duration, seconds
 from results.record import LaneRecord, TrialRecord
+from results.text import duration, seconds
 
 _OURS: Final = "suites.locks."
 """Where the locks are that go by their names; any other is asked for as it is spelled."""

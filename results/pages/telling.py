@@ -17,7 +17,7 @@ from checkers.verdict import Violation
 from checkers.view import View
 from checkers.wire import F
 from results.record import LaneRecord, decisive
-from results.story import listing
+from results.text import listing
 
 MOST_LINES: Final = 5
 _SUBJECT: Final = re.compile(r"(worker \d+)('s)? ")

@@ -15,13 +15,13 @@ from markupsafe import Markup
 from checkers.history import FaultInterval, History
 from checkers.wire import FINAL, LATE, NESTED, SHARED, F, Outcome, Reason
 from results.pages import web
-from results.pages.axis import duration, seconds
 from results.pages.columns import columns
 from results.pages.focus import Focus
 from results.pages.glyphs import CROSS, GLYPHS
 from results.pages.holds import Holds, worker_of
 from results.pages.svg import join, tag
 from results.story import KINDS
+from results.text import duration, seconds
 
 MOST_VIOLATIONS: Final = 5_000
 """Marked; the first of them. The text alternative lists fewer."""

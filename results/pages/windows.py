@@ -14,10 +14,10 @@ from checkers.verdict import Violation
 from checkers.view import View
 from results import story
 from results.pages import focus, glyphs, picture, telling
-from results.pages.axis import seconds
 from results.pages.focus import Focus
 from results.pages.holds import Holds, worker_of
 from results.record import LaneRecord, decisive
+from results.text import seconds
 
 _FEWER: Final = 40
 """Operations in a window that is not the first."""

@@ -27,6 +27,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,7 +52,7 @@ class Event:
     def number(self, fact: str) -> float:
         """0 where it says nothing, or no number."""
         value = self.facts.get(fact)
-        return float(value) if isinstance(value, int | float) else 0.0
+        return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
 
 
 Tell = Callable[[Event], None]
