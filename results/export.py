@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from results import files, find, listing, reading
+from results import files, find, reading
 from results.pages import index, page
 from results.reading import load_trial
 from results.run import Run
@@ -40,7 +40,7 @@ def matrix_page(run: Run) -> str:
     contents = run.read()
     cells = [replace(cell, page=None) for cell in contents.cells]
     lanes = [replace(lane, page=None) for lane in contents.lanes]
-    head, _ = listing.head_of(run)
+    head, _ = run.head()
     return index.render(run.path, {**head.asked, **head.about}, cells, contents.problems, lanes)
 
 

@@ -21,6 +21,12 @@ FORMAT: Final = 2
 """Of run.json, trial.json, verdicts.json, not-run/*.json and summary.json, as they are written."""
 READABLE: Final = (1, 2)
 
+CERTIFICATE: Final = "certificate.json"
+CERTIFICATE_PAGE: Final = "certificate.html"
+JUNIT: Final = "junit.xml"
+ATTESTATION: Final = "attestation.json"
+"""Of a run with `--from` and `--to`, beside its own page: the certificate, its sheet, and what follows from it."""
+
 _HOSTILE: Final = re.compile(r"[^A-Za-z0-9._+=@~-]+")
 _LONGEST: Final = 100
 

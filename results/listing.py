@@ -4,16 +4,16 @@ import json
 import shlex
 import webbrowser
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from checkers.claims import heaviest
-from results import files, find, reading, resuming, running, story, summary
+from results import files, find, reading, resuming, story, summary
 from results.files import BadFile
 from results.find import NAMING, RUNS, Stored
 from results.record import Cell
 from results.run import Run
+from results.run_folder import CLOSED, INTERRUPTED, RunFolder
 from results.summary import Head
 from results.terminal import matrix
 from results.terminal.output import Output, Printer, say
@@ -21,8 +21,6 @@ from results.text import plain
 
 _ASKED: Final = ("seed", "profile", "shard", "versions")
 """Of what was asked for, what a list tells for machines."""
-INTERRUPTED: Final = {"interrupted": True}
-"""What came of a run that nobody closed."""
 
 
 def list_(arguments: Sequence[str]) -> int:
@@ -55,7 +53,7 @@ def show(arguments: Sequence[str]) -> int:
             printer.line(certified)
             printer.gap()
         matrix.render(contents.cells, Output(), contents.problems)
-        for page in (run.path / summary.CERTIFICATE_PAGE, run.path / "index.html"):
+        for page in (run.path / files.CERTIFICATE_PAGE, run.path / "index.html"):
             if page.is_file():
                 say(str(files.typed(page)))
         if not resuming.why_not(run):
@@ -87,9 +85,10 @@ def open_(arguments: Sequence[str]) -> int:
 def run_page(run: Run) -> Path:
     """The run's page; one that was interrupted, or is still going on, has none yet: it is drawn now."""
     page = run.path / "index.html"
-    if (run.path / summary.NAME).is_file() and page.is_file():
+    state = run.state()
+    if state == CLOSED and page.is_file():
         return page
-    return run.draw(run.summarise("", {} if running.is_running(run.path) else INTERRUPTED))
+    return run.draw(run.summarise("", {INTERRUPTED: True} if state == INTERRUPTED else {}))
 
 
 def trial_page(run: Run, folder: Path) -> Path:
@@ -98,28 +97,11 @@ def trial_page(run: Run, folder: Path) -> Path:
     return page if page.is_file() else run.draw_trial(folder)
 
 
-def head_of(run: Run) -> tuple[Head, str]:
-    """What came of a run, from its summary where it has one, and its state: closed, still going on or interrupted.
-
-    Raises BadFile.
-    """
-    path = run.path
-    try:
-        if (path / summary.NAME).exists():
-            return summary.load_head(path), "closed"
-        wrong = ""
-    except BadFile as error:
-        wrong = str(error).removeprefix(f"{path}/")
-    state = "damaged summary" if wrong else "still going on" if running.is_running(path) else "interrupted"
-    made = run.summarise("", INTERRUPTED).head
-    return replace(made, problems=(*made.problems, *([wrong] if wrong else []))), state
-
-
 def _line(run: Stored, *, as_json: bool) -> str:
     try:
         if run.wrong:
             raise BadFile(run.wrong)
-        head, state = head_of(Run(run.path))
+        head, state = RunFolder(run.path).head()
     except BadFile as error:
         if as_json:
             return json.dumps({"run": run.path.name, "folder": str(run.path), "state": "damaged", "wrong": str(error)})
@@ -131,9 +113,9 @@ def _line(run: Stored, *, as_json: bool) -> str:
     certified = summary.certificate(head.about)
     told = f"{certified}; {told}" if certified else told
     left = f", {len(head.problems)} left out" if head.problems else ""
-    if state == "closed" and head.about.get("interrupted"):
-        state = "interrupted"
-    return plain(f"{run.path.name}  {told}{left}" + ("" if state == "closed" else f" ({state})"))
+    if state == CLOSED and head.about.get(INTERRUPTED):
+        state = INTERRUPTED
+    return plain(f"{run.path.name}  {told}{left}" + ("" if state == CLOSED else f" ({state})"))
 
 
 def _told(run: Stored, head: Head, state: str, words: dict[str, int]) -> dict[str, Any]:

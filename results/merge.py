@@ -19,12 +19,13 @@ from typing import Any, Final, TypedDict
 
 from checkers.claims import Word
 from checkers.history import BadHistory
-from results import files, find, listing, reading, running
+from results import files, find, reading, running
 from results.files import BadFile
 from results.find import NAMING
 from results.pages import trend
 from results.record import Cell, NotRun
-from results.run import Run, move_into_place
+from results.run import Run
+from results.run_folder import move_into_place
 from results.stored import decoded
 from results.terminal.output import say, warn
 
@@ -124,7 +125,7 @@ def _parts(run: Run) -> list[_Part]:
     asked = run.about()
     if asked.get("merged"):
         return _known(run.path, asked["merged"])
-    head, _ = listing.head_of(run)
+    head, _ = run.head()
     text = json.dumps([run.path.name, asked], sort_keys=True)
     identity = hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
     started = asked.pop("started")

@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from results import files, find, listing, running
+from results import files, find, running
 from results.files import BadFile
 from results.find import Stored
 from results.pages import trend
-from results.run import Run
+from results.run_folder import RunFolder
 from results.terminal.output import say, warn
 from results.text import count
 
@@ -114,7 +114,7 @@ def _why_kept(run: Stored, last: set[Path], since: datetime | None, names: set[P
     try:
         if running.is_running(run.path):
             return "still going on"
-        head, _ = listing.head_of(Run(run.path))
+        head, _ = RunFolder(run.path).head()
     except BadFile as error:
         return f"damaged, {error}"
     if head.failed and not failed_too:

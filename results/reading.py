@@ -11,9 +11,9 @@ from checkers import history as histories
 from checkers.claims import Word
 from checkers.history import BadHistory, History
 from results import files
-from results.certificate.stages import CALIBRATIONS
 from results.files import BadFile
 from results.record import Cell, Count, LaneRecord, LaneSummary, Measures, NotRun, TrialRecord, version_of
+from results.stages import CALIBRATIONS
 from results.stored import About, StoredJudgement, decoded
 
 VERDICTS: Final = "verdicts.json"

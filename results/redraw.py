@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from checkers.history import BadHistory
-from results import files, find, listing
+from results import files, find
 from results.files import BadFile
 from results.find import NAMING
 from results.pages import trend
+from results.run_folder import CLOSED
 from results.terminal.output import say, warn
 
 
@@ -22,11 +23,11 @@ def main(arguments: Sequence[str]) -> int:
             run.draw_trial(folder)
         except (BadFile, BadHistory, OSError) as error:
             problems.append(files.said(error))
-    head, state = listing.head_of(run)
+    head, state = run.head()
     page = run.draw(run.summarise(head.closed, head.about))
     if run.path.parent.resolve() == options.results.resolve():
         problems += filter(None, [trend.refresh(options.results)])
     for problem in problems:
         warn(problem)
-    say(f"{files.typed(page)}" + ("" if state == "closed" else f" ({state})"))
+    say(f"{files.typed(page)}" + ("" if state == CLOSED else f" ({state})"))
     return 2 if problems else 0

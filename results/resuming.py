@@ -6,27 +6,30 @@ What the run was asked for stands in its `run.json`; `suites` knows what that me
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from results import files, running, summary
-from results.certificate import attestation, junit, written
 from results.files import BadFile
-from results.run import Run
+from results.run_folder import RunFolder
 from results.terminal import events
 from results.terminal.events import Tail
 from results.terminal.progress import unfinished
+
+Folder = TypeVar("Folder", bound=RunFolder)
 
 ENDED: Final = (0, 1, 5)
 """Exit statuses of `pytest suites/` that say that the run came to its end."""
 ASIDE: Final = "set-aside"
 """Folder of the trials that were run again after an interruption."""
-_OF_THE_END: Final = (summary.NAME, "index.html", written.NAME, summary.CERTIFICATE_PAGE, junit.NAME, attestation.NAME)
+_CERTIFICATE: Final = (files.CERTIFICATE, files.CERTIFICATE_PAGE, files.JUNIT, files.ATTESTATION)
+_OF_THE_END: Final = (summary.NAME, "index.html", *_CERTIFICATE)
 """What is written when a run is closed; it would tell of what the run was before it went on."""
 
 
-def why_not(run: Run) -> str:
+def why_not(run: RunFolder) -> str:
     """Why nobody can go on with it, as the end of a sentence that its name begins; or empty. Raises BadFile."""
     about = run.about()
     if about.get("merged"):
@@ -40,18 +43,18 @@ def why_not(run: Run) -> str:
     return ""
 
 
-def command(run: Run) -> str:
+def command(run: RunFolder) -> str:
     """What goes on with it, to be typed into a shell. Raises BadFile."""
     words = [*_words(run.about()), "--resume", str(files.typed(run.path))]
     return shlex.join([".venv/bin/python", "-m", "pytest", *words])
 
 
-def asked(run: Run) -> list[str]:
+def asked(run: RunFolder) -> list[str]:
     """The arguments of pytest with which it was begun. Raises BadFile."""
     return _words(run.about())
 
 
-def interruption(run: Run) -> dict[str, Any]:
+def interruption(run: RunFolder) -> dict[str, Any]:
     """When it ended before its time, and at what, as plain JSON. at: ISO 8601, empty where nobody knows."""
     about = _about_end(run)
     last = max((event.at for event in Tail(run.path).read()), default=0.0)
@@ -59,12 +62,12 @@ def interruption(run: Run) -> dict[str, Any]:
     return {"at": told, "broken off": about.get("broken off") or unfinished(run.path)}
 
 
-def reopen(run: Run, interruption: Mapping[str, Any]) -> Run:
+def reopen(run: Folder, interruption: Mapping[str, Any]) -> Folder:
     """Hold the folder of a run again, and remember the interruption in it. Raises BadFile where somebody runs it."""
     about = run.about()
     about["interruptions"] = [*about.get("interruptions", ()), dict(interruption)]
     data = {"started": about["started"], "about": about}
-    made = Run(run.path, running.take_over(run.path, lambda path: files.write_json(path, data)))
+    made = replace(run, going_on=running.take_over(run.path, lambda path: files.write_json(path, data)))
     for name in _OF_THE_END:
         (run.path / name).unlink(missing_ok=True)
     for partial in run.path.rglob(".*.partial"):  # of processes that were killed: nobody else has the folder now
@@ -74,7 +77,7 @@ def reopen(run: Run, interruption: Mapping[str, Any]) -> Run:
     return made
 
 
-def set_aside(run: Run, folder: Path) -> None:
+def set_aside(run: RunFolder, folder: Path) -> None:
     """Take a trial out of the run, whose place another will take; what it recorded is kept."""
     aside = run.path / ASIDE
     aside.mkdir(exist_ok=True)
@@ -86,7 +89,7 @@ def _words(about: Mapping[str, Any]) -> list[str]:
     return [str(word) for word in told[1:]]
 
 
-def _about_end(run: Run) -> Mapping[str, Any]:
+def _about_end(run: RunFolder) -> Mapping[str, Any]:
     """What came of it; nothing where nobody closed it, or what was written then is damaged."""
     try:
         return summary.load_head(run.path).about

@@ -18,8 +18,6 @@ from results.stored import decoded, encoded
 NAME: Final = "summary.json"
 CERTIFICATE: Final = "certificate"
 """Of what came of a run, its certificate's sentence."""
-CERTIFICATE_PAGE: Final = "certificate.html"
-"""Beside the run's own, where it has one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from results.certificate.stages import ALONE
+from results.stages import ALONE
 from suites.asked import Asked, case_id
 from suites.telling import column_in
 from suites.terminal import shared_backends

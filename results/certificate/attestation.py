@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from results import files
 from results.certificate import junit, written
 from results.certificate.certificate import Verdict
 
-NAME: Final = "attestation.json"
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://in-toto.io/attestation/test-result/v0.1"
 
@@ -32,7 +32,7 @@ def render(told: Mapping[str, Any]) -> bytes:
 
 def statement(told: Mapping[str, Any]) -> dict[str, Any]:
     """The statement. Where no image was known (a cluster that is not ours) the certificate itself is its subject."""
-    certificate = {"name": written.NAME, "digest": {"sha256": hashlib.sha256(written.canonical(told)).hexdigest()}}
+    certificate = {"name": files.CERTIFICATE, "digest": {"sha256": hashlib.sha256(written.canonical(told)).hexdigest()}}
     plans = [
         {"name": name, "digest": {"sha256": sha256}}
         for name, sha256 in sorted(told["evidence"].items())

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from results.certificate.stages import STAGES, TOGETHER
 from results.comparison.speeds import MEASURES, Measure
 from results.record import LaneSummary
+from results.stages import STAGES, TOGETHER
 
 SHOWN: Final = ("recovery", "longest gap")
 """Measures that say something of such a trial."""

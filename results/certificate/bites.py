@@ -11,9 +11,9 @@ from typing import Final
 from checkers.exercise import CONTENDED, EXPIRED, MIXED
 from checkers.fencing import BY_VERSION, STALE
 from checkers.measures.latency import DURING
-from results.certificate.stages import ALONE, ROLLBACK, STAGES
 from results.certificate.trials import LaneTold, Step, TrialTold
 from results.record import Cell, LaneSummary
+from results.stages import ALONE, ROLLBACK, STAGES
 
 REFUSED: Final = "stale writes refused"
 UNFENCED: Final = "stale attempts without a fence"

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from checkers.claims import Word
-from results.certificate.stages import BROKEN_SERVER, STAGES
 from results.certificate.trials import TrialTold
 from results.record import Cell
+from results.stages import BROKEN_SERVER, STAGES
 
 _MUTANTS: Final = "suites.locks.mutants:"
 """Where the locks with a bug are."""

@@ -22,11 +22,11 @@ from results.certificate.conditions import one_version
 from results.certificate.doubts import doubts, late_of_the_machine, lateness, missing
 from results.certificate.errors import ErrorText, errors
 from results.certificate.promises import Loss, Promise, losses, not_applicable, promises
-from results.certificate.stages import ALONE, BASELINE, CANDIDATE, STAGES, TOGETHER, WHEN, WHENCE
 from results.certificate.trials import Step, TrialTold, no_way_there, steps
 from results.comparison.comparison import Comparison, compare
 from results.comparison.speeds import Speed
 from results.reading import Contents
+from results.stages import ALONE, BASELINE, CANDIDATE, STAGES, TOGETHER, WHEN, WHENCE
 from results.text import count
 
 

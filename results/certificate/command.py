@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from results import files
-from results.certificate import written
 from results.certificate.certificate import STATUS, sentence
 from results.certificate.issue import issue
 from results.files import BadFile
@@ -22,7 +21,7 @@ def main(arguments: Sequence[str]) -> int:
     parsed.add_argument("run", metavar="RUN", help=NAMING)
     options = parsed.parse_args(arguments)
     run = find(options.run, options.results)
-    file = run.path / written.NAME
+    file = run.path / files.CERTIFICATE
     before = _bytes(file)
     certificate, page = issue(run)
     say(sentence(certificate))

@@ -8,10 +8,10 @@ from statistics import median
 from typing import Any, Final
 
 from checkers.claims import Word
-from results.certificate.stages import ALONE, BASELINE, CANDIDATE, STAGES
 from results.certificate.trials import BUSY, TrialTold
 from results.pages.surroundings import nodes
 from results.record import Cell
+from results.stages import ALONE, BASELINE, CANDIDATE, STAGES
 
 _OURS: Final = (
     (re.compile(r"\bfp-\d+-[0-9a-f]{4}\b"), "ENVIRONMENT"),

@@ -7,11 +7,11 @@ from checkers.register import BOUNDED
 from results.certificate.bites import Bite
 from results.certificate.calibration import Planted
 from results.certificate.promises import Loss, Promise
-from results.certificate.stages import ALONE, BASELINE, CANDIDATE, TOGETHER, WHEN
 from results.certificate.trials import BUSY, TrialTold
 from results.comparison.comparison import Change, Comparison
 from results.reading import Contents
 from results.record import Cell
+from results.stages import ALONE, BASELINE, CANDIDATE, TOGETHER, WHEN
 from results.text import count
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from results.certificate.stages import BASELINE, CANDIDATE, STAGES
 from results.certificate.trials import TrialTold
+from results.stages import BASELINE, CANDIDATE, STAGES
 from results.text import cut, in_a_line
 
 _LONGEST: Final = 120

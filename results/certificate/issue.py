@@ -8,15 +8,15 @@ from typing import Any, Final, TypedDict
 from results import files, resuming, summary
 from results.certificate import attestation, junit, trials, written
 from results.certificate.certificate import Certificate, certify, sentence
-from results.certificate.stages import ALONE, BASELINE, CANDIDATE, STAGES
 from results.files import BadFile
 from results.pages import certificate_page
 from results.run import Run
+from results.stages import ALONE, BASELINE, CANDIDATE, STAGES
 from results.stored import decoded
 
 DERIVED: Final[Mapping[str, Callable[[Mapping[str, Any]], bytes]]] = {
-    junit.NAME: junit.render,
-    attestation.NAME: attestation.render,
+    files.JUNIT: junit.render,
+    files.ATTESTATION: attestation.render,
 }
 """Files beside certificate.json that follow from it."""
 
@@ -43,10 +43,10 @@ def issue(run: Run) -> tuple[Certificate, Path]:
 
 def write(run: Run, certificate: Certificate, told: Mapping[str, Any]) -> Path:
     """What was `made`, with all that follows from it. Returns the path of its sheet. Raises BadFile."""
-    files.write_bytes(run.path / written.NAME, written.canonical(told))
+    files.write_bytes(run.path / files.CERTIFICATE, written.canonical(told))
     for name, render in DERIVED.items():
         files.write_bytes(run.path / name, render(told))
-    page = run.path / summary.CERTIFICATE_PAGE
+    page = run.path / files.CERTIFICATE_PAGE
     files.write_text(page, certificate_page.render(certificate, told, run.path))
     return page
 

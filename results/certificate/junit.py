@@ -13,9 +13,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from checkers.claims import Word
-from results.certificate.stages import TITLES
-
-NAME: Final = "junit.xml"
+from results.stages import TITLES
 
 _ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What no XML 1.0 may hold."""

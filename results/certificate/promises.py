@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from checkers.claims import Word
-from results.certificate.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES, TOGETHER
 from results.comparison.comparison import BLIND, Comparison, Seen
 from results.record import Cell, settled
+from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES, TOGETHER
 
 Name = tuple[str, str, str]
 """backend, lock, property"""

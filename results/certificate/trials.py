@@ -12,10 +12,10 @@ from checkers.history import BadHistory, Facts, History
 from checkers.judgement import declared
 from checkers.wire import F, Outcome, Reason
 from results import files
-from results.certificate.stages import STAGES
 from results.files import BadFile
 from results.reading import load_trial
 from results.record import TrialRecord
+from results.stages import STAGES
 
 BUSY: Final = 0.2
 """The part of their time for which workers may be kept from running: on a rested machine it is 0.01 to 0.1."""

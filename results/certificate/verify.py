@@ -17,7 +17,6 @@ from results.files import BadFile
 from results.find import NAMING, find, parser
 from results.run import Run
 from results.stored import decoded
-from results.summary import CERTIFICATE_PAGE
 from results.terminal.output import say, warn
 
 NOT_BORNE_OUT: Final = 4
@@ -32,11 +31,11 @@ def main(arguments: Sequence[str]) -> int:
     if not file.exists():
         file = find(options.run, options.results).path
     if file.is_dir():
-        file /= written.NAME
+        file /= files.CERTIFICATE
     if not file.exists():
         raise BadFile(f"{file}: there is no such file")
-    if file.name == CERTIFICATE_PAGE:
-        raise BadFile(f"{file}: the sheet is for reading; what can be verified is {written.NAME} beside it")
+    if file.name == files.CERTIFICATE_PAGE:
+        raise BadFile(f"{file}: the sheet is for reading; what can be verified is {files.CERTIFICATE} beside it")
     stored, run = _read(file), Run(file.resolve().parent)
     if run.path.name != stored["run"]:
         say(f"its run was {stored['run']}, and is in a folder of another name now: {run.path.name}")

@@ -23,7 +23,6 @@ from results.comparison.speeds import Speed
 from results.files import BadFile
 from results.reading import Contents
 
-NAME: Final = "certificate.json"
 FORMAT: Final = 3
 """What another format says only the version can verify that wrote it."""
 _ASKED: Final = ("command", "seed", "profile", "interruptions")

@@ -15,13 +15,13 @@ from typing import Any, Final, Self
 from rich.console import Console
 from rich.table import Table
 
-from results import running, story, summary
+from results import story
 from results.comparison.comparison import NOT_COMPARABLE, WORSE, Change, Comparison, Kind, Seen
 from results.comparison.speeds import ALPHA, RATIO, Speed
 from results.files import typed
 from results.markdown import code, text
 from results.reading import Contents
-from results.run import Run
+from results.run_folder import CLOSED, RunFolder
 from results.terminal.output import Printer
 from results.text import count
 
@@ -53,13 +53,11 @@ class Side:
     state: str
 
     @classmethod
-    def of(cls, run: Run) -> Self:
+    def of(cls, run: RunFolder) -> Self:
         """Reads it. Raises BadFile."""
         contents = run.read()
         versions = sorted({(cell.backend, cell.version) for cell in contents.cells if cell.version})
-        closed = (run.path / summary.NAME).exists()
-        state = "closed" if closed else "still going on" if running.is_running(run.path) else "interrupted"
-        return cls(run.path.resolve().name, run.path, contents, tuple(versions), state)
+        return cls(run.path.resolve().name, run.path, contents, tuple(versions), run.state())
 
 
 def headline(comparison: Comparison) -> str:
@@ -112,7 +110,7 @@ def remarks(comparison: Comparison, before: Side, after: Side) -> list[str]:
             how = f"{machine:.1f} times slower" if machine > 1 else f"{1 / machine:.1f} times quicker"
             told.append(f"During B's trials of {backend} the machine was {how}, which is allowed for.")
     for letter, side in (("A", before), ("B", after)):
-        if side.state != "closed":
+        if side.state != CLOSED:
             told.append(f"{letter} is {side.state}: what both have is compared.")
         if side.contents.problems:
             left = count(len(side.contents.problems), "trial")

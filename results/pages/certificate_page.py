@@ -17,15 +17,14 @@ from results.certificate.bites import BITES, Bite
 from results.certificate.calibration import Shown
 from results.certificate.certificate import Certificate, Verdict, sentence
 from results.certificate.promises import Loss, Promise
-from results.certificate.stages import ALONE, BASELINE, COLUMNS, MIXED, ROLLBACK, TITLES, TOGETHER
 from results.certificate.trials import BUSY, Step
-from results.certificate.written import NAME
 from results.comparison import compared
 from results.comparison.comparison import Seen
 from results.comparison.speeds import RATIO, Speed
 from results.grid import SHORT
 from results.pages import web
 from results.pages.links import to_lane, to_page
+from results.stages import ALONE, BASELINE, COLUMNS, MIXED, ROLLBACK, TITLES, TOGETHER
 
 SIGNS: Final[Mapping[Verdict, Word]] = {
     Verdict.REGRESSION: Word.VIOLATED,
@@ -101,7 +100,7 @@ def render(certificate: Certificate, told: Mapping[str, Any], root: Path) -> str
         again=_again(told["asked"].get("command")),
         digest=told["digest"],
         evidence=len(told["evidence"]),
-        check=shlex.join([".venv/bin/python", "-m", "results", "verify", str(files.typed(root / NAME))]),
+        check=shlex.join([".venv/bin/python", "-m", "results", "verify", str(files.typed(root / files.CERTIFICATE))]),
     )
 
 

@@ -7,16 +7,13 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from checkers.claims import Word
+from results import files
 from results.grid import SHORT
 from results.pages import charts, web
 from results.pages.charts import Series
 from results.pages.rates import Rates
-from results.summary import CERTIFICATE_PAGE
+from results.run_folder import CLOSED
 from results.text import span
-
-CLOSED: Final = "closed"
-GOING_ON: Final = "still going on"
-INTERRUPTED: Final = "interrupted"
 
 NEW: Final = "new"
 NO_LONGER: Final = "no longer judged"
@@ -139,7 +136,7 @@ def _row(run: Listed) -> dict[str, Any]:
         "versions": [f"{backend} {version}".strip() for backend, version in run.versions.items()],
         "words": [(word, run.words[word]) for word in Word if word in run.words],
         "certificate": run.certificate,
-        "certificate_link": str(PurePosixPath(run.link).with_name(CERTIFICATE_PAGE)) if run.link else "",
+        "certificate_link": str(PurePosixPath(run.link).with_name(files.CERTIFICATE_PAGE)) if run.link else "",
         "weight": _weight(run),
         "left_out": run.left_out,
         "since": run.since,

@@ -14,14 +14,15 @@ from typing import Any, Final, TypeAlias, TypedDict
 import msgspec
 
 from checkers.claims import Word
-from results import files, reading, running, summary
+from results import files, running, summary
 from results.files import BadFile
 from results.pages import rates, runs_page
 from results.pages.links import to_lane, to_page
 from results.pages.rates import Rates
-from results.pages.runs_page import CLOSED, GOING_ON, INTERRUPTED, NO_LONGER, Change, Listed
+from results.pages.runs_page import NO_LONGER, Change, Listed
+from results.reading import Contents
 from results.record import Cell, settled
-from results.stored import RunFile, decoded
+from results.run_folder import CLOSED, GOING_ON, RunFolder
 
 CACHE: Final = ".trend.json"
 _FORMAT: Final = 1
@@ -105,14 +106,12 @@ def _key(path: Path) -> list[int]:
 
 def _read(path: Path, key: list[int]) -> _Known:
     """Raises BadFile."""
-    if (path / summary.NAME).exists():
-        whole, state = summary.load(path), CLOSED
+    run = RunFolder(path)
+    if (state := run.state()) == CLOSED:
+        whole = summary.load(path)
     else:
-        file = path / "run.json"
-        data = decoded(files.read_json(file), RunFile, file)
-        state = GOING_ON if running.is_running(path) else INTERRUPTED
-        contents = reading.Contents((), (), ()) if state == GOING_ON else reading.read(path)
-        whole = summary.make(path, data["started"], "", data["about"], {}, contents)
+        asked, contents = run.about(), Contents((), (), ()) if state == GOING_ON else run.read()
+        whole = summary.make(path, asked["started"], "", asked, {}, contents)
     head, contents = whole.head, whole.contents
     listed = Listed(
         name=path.name,

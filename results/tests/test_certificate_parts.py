@@ -18,10 +18,10 @@ from results.certificate.certificate import Verdict, certify
 from results.certificate.conditions import conditions, uncovered
 from results.certificate.errors import Turn, errors, normalised
 from results.certificate.issue import issue
-from results.certificate.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES
 from results.certificate.trials import LaneTold
 from results.reading import Contents
 from results.record import LaneRecord, TrialRecord
+from results.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES
 from results.tests import samples
 from results.tests.upgrades import OCCURRED, UPGRADES, cell, closed, of, record, run, told, whole
 

@@ -10,8 +10,8 @@ from functools import cache
 import pytest
 
 from results.certificate.certificate import Certificate, Verdict, certify
-from results.certificate.stages import ALONE, CANDIDATE, MIXED
 from results.reading import Contents
+from results.stages import ALONE, CANDIDATE, MIXED
 from results.tests.test_compare_power import CHANGES, DRAWINGS, DRAWS, Draw
 from results.tests.trials import SLOW_SERVER, Trial, contents, load
 

@@ -216,7 +216,7 @@ def test_a_run_is_closed_without_the_page_of_all_runs(tmp_path: Path, capsys: py
     assert run.close({"exit status": 0}, heard.append) == run.path / "index.html"
     line = f"the page of all runs was not written: {page}: Is a directory"
     assert heard == [line]
-    assert listing.head_of(run)[1] == "closed"
+    assert run.head()[1] == "closed"
     assert not running.is_running(run.path)
     run.close({})
     assert capsys.readouterr() == ("", f"results: {line}\n")

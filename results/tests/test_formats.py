@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from checkers.claims import Word
-from results import files, listing, published, summary
+from results import files, published, summary
 from results.files import BadFile
 from results.reading import load_trial
 from results.record import NotRun
@@ -67,7 +67,7 @@ def test_its_summary_is_read(old: Run) -> None:
     assert made.head == summary.load_head(old.path)
     assert made.head.words[Word.BROKEN_AS_DOCUMENTED] == 2
     assert made.head.started == "2026-11-22T07:31:15+00:00"
-    assert listing.head_of(old)[1] == "closed"
+    assert old.head()[1] == "closed"
 
 
 def test_its_trials_are_whole_and_their_pages_drawn_again(old: Run) -> None:

@@ -5,7 +5,7 @@ import pytest
 from checkers.claims import Word
 from infra.faults.plan import Plan
 from infra.star import BACKENDS, MEMBERS
-from results.certificate.stages import BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK
+from results.stages import BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK
 from suites import rolling
 from suites.rolling import END, LEADER_FIRST, LEADER_LAST, ROLLING
 from suites.tests.test_options import NEW, OLD, asked, refused, upgrading

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from results.certificate.stages import BASELINE, CANDIDATE
+from results.stages import BASELINE, CANDIDATE
 from suites.asked import Asked, case_id
 from suites.scheduling import ByBackend
 from suites.stages import in_turn

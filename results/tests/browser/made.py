@@ -12,11 +12,11 @@ from checkers.judgement import Judgement, judge
 from checkers.verdict import Verdict, Violation
 from results import export, story
 from results.certificate.issue import issue
-from results.certificate.stages import BASELINE, CANDIDATE, MIXED, STAGES
 from results.comparison import compare
 from results.reading import load_trial
 from results.record import LaneRecord, NotRun, TrialRecord, decisive
 from results.run import Run
+from results.stages import BASELINE, CANDIDATE, MIXED, STAGES
 from results.tests import samples
 from results.tests.browser import hostile
 
