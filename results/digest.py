@@ -15,13 +15,12 @@ from results.comparison import compared
 from results.comparison.compared import Side
 from results.comparison.comparison import Change, Kind, Seen
 from results.comparison.news import News, news
-from results.files import typed
 from results.find import NAMING, find, parser
 from results.grid import Square, counts, grid
 from results.markdown import code, text
 from results.reading import Contents
 from results.record import Cell, settled
-from results.text import count
+from results.text import count, typed
 
 MOST_BYTES: Final = 1 << 20
 """What GitHub takes as a job's summary."""

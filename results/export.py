@@ -11,6 +11,7 @@ from results.pages import index, page
 from results.reading import load_trial
 from results.run import Run
 from results.terminal.output import say
+from results.text import typed
 
 _LINK: Final = re.compile(r'<a [^<>]*href="(?!#)[^"<>]*"[^<>]*>')
 """Recorded strings are escaped, so none of them can look like one."""
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def trial_page(folder: Path) -> str:
     """Raises BadFile or BadHistory."""
-    return page.render(load_trial(folder), reading.histories_of(folder), files.typed(folder), inline=True)
+    return page.render(load_trial(folder), reading.histories_of(folder), typed(folder), inline=True)
 
 
 def matrix_page(run: Run) -> str:

@@ -144,14 +144,6 @@ def entries(folder: Path, problems: list[str], *, follow: bool = False) -> list[
         return []
 
 
-def typed(path: Path) -> Path:
-    """A path as a person would type it: from the working directory, where that is shorter."""
-    try:
-        return path.resolve().relative_to(Path.cwd())
-    except ValueError:
-        return path
-
-
 def said(error: Exception) -> str:
     """What went wrong: of the file system with the file first, without the number of the error."""
     if not isinstance(error, OSError) or not error.strerror:

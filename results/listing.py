@@ -17,7 +17,7 @@ from results.run_folder import CLOSED, INTERRUPTED, RunFolder
 from results.summary import Head
 from results.terminal import matrix
 from results.terminal.output import Output, Printer, say
-from results.text import plain
+from results.text import plain, typed
 
 _ASKED: Final = ("seed", "profile", "shard", "versions")
 """Of what was asked for, what a list tells for machines."""
@@ -55,7 +55,7 @@ def show(arguments: Sequence[str]) -> int:
         matrix.render(contents.cells, Output(), contents.problems)
         for page in (run.path / files.CERTIFICATE_PAGE, run.path / "index.html"):
             if page.is_file():
-                say(str(files.typed(page)))
+                say(str(typed(page)))
         if not resuming.why_not(run):
             say(f"interrupted; to go on: {resuming.command(run)}")
         return 0
@@ -77,7 +77,7 @@ def open_(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     run = find.find(options.run, options.results)
     page = run_page(run) if options.trial is None else trial_page(run, find.find_trial(options.trial, run))
-    say(str(files.typed(page)))
+    say(str(typed(page)))
     webbrowser.open(page.resolve().as_uri())
     return 0
 
@@ -159,7 +159,7 @@ def _tell(cells: Iterable[Cell]) -> None:
             for line in cell.story:
                 printer.line(line, indent=6)
         if page is not None:
-            printer.whole(f"{files.typed(page)}", indent=2)
-            histories = shlex.quote(str(files.typed(page.parent)))
+            printer.whole(f"{typed(page)}", indent=2)
+            histories = shlex.quote(str(typed(page.parent)))
             printer.whole(f"again: .venv/bin/python -m checkers {histories}", indent=2)
         printer.gap()

@@ -28,6 +28,7 @@ from results.run import Run
 from results.run_folder import move_into_place
 from results.stored import decoded
 from results.terminal.output import say, warn
+from results.text import typed
 
 _SELECTING: Final = frozenset(
     [
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
         problems += filter(None, [trend.refresh(options.results)])
     for problem in problems:
         warn(problem)
-    say(str(files.typed(page)))
+    say(str(typed(page)))
     return 0
 
 

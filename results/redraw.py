@@ -9,6 +9,7 @@ from results.find import NAMING
 from results.pages import trend
 from results.run_folder import CLOSED
 from results.terminal.output import say, warn
+from results.text import typed
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -29,5 +30,5 @@ def main(arguments: Sequence[str]) -> int:
         problems += filter(None, [trend.refresh(options.results)])
     for problem in problems:
         warn(problem)
-    say(f"{files.typed(page)}" + ("" if state == CLOSED else f" ({state})"))
+    say(f"{typed(page)}" + ("" if state == CLOSED else f" ({state})"))
     return 2 if problems else 0

@@ -17,6 +17,7 @@ from results.run_folder import RunFolder
 from results.terminal import events
 from results.terminal.events import Tail
 from results.terminal.progress import unfinished
+from results.text import typed
 
 Folder = TypeVar("Folder", bound=RunFolder)
 
@@ -45,7 +46,7 @@ def why_not(run: RunFolder) -> str:
 
 def command(run: RunFolder) -> str:
     """What goes on with it, to be typed into a shell. Raises BadFile."""
-    words = [*_words(run.about()), "--resume", str(files.typed(run.path))]
+    words = [*_words(run.about()), "--resume", str(typed(run.path))]
     return shlex.join([".venv/bin/python", "-m", "pytest", *words])
 
 

@@ -14,6 +14,7 @@ from results.record import TrialRecord
 from results.run_folder import RunFolder, now
 from results.summary import Summary
 from results.terminal.output import warn
+from results.text import typed
 
 
 class Run(RunFolder):
@@ -96,7 +97,7 @@ class Run(RunFolder):
     def _draw_trial(self, record: TrialRecord, names: Sequence[str], folder: Path) -> Path:
         path = folder / "index.html"
         self._write_assets()
-        files.write_text(path, page.render(record, names, files.typed(folder)))
+        files.write_text(path, page.render(record, names, typed(folder)))
         return path
 
     def _write_assets(self) -> None:

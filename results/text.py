@@ -1,6 +1,7 @@
 """Words for people: recorded strings as plain text, texts cut to a length, numbers of things, lists of names, times."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 # Recorded strings can neither style nor steer a terminal, nor break an encoding or a file
 
@@ -24,6 +25,14 @@ def in_a_line(text: str) -> str:
 def cut(text: str, longest: int, mark: str = "...") -> str:
     """At most so many characters; what is longer ends in the mark."""
     return text if len(text) <= longest else text[: max(longest - len(mark), 0)] + mark
+
+
+def typed(path: Path) -> Path:
+    """A path as a person would type it: from the working directory, where that is shorter."""
+    try:
+        return path.resolve().relative_to(Path.cwd())
+    except ValueError:
+        return path
 
 
 # Numbers and lists

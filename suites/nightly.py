@@ -39,7 +39,7 @@ from results.files import BadFile
 from results.find import RUNS, find
 from results.merge import merge
 from results.run import Run
-from results.text import plain
+from results.text import plain, typed
 from suites.options import BadOption, add_options, parse
 from suites.profiles import PROFILES
 from suites.shards import Shard
@@ -270,7 +270,7 @@ def _run(night: Night, options: Namespace) -> int:
         print(f"nightly: shard {number} of {len(night.jobs)}")
         status = _run_job(night, job, folder / "shards" / job.name)
         if status == INTERRUPTED:
-            print(f"nightly: interrupted; --resume goes on with {files.typed(folder)}", file=sys.stderr)
+            print(f"nightly: interrupted; --resume goes on with {typed(folder)}", file=sys.stderr)
             return INTERRUPTED
     previous: list[str] = options.previous or _previous(root, night, folder)
     made = night.results / f"{folder.name}-night"
@@ -373,5 +373,5 @@ def _conclude(night: Night, shards: Path, made: Path, previous: Sequence[str]) -
     told = digest(this, before, notes, older)
     print(told.partition("\n\n")[0].removeprefix("## "))
     words = {0: "nothing worse", RED: "red", INCONCLUSIVE: "nothing red, but not all was judged"}
-    print(f"nightly: {words[status]}: {plain(str(files.typed(made / 'index.html')))}")
+    print(f"nightly: {words[status]}: {plain(str(typed(made / 'index.html')))}")
     return status, told

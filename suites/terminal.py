@@ -20,7 +20,7 @@ from rich.console import Console
 from results import grid, resuming, summary
 from results.certificate import issue
 from results.certificate.certificate import STATUS, sentence
-from results.files import BadFile, typed
+from results.files import BadFile
 from results.reading import Contents
 from results.record import Cell
 from results.run import Run
@@ -28,7 +28,7 @@ from results.terminal import matrix
 from results.terminal.events import Event
 from results.terminal.progress import Level, Progress
 from results.terminal.screen import Screen, Watch
-from results.text import plain
+from results.text import plain, typed
 from suites.asked import Asked, Case
 from suites.rolling import ROLLING
 from suites.session import Answer

@@ -13,6 +13,7 @@ from results.certificate.issue import issue
 from results.files import BadFile
 from results.find import NAMING, find, parser
 from results.terminal.output import say
+from results.text import typed
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
         say(f"  {doubt}")
     for words in certificate.warnings:
         say(f"  {words}")
-    say(f"certificate: {files.typed(page)}")
+    say(f"certificate: {typed(page)}")
     if before and before != _bytes(file):
         said = _sentence(before)
         was = "the same" if said == sentence(certificate) else said

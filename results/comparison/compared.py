@@ -18,12 +18,11 @@ from rich.table import Table
 from results import story
 from results.comparison.comparison import NOT_COMPARABLE, WORSE, Change, Comparison, Kind, Seen
 from results.comparison.speeds import ALPHA, RATIO, Speed
-from results.files import typed
 from results.markdown import code, text
 from results.reading import Contents
 from results.run_folder import CLOSED, RunFolder
 from results.terminal.output import Printer
-from results.text import count
+from results.text import count, typed
 
 FORMAT: Final = 1
 """Of the JSON object."""

@@ -25,6 +25,7 @@ from results.grid import SHORT
 from results.pages import web
 from results.pages.links import to_lane, to_page
 from results.stages import ALONE, BASELINE, COLUMNS, MIXED, ROLLBACK, TITLES, TOGETHER
+from results.text import typed
 
 SIGNS: Final[Mapping[Verdict, Word]] = {
     Verdict.REGRESSION: Word.VIOLATED,
@@ -100,7 +101,7 @@ def render(certificate: Certificate, told: Mapping[str, Any], root: Path) -> str
         again=_again(told["asked"].get("command")),
         digest=told["digest"],
         evidence=len(told["evidence"]),
-        check=shlex.join([".venv/bin/python", "-m", "results", "verify", str(files.typed(root / files.CERTIFICATE))]),
+        check=shlex.join([".venv/bin/python", "-m", "results", "verify", str(typed(root / files.CERTIFICATE))]),
     )
 
 

@@ -14,11 +14,10 @@ from rich.text import Text
 
 from checkers.claims import NO_FAULT, Word
 from results import story
-from results.files import typed
 from results.grid import Case, Grid, Square, counts, documented, failures, grid, not_run, reason, short_names
 from results.record import Cell
 from results.terminal.output import Printer
-from results.text import few, listing
+from results.text import few, listing, typed
 
 _STYLES: Final[dict[Word, str]] = {
     Word.VIOLATED: "bold red",

@@ -16,11 +16,12 @@ from infra import base, images
 from results import listing, resuming, running
 from results.certificate.certificate import Verdict
 from results.certificate.issue import issue
-from results.files import BadFile, typed
+from results.files import BadFile
 from results.record import TrialRecord
 from results.resuming import ENDED
 from results.run import Run
 from results.terminal.events import Tail
+from results.text import typed
 from suites import resume
 from suites.about import about
 from suites.asked import Asked
