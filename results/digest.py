@@ -19,7 +19,7 @@ from results.find import NAMING, find, parser
 from results.grid import Square, counts, grid
 from results.markdown import code, text
 from results.reading import Contents
-from results.record import Cell, settled
+from results.record import Cell, judged
 from results.text import count, typed
 
 MOST_BYTES: Final = 1 << 20
@@ -62,12 +62,12 @@ def digest(this: Side, before: Side | None = None, notes: Sequence[str] = (), ol
 
 def headline(told: News, cells: Iterable[Cell]) -> str:
     """One sentence of our own words, without any that was recorded."""
-    judged = sum(cell.word is not Word.NOT_APPLICABLE for cell in settled(cells))
-    many = count(judged, "judgement")
+    number = len(judged(cells))
+    many = count(number, "judgement")
     known = f" {count(len(told.known), 'failing verdict')} known before." if told.known else ""
     known += f" {count(told.left_out, 'trial')} came to no verdict." if told.left_out else ""
     known += f" {count(len(told.missing), 'verdict')} of before missing." if told.missing else ""
-    if not judged:
+    if not number:
         return f"Nothing was judged.{known}"
     if told.first:
         failing = len(told.red)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from checkers.claims import NO_FAULT, Word, heaviest
-from results.record import Cell, settled
+from results.record import Cell, grouped, settled
 
 _TAILS: Final = re.compile(r"[/:]|\.(?!py:)(?=[^/]*$)")
 """Where a name may be cut: after a folder, a module of a package, the colon before a class."""
@@ -69,9 +69,7 @@ def grid(cells: Iterable[Cell]) -> Grid:
     placed = [cell for cell in cells if cell.lock and cell.fault]
     locks = sorted({cell.lock for cell in placed})
     faults = sorted({cell.fault for cell in placed}, key=lambda name: (name != NO_FAULT, name))
-    squares: dict[tuple[str, str], list[Cell]] = {}
-    for cell in placed:
-        squares.setdefault((cell.fault, cell.lock), []).append(cell)
+    squares = grouped(placed, lambda cell: (cell.fault, cell.lock))
     return Grid(tuple(locks), tuple(faults), {key: _square(mine) for key, mine in squares.items()})
 
 
@@ -120,12 +118,11 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def _cases(cells: Iterable[Cell]) -> list[Case]:
-    found: dict[tuple[object, ...], list[Cell]] = {}
-    for cell in cells:
-        key = (cell.word, cell.lock, cell.fault, cell.property, reason(cell.because), cell.story)
-        found.setdefault(key, []).append(cell)
+    alike = grouped(
+        cells, lambda cell: (cell.word, cell.lock, cell.fault, cell.property, reason(cell.because), cell.story)
+    )
     cases = [
         Case(mine[0], len({cell.lane for cell in mine}), len({(cell.page, cell.trial) for cell in mine}))
-        for mine in found.values()
+        for mine in alike.values()
     ]
     return sorted(cases, key=lambda case: (case.first.word.weight, case.first.lock, case.first.fault))

@@ -11,7 +11,7 @@ from checkers.claims import heaviest
 from results import files, find, reading, resuming, story, summary
 from results.files import BadFile
 from results.find import NAMING, RUNS, Stored
-from results.record import Cell
+from results.record import Cell, grouped
 from results.run import Run
 from results.run_folder import CLOSED, INTERRUPTED, RunFolder
 from results.summary import Head
@@ -142,11 +142,8 @@ def _tell_error(folder: Path) -> None:
 
 def _tell(cells: Iterable[Cell]) -> None:
     """Of each trial's lanes: the sentence, the story of everything that broke, the words of the rest, and the page."""
-    lanes: dict[tuple[str, str, Path | None], list[Cell]] = {}
-    for cell in cells:
-        lanes.setdefault((cell.trial, cell.lane, cell.page), []).append(cell)
     printer = Printer(Output())
-    for (trial, lane, page), mine in lanes.items():
+    for (trial, lane, page), mine in grouped(cells, lambda cell: (cell.trial, cell.lane, cell.page)).items():
         word = heaviest(cell.word for cell in mine)
         first = [cell for cell in mine if cell.word is word]
         sentence = story.sentence(

@@ -8,7 +8,6 @@ have seen what it was to see. Nor is a server that refuses to go back: that is t
 while the machine did not run the workers. A regression outranks everything inconclusive.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,6 +25,7 @@ from results.certificate.trials import Step, TrialTold, no_way_there, steps
 from results.comparison.comparison import Comparison, compare
 from results.comparison.speeds import Speed
 from results.reading import Contents
+from results.record import grouped
 from results.stages import ALONE, BASELINE, CANDIDATE, STAGES, TOGETHER, WHEN, WHENCE
 from results.text import count
 
@@ -183,9 +183,7 @@ def sentence(certificate: Certificate) -> str:
 
 def _accusations(certificate: Certificate) -> Iterable[str]:
     """At most three."""
-    broken: dict[tuple[str, str, str], list[Loss]] = defaultdict(list)
-    for loss in certificate.regressed:
-        broken[loss.name()].append(loss)
+    broken = grouped(certificate.regressed, Loss.name)
     told = [f"{lock} lost {name} {_where(all_)}" for (_, lock, name), all_ in broken.items()]
     told += [
         f"{speed.lock or f'all locks on {speed.backend}'}: {speed.measure} is {speed.ratio:.1f} times what it was"

@@ -11,7 +11,7 @@ from itertools import product
 
 from checkers.claims import Word
 from results.comparison.comparison import BLIND, Comparison, Seen
-from results.record import Cell, settled
+from results.record import Cell, grouped, judged
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES, TOGETHER
 
 Name = tuple[str, str, str]
@@ -74,10 +74,11 @@ class Loss:
 def promises(cells: Iterable[Cell]) -> tuple[Promise, ...]:
     """All that were judged in any stage, the heaviest first. cells: with those of what was not tried."""
     cells = list(cells)
-    found: dict[Name, dict[str, list[Cell]]] = defaultdict(lambda: defaultdict(list))
-    for cell in settled(cells):
-        if cell.word is not Word.NOT_APPLICABLE and cell.stage in STAGES:
-            found[cell.backend, cell.lock, cell.property][cell.stage].append(cell)
+    of_stages = (cell for cell in judged(cells) if cell.stage in STAGES)
+    found = {
+        name: grouped(mine, lambda cell: cell.stage)
+        for name, mine in grouped(of_stages, lambda cell: (cell.backend, cell.lock, cell.property)).items()
+    }
     reasons = _all_reasons(cells)
     made = [
         Promise(
@@ -140,11 +141,11 @@ def losses(comparison: Comparison, cells: Iterable[Cell]) -> list[Loss]:
         for one in comparison.changes
         if one.worse and one.after is not None
     ]
-    found: dict[tuple[str, ...], list[Cell]] = defaultdict(list)
-    for cell in settled(cells):
-        if cell.stage in TOGETHER and cell.word is not Word.NOT_APPLICABLE:
-            found[cell.backend, cell.lock, cell.lane, cell.fault, cell.property, cell.stage].append(cell)
-    for (backend, lock, lane, fault, name, stage), mine in sorted(found.items()):
+    while_versions_change = grouped(
+        (cell for cell in judged(cells) if cell.stage in TOGETHER),
+        lambda cell: (cell.backend, cell.lock, cell.lane, cell.fault, cell.property, cell.stage),
+    )
+    for (backend, lock, lane, fault, name, stage), mine in sorted(while_versions_change.items()):
         seen = Seen.of(mine)
         if why := _WORSE.get(seen.word):
             lost.append(Loss(backend, lock, lane, fault, name, stage, why, seen))

@@ -7,7 +7,7 @@ breaks its trials is no better than one that does not. Times and rates are compa
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -17,7 +17,7 @@ from typing import Final, Self
 from checkers.claims import Word, heaviest
 from results.comparison.speeds import Speed, samples, speeds
 from results.reading import Contents
-from results.record import Cell, settled
+from results.record import Cell, grouped, judged
 
 SAME_OR_BETTER: Final = 0
 WORSE: Final = 1
@@ -149,17 +149,13 @@ Name = tuple[str, str, str, str, str]
 """backend, lock, lane, fault, property"""
 
 
-def judged(cells: Iterable[Cell]) -> dict[Name, list[Cell]]:
+def by_name(cells: Iterable[Cell]) -> dict[Name, list[Cell]]:
     """What was judged, by what it is that was asked."""
-    found: dict[Name, list[Cell]] = defaultdict(list)
-    for cell in settled(cells):
-        if cell.word is not Word.NOT_APPLICABLE:
-            found[cell.backend, cell.lock, cell.lane, cell.fault, cell.property].append(cell)
-    return found
+    return grouped(judged(cells), lambda cell: (cell.backend, cell.lock, cell.lane, cell.fault, cell.property))
 
 
 def _seen(cells: Iterable[Cell]) -> dict[Name, Seen]:
-    return {name: Seen.of(mine) for name, mine in judged(cells).items()}
+    return {name: Seen.of(mine) for name, mine in by_name(cells).items()}
 
 
 def _change(name: Name, before: Seen | None, after: Seen | None, broken: set[str]) -> Change:

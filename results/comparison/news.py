@@ -19,8 +19,8 @@ from results.comparison.comparison import (
     Kind,
     Name,
     apart,
+    by_name,
     compare,
-    judged,
 )
 from results.reading import Contents
 from results.record import Cell
@@ -96,10 +96,10 @@ def _recalled(earlier: Sequence[Contents], after: Contents) -> Contents:
     that could stands in it, if it found that broken too: a night without evidence makes no old violation a new one.
     """
     before = earlier[0]
-    told = [judged(run.cells) for run in earlier]
+    told = [by_name(run.cells) for run in earlier]
     open_ = {
         name
-        for name, cells in judged(after.cells).items()
+        for name, cells in by_name(after.cells).items()
         if heaviest(cell.word for cell in cells) in _ACCUSING and _silent(told[0].get(name, ()))
     }
     recalled: dict[Name, list[Cell]] = {}

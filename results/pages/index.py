@@ -21,7 +21,7 @@ from results import story
 from results.grid import SHORT, Case, Grid, Square, counts, documented, failures, grid, not_run, reason, short_names
 from results.pages import charts, rates, web
 from results.pages.links import to_lane, to_page
-from results.record import Cell, LaneSummary, settled
+from results.record import Cell, LaneSummary, grouped, judged
 from results.text import count, few, listing, plain_lines, span
 
 _MOST_FAILURES: Final = 100
@@ -81,12 +81,12 @@ def render(
 
 
 def _sentence(cells: Sequence[Cell], failing: Sequence[Case], problems: Sequence[str]) -> str:
-    judged = [cell for cell in settled(cells) if cell.word is not Word.NOT_APPLICABLE]
+    number = len(judged(cells))
     left = f" {len(problems)} trials are left out." if len(problems) > 1 else " One trial is left out." * len(problems)
-    if not judged:
+    if not number:
         return "Nothing was judged." + left
     if not failing:
-        return f"No failing verdict in {len(judged):,} judgements." + left
+        return f"No failing verdict in {number:,} judgements." + left
     first = failing[0].first
     told = story.sentence(first.lock, [first.property], first.word, first.fault, first.because)
     more = len(failing) - 1
@@ -148,10 +148,8 @@ def _groups(made: Grid) -> list[tuple[str, list[tuple[str, str]]]]:
     backends: dict[str, set[str]] = {}
     for (_, lock), square in made.squares.items():
         backends.setdefault(lock, set()).update(cell.backend for cell in square.cells)
-    found: dict[str, list[tuple[str, str]]] = {}
-    for lock in made.locks:
-        found.setdefault(", ".join(sorted(backends[lock])), []).append((lock, names[lock]))
-    return sorted(found.items())
+    groups = grouped(made.locks, lambda lock: ", ".join(sorted(backends[lock])))
+    return sorted((backend, [(lock, names[lock]) for lock in locks]) for backend, locks in groups.items())
 
 
 def _width(fault: str, made: Grid) -> int:
@@ -245,9 +243,10 @@ def _told(case: Case, root: Path) -> dict[str, Any]:
 
 def _hazards(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
     """What was broken as documented: one entry for each mechanism, with a row for each lock and one story."""
-    found: dict[str, dict[str, list[Case]]] = {}
-    for case in documented(cells):
-        found.setdefault(reason(case.first.because), {}).setdefault(case.first.lock, []).append(case)
+    mechanisms = {
+        because: grouped(cases, lambda case: case.first.lock)
+        for because, cases in grouped(documented(cells), lambda case: reason(case.first.because)).items()
+    }
     return [
         {
             "because": because,
@@ -266,7 +265,7 @@ def _hazards(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
             ],
             "example": _told(next(iter(locks.values()))[0], root),
         }
-        for because, locks in sorted(found.items())
+        for because, locks in sorted(mechanisms.items())
     ]
 
 
@@ -285,11 +284,8 @@ def _some(names: Sequence[str]) -> str:
 
 def _not_run(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     """One entry for each reason: how many judgements it stands for, of what, under what; the commonest first."""
-    found: dict[str, list[Cell]] = {}
-    for cell in not_run(cells):
-        found.setdefault(reason(cell.because), []).append(cell)
     told = []
-    for because, mine in found.items():
+    for because, mine in grouped(not_run(cells), lambda cell: reason(cell.because)).items():
         locks = sorted({cell.lock or cell.lane or f"every lock of {cell.backend or 'every backend'}" for cell in mine})
         faults = sorted({_fault(cell.fault) if cell.fault else "every fault" for cell in mine})
         told.append(
@@ -308,10 +304,7 @@ def _not_run(cells: Iterable[Cell]) -> list[dict[str, Any]]:
 
 def _trials(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
     """Every stored trial once, with its words."""
-    found: dict[Path, list[Cell]] = {}
-    for cell in cells:
-        if cell.page is not None:
-            found.setdefault(cell.page, []).append(cell)
+    tried = (cell for cell in cells if cell.page is not None)
     return [
         {
             "name": mine[0].trial,
@@ -322,7 +315,8 @@ def _trials(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
             "lanes": len({cell.lane for cell in mine}),
             "words": [(word, number) for word in Word if (number := sum(cell.word is word for cell in mine))],
         }
-        for page, mine in found.items()
+        for page, mine in grouped(tried, lambda cell: cell.page).items()
+        if page is not None
     ]
 
 

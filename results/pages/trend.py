@@ -21,7 +21,7 @@ from results.pages.links import to_lane, to_page
 from results.pages.rates import Rates
 from results.pages.runs_page import NO_LONGER, Change, Listed
 from results.reading import Contents
-from results.record import Cell, settled
+from results.record import Cell, judged
 from results.run_folder import CLOSED, GOING_ON, RunFolder
 
 CACHE: Final = ".trend.json"
@@ -133,8 +133,8 @@ def _read(path: Path, key: list[int]) -> _Known:
 
 def _verdicts(cells: Iterable[Cell], path: Path) -> Verdicts:
     found: dict[tuple[str, str, str, str, str], tuple[Word, str]] = {}
-    for cell in settled(cells):
-        if cell.page is None or cell.word is Word.NOT_APPLICABLE:
+    for cell in judged(cells):
+        if cell.page is None:
             continue
         key = (cell.backend, cell.lock, cell.fault, cell.property, cell.lane)
         if key not in found or cell.word.weight < found[key][0].weight:

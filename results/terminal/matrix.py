@@ -15,7 +15,7 @@ from rich.text import Text
 from checkers.claims import NO_FAULT, Word
 from results import story
 from results.grid import Case, Grid, Square, counts, documented, failures, grid, not_run, reason, short_names
-from results.record import Cell
+from results.record import Cell, grouped
 from results.terminal.output import Printer
 from results.text import few, listing, typed
 
@@ -176,11 +176,8 @@ def _legend(cells: list[Cell], printer: Printer) -> None:
 
 def _failures(cases: list[Case], printer: Printer) -> None:
     """The first story of each lock, property and fault; how many lanes and trials have one of their own."""
-    found: dict[tuple[object, ...], list[Case]] = {}
-    for case in cases:
-        cell = case.first
-        found.setdefault((cell.word, cell.lock, cell.fault, cell.property), []).append(case)
-    for mine in found.values():
+    by_what = grouped(cases, lambda case: (case.first.word, case.first.lock, case.first.fault, case.first.property))
+    for mine in by_what.values():
         cell, lanes = mine[0].first, sum(case.lanes for case in mine)
         printer.gap()
         where = f"{cell.lane or cell.lock}" + (f" and {lanes - 1} more" if lanes > 1 else "")
@@ -218,10 +215,7 @@ def _documented(cases: list[Case], printer: Printer) -> None:
 
 
 def _mechanisms(cases: list[Case], printer: Printer) -> None:
-    of_reason: dict[str, list[Cell]] = {}
-    for case in cases:
-        of_reason.setdefault(reason(case.first.because), []).append(case.first)
-    for because, cells in of_reason.items():
+    for because, cells in grouped((case.first for case in cases), lambda cell: reason(cell.because)).items():
         locks, faults = (list(dict.fromkeys(names)) for names in zip(*((c.lock, c.fault) for c in cells), strict=True))
         told = f"{listing(few(short_names(locks).values(), _FEW))} under {_in_words(few(faults, _FEW))}"
         printer.line(f"{Word.BROKEN_AS_DOCUMENTED}, {because}: {told}", hanging=2)
@@ -239,12 +233,9 @@ def _in_words(faults: Sequence[str]) -> str:
 
 def _reasons(cells: list[Cell], printer: Printer) -> None:
     """Why something was not run: one line per reason."""
-    reasons: dict[str, list[Cell]] = {}
-    for cell in cells:
-        reasons.setdefault(cell.because, []).append(cell)
-    if reasons:
+    if cells:
         printer.gap()
-    for because, mine in reasons.items():
+    for because, mine in grouped(cells, lambda cell: cell.because).items():
         printer.line(f"{Word.NOT_APPLICABLE}: {_places(mine)}: {because}", "dim", hanging=2)
 
 
