@@ -11,9 +11,10 @@ from typing import Final
 
 from checkers.claims import NO_FAULT, Word
 from results import summary
+from results.became import Kind
 from results.comparison import compared
 from results.comparison.compared import Side
-from results.comparison.comparison import Change, Kind, Seen
+from results.comparison.comparison import Change, Seen
 from results.comparison.news import News, news
 from results.find import NAMING, find, parser
 from results.grid import Square, counts, grid

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from checkers.claims import Word
-from results.comparison.comparison import BLIND, Comparison, Seen
+from results.became import BLIND, worse
+from results.comparison.comparison import Comparison, Seen
 from results.record import Cell, grouped, judged
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES, TOGETHER
 
@@ -147,9 +148,6 @@ def losses(comparison: Comparison, cells: Iterable[Cell]) -> list[Loss]:
     )
     for (backend, lock, lane, fault, name, stage), mine in sorted(while_versions_change.items()):
         seen = Seen.of(mine)
-        if why := _WORSE.get(seen.word):
+        if why := worse(Word.NOT_CLAIMED_HELD, seen.word):
             lost.append(Loss(backend, lock, lane, fault, name, stage, why, seen))
     return lost
-
-
-_WORSE = {Word.VIOLATED: "a claim broke", Word.HAZARD_NOT_SHOWN: "a positive control fell silent"}

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from results import files
-from results.certificate.calibration import Calibration
 from results.certificate.certificate import Certificate, sentence
 from results.certificate.conditions import NEVER, conditions, uncovered
 from results.certificate.promises import Loss, Promise
@@ -22,9 +21,11 @@ from results.comparison.comparison import Seen
 from results.comparison.speeds import Speed
 from results.files import BadFile
 from results.reading import Contents
+from results.stored import encoded
 
 FORMAT: Final = 3
 """What another format says only the version can verify that wrote it."""
+_OF_A_SPEED: Final = ("backend", "lock", "measure", "unit", "before", "after", "ratio", "interval", "trials")
 _ASKED: Final = ("command", "seed", "profile", "interruptions")
 """Of what was asked for, and of how it came to be answered, what the file tells."""
 
@@ -57,7 +58,7 @@ def to_json(
         "beside": [asdict(one) for one in certificate.beside],
         "errors": [{**asdict(one), "turn": str(one.turn)} for one in certificate.errors],
         "bites": [asdict(one) for one in certificate.bites],
-        "calibration": _calibration(certificate.calibration, root),
+        "calibration": encoded(certificate.calibration, root),
         "doubts": list(certificate.doubts),
         "conditions": conditions(asked, trials),
         "uncovered": uncovered(contents.cells),
@@ -97,58 +98,21 @@ def evidence(root: Path) -> dict[str, str]:
 
 
 def _promise(promise: Promise, root: Path) -> dict[str, Any]:
-    return {
-        "backend": promise.backend,
-        "lock": promise.lock,
-        "property": promise.property,
-        "stages": {stage: _seen(seen, root) for stage, seen in promise.stages.items()},
-        "absent": promise.absent,
-    }
+    stages = {stage: _seen(seen, root) for stage, seen in promise.stages.items()}
+    return {**_without("blind", promise, root), "stages": stages}
 
 
 def _seen(seen: Seen, root: Path) -> dict[str, Any]:
-    return {
-        "word": str(seen.word),
-        "times": seen.times,
-        "judgements": seen.trials,
-        "because": seen.because,
-        "story": list(seen.story),
-        "page": _page(seen.page, root),
-    }
-
-
-def _calibration(calibration: Calibration, root: Path) -> dict[str, Any]:
-    planted = [{**asdict(one), "page": _page(one.page, root)} for one in calibration.planted]
-    return {**asdict(calibration), "planted": planted}
-
-
-def _page(page: Path | None, root: Path) -> str | None:
-    return None if page is None else page.relative_to(root).as_posix()
+    return {**_without("trials", seen, root), "judgements": seen.trials}
 
 
 def _loss(loss: Loss, root: Path) -> dict[str, Any]:
-    return {
-        "backend": loss.backend,
-        "lock": loss.lock,
-        "lane": loss.lane,
-        "fault": loss.fault,
-        "property": loss.property,
-        "stage": loss.stage,
-        "worse": loss.why,
-        "seen": _seen(loss.seen, root),
-    }
+    return {**_without("why", loss, root), "worse": loss.why, "seen": _seen(loss.seen, root)}
 
 
 def _speed(speed: Speed) -> dict[str, Any]:
-    return {
-        "backend": speed.backend,
-        "lock": speed.lock,
-        "measure": speed.measure,
-        "unit": speed.unit,
-        "before": speed.before,
-        "after": speed.after,
-        "ratio": speed.ratio,
-        "interval": speed.interval,
-        "trials": speed.trials,
-        "word": compared.speed_word(speed),
-    }
+    return {**{name: getattr(speed, name) for name in _OF_A_SPEED}, "word": compared.speed_word(speed)}
+
+
+def _without(name: str, value: object, root: Path) -> dict[str, Any]:
+    return {key: item for key, item in encoded(value, root).items() if key != name}

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from results import story
-from results.comparison.comparison import NOT_COMPARABLE, WORSE, Change, Comparison, Kind, Seen
+from results.became import Kind
+from results.comparison.comparison import NOT_COMPARABLE, WORSE, Change, Comparison, Seen
 from results.comparison.speeds import ALPHA, RATIO, Speed
 from results.markdown import code, text
 from results.reading import Contents
@@ -32,6 +34,8 @@ _MOST: Final = 40
 
 HEADS: Final = ("what became", "backend", "lock", "measure", "A", "B", "ratio, 95 %", "machine", "p", "trials")
 """Of the table of times and rates."""
+
+_AB: Final = {"before": "a", "after": "b"}
 
 _ODD_MACHINE: Final = 1.5
 """A machine so many times slower or quicker is told of in the headline's company."""
@@ -192,9 +196,11 @@ def to_json(comparison: Comparison, before: Side, after: Side) -> str:
             "a": _side(before),
             "b": _side(after),
             "verdicts": counts(comparison),
-            "changes": [_changed(change) for change in comparison.changes if change.kind is not Kind.SAME],
+            "changes": [_ab(change) for change in comparison.changes if change.kind is not Kind.SAME],
             "rule": {"ratio": RATIO, "alpha": ALPHA},
-            "speeds": [_speed(speed) for speed in comparison.speeds],
+            "speeds": [
+                {**_ab(speed, "worse", "better", "unsure"), "word": speed_word(speed)} for speed in comparison.speeds
+            ],
         },
         indent=1,
     )
@@ -307,27 +313,7 @@ def _side(side: Side) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _changed(change: Change) -> dict[str, Any]:
-    return {
-        "backend": change.backend, "lock": change.lock, "lane": change.lane, "fault": change.fault,
-        "property": change.property, "kind": str(change.kind), "worse": change.worse, "lost": change.lost,
-        "a": _seen(change.before), "b": _seen(change.after),
-    }  # fmt: skip
-
-
-def _seen(side: Seen | None) -> dict[str, Any] | None:
-    if side is None:
-        return None
-    return {
-        "word": str(side.word), "times": side.times, "trials": side.trials, "because": side.because,
-        "story": list(side.story), "page": None if side.page is None else str(side.page),
-    }  # fmt: skip
-
-
-def _speed(speed: Speed) -> dict[str, Any]:
-    return {
-        "backend": speed.backend, "lock": speed.lock, "measure": speed.measure, "unit": speed.unit,
-        "a": speed.before, "b": speed.after, "ratio": speed.ratio,
-        "interval": None if speed.interval is None else list(speed.interval), "machine": speed.machine,
-        "trials": speed.trials, "p": speed.p, "p_better": speed.p_better, "word": speed_word(speed),
-    }  # fmt: skip
+def _ab(made: Change | Speed, *without: str) -> dict[str, Any]:
+    """As plain JSON, with the two runs as `a` and `b`."""
+    fields: dict[str, Any] = msgspec.to_builtins(made, enc_hook=str)
+    return {_AB.get(name, name): value for name, value in fields.items() if name not in without}

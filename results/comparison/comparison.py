@@ -10,11 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Final, Self
 
 from checkers.claims import Word, heaviest
+from results import became
+from results.became import Kind
 from results.comparison.speeds import Speed, samples, speeds
 from results.reading import Contents
 from results.record import Cell, grouped, judged
@@ -23,22 +24,8 @@ SAME_OR_BETTER: Final = 0
 WORSE: Final = 1
 NOT_COMPARABLE: Final = 3
 
-BLIND: Final = (Word.UNKNOWN, Word.UNEXERCISED)
-"""Words that say nothing about the lock."""
-
 _LEFT_OUT: Final = re.compile(r"trials/([^/:]+)[/:]")
 """How what was left out of a run begins, where it is a trial: its folder."""
-
-
-class Kind(StrEnum):
-    """What became of a cell. `NEW`: it fails now; `CLEARED`: it failed before."""
-
-    NEW = "new"
-    CLEARED = "cleared"
-    CHANGED = "changed"
-    SAME = "same"
-    ONLY_IN_A = "only in A"
-    ONLY_IN_B = "only in B"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,48 +145,23 @@ def _seen(cells: Iterable[Cell]) -> dict[Name, Seen]:
     return {name: Seen.of(mine) for name, mine in by_name(cells).items()}
 
 
+def words(before: Seen | None, after: Seen | None) -> tuple[Word | None, Word | None]:
+    """Old and new."""
+    return None if before is None else before.word, None if after is None else after.word
+
+
 def _change(name: Name, before: Seen | None, after: Seen | None, broken: set[str]) -> Change:
     """broken: the trials that the second run left out."""
-    old, new = (None if seen is None else seen.word for seen in (before, after))
-    lost = _lost(old, new)
+    old, new = words(before, after)
+    lost = became.lost(old, new)
     if after is None and before is not None and before.page is not None and _trial(before.page.parent.name) in broken:
         lost = "its trial was left out"
-    return Change(*name, _kind(old, new), _worse(old, new), lost, before, after)
+    return Change(*name, became.kind(old, new), became.worse(old, new), lost, before, after)
 
 
 def _trial(folder: str) -> str:
     """Without the number of one that had its name from another."""
     return re.sub(r"~\d+$", "", folder)
-
-
-def _kind(old: Word | None, new: Word | None) -> Kind:
-    if old is None:
-        return Kind.ONLY_IN_B
-    if new is None:
-        return Kind.ONLY_IN_A
-    if old is new:
-        return Kind.SAME
-    if old.fails == new.fails:
-        return Kind.CHANGED
-    return Kind.NEW if new.fails else Kind.CLEARED
-
-
-def _worse(old: Word | None, new: Word | None) -> str:
-    """Why, or empty. A claim that broke counts whatever the other run says, nothing included."""
-    if new is Word.VIOLATED and old is not Word.VIOLATED:
-        return "a claim broke"
-    if new is Word.HAZARD_NOT_SHOWN and old is not None and not old.fails:
-        return "a positive control fell silent"
-    if new is Word.NOT_CLAIMED_BROKEN and old is Word.UPHELD:
-        return "what was upheld broke, and is promised no longer"
-    return ""
-
-
-def _lost(old: Word | None, new: Word | None) -> str:
-    """Why, or empty. `unknown` and `unexercised` are heavier than `upheld`, yet they accuse no lock of anything."""
-    if old is None or new is None or old in BLIND:
-        return ""
-    return f"it is {new} now" if new in BLIND else ""
 
 
 def _order(change: Change) -> tuple[object, ...]:

@@ -8,9 +8,10 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from results.became import Kind
 from results.comparison import compared
 from results.comparison.compared import Side
-from results.comparison.comparison import Change, Comparison, Kind, Seen
+from results.comparison.comparison import Change, Comparison, Seen
 from results.comparison.speeds import ALPHA, RATIO, Speed
 from results.pages import web
 from results.pages.svg import tag

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from checkers.claims import Word
 from results import files
+from results.became import Kind
 from results.grid import SHORT
 from results.pages import charts, web
 from results.pages.charts import Series
@@ -15,18 +16,15 @@ from results.pages.rates import Rates
 from results.run_folder import CLOSED
 from results.text import span
 
-NEW: Final = "new"
 NO_LONGER: Final = "no longer judged"
-CLEARED: Final = "cleared"
-CHANGED: Final = "changed"
 KINDS: Final[Mapping[str, str]] = {
-    NEW: "fails now, and did not before",
+    Kind.NEW: "fails now, and did not before",
     NO_LONGER: "failed before, and is not judged any more",
-    CHANGED: "another word",
-    CLEARED: "failed before, and does not any more",
+    Kind.CHANGED: "another word",
+    Kind.CLEARED: "failed before, and does not any more",
 }
 """In the order in which they are told."""
-_GLYPHS: Final = {NEW: "▲", NO_LONGER: "?", CHANGED: "~", CLEARED: "▼"}
+_GLYPHS: Final = {Kind.NEW: "▲", NO_LONGER: "?", Kind.CHANGED: "~", Kind.CLEARED: "▼"}
 _MOST_TOLD: Final = 20
 """Runs whose changes are told at length."""
 
@@ -160,7 +158,7 @@ def _changes(run: Listed) -> dict[str, Any]:
         "changed": list(run.changed.items()),
         "changes": [(change, _word(change.before), _word(change.after)) for change in run.changes],
         "more": more,
-        "open": NEW in run.changed,
+        "open": Kind.NEW in run.changed,
     }
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from checkers.claims import Word
 from results import files, running, summary
+from results.became import Kind, kind
 from results.files import BadFile
 from results.pages import rates, runs_page
 from results.pages.links import to_lane, to_page
@@ -227,11 +228,11 @@ def _changes(before: Verdicts, now: Verdicts) -> list[Change]:
     found: dict[tuple[str, ...], Change] = {}
     for key in {**before, **now}:
         old, (word, link) = before.get(key, (None, ""))[0], now.get(key, (None, ""))
-        if (kind := _kind(old, word)) is not None:
+        if (what := _kind(old, word)) is not None:
             backend, lock, fault, name, lane = key
             words = (str(old or ""), str(word or ""))
-            same = (kind, backend, lock, fault, name, *words)
-            first = found.get(same) or Change(kind, backend, lock, fault, name, *words, lane, link)
+            same = (what, backend, lock, fault, name, *words)
+            first = found.get(same) or Change(what, backend, lock, fault, name, *words, lane, link)
             found[same] = replace(first, lanes=first.lanes + 1)
     order = list(runs_page.KINDS)
     return sorted(found.values(), key=lambda one: (order.index(one.kind), one.lock, one.fault, one.property))
@@ -239,15 +240,15 @@ def _changes(before: Verdicts, now: Verdicts) -> list[Change]:
 
 def _kind(old: Word | None, new: Word | None) -> str | None:
     """None: nothing to tell."""
-    if old is new:
-        return None
-    if new is None:
-        return NO_LONGER if old is not None and old.fails else None
-    if new.fails:
-        return runs_page.NEW if old is None or not old.fails else runs_page.CHANGED
-    if old is None:
-        return None
-    return runs_page.CLEARED if old.fails else runs_page.CHANGED
+    match kind(old, new):
+        case Kind.SAME:
+            return None
+        case Kind.ONLY_IN_A:
+            return NO_LONGER if old is not None and old.fails else None
+        case Kind.ONLY_IN_B:
+            return Kind.NEW if new is not None and new.fails else None
+        case other:
+            return other
 
 
 # What is kept

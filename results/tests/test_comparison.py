@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from checkers.claims import Word
+from results.became import Kind
 from results.comparison.compared import speed_word
-from results.comparison.comparison import NOT_COMPARABLE, SAME_OR_BETTER, WORSE, Kind, apart, compare
+from results.comparison.comparison import NOT_COMPARABLE, SAME_OR_BETTER, WORSE, apart, compare
 from results.comparison.speeds import MEASURES, RATIO, Speed
 from results.reading import Contents
 from results.record import Cell, LaneSummary
