@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from checkers.history import BadHistory
-from results import files, reading, summary, verdicts
-from results.files import BadFile
-from results.pages import index, page, trend, web
-from results.reading import load_trial
+from results.pages import run_page, trend, trial_page, web
 from results.record import TrialRecord
-from results.run_folder import RunFolder, now
-from results.summary import Summary
+from results.storage import files, reading, summary, verdicts
+from results.storage.files import BadFile
+from results.storage.reading import load_trial
+from results.storage.run_folder import RunFolder, now
+from results.storage.summary import Summary
 from results.terminal.output import warn
 from results.text import typed
 
@@ -88,7 +88,7 @@ class Run(RunFolder):
         """Draw the run's page. Returns its path."""
         contents, about = made.contents, {**made.head.asked, **made.head.about, "closed": made.head.closed}
         certificate = summary.certificate(made.head.about)
-        text = index.render(self.path, about, contents.cells, contents.problems, contents.lanes, certificate)
+        text = run_page.render(self.path, about, contents.cells, contents.problems, contents.lanes, certificate)
         self._write_assets()
         path = self.path / "index.html"
         files.write_text(path, text)
@@ -97,7 +97,7 @@ class Run(RunFolder):
     def _draw_trial(self, record: TrialRecord, names: Sequence[str], folder: Path) -> Path:
         path = folder / "index.html"
         self._write_assets()
-        files.write_text(path, page.render(record, names, typed(folder)))
+        files.write_text(path, trial_page.render(record, names, typed(folder)))
         return path
 
     def _write_assets(self) -> None:

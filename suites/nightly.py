@@ -31,14 +31,14 @@ from checkers.claims import Word
 from infra import images
 from infra.sources import CARRIED
 from infra.star import BACKENDS
-from results import files, summary
-from results.comparison.compared import Side
+from results.commands.digest import digest
+from results.commands.find import RUNS, find
+from results.commands.merge import merge
 from results.comparison.news import INCONCLUSIVE, RED, news
-from results.digest import digest
-from results.files import BadFile
-from results.find import RUNS, find
-from results.merge import merge
+from results.comparison.presentation import Side
 from results.run import Run
+from results.storage import files, summary
+from results.storage.files import BadFile
 from results.text import plain, typed
 from suites.options import BadOption, add_options, parse
 from suites.profiles import PROFILES

@@ -13,7 +13,7 @@ from infra.faults.plan import parse as parse_plan
 from infra.faults.register import FAULTS, NO_FAULT
 from infra.hooks import Hooks
 from infra.spelling import instead
-from results.find import RUNS
+from results.commands.find import RUNS
 from suites import calibration, registry, shards, stages
 from suites.asked import Asked
 from suites.lane import Lane, lanes_of

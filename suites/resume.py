@@ -20,11 +20,12 @@ from checkers.history import BadHistory
 from infra import base, images
 from infra.faults.register import FAULTS
 from infra.machine import Trouble
-from results import files, find, reading, resuming
-from results.files import BadFile
-from results.reading import load_trial
+from results.commands import find
 from results.record import Cell, TrialRecord, settled
 from results.run import Run
+from results.storage import files, reading, resuming
+from results.storage.files import BadFile
+from results.storage.reading import load_trial
 from results.terminal.events import Event
 from results.text import typed
 from suites.about import about

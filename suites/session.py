@@ -12,9 +12,9 @@ from checkers.claims import Word
 from checkers.judgement import Judgement
 from infra.faults.plan import storm_seed
 from infra.machine import Trouble
-from results.pages.telling import stories
 from results.record import TrialRecord, version_of
 from results.record import decisive as shown_first
+from results.report.telling import stories
 from results.run import Run
 from results.stages import CALIBRATION, CALIBRATIONS, CANDIDATE
 from results.terminal.events import Event, Tell, step

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from results import files
-from results.certificate import junit, written
-from results.certificate.certificate import Verdict
+from results.certificate import junit, serialize
+from results.certificate.certify import Verdict
+from results.storage import files
 
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://in-toto.io/attestation/test-result/v0.1"
@@ -27,15 +27,16 @@ _SHA256: Final = re.compile(r"sha256:([0-9a-f]{64})")
 
 def render(told: Mapping[str, Any]) -> bytes:
     """told: what certificate.json says. Canonical, like that file."""
-    return written.canonical(statement(told))
+    return serialize.canonical(statement(told))
 
 
 def statement(told: Mapping[str, Any]) -> dict[str, Any]:
     """The statement. Where no image was known (a cluster that is not ours) the certificate itself is its subject."""
-    certificate = {"name": files.CERTIFICATE, "digest": {"sha256": hashlib.sha256(written.canonical(told)).hexdigest()}}
+    sha256 = hashlib.sha256(serialize.canonical(told)).hexdigest()
+    certificate = {"name": files.CERTIFICATE, "digest": {"sha256": sha256}}
     plans = [
-        {"name": name, "digest": {"sha256": sha256}}
-        for name, sha256 in sorted(told["evidence"].items())
+        {"name": name, "digest": {"sha256": digest}}
+        for name, digest in sorted(told["evidence"].items())
         if name.endswith("/plan.json")
     ]
     tests = [(f"{one.group}: {one.name}", one.kind) for one in junit.cases(told)]

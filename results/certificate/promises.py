@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from checkers.claims import Word
-from results.became import BLIND, worse
-from results.comparison.comparison import Comparison, Seen
+from results.comparison.compare import Comparison, Seen
 from results.record import Cell, grouped, judged
+from results.report.became import BLIND, worse
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES, TOGETHER
 
 Name = tuple[str, str, str]

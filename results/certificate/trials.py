@@ -11,11 +11,11 @@ import numpy as np
 from checkers.history import BadHistory, Facts, History
 from checkers.judgement import declared
 from checkers.wire import F, Outcome, Reason
-from results import files
-from results.files import BadFile
-from results.reading import load_trial
 from results.record import TrialRecord
 from results.stages import STAGES
+from results.storage import files
+from results.storage.files import BadFile
+from results.storage.reading import load_trial
 
 BUSY: Final = 0.2
 """The part of their time for which workers may be kept from running: on a rested machine it is 0.01 to 0.1."""

@@ -9,21 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from checkers.claims import heaviest
-from results import became
-from results.became import ACCUSING, BLIND, Place
-from results.comparison.comparison import (
-    NOT_COMPARABLE,
-    WORSE,
-    Change,
-    Comparison,
-    Name,
-    apart,
-    by_name,
-    compare,
-    words,
-)
-from results.reading import Contents
+from results.comparison.compare import NOT_COMPARABLE, WORSE, Change, Comparison, Name, apart, by_name, compare, words
 from results.record import Cell
+from results.report import became
+from results.report.became import ACCUSING, BLIND, Place
+from results.storage.reading import Contents
 
 RED: Final = WORSE
 INCONCLUSIVE: Final = NOT_COMPARABLE

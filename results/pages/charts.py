@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from results.grid import short_names
 from results.pages.rates import Phase, Rates
 from results.pages.svg import join, number, tag
+from results.report.grid import short_names
 
 UNKNOWN: Final = "-"
 _RANGE: Final = (150, 22)

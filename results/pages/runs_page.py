@@ -7,13 +7,13 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from checkers.claims import Word
-from results import files
-from results.became import Kind
-from results.grid import SHORT
 from results.pages import charts, web
 from results.pages.charts import Series
 from results.pages.rates import Rates
-from results.run_folder import CLOSED
+from results.report.became import Kind
+from results.report.grid import SHORT
+from results.storage import files
+from results.storage.run_folder import CLOSED
 from results.text import span
 
 NO_LONGER: Final = "no longer judged"

@@ -14,16 +14,16 @@ from typing import Any, Final, TypeAlias, TypedDict
 import msgspec
 
 from checkers.claims import Word
-from results import files, running, summary
-from results.became import Kind, kind
-from results.files import BadFile
 from results.pages import rates, runs_page
 from results.pages.links import to_lane, to_page
 from results.pages.rates import Rates
 from results.pages.runs_page import NO_LONGER, Change, Listed
-from results.reading import Contents
 from results.record import Cell, judged
-from results.run_folder import CLOSED, GOING_ON, RunFolder
+from results.report.became import Kind, kind
+from results.storage import files, running, summary
+from results.storage.files import BadFile
+from results.storage.reading import Contents
+from results.storage.run_folder import CLOSED, GOING_ON, RunFolder
 
 CACHE: Final = ".trend.json"
 _FORMAT: Final = 1

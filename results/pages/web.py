@@ -21,7 +21,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from checkers.claims import Word
-from results.story import MEANINGS
+from results.report.sentences import MEANINGS
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _TIMELINE: Final = (

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.claims import NO_FAULT, Word
-from results import story
-from results.grid import Case, Grid, Square, counts, documented, failures, grid, not_run, reason, short_names
 from results.record import Cell, grouped
+from results.report import sentences
+from results.report.grid import Case, Grid, Square, counts, documented, failures, grid, not_run, reason, short_names
 from results.terminal.output import Printer
 from results.text import few, listing, typed
 
@@ -167,7 +167,7 @@ def _legend(cells: list[Cell], printer: Printer) -> None:
         line = Text(f"{count:>6}  ")
         line.append(f"{word:<{widest}}", _STYLES[word])
         if printer.console.width >= 72:
-            line.append(f"  {story.MEANINGS[word]}", "dim")
+            line.append(f"  {sentences.MEANINGS[word]}", "dim")
         printer.console.print(line, soft_wrap=True)
 
 
@@ -192,7 +192,7 @@ def _failures(cases: list[Case], printer: Printer) -> None:
 
 
 def _sentence(cell: Cell) -> str:
-    return story.sentence(cell.lock, [cell.property], cell.word, cell.fault, cell.because)
+    return sentences.sentence(cell.lock, [cell.property], cell.word, cell.fault, cell.because)
 
 
 def _documented(cases: list[Case], printer: Printer) -> None:
@@ -210,7 +210,7 @@ def _documented(cases: list[Case], printer: Printer) -> None:
         _mechanisms(cases, printer)
         return
     for (lock, because, names), faults in lines.items():
-        told = story.sentence(lock, names, Word.BROKEN_AS_DOCUMENTED, _faults(faults), because)
+        told = sentences.sentence(lock, names, Word.BROKEN_AS_DOCUMENTED, _faults(faults), because)
         printer.line(f"{Word.BROKEN_AS_DOCUMENTED}: {told}")
 
 

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from checkers.claims import Word
-from results.grid import short_names
+from results.report.grid import short_names
 from results.terminal.events import Event, Tail
 from results.text import count, listing, plain
 

@@ -15,16 +15,16 @@ import pytest
 from markupsafe import escape
 
 from checkers.exercise import CONTENDED
-from results import files
 from results.__main__ import main
-from results.certificate import written
-from results.certificate.certificate import Verdict, sentence
-from results.certificate.issue import issue
-from results.certificate.verify import NOT_BORNE_OUT
-from results.files import BadFile
+from results.certificate import serialize
+from results.certificate.certify import Verdict, sentence
+from results.certificate.write_certificate import issue
+from results.commands.verify import NOT_BORNE_OUT
 from results.record import NotRun
 from results.run import Run
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, STAGES
+from results.storage import files
+from results.storage.files import BadFile
 from results.tests import samples
 from results.tests.browser import hostile
 from results.tests.browser.made import violated
@@ -89,8 +89,8 @@ def test_it_is_written_and_verified(run: Run, verify: Verify, capsys: pytest.Cap
     certificate, page = issue(run)
     assert certificate.verdict is Verdict.NO_REGRESSION, certificate.doubts
     told = read(run)
-    assert told["digest"] == written.digest(told)
-    assert written.canonical(told) == (run.path / files.CERTIFICATE).read_bytes()
+    assert told["digest"] == serialize.digest(told)
+    assert serialize.canonical(told) == (run.path / files.CERTIFICATE).read_bytes()
     trials = [name.split("/")[1] for name in told["evidence"] if name != "run.json"]
     assert set(trials) == {path.name for path in (run.path / "trials").iterdir()}
     assert sentence(certificate) in page.read_text()
@@ -123,7 +123,7 @@ def test_issued_again_or_elsewhere_it_is_the_same(issued: Run, tmp_path: Path) -
 def better(run: Run, **changed: object) -> None:
     """The certificate says something else, under its old digest or a new one."""
     told = {**read(run), "sentence": "NO REGRESSION FOUND (9 defects cleared)", **changed}
-    (run.path / files.CERTIFICATE).write_bytes(written.canonical(told))
+    (run.path / files.CERTIFICATE).write_bytes(serialize.canonical(told))
 
 
 def without(name: str) -> Callable[[Run], None]:
@@ -141,7 +141,7 @@ def within(name: str, old: str, new: str, count: int = -1) -> Callable[[Run], No
 
 def newly_signed(run: Run) -> None:
     better(run)
-    better(run, digest=written.digest(read(run)))
+    better(run, digest=serialize.digest(read(run)))
 
 
 CHANGES: dict[str, tuple[Callable[[Run], None], str]] = {
@@ -173,10 +173,10 @@ def test_what_was_changed_is_named(issued: Run, what: str, verify: Verify) -> No
 
 
 def test_another_format_is_for_the_version_that_wrote_it(issued: Run, verify: Verify) -> None:
-    better(issued, format=written.FORMAT - 1)
+    better(issued, format=serialize.FORMAT - 1)
     status, _, errors = verify(issued.path / files.CERTIFICATE)
     assert status == 2
-    assert f"format {written.FORMAT - 1}, this version verifies {written.FORMAT}; make it" in errors
+    assert f"format {serialize.FORMAT - 1}, this version verifies {serialize.FORMAT}; make it" in errors
 
 
 def by_another_name(run: Run) -> None:

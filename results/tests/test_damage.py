@@ -11,10 +11,11 @@ import pytest
 from rich.console import Console
 
 from checkers.history import BadHistory
-from results import files, find, listing, prune, redraw, running, summary
-from results.files import BadFile
-from results.reading import load_trial
+from results.commands import find, listing, prune, redraw
 from results.run import Run
+from results.storage import files, running, summary
+from results.storage.files import BadFile
+from results.storage.reading import load_trial
 from results.terminal import matrix
 from results.tests import damage, samples, test_formats
 

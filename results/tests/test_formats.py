@@ -9,16 +9,17 @@ import jsonschema
 import pytest
 
 from checkers.claims import Word
-from results import files, published, summary
-from results.files import BadFile
-from results.reading import load_trial
+from results.commands import schema
 from results.record import NotRun
 from results.run import Run
+from results.storage import files, summary
+from results.storage.files import BadFile
+from results.storage.reading import load_trial
 from results.tests import damage, samples
 
 FORMATS = Path(__file__).parent / "formats"
 RUNS = {path.parent.name: path for path in sorted(FORMATS.glob("*/*")) if path.is_dir()}
-SCHEMA = published.schema()
+SCHEMA = schema.schema()
 PUBLISHED = json.loads((FORMATS / "summary-2.schema.json").read_text("utf-8"))
 """The schema of the format as it was published first."""
 

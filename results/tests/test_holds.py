@@ -2,7 +2,7 @@
 
 from checkers.history import from_rows
 from checkers.wire import F
-from results.pages.holds import holds
+from results.report.holds import holds
 from results.tests import samples
 from results.tests.samples import MS, START
 

@@ -12,11 +12,12 @@ from unittest.mock import Mock
 import pytest
 
 from checkers.claims import Word
-from results import files, merge
-from results.files import BadFile
-from results.reading import load_trial
+from results.commands import merge
 from results.record import NotRun
 from results.run import Run
+from results.storage import files
+from results.storage.files import BadFile
+from results.storage.reading import load_trial
 from results.tests import samples, test_formats
 
 

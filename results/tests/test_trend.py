@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from checkers.claims import Word
-from results import files, summary
-from results.measured import measured
 from results.pages import charts, trend
-from results.reading import Contents
 from results.record import Cell, LaneSummary
 from results.run import Run
+from results.storage import files, summary
+from results.storage.measured import measured
+from results.storage.reading import Contents
 from results.tests import samples
 from results.tests.golden import golden
 from results.tests.markup import Page

@@ -1,0 +1,155 @@
+"""Which moments a lane's picture shows: those around a violation, or the liveliest ones of a history that passed."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.history import FaultInterval, History
+from checkers.verdict import Violation
+from checkers.wire import F
+from results.report.holds import Holds, Ints
+
+MOST_OPERATIONS = 70
+"""Drawn in one picture. More would be soup."""
+_AROUND = 24
+"""Operations before and after a moment, where nothing else bounds the window."""
+_SESSION = (F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE)
+_FEWEST = 12
+"""Operations that a window holds at least, where there are so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """A window of a history.
+
+    begin, end  ns.
+    rows        operations to draw, ascending.
+    marked      those of them that the picture is about, in the order of the story.
+    keys        the locks that it is about, as indices: tokens of different keys mean nothing to each other.
+    left_out    operations on these keys in the window that are not drawn.
+    why         what the window shows, in half a sentence.
+    """
+
+    begin: int
+    end: int
+    rows: tuple[int, ...]
+    marked: tuple[int, ...]
+    keys: tuple[int, ...]
+    left_out: int
+    why: str
+
+
+def on_violation(history: History, holds: Holds, violation: Violation, most: int = MOST_OPERATIONS) -> Focus:
+    """The operations of the witness, with what the same holders did and what else happened meanwhile.
+
+    most: operations to draw.
+    """
+    c = history.columns
+    rows = {row for row in (*violation.rows, *violation.holders) if 0 <= row < len(history)}
+    # In the order in which they came to an end, which is the order of the story's sentences.
+    marked = tuple(sorted(rows, key=lambda row: (int(c["ret"][row] or c["inv"][row]), row)))
+    return _around(history, holds, marked, "the operations around the violation", most)
+
+
+def on_liveliest(history: History, holds: Holds) -> Focus:
+    """A worker that a fault hit and its successor; else the start of a fault; else the most contended hand-over."""
+    hits = [fault for fault in history.faults if fault.owner]
+    for fault in hits:
+        marked = _succession(history, holds, fault)
+        if marked:
+            return _around(history, holds, marked, f"the worker hit by {fault.name}, and its successor")
+    begun = [fault for fault in history.faults if fault.begun]
+    if begun:
+        at = int(np.searchsorted(history.columns["inv"], begun[0].applied or begun[0].begun))
+        return _between(history, at - _AROUND, at + _AROUND, f"the moment when {begun[0].name} was applied")
+    return _between(history, *_contended(history, holds), "the most contended hand-over")
+
+
+def _succession(history: History, holds: Holds, fault: FaultInterval) -> tuple[int, ...]:
+    """The victim's acquire and its first act after the fault, and the next grant of the same key."""
+    c = history.columns
+    mine = np.flatnonzero(c["owner"][holds.acquire] == fault.owner)
+    if not len(mine):
+        return ()
+    first = int(mine[0])
+    acquire = int(holds.acquire[first])
+    later = np.flatnonzero((c["owner"] == fault.owner) & (c["ret"] > fault.applied) & (c["f"] != F.ACQUIRE))
+    same_key = np.flatnonzero(c["key"][holds.acquire[first + 1 :]] == c["key"][acquire])
+    heirs = holds.acquire[first + 1 :][same_key[:1]]
+    return (acquire, *(int(row) for row in heirs), *(int(row) for row in later[:2]))
+
+
+def _contended(history: History, holds: Holds) -> tuple[int, int]:
+    """Rows around the grant that the most acquires were waiting for."""
+    c = history.columns
+    if not len(holds.acquire):
+        return 0, 2 * _AROUND
+    waiting = np.flatnonzero((c["f"] == F.ACQUIRE) & (c["ret"] > 0))
+    arrived = np.searchsorted(c["inv"][waiting], holds.begin, side="right")
+    left = np.searchsorted(np.sort(c["ret"][waiting]), holds.begin, side="right")
+    at = int(np.searchsorted(c["inv"], holds.begin[np.argmax(arrived - left)]))
+    return at - _AROUND, at + _AROUND
+
+
+def _between(history: History, first: int, last: int, why: str) -> Focus:
+    first, last = max(first, 0), min(last, len(history) - 1)
+    if len(history) == 0:
+        return Focus(0, 1, (), (), (), 0, why)
+    inv = history.columns["inv"]
+    begin, end = int(inv[first]), int(inv[last])
+    pad = max((end - begin) // 40, 1)
+    return _chosen(history, begin - pad, end + pad, (), first, why)
+
+
+def _around(history: History, holds: Holds, marked: tuple[int, ...], why: str, most: int = MOST_OPERATIONS) -> Focus:
+    c = history.columns
+    if not marked:
+        return _between(history, 0, 2 * _AROUND, why)
+    rows = np.array(marked)
+    # A long wait for the lock is no part of the story; from when on it was held is.
+    starts = np.where((c["f"][rows] == F.ACQUIRE) & (c["ret"][rows] > 0), c["ret"][rows], c["inv"][rows])
+    ends = np.maximum(c["inv"][rows], c["ret"][rows])
+    begin, end = int(starts.min()), int(ends.max())
+    # The end of a lease belongs to the story where the holder went on after it.
+    leases = holds.lease[np.isin(holds.acquire, rows) & (holds.lease <= holds.end)]
+    owners = c["owner"][rows]
+    for fault in history.faults:
+        if fault.owner and fault.owner in owners:
+            begin = min(begin, fault.begun or begin)
+            end = max(end, fault.healed or end)
+    end = max(end, int(leases.max(initial=end)))
+    first, last = np.searchsorted(c["inv"], (begin, end))
+    if last - first < _FEWEST:
+        begin = min(begin, int(c["inv"][max(first - _FEWEST // 2, 0)]))
+        end = max(end, int(c["inv"][min(last + _FEWEST // 2, len(history) - 1)]))
+    pad = max((end - begin) // 25, 50_000)
+    at = int(rows[np.argmax(c["inv"][rows])])
+    return _chosen(history, begin - pad, end + pad, marked, at, why, most)
+
+
+def _chosen(
+    history: History,
+    begin: int,
+    end: int,
+    marked: tuple[int, ...],
+    at: int,
+    why: str,
+    most: int = MOST_OPERATIONS,
+) -> Focus:
+    """At most `most` of the window: the marked ones, then those of their grants, then the nearest."""
+    c = history.columns
+    stop = int(np.searchsorted(c["inv"], end, side="right"))
+    ended = np.where(c["ret"][:stop] == 0, c["inv"][:stop], c["ret"][:stop])
+    keys = np.unique(c["key"][np.array(marked or (at,), np.int64)])
+    # What concerns a whole session concerns all its keys.
+    concerned = np.isin(c["key"][:stop], keys) | np.isin(c["f"][:stop], _SESSION)
+    inside: Ints = np.flatnonzero((ended >= begin) & concerned)
+    owners = c["owner"][np.array(marked, np.int64)]
+    kin = np.isin(c["owner"][inside], owners[owners != 0])
+    rank = np.abs(inside - at) + np.where(kin, 0, len(history))
+    rank[np.isin(inside, np.array(marked, np.int64))] = -1
+    chosen = np.sort(inside[np.argsort(rank, kind="stable")[:most]])
+    if len(history.facts.keys) > 1:
+        why += f", on key {' and '.join(history.facts.keys[key] for key in keys)}"
+    rows = tuple(int(row) for row in chosen)
+    return Focus(begin, end, rows, marked, tuple(int(key) for key in keys), len(inside) - len(chosen), why)
