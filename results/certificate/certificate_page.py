@@ -44,14 +44,14 @@ PRINTED: Final = 4
 """Of those that are long, what there is room for on the sheet of paper."""
 
 
-def render(certificate: Certificate, told: Mapping[str, Any], root: Path) -> str:
-    """The page as HTML. told: what certificate.json says. root: the run's folder, in which the page will stand."""
-    lost = {one.name() for one in certificate.regressed}
+def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> str:
+    """The page as HTML. stored: what certificate.json says. root: the run's folder, in which the page will stand."""
+    lost = {loss.name() for loss in certificate.regressed}
     notable = sorted(
-        (one for one in certificate.promises if _notable(one)),
-        key=lambda one: (one.name() not in lost, not one.cleared()),
+        (promise for promise in certificate.promises if _notable(promise)),
+        key=lambda promise: (promise.name() not in lost, not promise.cleared()),
     )
-    rest = [one for one in certificate.promises if not _notable(one)]
+    rest = [promise for promise in certificate.promises if not _notable(promise)]
     rows = _speeds(certificate)
     return web.render(
         "certificate.html",
@@ -60,9 +60,9 @@ def render(certificate: Certificate, told: Mapping[str, Any], root: Path) -> str
         run=root.name,
         sentence=sentence(certificate),
         sign=SIGNS[certificate.verdict],
-        upgrades=_upgrades(certificate, told["conditions"]["images"]),
+        upgrades=_upgrades(certificate, stored["conditions"]["images"]),
         one_version=certificate.one_version,
-        turned=[f"{one.property} of {one.lock}" for one in certificate.turned],
+        turned=[f"{promise.property} of {promise.lock}" for promise in certificate.turned],
         stages=[(stage, TITLES[stage]) for stage in certificate.parts],
         most=ROWS,
         printed=PRINTED,
@@ -70,10 +70,10 @@ def render(certificate: Certificate, told: Mapping[str, Any], root: Path) -> str
         no_way_there=certificate.no_way_there,
         no_way_back=certificate.no_way_back,
         timed=certificate.comparison.timed,
-        regressed=[_loss(one, root) for one in certificate.regressed],
-        known=[_loss(one, root) for one in certificate.known],
-        notable=[_promise(one, one.name() in lost, certificate, root) for one in notable],
-        kept=[_promise(one, False, certificate, root) for one in rest],
+        regressed=[_loss(loss, root) for loss in certificate.regressed],
+        known=[_loss(loss, root) for loss in certificate.known],
+        notable=[_promise(promise, promise.name() in lost, certificate, root) for promise in notable],
+        kept=[_promise(promise, False, certificate, root) for promise in rest],
         several=len(certificate.upgrades) > 1,
         total=len(certificate.promises),
         counts={stage: _counts(certificate.promises, stage) for stage in certificate.parts},
@@ -89,18 +89,18 @@ def render(certificate: Certificate, told: Mapping[str, Any], root: Path) -> str
         bites=_bites(certificate.bites),
         reasons=list(dict.fromkeys(f"{bite.what}: {bite.why}" for bite in certificate.bites if bite.why)),
         calibration=certificate.calibration,
-        planted=[(one, "" if one.page is None else to_page(one.page, root)) for one in certificate.calibration.planted],
-        not_shown=[(TITLES[one.stage], name) for one in _controls(certificate) for name in one.missing],
-        conditions=told["conditions"],
+        planted=[(bug, "" if bug.page is None else to_page(bug.page, root)) for bug in certificate.calibration.planted],
+        not_shown=[(TITLES[control.stage], name) for control in _controls(certificate) for name in control.missing],
+        conditions=stored["conditions"],
         busy=BUSY,
-        columns=list(dict.fromkeys(plan["column"] for plan in told["conditions"]["plans"])),
-        seeds=list(dict.fromkeys(plan["seed"] for plan in told["conditions"]["plans"])),
-        uncovered=told["uncovered"],
-        never=told["never"],
-        asked=told["asked"],
-        again=_again(told["asked"].get("command")),
-        digest=told["digest"],
-        evidence=len(told["evidence"]),
+        columns=list(dict.fromkeys(plan["column"] for plan in stored["conditions"]["plans"])),
+        seeds=list(dict.fromkeys(plan["seed"] for plan in stored["conditions"]["plans"])),
+        uncovered=stored["uncovered"],
+        never=stored["never"],
+        asked=stored["asked"],
+        again=_again(stored["asked"].get("command")),
+        digest=stored["digest"],
+        evidence=len(stored["evidence"]),
         check=shlex.join([".venv/bin/python", "-m", "results", "verify", str(typed(root / files.CERTIFICATE))]),
     )
 
@@ -113,7 +113,7 @@ def _again(command: object) -> str:
 
 def _upgrades(certificate: Certificate, images: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
     """(backend, [from, to]), as they were asked for, and in brackets what the servers said where that is more."""
-    said = {(one["backend"], one["stage"]): one["version"] for one in images}
+    said = {(image["backend"], image["stage"]): image["version"] for image in images}
     return [
         (
             backend,
@@ -162,7 +162,7 @@ def _loss(loss: Loss, root: Path) -> dict[str, Any]:
 
 def _counts(promises: Iterable[Promise], stage: str) -> list[tuple[Word, int]]:
     """How many promises of a stage came to which word."""
-    words = Counter(one.stages[stage].word for one in promises if stage in one.stages)
+    words = Counter(promise.stages[stage].word for promise in promises if stage in promise.stages)
     return [(word, words[word]) for word in Word if words[word]]
 
 
@@ -172,12 +172,12 @@ def _controls(certificate: Certificate) -> tuple[Shown, ...]:
 
 def _rolled(steps: Iterable[Step]) -> list[dict[str, Any]]:
     """By column: what was replaced in its first trial; trials: in how many there are such steps."""
-    found: dict[tuple[str, str, str], dict[str, list[Step]]] = {}
+    columns: dict[tuple[str, str, str], dict[str, list[Step]]] = {}
     for step in steps:
-        found.setdefault((step.backend, step.stage, step.column), {}).setdefault(step.trial, []).append(step)
+        columns.setdefault((step.backend, step.stage, step.column), {}).setdefault(step.trial, []).append(step)
     return [
         {"backend": backend, "column": column, "steps": next(iter(trials.values())), "trials": len(trials)}
-        for (backend, _, column), trials in sorted(found.items(), key=lambda one: _place(*one[0]))
+        for (backend, _, column), trials in sorted(columns.items(), key=lambda item: _place(*item[0]))
     ]
 
 
@@ -189,27 +189,27 @@ def _place(backend: str, stage: str, column: str) -> tuple[str, int, int, str]:
 
 def _speeds(certificate: Certificate) -> list[dict[str, Any]]:
     """Times and rates: of each backend as a whole, then those that changed. told: whether it is shown at once."""
-    told = certificate.comparison.speeds
+    speeds = certificate.comparison.speeds
     whole = presentation.overall(certificate.comparison)
     chosen = [speed for speed in whole if speed.measure in ALWAYS]
-    chosen += [speed for speed in told if (speed.worse or speed.better) and speed not in chosen]
+    chosen += [speed for speed in speeds if (speed.worse or speed.better) and speed not in chosen]
     chosen = chosen[: len(whole) + ROWS]
-    beside = {(one.backend, one.lock, one.measure, one.stage): one for one in certificate.beside}
+    beside = {(gap.backend, gap.lock, gap.measure, gap.stage): gap for gap in certificate.beside}
     rows = [_row(speed, certificate, beside) | {"told": True} for speed in chosen]
     timed = {(speed.backend, speed.measure) for speed in whole}
     rows += [
         {
-            "who": _who(one.backend, "all locks", certificate),
-            "measure": one.measure,
+            "who": _who(gap.backend, "all locks", certificate),
+            "measure": gap.measure,
             "before": "-",
             "after": "-",
             "ratio": "-",
         }
-        | {"became": "", "worse": False, "together": _together(one.backend, "", one.measure, beside), "told": True}
-        for one in certificate.beside
-        if not one.lock and (one.backend, one.measure) not in timed and one.stage == _first(one, beside)
+        | {"became": "", "worse": False, "together": _together(gap.backend, "", gap.measure, beside), "told": True}
+        for gap in certificate.beside
+        if not gap.lock and (gap.backend, gap.measure) not in timed and gap.stage == _first(gap, beside)
     ]
-    return rows + [_row(speed, certificate, beside) | {"told": False} for speed in told if speed not in chosen]
+    return rows + [_row(speed, certificate, beside) | {"told": False} for speed in speeds if speed not in chosen]
 
 
 def _who(backend: str, lock: str, certificate: Certificate) -> str:
@@ -219,9 +219,9 @@ def _who(backend: str, lock: str, certificate: Certificate) -> str:
 _Beside = Mapping[tuple[str, str, str, str], Beside]
 
 
-def _first(one: Beside, beside: _Beside) -> str:
+def _first(gap: Beside, beside: _Beside) -> str:
     """The first stage that has this measure: it has one row."""
-    return next(stage for stage in TOGETHER if (one.backend, one.lock, one.measure, stage) in beside)
+    return next(stage for stage in TOGETHER if (gap.backend, gap.lock, gap.measure, stage) in beside)
 
 
 def _row(speed: Speed, certificate: Certificate, beside: _Beside) -> dict[str, Any]:
@@ -239,17 +239,17 @@ def _row(speed: Speed, certificate: Certificate, beside: _Beside) -> dict[str, A
 
 
 def _together(backend: str, lock: str, measure: str, beside: _Beside) -> dict[str, str]:
-    found = {stage: beside.get((backend, lock, measure, stage)) for stage in (MIXED, ROLLBACK)}
+    gaps = {stage: beside.get((backend, lock, measure, stage)) for stage in (MIXED, ROLLBACK)}
     return {
-        stage: f"{one.middle:.3g} {one.unit}, worst {one.worst:.3g} {one.unit}" if one else "-"
-        for stage, one in found.items()
+        stage: f"{gap.middle:.3g} {gap.unit}, worst {gap.worst:.3g} {gap.unit}" if gap else "-"
+        for stage, gap in gaps.items()
     }
 
 
 def _bites(bites: Iterable[Bite]) -> list[tuple[str, str, dict[str, Bite]]]:
     """(backend, what, stage → how often)."""
-    found: dict[tuple[str, str], dict[str, Bite]] = {}
+    rows: dict[tuple[str, str], dict[str, Bite]] = {}
     for bite in bites:
-        found.setdefault((bite.backend, bite.what), {})[bite.stage] = bite
-    order = sorted(found, key=lambda key: (key[0], BITES.index(key[1])))
-    return [(backend, what, found[backend, what]) for backend, what in order]
+        rows.setdefault((bite.backend, bite.what), {})[bite.stage] = bite
+    order = sorted(rows, key=lambda key: (key[0], BITES.index(key[1])))
+    return [(backend, what, rows[backend, what]) for backend, what in order]

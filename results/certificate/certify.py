@@ -89,12 +89,12 @@ class Certificate:
     @property
     def cleared(self) -> tuple[Promise, ...]:
         """Promises that the baseline broke and the candidate kept."""
-        return tuple(one for one in self.promises if one.cleared())
+        return tuple(promise for promise in self.promises if promise.cleared())
 
     @property
     def turned(self) -> tuple[Promise, ...]:
         """What the baseline kept without a promise, and the candidate broke."""
-        return tuple(one for one in self.promises if one.turned())
+        return tuple(promise for promise in self.promises if promise.turned())
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ class Certificate:
     def no_way_back(self) -> tuple[str, ...]:
         """From where, and what servers said that would not go back, each once."""
         refused = [step for step in self.steps if step.refused]
-        return tuple(dict.fromkeys(f"{WHENCE.get(one.column, '')}{one.backend}: {one.what}" for one in refused))
+        return tuple(dict.fromkeys(f"{WHENCE.get(step.column, '')}{step.backend}: {step.what}" for step in refused))
 
 
 def certify(
@@ -130,26 +130,26 @@ def certify(
     before, after = (_of(contents, stage) for stage in ALONE)
     comparison, replaced = compare(before, after), steps(trials)
     named = promises(contents.cells)
-    told = losses(comparison, contents.cells)
-    broken = {one.name() for one in named if one.broke(BASELINE)}
-    silent = [one for one in told if one.seen.word is Word.HAZARD_NOT_SHOWN]
-    late = late_of_the_machine(told, trials)
-    accused = [one for one in told if one not in silent and one not in late]
+    failures = losses(comparison, contents.cells)
+    broken = {promise.name() for promise in named if promise.broke(BASELINE)}
+    silent = [loss for loss in failures if loss.seen.word is Word.HAZARD_NOT_SHOWN]
+    late = late_of_the_machine(failures, trials)
+    accused = [loss for loss in failures if loss not in silent and loss not in late]
     bitten = bites(contents.cells, contents.lanes, trials, replaced)
     calibrated = calibration(contents.cells, trials, contents.planted)
-    tried = {(cell.backend, cell.stage) for cell in contents.cells} | {(one.backend, one.stage) for one in replaced}
+    tried = {(cell.backend, cell.stage) for cell in contents.cells} | {(step.backend, step.stage) for step in replaced}
     absent = {place: why for place, why in not_applicable(contents.cells, named).items() if place not in tried}
     lacking = missing(upgrades, parts, tried, absent)
     return Certificate(
         upgrades=upgrades,
-        parts=tuple(stage for stage in STAGES if stage in parts or any(stage == one for _, one in tried)),
+        parts=tuple(stage for stage in STAGES if stage in {*parts, *(stage for _, stage in tried)}),
         comparison=comparison,
         promises=named,
         absent=absent,
-        regressed=tuple(one for one in accused if one.name() not in broken),
+        regressed=tuple(loss for loss in accused if loss.name() not in broken),
         slower=tuple(speed for speed in comparison.speeds if speed.worse),
         one_version=one_version(trials),
-        known=tuple(one for one in accused if one.name() in broken),
+        known=tuple(loss for loss in accused if loss.name() in broken),
         steps=replaced,
         no_way_there=no_way_there(trials),
         beside=beside(contents.lanes),
@@ -184,16 +184,16 @@ def sentence(certificate: Certificate) -> str:
 def _accusations(certificate: Certificate) -> Iterable[str]:
     """At most three."""
     broken = grouped(certificate.regressed, Loss.name)
-    told = [f"{lock} lost {name} {_where(all_)}" for (_, lock, name), all_ in broken.items()]
-    told += [
+    lines = [f"{lock} lost {name} {_where(all_)}" for (_, lock, name), all_ in broken.items()]
+    lines += [
         f"{speed.lock or f'all locks on {speed.backend}'}: {speed.measure} is {speed.ratio:.1f} times what it was"
         for speed in certificate.slower
     ]
-    return told[:3] + [f"and {len(told) - 3} more"] * (len(told) > 3)
+    return lines[:3] + [f"and {len(lines) - 3} more"] * (len(lines) > 3)
 
 
 def _where(losses: Sequence[Loss]) -> str:
-    faults = sorted({one.fault for one in losses if one.stage == CANDIDATE})
+    faults = sorted({loss.fault for loss in losses if loss.stage == CANDIDATE})
     places = [f"under {' and '.join(faults[:2])}"] if faults else []
-    places += [WHEN[stage] for stage in TOGETHER if any(one.stage == stage for one in losses)]
+    places += [WHEN[stage] for stage in TOGETHER if any(loss.stage == stage for loss in losses)]
     return " and ".join(places)

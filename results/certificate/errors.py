@@ -58,16 +58,16 @@ def normalised(text: str) -> str:
 
 def errors(trials: Iterable[TrialTold]) -> tuple[ErrorText, ...]:
     """What is new first, then what is only seen in between, what is gone, and the rest; of those the frequent first."""
-    found: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for one in trials:
-        for lane in one.lanes:
+    counted: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for trial in trials:
+        for lane in trial.lanes:
             for text, number in lane.errors.items():
-                found[one.backend, normalised(text)][one.stage] += number
-    told = [
+                counted[trial.backend, normalised(text)][trial.stage] += number
+    texts = [
         ErrorText(backend, text, {stage: counts[stage] for stage in STAGES if stage in counts})
-        for (backend, text), counts in found.items()
+        for (backend, text), counts in counted.items()
     ]
     turns = list(Turn)
     return tuple(
-        sorted(told, key=lambda one: (turns.index(one.turn), -sum(one.stages.values()), one.backend, one.text))
+        sorted(texts, key=lambda text: (turns.index(text.turn), -sum(text.stages.values()), text.backend, text.text))
     )

@@ -45,16 +45,17 @@ def bites(
     """Of every backend and stage of which there is any trial, by backend."""
     cells = [cell for cell in cells if cell.stage in STAGES]
     counted = _counted(cells)
-    _add(counted, REFUSED, ((one.backend, one.stage, sum(lane.refused for lane in one.lanes)) for one in trials))
+    refusals = ((trial.backend, trial.stage, sum(lane.refused for lane in trial.lanes)) for trial in trials)
+    _add(counted, REFUSED, refusals)
     _add(counted, FAULTY, ((*key[:2], seconds) for key, seconds in _fault_seconds(lanes).items()))
     refused = {(step.backend, step.stage) for step in steps if step.refused}
     of_lanes: dict[tuple[str, str], list[LaneTold]] = defaultdict(list)
-    for one in trials:
-        of_lanes[one.backend, one.stage] += one.lanes
+    for trial in trials:
+        of_lanes[trial.backend, trial.stage] += trial.lanes
     uncounted = {(cell.backend, cell.stage) for cell in cells} - {
         (cell.backend, cell.stage) for cell in cells if cell.store == _UNFENCED and STALE in cell.counters
     }
-    there = sorted({(cell.backend, cell.stage) for cell in cells}, key=lambda one: (one[0], STAGES.index(one[1])))
+    there = sorted({(cell.backend, cell.stage) for cell in cells}, key=lambda place: (place[0], STAGES.index(place[1])))
     return tuple(
         Bite(backend, what, stage, number, why)
         for what in BITES
@@ -102,10 +103,10 @@ def _counted(cells: Iterable[Cell]) -> _Counted:
             if what != UNFENCED or cell.store == _UNFENCED:
                 key = what, cell.backend, cell.stage, cell.trial, cell.lane
                 most[key] = max(most.get(key, 0), cell.counters.get(name, 0))
-    found: _Counted = defaultdict(float)
+    total: _Counted = defaultdict(float)
     for (what, backend, stage, _, _), number in most.items():
-        found[what, backend, stage] += number
-    return found
+        total[what, backend, stage] += number
+    return total
 
 
 def _add(counted: _Counted, what: str, numbers: Iterable[tuple[str, str, float]]) -> None:
@@ -115,10 +116,11 @@ def _add(counted: _Counted, what: str, numbers: Iterable[tuple[str, str, float]]
 
 def _fault_seconds(lanes: Iterable[LaneSummary]) -> Mapping[tuple[str, str, str], float]:
     """(backend, stage, trial) → for how long a fault was at work: in the lane that had most of it."""
-    found: dict[tuple[str, str, str], float] = {}
+    longest: dict[tuple[str, str, str], float] = {}
     for lane in lanes:
         if lane.stage in STAGES:
             key = lane.backend, lane.stage, lane.trial
             cycles = lane.measures["cycles"] if lane.measures else ()
-            found[key] = max(found.get(key, 0.0), sum(one["seconds"] for one in cycles if one["phase"] == DURING))
-    return found
+            seconds = sum(cycle["seconds"] for cycle in cycles if cycle["phase"] == DURING)
+            longest[key] = max(longest.get(key, 0.0), seconds)
+    return longest

@@ -37,15 +37,15 @@ class Beside:
 def beside(lanes: Iterable[LaneSummary]) -> tuple[Beside, ...]:
     """Of every backend as a whole, and of each of its locks."""
     chosen = [measure for measure in MEASURES if measure.name in SHOWN]
-    found: dict[tuple[str, str, str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    numbers: dict[tuple[str, str, str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for lane in lanes:
         if lane.stage in TOGETHER and lane.measures:
             for measure in chosen:
                 if (number := measure.read(lane.measures)) is not None:
                     for lock in ("", lane.lock):
-                        found[lane.backend, lock, measure.name, lane.stage][lane.trial].append(number)
+                        numbers[lane.backend, lock, measure.name, lane.stage][lane.trial].append(number)
     return tuple(
-        _of(key, found[key], chosen) for key in sorted(found, key=lambda key: (*key[:3], STAGES.index(key[3])))
+        _of(key, numbers[key], chosen) for key in sorted(numbers, key=lambda key: (*key[:3], STAGES.index(key[3])))
     )
 
 

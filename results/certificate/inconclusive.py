@@ -35,19 +35,20 @@ def doubts(
         if bite.blunt:
             yield f"{bite.backend}: no {bite.what} {WHEN[bite.stage]}"
     for stage in (*ALONE[1:], *TOGETHER):
-        if some := [one for one in silent if one.stage == stage]:
+        if some := [loss for loss in silent if loss.stage == stage]:
             yield f"{_first(some)} fell silent {WHEN[stage]}: this run could not have seen what it was to see"
     if lost := [change for change in comparison.changes if change.lost]:
         yield f"{_first(lost)} came to no verdict {WHEN[ALONE[1]]} ({lost[0].lost})"
     for stage in TOGETHER:
-        blind = [one for one in promises if stage in one.blind and BASELINE in one.stages and BASELINE not in one.blind]
+        on_the_old = [promise for promise in promises if BASELINE in promise.stages and BASELINE not in promise.blind]
+        blind = [promise for promise in on_the_old if stage in promise.blind]
         if blind:
             more = f" and {count(len(blind) - 1, 'other promise')}" if len(blind) > 1 else ""
             word, because = blind[0].stages[stage].word, blind[0].stages[stage].because
             yield f"{blind[0].property} of {blind[0].lock}{more}: {word} {WHEN[stage]} ({because})"
-    if escaped := [one for one in planted if not one.caught]:
-        one, more = escaped[0], f" (nor {count(len(escaped) - 1, 'other')})" if len(escaped) > 1 else ""
-        yield f"{one.name} on {one.backend} is broken on purpose, and {one.by} did not show it{more}"
+    if escaped := [bug for bug in planted if not bug.caught]:
+        bug, more = escaped[0], f" (nor {count(len(escaped) - 1, 'other')})" if len(escaped) > 1 else ""
+        yield f"{bug.name} on {bug.backend} is broken on purpose, and {bug.by} did not show it{more}"
     if contents.problems:
         yield f"{count(len(contents.problems), 'trial')} came to no verdict: {contents.problems[0]}"
 
@@ -105,6 +106,6 @@ def missing(
 
 
 def _first(changes: Sequence[Loss] | Sequence[Change]) -> str:
-    one = changes[0]
+    first = changes[0]
     more = f" and {count(len(changes) - 1, 'other judgement')}" if len(changes) > 1 else ""
-    return f"{one.property} of {one.lane} under {one.fault}{more}"
+    return f"{first.property} of {first.lane} under {first.fault}{more}"

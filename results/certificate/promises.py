@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from checkers.claims import Word
-from results.comparison.compare import Comparison, Seen
+from results.comparison.compare import Change, Comparison, Seen
 from results.record import Cell, grouped, judged
 from results.report.became import BLIND, worse
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES, TOGETHER
@@ -76,7 +76,7 @@ def promises(cells: Iterable[Cell]) -> tuple[Promise, ...]:
     """All that were judged in any stage, the heaviest first. cells: with those of what was not tried."""
     cells = list(cells)
     of_stages = (cell for cell in judged(cells) if cell.stage in STAGES)
-    found = {
+    by_stage = {
         name: grouped(mine, lambda cell: cell.stage)
         for name, mine in grouped(of_stages, lambda cell: (cell.backend, cell.lock, cell.property)).items()
     }
@@ -92,9 +92,9 @@ def promises(cells: Iterable[Cell]) -> tuple[Promise, ...]:
             },
             frozenset(stage for stage, mine in stages.items() if all(cell.word in BLIND for cell in mine)),
         )
-        for name, stages in sorted(found.items())
+        for name, stages in sorted(by_stage.items())
     ]
-    return tuple(sorted(made, key=lambda one: min(told.word.weight for told in one.stages.values())))
+    return tuple(sorted(made, key=lambda promise: min(seen.word.weight for seen in promise.stages.values())))
 
 
 _Reasons = dict[str, dict[Name, str]]
@@ -102,19 +102,19 @@ _Reasons = dict[str, dict[Name, str]]
 
 
 def _all_reasons(cells: Iterable[Cell]) -> _Reasons:
-    told: _Reasons = {stage: {} for stage in STAGES}
+    reasons: _Reasons = {stage: {} for stage in STAGES}
     for cell in cells:
         if cell.word is Word.NOT_APPLICABLE:
             for stage in STAGES:
                 if cell.stage == stage or (not cell.stage and cell.fault in COLUMNS.get(stage, ())):
-                    told[stage].setdefault((cell.backend, cell.lock, cell.property), cell.because)
-    return told
+                    reasons[stage].setdefault((cell.backend, cell.lock, cell.property), cell.because)
+    return reasons
 
 
-def _why_not(name: Name, told: Mapping[Name, str]) -> str | None:
+def _why_not(name: Name, why: Mapping[Name, str]) -> str | None:
     """The reason that concerns this promise, the most special first."""
-    some = product(*((one, "") for one in name))
-    return next((told[backend, lock, what] for backend, lock, what in some if (backend, lock, what) in told), None)
+    some = product(*((part, "") for part in name))
+    return next((why[backend, lock, what] for backend, lock, what in some if (backend, lock, what) in why), None)
 
 
 def not_applicable(cells: Iterable[Cell], named: Iterable[Promise]) -> dict[tuple[str, str], str]:
@@ -122,15 +122,15 @@ def not_applicable(cells: Iterable[Cell], named: Iterable[Promise]) -> dict[tupl
     locks: dict[str, set[str]] = defaultdict(set)
     for promise in named:
         locks[promise.backend].add(promise.lock)
-    told: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    said: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     for cell in cells:
         if cell.word is Word.NOT_APPLICABLE and not cell.stage:
             for stage in TOGETHER:
                 if cell.fault in COLUMNS[stage]:
-                    told[cell.backend, stage].setdefault(cell.lock, cell.because)
+                    said[cell.backend, stage].setdefault(cell.lock, cell.because)
     return {
         place: next(iter(reasons.values()))
-        for place, reasons in told.items()
+        for place, reasons in said.items()
         if "" in reasons or locks[place[0]] <= reasons.keys()
     }
 
@@ -138,16 +138,18 @@ def not_applicable(cells: Iterable[Cell], named: Iterable[Promise]) -> dict[tupl
 def losses(comparison: Comparison, cells: Iterable[Cell]) -> list[Loss]:
     """All that got worse, from the baseline to the candidate and while versions change, the positive controls too."""
     lost = [
-        Loss(one.backend, one.lock, one.lane, one.fault, one.property, CANDIDATE, one.worse, one.after)
-        for one in comparison.changes
-        if one.worse and one.after is not None
+        Loss(*_place(change), CANDIDATE, change.worse, change.after)
+        for change in comparison.changes
+        if change.worse and change.after is not None
     ]
-    while_versions_change = grouped(
-        (cell for cell in judged(cells) if cell.stage in TOGETHER),
-        lambda cell: (cell.backend, cell.lock, cell.lane, cell.fault, cell.property, cell.stage),
-    )
-    for (backend, lock, lane, fault, name, stage), mine in sorted(while_versions_change.items()):
+    while_versions_change = (cell for cell in judged(cells) if cell.stage in TOGETHER)
+    for key, mine in sorted(grouped(while_versions_change, lambda cell: (*_place(cell), cell.stage)).items()):
         seen = Seen.of(mine)
         if why := worse(Word.NOT_CLAIMED_HELD, seen.word):
-            lost.append(Loss(backend, lock, lane, fault, name, stage, why, seen))
+            lost.append(Loss(*key, why, seen))
     return lost
+
+
+def _place(judged: Cell | Change) -> tuple[str, str, str, str, str]:
+    """As a `Loss` begins."""
+    return judged.backend, judged.lock, judged.lane, judged.fault, judged.property

@@ -34,30 +34,30 @@ def to_json(
     certificate: Certificate, contents: Contents, trials: Sequence[TrialTold], root: Path, asked: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The whole file. root: of the run; asked: what was asked for. Raises BadFile where evidence cannot be read."""
-    told = {
+    fields = {
         "format": FORMAT,
         "run": root.name,
         "verdict": str(certificate.verdict),
         "sentence": sentence(certificate),
         "upgrades": {name: list(versions) for name, versions in certificate.upgrades.items()},
         "parts": list(certificate.parts),
-        "promises": [_promise(one, root) for one in certificate.promises],
+        "promises": [_promise(promise, root) for promise in certificate.promises],
         "absent": [
             {"backend": backend, "stage": stage, "because": why} for (backend, stage), why in certificate.absent.items()
         ],
-        "regressed": [_loss(one, root) for one in certificate.regressed],
-        "slower": [_speed(one) for one in certificate.slower],
-        "turned": [list(one.name()) for one in certificate.turned],
+        "regressed": [_loss(loss, root) for loss in certificate.regressed],
+        "slower": [_speed(speed) for speed in certificate.slower],
+        "turned": [list(promise.name()) for promise in certificate.turned],
         "one_version": dict(certificate.one_version),
-        "known": [_loss(one, root) for one in certificate.known],
-        "cleared": [list(one.name()) for one in certificate.cleared],
-        "steps": [asdict(one) for one in certificate.steps],
+        "known": [_loss(loss, root) for loss in certificate.known],
+        "cleared": [list(promise.name()) for promise in certificate.cleared],
+        "steps": [asdict(step) for step in certificate.steps],
         "no_way_there": list(certificate.no_way_there),
         "no_way_back": list(certificate.no_way_back),
-        "speeds": [_speed(one) for one in certificate.comparison.speeds],
-        "beside": [asdict(one) for one in certificate.beside],
-        "errors": [{**asdict(one), "turn": str(one.turn)} for one in certificate.errors],
-        "bites": [asdict(one) for one in certificate.bites],
+        "speeds": [_speed(speed) for speed in certificate.comparison.speeds],
+        "beside": [asdict(gap) for gap in certificate.beside],
+        "errors": [{**asdict(error), "turn": str(error.turn)} for error in certificate.errors],
+        "bites": [asdict(bite) for bite in certificate.bites],
         "calibration": encoded(certificate.calibration, root),
         "doubts": list(certificate.doubts),
         "conditions": conditions(asked, trials),
@@ -67,7 +67,7 @@ def to_json(
         "evidence": evidence(root),
     }
     # As it is read again: lists for tuples, so that nothing written is told from what was meant.
-    plain: dict[str, Any] = json.loads(canonical(told))
+    plain: dict[str, Any] = json.loads(canonical(fields))
     return {**plain, "digest": digest(plain)}
 
 
@@ -87,14 +87,14 @@ def evidence(root: Path) -> dict[str, str]:
     and of all trials the histories, the plan and what was done. The rest follows from these. Raises BadFile.
     """
     problems: list[str] = []
-    found = [root / "run.json", *files.entries(root / "not-run", problems)]
+    paths = [root / "run.json", *files.entries(root / "not-run", problems)]
     for folder in files.entries(root / "trials", problems):
         if folder.is_dir():  # else it is no trial, and `results.storage.reading` says so
             inside = files.entries(folder, problems)
-            found += [file for file in inside if file.suffix == ".arrow" or file.name in ("plan.json", "trial.json")]
+            paths += [file for file in inside if file.suffix == ".arrow" or file.name in ("plan.json", "trial.json")]
     if problems:
         raise BadFile(problems[0])
-    return {file.relative_to(root).as_posix(): hashlib.sha256(files.read_bytes(file)).hexdigest() for file in found}
+    return {file.relative_to(root).as_posix(): hashlib.sha256(files.read_bytes(file)).hexdigest() for file in paths}
 
 
 def _promise(promise: Promise, root: Path) -> dict[str, Any]:

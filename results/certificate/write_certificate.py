@@ -34,19 +34,19 @@ def issue(run: Run) -> tuple[Certificate, Path]:
     Raises BadFile.
     """
     run.complete_trials()
-    certificate, told = made(run)
-    page = write(run, certificate, told)
+    certificate, stored = made(run)
+    page = write(run, certificate, stored)
     run.add({summary.CERTIFICATE: sentence(certificate)})
     return certificate, page
 
 
-def write(run: Run, certificate: Certificate, told: Mapping[str, Any]) -> Path:
+def write(run: Run, certificate: Certificate, stored: Mapping[str, Any]) -> Path:
     """What was `made`, with all that follows from it. Returns the path of its sheet. Raises BadFile."""
-    files.write_bytes(run.path / files.CERTIFICATE, serialize.canonical(told))
+    files.write_bytes(run.path / files.CERTIFICATE, serialize.canonical(stored))
     for name, render in DERIVED.items():
-        files.write_bytes(run.path / name, render(told))
+        files.write_bytes(run.path / name, render(stored))
     page = run.path / files.CERTIFICATE_PAGE
-    files.write_text(page, certificate_page.render(certificate, told, run.path))
+    files.write_text(page, certificate_page.render(certificate, stored, run.path))
     return page
 
 
@@ -63,7 +63,7 @@ def made(run: Run, came: Mapping[str, Any] | None = None) -> tuple[Certificate, 
     except KeyError as error:
         raise BadFile(f"{run.path}: no upgrade was tried (pytest suites/ --from ... --to ...)") from error
     problems: list[str] = []
-    contents, told = run.read(), trials.told(run.path, problems)
+    contents, tried = run.read(), trials.told(run.path, problems)
     # Judgements can be read where their history cannot: then they rest on nothing.
     contents = replace(contents, problems=tuple(dict.fromkeys((*contents.problems, *problems))))
     certificate = certify(
@@ -71,9 +71,9 @@ def made(run: Run, came: Mapping[str, Any] | None = None) -> tuple[Certificate, 
         upgrades,
         _cut_short(_came(run) if came is None else came),
         parts=[stage for stage in STAGES if stage in asked.get("parts", ALONE)],
-        trials=told,
+        trials=tried,
     )
-    return certificate, serialize.to_json(certificate, contents, told, run.path, about)
+    return certificate, serialize.to_json(certificate, contents, tried, run.path, about)
 
 
 def _came(run: Run) -> Mapping[str, Any] | None:

@@ -46,8 +46,8 @@ def _bytes(file: Path) -> bytes:
         return b""
 
 
-def _sentence(told: bytes) -> str:
+def _sentence(stored: bytes) -> str:
     try:
-        return str(json.loads(told)["sentence"])
+        return str(json.loads(stored)["sentence"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return "(damaged)"

@@ -57,28 +57,28 @@ def digest(this: Side, before: Side | None = None, notes: Sequence[str] = (), ol
 
     notes: what else must be known, a sentence each. older: runs before `before`, the last one first.
     """
-    told = news(None if before is None else before.contents, this.contents, older)
-    return _fitted(list(_sections(this, before, told, notes)))
+    since = news(None if before is None else before.contents, this.contents, older)
+    return _fitted(list(_sections(this, before, since, notes)))
 
 
-def headline(told: News, cells: Iterable[Cell]) -> str:
+def headline(since: News, cells: Iterable[Cell]) -> str:
     """One sentence of our own words, without any that was recorded."""
     number = len(judged(cells))
     many = count(number, "judgement")
-    known = f" {count(len(told.known), 'failing verdict')} known before." if told.known else ""
-    known += f" {count(told.left_out, 'trial')} came to no verdict." if told.left_out else ""
-    known += f" {count(len(told.missing), 'verdict')} of before missing." if told.missing else ""
+    known = f" {count(len(since.known), 'failing verdict')} known before." if since.known else ""
+    known += f" {count(since.left_out, 'trial')} came to no verdict." if since.left_out else ""
+    known += f" {count(len(since.missing), 'verdict')} of before missing." if since.missing else ""
     if not number:
         return f"Nothing was judged.{known}"
-    if told.first:
-        failing = len(told.red)
+    if since.first:
+        failing = len(since.red)
         return f"{count(failing, 'failing verdict') if failing else 'No failing verdict'} in {many}.{known}"
-    if told.red:
-        return f"Worse than before: {count(len(told.red), 'verdict')} of {many}.{known}"
-    if told.status == 1:
+    if since.red:
+        return f"Worse than before: {count(len(since.red), 'verdict')} of {many}.{known}"
+    if since.status == 1:
         return f"Worse than before: no verdict, but a time or rate.{known}"
-    if told.lost:
-        return f"Nothing worse in {many}, but {count(len(told.lost), 'verdict')} could not be judged.{known}"
+    if since.lost:
+        return f"Nothing worse in {many}, but {count(len(since.lost), 'verdict')} could not be judged.{known}"
     return f"Nothing worse in {many}.{known}"
 
 
@@ -95,29 +95,29 @@ def _fitted(sections: Sequence[str]) -> str:
     return "".join(taken) + (_CUT.format(left) if left else "")
 
 
-def _sections(this: Side, before: Side | None, told: News, notes: Sequence[str]) -> Iterator[str]:
+def _sections(this: Side, before: Side | None, since: News, notes: Sequence[str]) -> Iterator[str]:
     """What matters most comes first. Each section is whole by itself."""
     cells = this.contents.cells
     certified = summary.certificate_of(this.path)
-    yield f"## {text(certified)}\n\n{headline(told, cells)}\n\n" if certified else f"## {headline(told, cells)}\n\n"
+    yield f"## {text(certified)}\n\n{headline(since, cells)}\n\n" if certified else f"## {headline(since, cells)}\n\n"
     yield from (f"- {text(note)}\n" for note in notes)
     yield _counts(cells, () if before is None else before.contents.cells)
-    first = "Failing" if told.first else "New"
-    for title, changes in ((first, told.red), ("Not judged any more, or not yet", told.lost), ("Known", told.known)):
+    first = "Failing" if since.first else "New"
+    for title, changes in ((first, since.red), ("Not judged any more, or not yet", since.lost), ("Known", since.known)):
         if changes:
             yield f"\n### {title}\n\n"
             yield from (_detail(change, this.path) for change in changes)
-    if told.cleared:
+    if since.cleared:
         yield "\n### Failing no longer\n\n"
-        yield from (f"- {_where(change)}: {_was(change)}\n" for change in told.cleared)
+        yield from (f"- {_where(change)}: {_was(change)}\n" for change in since.cleared)
     if this.contents.problems:
         yield "\n### Left out\n\n"
         yield from _listed([text(problem) for problem in this.contents.problems])
-    if told.missing:
+    if since.missing:
         yield "\n### Missing: judged before, and not now\n\n"
-        yield from _listed(_missing(told.missing))
+        yield from _listed(_missing(since.missing))
     if before is not None:
-        yield f"\n### Compared with {code(before.name)}\n\n{presentation.markdown(told.comparison, before, this)}\n"
+        yield f"\n### Compared with {code(before.name)}\n\n{presentation.markdown(since.comparison, before, this)}\n"
     yield "\n### Locks \u00d7 faults\n\n"
     for backend, version in sorted({(cell.backend, cell.version) for cell in cells if cell.page is not None}):
         mine = [cell for cell in cells if (cell.backend, cell.version) == (backend, version) and cell.page is not None]
@@ -201,8 +201,8 @@ def _matrix(name: str, cells: Sequence[Cell]) -> str:
         for fault in made.faults
     ]
     head = f"| fault | {' | '.join(map(code, made.locks))} |"
-    told = ", ".join(f"{number} {word}" for word, number in counts(cells) if word.fails) or "nothing fails"
-    lines = [f"<details><summary>{text(name)}: {told}</summary>", "", head, "|---" * (len(made.locks) + 1) + "|"]
+    failing = ", ".join(f"{number} {word}" for word, number in counts(cells) if word.fails) or "nothing fails"
+    lines = [f"<details><summary>{text(name)}: {failing}</summary>", "", head, "|---" * (len(made.locks) + 1) + "|"]
     return "\n".join([*lines, *rows, "", "</details>", "", ""])
 
 

@@ -36,18 +36,18 @@ def parser(name: str, description: str) -> argparse.ArgumentParser:
 
 def runs(root: Path) -> list[Stored]:
     """Oldest first, those that are damaged too. Raises BadFile where the folder itself cannot be read."""
-    found, problems = [], list[str]()
+    stored, problems = [], list[str]()
     for path in files.entries(root, problems, follow=True):
         try:
             if (path / "run.json").exists() and not path.is_symlink():
-                found.append(Stored(path, Run(path).about()["started"]))
+                stored.append(Stored(path, Run(path).about()["started"]))
         except (BadFile, OSError) as error:
             stamp = _STAMP.match(path.name)
             when = "{}-{}-{}T{}:{}:{}+00:00".format(*stamp.groups()) if stamp else ""
-            found.append(Stored(path, when, files.said(error)))
+            stored.append(Stored(path, when, files.said(error)))
     if problems:
         raise BadFile(problems[0])
-    return sorted(found, key=lambda run: (run.started, run.path.name))
+    return sorted(stored, key=lambda run: (run.started, run.path.name))
 
 
 def find(name: str, root: Path) -> Run:
@@ -103,5 +103,5 @@ def run_or_trial(name: str, root: Path) -> tuple[Run, Path | None]:
     except (OSError, ValueError):
         pass  # no path
     run, _, trial = name.partition("/")
-    found = find(run, root)
-    return found, find_trial(trial, found) if trial else None
+    chosen = find(run, root)
+    return chosen, find_trial(trial, chosen) if trial else None

@@ -62,12 +62,12 @@ def show(arguments: Sequence[str]) -> int:
             say(f"interrupted; to go on: {resuming.command(run)}")
         return 0
     cells = [cell for cell in contents.cells if cell.page is not None]
-    told = [cell for cell in cells if options.of in (cell.lane, cell.trial)]
-    if not told:
+    chosen = [cell for cell in cells if options.of in (cell.lane, cell.trial)]
+    if not chosen:
         folder = find.find_trial(options.of, run)
-        told = [cell for cell in cells if cell.page is not None and cell.page.parent == folder]
+        chosen = [cell for cell in cells if cell.page is not None and cell.page.parent == folder]
         _tell_error(folder)
-    _tell(told)
+    _tell(chosen)
     return 0
 
 
@@ -111,13 +111,13 @@ def _line(run: Stored, *, as_json: bool) -> str:
     words = {str(word): count for word, count in head.words.items() if count}
     if as_json:
         return json.dumps(_told(run, head, state, words))
-    told = ", ".join(f"{count} {word}" for word, count in words.items()) or "nothing judged"
+    came_to = ", ".join(f"{count} {word}" for word, count in words.items()) or "nothing judged"
     certified = summary.certificate(head.about)
-    told = f"{certified}; {told}" if certified else told
+    came_to = f"{certified}; {came_to}" if certified else came_to
     left = f", {len(head.problems)} left out" if head.problems else ""
     if state == CLOSED and head.about.get(INTERRUPTED):
         state = INTERRUPTED
-    return plain(f"{run.path.name}  {told}{left}" + ("" if state == CLOSED else f" ({state})"))
+    return plain(f"{run.path.name}  {came_to}{left}" + ("" if state == CLOSED else f" ({state})"))
 
 
 def _told(run: Stored, head: Head, state: str, words: dict[str, int]) -> dict[str, Any]:

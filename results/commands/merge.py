@@ -75,8 +75,8 @@ def merge(out: Path, runs: Sequence[Run], *, force: bool = False) -> tuple[Path,
             raise BadFile(f"{run.path}: this run is still going on")
         parts += [part for part in _parts(run) if part["id"] not in {known["id"] for known in parts}]
     if not force:
-        for one, other in itertools.combinations(parts, 2):
-            if difference := _difference(one, other):
+        for first, other in itertools.combinations(parts, 2):
+            if difference := _difference(first, other):
                 raise BadFile(f"{difference}; --force merges them nevertheless")
     if (out / "run.json").exists() and running.is_running(out):
         raise BadFile(f"{out}: somebody merges into it now")
@@ -134,22 +134,22 @@ def _parts(run: Run) -> list[_Part]:
     return [{"id": identity, "run": run.path.name, "started": started, "asked": asked, "about": dict(head.about)}]
 
 
-def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+def _difference(part: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """What makes two runs different ones, as the beginning of a sentence, or nothing."""
-    asked, told = one["asked"], other["asked"]
-    names = f"{one['run']} and {other['run']}"
+    asked, others = part["asked"], other["asked"]
+    names = f"{part['run']} and {other['run']}"
     for name in ("seed", "profile"):
-        if asked.get(name) != told.get(name):
-            return f"{names} are not parts of one run: {name} {asked.get(name)!r}, {told.get(name)!r}"
+        if asked.get(name) != others.get(name):
+            return f"{names} are not parts of one run: {name} {asked.get(name)!r}, {others.get(name)!r}"
     for name in ("versions", "targets"):
-        mine, theirs = _mapping(asked, name), _mapping(told, name)
+        mine, theirs = _mapping(asked, name), _mapping(others, name)
         for backend in sorted(mine.keys() & theirs.keys()):
             if mine[backend] != theirs[backend]:
                 what = f"{name} of {backend} {mine[backend]!r}, {theirs[backend]!r}"
                 return f"{names} are not parts of one run: {what}"
-    if (mine_ := _command(asked)) != (theirs_ := _command(told)):
+    if (mine_ := _command(asked)) != (theirs_ := _command(others)):
         return f"{names} are not parts of one run: {' '.join(mine_)!r}, {' '.join(theirs_)!r}"
-    shard, of = _shard(one)
+    shard, of = _shard(part)
     shard_, of_ = _shard(other)
     if of and of_ and (of != of_ or shard == shard_):
         return f"{names} are not parts of one run: shard {shard}/{of}, {shard_}/{of_}"
@@ -163,14 +163,14 @@ def _mapping(asked: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _shard(part: Mapping[str, Any]) -> tuple[int, int]:
     """(i, n) of `--shard i/n`; zeros for a run that is no shard."""
-    found = re.fullmatch(r"(\d{1,4})/(\d{1,4})", str(part["asked"].get("shard")), re.ASCII)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", str(part["asked"].get("shard")), re.ASCII)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def _command(asked: Mapping[str, Any]) -> list[str]:
     """The command without what says which part of a run to run, and how to tell of it."""
-    told = asked.get("command")
-    words = [str(word) for word in told] if isinstance(told, list) else []
+    command = asked.get("command")
+    words = [str(word) for word in command] if isinstance(command, list) else []
     left: list[str] = []
     position = 0
     while position < len(words):

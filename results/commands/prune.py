@@ -87,10 +87,10 @@ def _count(text: str) -> int:
 
 
 def _age(text: str) -> timedelta:
-    found = re.fullmatch(r"(\d{1,5})([mhdw])", text, re.ASCII)
-    if not found:
+    match = re.fullmatch(r"(\d{1,5})([mhdw])", text, re.ASCII)
+    if not match:
         raise argparse.ArgumentTypeError(f"{text!r} is no age; for example 90m, 12h, 7d or 4w")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 def _fates(stored: Sequence[Stored], options: argparse.Namespace, names: set[Path]) -> list[Fate]:
@@ -127,10 +127,10 @@ def _why_kept(run: Stored, last: set[Path], since: datetime | None, names: set[P
 
 def _moment(started: str) -> datetime | None:
     try:
-        told = datetime.fromisoformat(started)
+        moment = datetime.fromisoformat(started)
     except ValueError:
         return None
-    return told if told.tzinfo is not None else told.replace(tzinfo=UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _size(folder: Path) -> int:

@@ -76,12 +76,12 @@ class _Certificate(TypedDict):
 
 def _read(file: Path) -> dict[str, Any]:
     """Raises BadFile."""
-    told = files.read_json(file, formats=None)
-    number = decoded(told, _Certificate, file)["format"]
+    stored = files.read_json(file, formats=None)
+    number = decoded(stored, _Certificate, file)["format"]
     if number != serialize.FORMAT:
         again = "make it again: python -m results certificate RUN"
         raise BadFile(f"{file}: format {number}, this version verifies {serialize.FORMAT}; {again}")
-    return told
+    return stored
 
 
 def _mismatches(file: Path, stored: Mapping[str, Any], again: Mapping[str, Any], run: Run) -> Iterator[str]:
@@ -108,9 +108,9 @@ def _mismatches(file: Path, stored: Mapping[str, Any], again: Mapping[str, Any],
         yield from _derived_otherwise(stored, run)
 
 
-def _canonical(told: Mapping[str, Any], name: str) -> bytes | None:
+def _canonical(fields: Mapping[str, Any], name: str) -> bytes | None:
     """To the byte: 1 is not 1.0 here, nor true. None: it is not there."""
-    return serialize.canonical({name: told[name]}) if name in told else None
+    return serialize.canonical({name: fields[name]}) if name in fields else None
 
 
 def _derived_otherwise(stored: Mapping[str, Any], run: Run) -> Iterator[str]:

@@ -101,7 +101,7 @@ class Comparison:
 def compare(before: Contents, after: Contents) -> Comparison:
     """Pure: what is in the two is all that is looked at."""
     first, second = _seen(before.cells), _seen(after.cells)
-    broken = {_trial(found[1]) for problem in after.problems if (found := _LEFT_OUT.match(problem))}
+    broken = {_trial(match[1]) for problem in after.problems if (match := _LEFT_OUT.match(problem))}
     changes = [_change(name, first.get(name), second.get(name), broken) for name in first.keys() | second.keys()]
     timed = speeds(samples(before.lanes), samples(after.lanes))
     return Comparison(

@@ -28,7 +28,7 @@ _SPAN: Final = math.log(8)
 def render(comparison: Comparison, before: Side, after: Side, path: Path) -> str:
     """The page as HTML. path: where it will stand; links to the trials' pages are relative to it."""
     changed = [change for change in comparison.changes if change.kind is not Kind.SAME]
-    told = [change for change in changed if presentation.notable(change)]
+    notable = [change for change in changed if presentation.notable(change)]
     others = [change for change in changed if not presentation.notable(change)]
     folder = path.resolve().parent
     sides = (("A", before), ("B", after))
@@ -40,7 +40,7 @@ def render(comparison: Comparison, before: Side, after: Side, path: Path) -> str
         sides=[(letter, side, _link(side.path / "index.html", folder)) for letter, side in sides],
         problems=[(letter, side.contents.problems) for letter, side in sides if side.contents.problems],
         counts=[(kind, number) for kind, number in presentation.counts(comparison).items() if number],
-        changes=[_change(change, folder) for change in told],
+        changes=[_change(change, folder) for change in notable],
         others=[_change(change, folder) for change in others[:_MOST]],
         more=max(len(others) - _MOST, 0),
         heads=presentation.HEADS,
@@ -88,8 +88,8 @@ def _interval(speed: Speed) -> Markup:
         parts.append(tag("path", d=f"M{low:.1f} {middle}H{high:.1f}M{low:.1f} 6v8M{high:.1f} 6v8", class_="whisker"))
     parts.append(tag("circle", cx=x(speed.ratio), cy=middle, r=4, class_="release"))
     bounds = f", 95 %: {speed.interval[0]:.2f} to {speed.interval[1]:.2f}" if speed.interval else ""
-    told = f"{speed.ratio:.2f} times{bounds}"
+    words = f"{speed.ratio:.2f} times{bounds}"
     return tag(
-        "svg", tag("title", told), *parts, width=_WIDTH, height=_HEIGHT, viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img",
-        aria_label=told,
+        "svg", tag("title", words), *parts, width=_WIDTH, height=_HEIGHT, viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img",
+        aria_label=words,
     )  # fmt: skip

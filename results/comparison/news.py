@@ -64,7 +64,7 @@ def news(before: Contents | None, after: Contents, older: Sequence[Contents] = (
         for change in comparison.changes
     ]
     red, lost, known, cleared, missing = (
-        tuple(change for found, change in placed if found is place)
+        tuple(change for of, change in placed if of is place)
         for place in (Place.RED, Place.LOST, Place.KNOWN, Place.CLEARED, Place.MISSING)
     )
     return News(before is None, comparison, red, lost, known, cleared, missing, len(after.problems))
@@ -75,19 +75,19 @@ def _recalled(earlier: Sequence[Contents], after: Contents) -> Contents:
     that could stands in it, if it found that broken too: a night without evidence makes no old violation a new one.
     """
     before = earlier[0]
-    told = [by_name(run.cells) for run in earlier]
+    by_run = [by_name(run.cells) for run in earlier]
     open_ = {
         name
         for name, cells in by_name(after.cells).items()
-        if heaviest(cell.word for cell in cells) in ACCUSING and _silent(told[0].get(name, ()))
+        if heaviest(cell.word for cell in cells) in ACCUSING and _silent(by_run[0].get(name, ()))
     }
     recalled: dict[Name, list[Cell]] = {}
-    for run in told[1:]:
+    for run in by_run[1:]:
         for name in [name for name in open_ if not _silent(run.get(name, ()))]:
             open_.remove(name)
             if heaviest(cell.word for cell in run[name]) in ACCUSING:
                 recalled[name] = run[name]
-    dropped = {id(cell) for name in recalled for cell in told[0].get(name, ())}
+    dropped = {id(cell) for name in recalled for cell in by_run[0].get(name, ())}
     kept = [cell for cell in before.cells if id(cell) not in dropped]
     return replace(before, cells=(*kept, *(cell for cells in recalled.values() for cell in cells)))
 

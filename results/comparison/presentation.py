@@ -93,8 +93,8 @@ def _how_it_is_worse(comparison: Comparison) -> str:
 
 def _both(verdicts: int, speeds: int) -> str:
     """How many of each, or empty."""
-    told = [count(verdicts, "verdict")] if verdicts else []
-    return " and ".join([*told, *([count(speeds, "time or rate", "times or rates")] if speeds else [])])
+    parts = [count(verdicts, "verdict")] if verdicts else []
+    return " and ".join([*parts, *([count(speeds, "time or rate", "times or rates")] if speeds else [])])
 
 
 def overall(comparison: Comparison) -> list[Speed]:
@@ -105,23 +105,23 @@ def overall(comparison: Comparison) -> list[Speed]:
 
 def remarks(comparison: Comparison, before: Side, after: Side) -> list[str]:
     """What must be known beside the headline, a sentence each."""
-    told = []
+    lines = []
     if not comparison.timed:
-        told.append("Times and rates were not judged: there are too few trials in common, or they were not measured.")
+        lines.append("Times and rates were not judged: there are too few trials in common, or they were not measured.")
     for backend, machine in sorted({speed.backend: speed.machine for speed in overall(comparison)}.items()):
         if not 1 / _ODD_MACHINE < machine < _ODD_MACHINE:
             how = f"{machine:.1f} times slower" if machine > 1 else f"{1 / machine:.1f} times quicker"
-            told.append(f"During B's trials of {backend} the machine was {how}, which is allowed for.")
+            lines.append(f"During B's trials of {backend} the machine was {how}, which is allowed for.")
     for letter, side in (("A", before), ("B", after)):
         if side.state != CLOSED:
-            told.append(f"{letter} is {side.state}: what both have is compared.")
+            lines.append(f"{letter} is {side.state}: what both have is compared.")
         if side.contents.problems:
             left = count(len(side.contents.problems), "trial")
-            told.append(f"{letter} lacks {left} (aborted or damaged); what both have is compared.")
+            lines.append(f"{letter} lacks {left} (aborted or damaged); what both have is compared.")
     for kind, letter in ((Kind.ONLY_IN_A, "A"), (Kind.ONLY_IN_B, "B")):
         if number := sum(change.kind is kind for change in comparison.changes):
-            told.append(f"{count(number, 'verdict')} {'is' if number == 1 else 'are'} in {letter} only.")
-    return told
+            lines.append(f"{count(number, 'verdict')} {'is' if number == 1 else 'are'} in {letter} only.")
+    return lines
 
 
 def counts(comparison: Comparison) -> dict[str, int]:
@@ -220,11 +220,11 @@ def markdown(comparison: Comparison, before: Side, after: Side) -> str:
         lines += _more(len(changed))
     if turned := turns(comparison):
         lines += ["", *(f"- {count(number, 'verdict')}: {old} in A, {new} in B" for old, new, number in turned)]
-    told = [speed for speed in comparison.speeds if speed.worse or speed.better]
-    if told:
+    changed_speeds = [speed for speed in comparison.speeds if speed.worse or speed.better]
+    if changed_speeds:
         lines += ["", f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
-        lines += [f"| {' | '.join(map(text, cells(speed)))} |" for speed in told[:_MOST]]
-        lines += _more(len(told))
+        lines += [f"| {' | '.join(map(text, cells(speed)))} |" for speed in changed_speeds[:_MOST]]
+        lines += _more(len(changed_speeds))
     same = sum(change.kind is Kind.SAME for change in comparison.changes)
     looked = count(len(comparison.speeds), "time or rate", "times and rates")
     lines += ["", f"{count(same, 'verdict')} the same, {looked} looked at."]
@@ -241,12 +241,12 @@ def render(comparison: Comparison, before: Side, after: Side, console: Console, 
     printer.line(headline(comparison), style)
     for remark in remarks(comparison, before, after):
         printer.line(remark, indent=2)
-    told = [change for change in comparison.changes if everything or notable(change)]
-    for change in told if everything else told[:_MOST]:
+    shown_changes = [change for change in comparison.changes if everything or notable(change)]
+    for change in shown_changes if everything else shown_changes[:_MOST]:
         _render_change(change, printer)
     if not everything:
-        if len(told) > _MOST:
-            printer.line(f"and {len(told) - _MOST} more like these (--all)")
+        if len(shown_changes) > _MOST:
+            printer.line(f"and {len(shown_changes) - _MOST} more like these (--all)")
         if turned := turns(comparison):
             printer.gap()
         for old, new, number in turned:

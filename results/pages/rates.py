@@ -64,8 +64,8 @@ def _grouped(lanes: Iterable[LaneSummary], key: Callable[[LaneSummary], _Key]) -
 
 
 def _rates(measures: list[Mapping[str, Any]]) -> Rates:
-    cycles = [cycle for one in measures for cycle in one["cycles"]]
-    heals = [seconds for one in measures for seconds in one["recovery_s"]]
+    cycles = [cycle for lane in measures for cycle in lane["cycles"]]
+    heals = [seconds for lane in measures for seconds in lane["recovery_s"]]
     seen = [seconds for seconds in heals if seconds is not None]
     return Rates(
         len(measures),

@@ -85,7 +85,7 @@ def render(
         documented=_hazards(cells, root),
         rates=charts.rates(rates.per_lock(lanes)),
         not_run=_not_run(cells),
-        problems=[_problem(told, root) for told in problems],
+        problems=[_problem(problem, root) for problem in problems],
         trials=_trials(cells, root),
         command=_command(about),
         about=[(name, _said(value)) for name, value in about.items() if name != "command"],
@@ -100,9 +100,9 @@ def _sentence(cells: Sequence[Cell], failing: Sequence[Case], problems: Sequence
     if not failing:
         return f"No failing verdict in {number:,} judgements." + left
     first = failing[0].first
-    told = sentences.sentence(first.lock, [first.property], first.word, first.fault, first.because)
+    sentence = sentences.sentence(first.lock, [first.property], first.word, first.fault, first.because)
     more = len(failing) - 1
-    return told + (f" And {count(more, 'more failing verdict')}." if more else "") + left
+    return sentence + (f" And {count(more, 'more failing verdict')}." if more else "") + left
 
 
 def _facts(about: Mapping[str, Any], cells: Iterable[Cell]) -> list[tuple[str, str]]:
@@ -123,16 +123,16 @@ def _facts(about: Mapping[str, Any], cells: Iterable[Cell]) -> list[tuple[str, s
     return [(name, str(value)) for name, value in said if value not in (None, "")]
 
 
-def _problem(told: str, root: Path) -> dict[str, str]:
+def _problem(problem: str, root: Path) -> dict[str, str]:
     """What was left out. link: to the page of that trial, which says what is known of it; empty where there is none.
     name: what the link stands on. rest: what follows it.
     """
-    found = _OF_TRIAL.match(told)
-    folder = root / found[0] if found else root
+    match = _OF_TRIAL.match(problem)
+    folder = root / match[0] if match else root
     page = folder / "index.html"
-    if not found or folder.is_symlink() or not page.is_file():
-        return {"told": told, "link": "", "name": "", "rest": told}
-    return {"told": told, "link": to_page(page, root), "name": found[0], "rest": told[found.end() :]}
+    if not match or folder.is_symlink() or not page.is_file():
+        return {"told": problem, "link": "", "name": "", "rest": problem}
+    return {"told": problem, "link": to_page(page, root), "name": match[0], "rest": problem[match.end() :]}
 
 
 def _command(about: Mapping[str, Any]) -> str:
@@ -207,10 +207,10 @@ class _Embedded:
     def square(self, square: Square) -> int:
         """Its number."""
         row: list[int] = []
-        told: set[tuple[Word, str]] = set()
+        with_story: set[tuple[Word, str]] = set()
         for cell in sorted(square.cells, key=lambda cell: cell.word.weight):
-            first = (cell.word, cell.property) not in told and (cell.word.fails or self.room > 0)
-            told.add((cell.word, cell.property))
+            first = (cell.word, cell.property) not in with_story and (cell.word.fails or self.room > 0)
+            with_story.add((cell.word, cell.property))
             if first:
                 self.room -= sum(map(len, cell.story))
             trial = -1
@@ -296,11 +296,11 @@ def _some(names: Sequence[str]) -> str:
 
 def _not_run(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     """One entry for each reason: how many judgements it stands for, of what, under what; the commonest first."""
-    told = []
+    rows = []
     for because, mine in grouped(not_run(cells), lambda cell: reason(cell.because)).items():
         locks = sorted({cell.lock or cell.lane or f"every lock of {cell.backend or 'every backend'}" for cell in mine})
         faults = sorted({_fault(cell.fault) if cell.fault else "every fault" for cell in mine})
-        told.append(
+        rows.append(
             {
                 "because": because,
                 "count": len(mine),
@@ -311,7 +311,7 @@ def _not_run(cells: Iterable[Cell]) -> list[dict[str, Any]]:
                 "properties": _some(sorted({cell.property for cell in mine if cell.property}) or ["all"]),
             }
         )
-    return sorted(told, key=lambda row: (-row["count"], row["because"]))
+    return sorted(rows, key=lambda row: (-row["count"], row["because"]))
 
 
 def _trials(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:

@@ -111,13 +111,13 @@ def _sentence(newest: Sequence[Listed]) -> str:
     if last.certificate:
         return f"{number} The last one that was closed: {last.certificate}"
     failing = sum(count for word, count in last.words.items() if Word(word).fails)
-    found = f"{failing:,} failing {'verdict' if failing == 1 else 'verdicts'}" if failing else "no failing verdict"
+    came_to = f"{failing:,} failing {'verdict' if failing == 1 else 'verdicts'}" if failing else "no failing verdict"
     left = f", {last.left_out} left out" if last.left_out else ""
     since = ""
     if last.since:
-        told = ", ".join(f"{number} {kind}" for kind, number in last.changed.items()) or "nothing changed"
-        since = f"; {told} since the last one like it"
-    return f"{number} The last one that was closed came to {found}{left}{since}."
+        changes = ", ".join(f"{number} {kind}" for kind, number in last.changed.items()) or "nothing changed"
+        since = f"; {changes} since the last one like it"
+    return f"{number} The last one that was closed came to {came_to}{left}{since}."
 
 
 def _row(run: Listed) -> dict[str, Any]:
@@ -171,21 +171,21 @@ def _alike(runs: Sequence[Listed]) -> str:
     if not runs:
         return ""
     profile, chosen, targets = json.loads(runs[-1].like)
-    told = [f"profile {profile}"] if profile else []
-    told += [str(word) for word in chosen]
-    told += [f"against a {backend} of its own" for backend in targets]
+    shared = [f"profile {profile}"] if profile else []
+    shared += [str(word) for word in chosen]
+    shared += [f"against a {backend} of its own" for backend in targets]
     number = "One run" if len(runs) == 1 else f"{len(runs)} runs"
-    return f"{number} like the last one" + (f": {', '.join(told)}" if told else "")
+    return f"{number} like the last one" + (f": {', '.join(shared)}" if shared else "")
 
 
 def _charts(backend: str, runs: Sequence[Listed]) -> dict[str, Any]:
     """Four charts: acquires without faults and during them, throughput, recovery."""
     places = [(when(run), run.link) for run in runs]
-    found = [run.rates.get(backend) for run in runs]
+    rates = [run.rates.get(backend) for run in runs]
 
     def series(name: str, of: str) -> Series:
         phase, _, which = of.rpartition(".")
-        values = (None if one is None else getattr(getattr(one, phase) if phase else one, which) for one in found)
+        values = (None if rate is None else getattr(getattr(rate, phase) if phase else rate, which) for rate in rates)
         return Series(name, tuple(values))
 
     made = [
@@ -197,7 +197,7 @@ def _charts(backend: str, runs: Sequence[Listed]) -> dict[str, Any]:
     drawn = [(title, both, charts.line(f"{backend}: {title}", places, both)) for title, *both in made]
     return {
         "backend": backend,
-        "charts": [(title, [one.name for one in both], chart) for title, both, chart in drawn if chart is not None],
+        "charts": [(title, [line.name for line in both], chart) for title, both, chart in drawn if chart is not None],
     }
 
 

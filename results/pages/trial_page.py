@@ -12,7 +12,7 @@ from checkers.view import View
 from results.pages import counters, surroundings, web
 from results.pages.counters import Counted
 from results.pages.lane import timeline
-from results.pages.lane.windows import Window, found, moments, windows
+from results.pages.lane.windows import Window, moments, number_of_violations, windows
 from results.record import LaneRecord, TrialRecord
 from results.report import sentences
 from results.report.holds import holds
@@ -35,7 +35,7 @@ class _Lane:
     """What the template needs of one lane.
 
     windows  the first is shown, the others are packed until somebody asks for them.
-    found    violations in all.
+    violations  in all.
     broken   the properties that broke, the heaviest first.
     """
 
@@ -43,7 +43,7 @@ class _Lane:
     word: Word
     sentence: str
     windows: list[Window]
-    found: int
+    violations: int
     broken: list[str]
     operations: int
     timeline: Markup
@@ -63,7 +63,8 @@ def render(record: TrialRecord, files: Sequence[str], folder: Path, *, inline: b
     words = [judgement.word for lane in lanes for judgement in lane.judgements]
     about = record.about
     faults = surroundings.faults(lanes)
-    most = min(_MOST_WINDOWS, max(_FEWEST_WINDOWS, _ALL_WINDOWS // max(sum(found(lane) > 1 for lane in lanes), 1)))
+    several = sum(number_of_violations(lane) > 1 for lane in lanes)
+    most = min(_MOST_WINDOWS, max(_FEWEST_WINDOWS, _ALL_WINDOWS // max(several, 1)))
     shown = [_lane(record.lanes[at], number, most, folder, files[at]) for number, at in enumerate(order)]
     return web.render(
         "trial.html",
@@ -109,7 +110,7 @@ def _lane(lane: LaneRecord, number: int, most: int, folder: Path, file: str) -> 
         word=sentences.lane_word(lane),
         sentence=sentences.lane_sentence(lane),
         windows=shown,
-        found=found(lane),
+        violations=number_of_violations(lane),
         broken=list(dict.fromkeys(j.property for j in judged if j.verdict is not None and j.verdict.violations)),
         operations=len(history),
         timeline=whole,

@@ -21,8 +21,8 @@ def text(words: str) -> str:
     """A recorded string as text on one line, in Markdown and in HTML."""
     words = in_a_line(words)
     shown = plain(words if len(words) <= _LONGEST else words[:_LONGEST] + "...")
-    parted = _LINKED.sub(lambda found: found[0] + "\u2060", shown)
-    plainly = {found.start() for found in _PLAIN.finditer(parted)}
+    parted = _LINKED.sub(lambda match: match[0] + "\u2060", shown)
+    plainly = {match.start() for match in _PLAIN.finditer(parted)}
     return "".join(letter if at in plainly else f"&#{ord(letter)};" for at, letter in enumerate(parted))
 
 

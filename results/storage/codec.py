@@ -55,14 +55,14 @@ def encoded(value: object, root: Path) -> Any:
     return msgspec.to_builtins(value, enc_hook=lambda page: page.relative_to(root).as_posix())
 
 
-def judgement_to_json(judgement: Judgement, told: Sequence[str] = ()) -> dict[str, Any]:
-    """Plain JSON. told: the story that the word rests on, as pages tell it."""
+def judgement_to_json(judgement: Judgement, story: Sequence[str] = ()) -> dict[str, Any]:
+    """Plain JSON. story: the story that the word rests on, as pages tell it."""
     verdict = judgement.verdict
     return {
         "property": judgement.property,
         "word": str(judgement.word),
         "because": judgement.because,
-        "told": list(told),
+        "told": list(story),
         "violation": None if judgement.violation is None else asdict(judgement.violation),
         "verdict": None
         if verdict is None

@@ -122,8 +122,8 @@ def read_json(path: Path, formats: Collection[int] | None = READABLE) -> dict[st
     if formats is not None and (type(number) is not int or number not in formats):
         newer = "; a newer version wrote it" if type(number) is int and number > FORMAT else ""
         known = " and ".join(map(str, READABLE))
-        told = _short(number) if isinstance(number, int | str) else "of no number"
-        raise BadFile(f"{path}: format {told}, this version reads {known}{newer}")
+        shown = _short(number) if isinstance(number, int | str) else "of no number"
+        raise BadFile(f"{path}: format {shown}, this version reads {known}{newer}")
     return data
 
 

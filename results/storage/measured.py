@@ -24,9 +24,9 @@ def measured(history: History) -> dict[str, Any]:
     way, else to where it lies; recovery_s is of each fault, in the order in which they began.
     """
     subject = Subject(history, Settings())
-    told = _counts(history)
+    counts = _counts(history)
     if subject.untimed or not len(subject.acquires):
-        return {**told, **_NOTHING}
+        return {**counts, **_NOTHING}
     subject = subject.timed
     rows, c = subject.acquires, subject.view.history.columns
     begin, end = int(c["inv"][rows].min()), int(subject.ended[rows].max())
@@ -37,7 +37,7 @@ def measured(history: History) -> dict[str, Any]:
     if history.facts.store == "guarded":
         access = access[:0]  # the lock service itself
     return {
-        **told,
+        **counts,
         "seconds": _seconds(end - begin),
         "cycles": _cycles(subject, begin, end),
         **{name: _quantiles(wait.lasted, wait.done) for name, wait in waits.items()},
@@ -99,11 +99,11 @@ def _cycles(subject: Subject, begin: int, end: int) -> list[dict[str, Any]]:
 def _quantiles(lasted: Ints, done: Flags) -> dict[str, Any]:
     """lasted: ns; done: whether it was answered then, else it was given up."""
     estimate = kaplan_meier(lasted, done)
-    found = {name: survival_quantile(*estimate, permille) for name, permille in QUANTILES}
+    quantiles = {name: survival_quantile(*estimate, permille) for name, permille in QUANTILES}
     return {
         "count": len(lasted),
         "given_up": int((~done).sum()),
-        **{name: None if value is None else _ms(value) for name, value in found.items()},
+        **{name: None if value is None else _ms(value) for name, value in quantiles.items()},
         "longest": _ms(lasted.max()) if len(lasted) else None,
     }
 

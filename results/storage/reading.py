@@ -147,9 +147,9 @@ class _Trial:
             raise BadFile(f"{folder}: a link, which is not followed")
         trial, verdicts = folder / "trial.json", folder / VERDICTS
         data = files.read_json(trial)
-        told = decoded(data, _TrialFile, trial)
+        stored = decoded(data, _TrialFile, trial)
         lanes = decoded(files.read_json(verdicts), _Verdicts, verdicts)["lanes"]
-        return cls(folder, told["name"], data["about"], told["logs"], lanes)
+        return cls(folder, stored["name"], data["about"], stored["logs"], lanes)
 
     @property
     def cells(self) -> list[Cell]:
@@ -213,8 +213,8 @@ def _history(folder: Path, lane: _Lane) -> History:
     history = histories.load(files.plain(files.inside(folder, lane.file)))
     size = len(history)
     for judgement in lane.judgements:
-        found = judgement.verdict.violations if judgement.verdict is not None else ()
-        for violation in (*found, *([judgement.violation] if judgement.violation is not None else [])):
+        violations = judgement.verdict.violations if judgement.verdict is not None else ()
+        for violation in (*violations, *([judgement.violation] if judgement.violation is not None else [])):
             if not all(0 <= row < size for row in (*violation.rows, *violation.holders)):
                 raise BadHistory(
                     f"{folder}: damaged ({judgement.property} tells of a row that {lane.file} does not have)"

@@ -59,8 +59,8 @@ def interruption(run: RunFolder) -> dict[str, Any]:
     """When it ended before its time, and at what, as plain JSON. at: ISO 8601, empty where nobody knows."""
     about = _about_end(run)
     last = max((event.at for event in Tail(run.path).read()), default=0.0)
-    told = about.get("finished") or (datetime.fromtimestamp(last, UTC).isoformat(timespec="seconds") if last else "")
-    return {"at": told, "broken off": about.get("broken off") or unfinished(run.path)}
+    when = about.get("finished") or (datetime.fromtimestamp(last, UTC).isoformat(timespec="seconds") if last else "")
+    return {"at": when, "broken off": about.get("broken off") or unfinished(run.path)}
 
 
 def reopen(run: Folder, interruption: Mapping[str, Any]) -> Folder:
@@ -86,8 +86,8 @@ def set_aside(run: RunFolder, folder: Path) -> None:
 
 
 def _words(about: Mapping[str, Any]) -> list[str]:
-    told: Sequence[object] = about["command"] if isinstance(about.get("command"), list) else ()
-    return [str(word) for word in told[1:]]
+    command: Sequence[object] = about["command"] if isinstance(about.get("command"), list) else ()
+    return [str(word) for word in command[1:]]
 
 
 def _about_end(run: RunFolder) -> Mapping[str, Any]:

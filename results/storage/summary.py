@@ -112,7 +112,7 @@ def _read(root: Path) -> dict[str, Any]:
     return data
 
 
-def _head(told: Head) -> Head:
+def _head(stored: Head) -> Head:
     """Of what a file says, with every word counted."""
-    head = {name: getattr(told, name) for name in Head.__slots__}
-    return Head(**{**head, "words": {**dict.fromkeys(Word, 0), **told.words}})
+    head = {name: getattr(stored, name) for name in Head.__slots__}
+    return Head(**{**head, "words": {**dict.fromkeys(Word, 0), **stored.words}})

@@ -35,7 +35,7 @@ def again(lane: LaneRecord) -> LaneRecord:
 
 def differences(lane: LaneRecord, now: LaneRecord) -> Iterator[str]:
     """What is judged differently now, a line each."""
-    before, after = ({one.property: one for one in side.judgements} for side in (lane, now))
+    before, after = ({judgement.property: judgement for judgement in side.judgements} for side in (lane, now))
     for name in {**before, **after}:
         was, is_ = (_said(side.get(name)) for side in (before, after))
         if was != is_:
@@ -50,9 +50,9 @@ def otherwise(folder: Path) -> Iterator[str]:
         yield f"{VERDICTS} has not the lanes of trial.json, of each history one"
         return
     now = replace(record, lanes=tuple(again(lane) for lane in record.lanes))
-    found = json.loads(json.dumps(whole(now, names)))["lanes"]
-    told = files.read_json(folder / VERDICTS)["lanes"]
-    for lane, of_now, is_, was in zip(record.lanes, now.lanes, found, told, strict=True):
+    now_said = json.loads(json.dumps(whole(now, names)))["lanes"]
+    stored = files.read_json(folder / VERDICTS)["lanes"]
+    for lane, of_now, is_, was in zip(record.lanes, now.lanes, now_said, stored, strict=True):
         lines = list(differences(lane, of_now))
         yield from lines
         if other := [] if lines else sorted(name for name in is_.keys() | was.keys() if is_.get(name) != was.get(name)):
@@ -65,7 +65,7 @@ def _table(
     """of_lanes: measures, and property → story."""
     column = record.about.get("column")
     made = zip(record.lanes, names, of_lanes, strict=True)
-    return {"lanes": [_lane(lane, name, column, *told) for lane, name, told in made]}
+    return {"lanes": [_lane(lane, name, column, *made_of) for lane, name, made_of in made]}
 
 
 def _lane(
@@ -86,7 +86,9 @@ def _lane(
         "seed": facts.seed,
         "file": file,
         "operations": len(lane.history),
-        "judgements": [judgement_to_json(one, stories.get(one.property, ())) for one in lane.judgements],
+        "judgements": [
+            judgement_to_json(judgement, stories.get(judgement.property, ())) for judgement in lane.judgements
+        ],
         "measures": measures,
     }
 

@@ -114,7 +114,7 @@ class Tail:
 
 def _event(line: bytes) -> Event | None:
     try:
-        told = json.loads(line)
-        return Event(str(told.pop("event")), told, float(told.pop("at")), str(told.pop("by")))
+        fields = json.loads(line)
+        return Event(str(fields.pop("event")), fields, float(fields.pop("at")), str(fields.pop("by")))
     except (AttributeError, KeyError, TypeError, ValueError):
         return None

@@ -152,18 +152,18 @@ def _list(made: Grid, titles: Mapping[str, str], printer: Printer) -> None:
         groups: dict[tuple[Word, tuple[str, ...]], list[str]] = {}
         for lock in made.locks:
             if square := made.squares.get((fault, lock)):
-                told = square.properties if _is_told(square) else ()
-                groups.setdefault((square.word, told), []).append(titles[lock])
-        for (word, told), locks in sorted(groups.items(), key=lambda item: item[0][0].weight):
-            about = f" ({', '.join(told)})" if told else ""
+                properties = square.properties if _is_told(square) else ()
+                groups.setdefault((square.word, properties), []).append(titles[lock])
+        for (word, properties), locks in sorted(groups.items(), key=lambda item: item[0][0].weight):
+            about = f" ({', '.join(properties)})" if properties else ""
             printer.line(f"{word}{about}: {', '.join(locks)}", _STYLES[word], indent=2, hanging=2)
 
 
 def _legend(cells: list[Cell], printer: Printer) -> None:
     """Only the words that occur; the numbers are judgements, of one property in one lane each."""
-    found = counts(cells)
-    widest = max(len(word) for word, _ in found)
-    for word, count in found:
+    occurring = counts(cells)
+    widest = max(len(word) for word, _ in occurring)
+    for word, count in occurring:
         line = Text(f"{count:>6}  ")
         line.append(f"{word:<{widest}}", _STYLES[word])
         if printer.console.width >= 72:
@@ -197,12 +197,12 @@ def _sentence(cell: Cell) -> str:
 
 def _documented(cases: list[Case], printer: Printer) -> None:
     """Each lock and what broke it, and why that is no surprise; of very many only the mechanisms."""
-    found: dict[tuple[str, str, str], dict[str, None]] = {}
+    by_reason: dict[tuple[str, str, str], dict[str, None]] = {}
     for case in cases:
         cell = case.first
-        found.setdefault((cell.lock, cell.fault, cell.because), {})[cell.property] = None
+        by_reason.setdefault((cell.lock, cell.fault, cell.because), {})[cell.property] = None
     lines: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
-    for (lock, fault, because), properties in found.items():
+    for (lock, fault, because), properties in by_reason.items():
         lines.setdefault((lock, because, tuple(properties)), []).append(fault)
     if lines:
         printer.gap()
@@ -210,15 +210,15 @@ def _documented(cases: list[Case], printer: Printer) -> None:
         _mechanisms(cases, printer)
         return
     for (lock, because, names), faults in lines.items():
-        told = sentences.sentence(lock, names, Word.BROKEN_AS_DOCUMENTED, _faults(faults), because)
-        printer.line(f"{Word.BROKEN_AS_DOCUMENTED}: {told}")
+        sentence = sentences.sentence(lock, names, Word.BROKEN_AS_DOCUMENTED, _faults(faults), because)
+        printer.line(f"{Word.BROKEN_AS_DOCUMENTED}: {sentence}")
 
 
 def _mechanisms(cases: list[Case], printer: Printer) -> None:
     for because, cells in grouped((case.first for case in cases), lambda cell: reason(cell.because)).items():
         locks, faults = (list(dict.fromkeys(names)) for names in zip(*((c.lock, c.fault) for c in cells), strict=True))
-        told = f"{listing(few(short_names(locks).values(), _FEW))} under {_in_words(few(faults, _FEW))}"
-        printer.line(f"{Word.BROKEN_AS_DOCUMENTED}, {because}: {told}", hanging=2)
+        places = f"{listing(few(short_names(locks).values(), _FEW))} under {_in_words(few(faults, _FEW))}"
+        printer.line(f"{Word.BROKEN_AS_DOCUMENTED}, {because}: {places}", hanging=2)
 
 
 def _faults(names: Sequence[str]) -> str:
@@ -243,6 +243,6 @@ def _places(cells: list[Cell]) -> str:
     """What the cells are about: one lane, or some locks."""
     lanes = {cell.lane or cell.lock or cell.backend: cell.lock or cell.backend for cell in cells}
     names = list(lanes) if len(lanes) == 1 else list(dict.fromkeys(lanes.values()))
-    told = " ".join(filter(None, (listing(few(names, _FEW)), *{cell.property: None for cell in cells})))
+    what = " ".join(filter(None, (listing(few(names, _FEW)), *{cell.property: None for cell in cells})))
     faults = list(dict.fromkeys(cell.fault for cell in cells if cell.fault))
-    return f"{told} under {_in_words(few(faults, _FEW))}" if faults else told
+    return f"{what} under {_in_words(few(faults, _FEW))}" if faults else what

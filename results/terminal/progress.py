@@ -134,16 +134,16 @@ class Progress:
 
     def standing(self, now: float) -> str:
         """How many trials of how many, what fails so far, and the time left."""
-        told = [f"{len(self.took)} of {len(self.planned)} trials" if self.planned else "no trial yet"]
+        parts = [f"{len(self.took)} of {len(self.planned)} trials" if self.planned else "no trial yet"]
         if self.failing:
             words = list(self.failing.values())
-            told += [f"{words.count(word)} {word}" for word in map(str, Word) if word in words]
+            parts += [f"{words.count(word)} {word}" for word in map(str, Word) if word in words]
         if self.broken:
-            told.append(f"{self.broken} broke")
+            parts.append(f"{self.broken} broke")
         left = self.left(now)
         if left is not None and len(self.took) < len(self.planned):
-            told.append(f"{about(left)} left")
-        return ", ".join(told)
+            parts.append(f"{about(left)} left")
+        return ", ".join(parts)
 
     def left(self, now: float) -> float | None:
         """Seconds until all is done, at each backend's pace so far, never negative; None before the plan is known.
@@ -185,8 +185,8 @@ class Progress:
         self._shared, self._doing, self._free, self._begun = set(), {}, {}, event.at
         for backend, column, part, seconds in kept if isinstance(kept, list) else ():
             self.took[Key(str(backend), str(column), int(part))] = float(seconds)
-        told = f"resumed: {count(round(event.number('stored')), 'trial')} stored"
-        return [Line(told + (f", {count(round(again), 'trial')} set aside, to be run again" if again else ""))]
+        stored = f"resumed: {count(round(event.number('stored')), 'trial')} stored"
+        return [Line(stored + (f", {count(round(again), 'trial')} set aside, to be run again" if again else ""))]
 
     def _boot(self, event: Event) -> list[Line]:
         name = f"{event.text('backend')} {event.text('version')}".strip()
@@ -243,13 +243,13 @@ class Progress:
     def _done(self, event: Event) -> list[Line]:
         words = event.facts.get("words")
         counts = [f"{count} {word}" for word, count in words.items()] if isinstance(words, Mapping) else []
-        told = f"{_title(event)}: {event.number('seconds'):.1f} s, {', '.join(counts) or 'nothing was judged'}"
+        text = f"{_title(event)}: {event.number('seconds'):.1f} s, {', '.join(counts) or 'nothing was judged'}"
         if again := event.number("again"):
-            told += f"; {count(round(again), 'lane')} again"
+            text += f"; {count(round(again), 'lane')} again"
             self._stage(event, f"{count(round(again), 'lane')} again")
-            return [Line(told)]
+            return [Line(text)]
         self._end(event)
-        return [Line(told, standing=f" [{self.standing(event.at)}]")]
+        return [Line(text, standing=f" [{self.standing(event.at)}]")]
 
     def _broke(self, event: Event) -> list[Line]:
         self.broken += 1

@@ -72,15 +72,15 @@ def ticks(axis: Axis, origin: int, spacing: float = 90.0) -> list[tuple[float, s
         return []
     step = _round(shown / width * spacing)
     digits = max(0, -math.floor(math.log10(step / 1e9)))
-    found: list[tuple[float, str]] = []
+    marks: list[tuple[float, str]] = []
     for begin, end in parts:
         first = max(math.ceil((begin - origin) / step), 0)
         last = math.floor((end - origin) / step)
         for count in range(first, last + 1):
             place = axis(origin + count * step)
-            if not found or place - found[-1][0] > spacing / 2:
-                found.append((place, f"{count * step / 1e9:.{digits}f} s"))
-    return found
+            if not marks or place - marks[-1][0] > spacing / 2:
+                marks.append((place, f"{count * step / 1e9:.{digits}f} s"))
+    return marks
 
 
 def _round(step: float) -> float:

@@ -189,7 +189,7 @@ def _bands(canvas: _Canvas, faults: list[FaultInterval], head: float, bottom: fl
         hit = worker_of(canvas.history, fault.process) if fault.process >= 0 else None
         top, height = (canvas.rows[hit] + 2, _ROW - 4) if hit in canvas.rows else (head, bottom - head)
         words = f"{fault.name}: {fault.target}" if fault.target else fault.name
-        told = "\n".join(
+        moments = "\n".join(
             f"{what} {seconds(moment, origin)}" if moment else f"{what}: never"
             for what, moment in (
                 ("begun", fault.begun),
@@ -211,7 +211,7 @@ def _bands(canvas: _Canvas, faults: list[FaultInterval], head: float, bottom: fl
         parts.append(
             tag(
                 "g",
-                tag("title", f"{words} ({fault.kind})\n{told}"),
+                tag("title", f"{words} ({fault.kind})\n{moments}"),
                 shape,
                 hatched,
                 bracket,
@@ -270,10 +270,10 @@ def _hold(canvas: _Canvas, place: int) -> list[Markup]:
     left, right = axis(begin), max(axis(end), axis(begin) + 2)
     sure = axis(min(max(lease, begin), end)) if lease else right
     token = int(c["token"][row])
-    told = f"token {token}" if token != NONE else "no token"
+    token_words = f"token {token}" if token != NONE else "no token"
     how = "until its last operation; no release is known" if holds.open[place] else "until its release or loss"
     lines = [
-        f"worker {worker_of(canvas.history, process)} holds, {told}",
+        f"worker {worker_of(canvas.history, process)} holds, {token_words}",
         f"{seconds(begin, canvas.origin)} to {seconds(end, canvas.origin)}, {how}",
     ]
     if lease:

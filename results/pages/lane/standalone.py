@@ -24,8 +24,8 @@ def draw(history: History, judgement: Judgement) -> str:
     held = holds(history)
     window = focus.on_violation(history, held, violation) if violation else focus.on_liveliest(history, held)
     drawn = picture.draw(history, held, window, int(history.columns["inv"][0])).svg
-    told = violation.story if violation else (f"{judgement.property} held: {window.why}",)
+    story = violation.story if violation else (f"{judgement.property} held: {window.why}",)
     style = _STYLE.read_text("utf-8").replace(":root", "svg") + _ALONE
-    inside = tag("desc", "\n".join(told)) + tag("style", Markup(style))
+    inside = tag("desc", "\n".join(story)) + tag("style", Markup(style))
     head, _, rest = drawn.partition(">")
     return f'{head} xmlns="http://www.w3.org/2000/svg">{inside}{rest}\n'

@@ -113,7 +113,7 @@ def draw(
         "violations": [[moment - origin, words] for moment, words in moments],
         "places": places,
     })  # fmt: skip
-    told = (
+    summary = (
         f"{history.facts.lane}: {len(history)} operations of {history.facts.workers} workers "
         f"in {duration(end - begin)}, {len(moments)} violations"
     )
@@ -128,7 +128,7 @@ def draw(
         tag(
             "div",
             tag("svg", width=1, height=places["height"], aria_hidden="true"),  # keeps the place, whatever scripts do
-            tag("canvas", tabindex=0, role="application", aria_label=told, aria_describedby=f"{name}-keys"),
+            tag("canvas", tabindex=0, role="application", aria_label=summary, aria_describedby=f"{name}-keys"),
             class_="timeline-plot",
         ),
         _legend(),

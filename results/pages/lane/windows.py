@@ -53,8 +53,8 @@ class Window:
 def windows(lane: LaneRecord, view: View, held: Holds, most: int) -> list[Window]:
     """The lane's windows, at most so many, the one that its verdict rests on first."""
     history, origin = lane.history, view.zero
-    found = list(islice(_violations(lane), most))
-    if not found:
+    violations = list(islice(_violations(lane), most))
+    if not violations:
         lead = sentences.leading(lane)
         near = focus.on_liveliest(history, held)
         made = picture.draw(history, held, near, origin)
@@ -62,7 +62,7 @@ def windows(lane: LaneRecord, view: View, held: Holds, most: int) -> list[Window
         legend = glyphs.legend(made.symbols)
         return [Window(name, word, "", (), near, made.svg, legend, _witness(history, near, origin))]
     result = []
-    for number, (judgement, violation) in enumerate(found):
+    for number, (judgement, violation) in enumerate(violations):
         near = focus.on_violation(history, held, violation, _FEWER if number else focus.MOST_OPERATIONS)
         made = picture.draw(history, held, near, origin)
         result.append(
@@ -80,7 +80,7 @@ def windows(lane: LaneRecord, view: View, held: Holds, most: int) -> list[Window
     return result
 
 
-def found(lane: LaneRecord) -> int:
+def number_of_violations(lane: LaneRecord) -> int:
     """The violations of all of a lane's judgements."""
     return sum(len(judgement.verdict.violations) for judgement in lane.judgements if judgement.verdict is not None)
 
