@@ -12,26 +12,27 @@ from typing import Final
 
 from checkers.ending import BAD, to_the_end
 from checkers.history import BadHistory
-from results import find
-from results.files import BadFile
+from results.storage import files
+from results.storage.files import BadFile
+from results.terminal.output import warn
 
 COMMANDS: Final = {
-    "list": ("results.listing:list_", "the stored runs, oldest first"),
-    "show": ("results.listing:show", "a run's matrix again, or the story of one trial or lane"),
-    "open": ("results.listing:open_", "the page of a run or of a trial, in the browser"),
-    "compare": ("results.comparison.compare:main", "two runs, cell by cell: what is new, cleared, changed"),
-    "certificate": ("results.certificate.command:main", "may we go there? a run with --from and --to"),
-    "verify": ("results.certificate.verify:main", "a certificate again, from the histories that it rests on"),
-    "merge": ("results.merge:main", "the shards of a run as one run"),
-    "prune": ("results.prune:main", "remove old runs"),
-    "serve": ("results.serve:main", "the stored runs for a browser on this machine"),
-    "export": ("results.export:main", "a trial, or a run's matrix, as one file to send to somebody"),
-    "digest": ("results.digest:main", "a run in a page of Markdown"),
-    "redraw": ("results.redraw:main", "a run's pages, drawn again from what was recorded"),
-    "rejudge": ("results.rejudge:main", "a run's histories under today's checkers, and what they say differently"),
-    "schema": ("results.published:main", "the JSON Schema of summary.json"),
+    "list": ("listing:list_", "the stored runs, oldest first"),
+    "show": ("listing:show", "a run's matrix again, or the story of one trial or lane"),
+    "open": ("listing:open_", "the page of a run or of a trial, in the browser"),
+    "compare": ("compare:main", "two runs, cell by cell: what is new, cleared, changed"),
+    "certificate": ("certificate:main", "may we go there? a run with --from and --to"),
+    "verify": ("verify:main", "a certificate again, from the histories that it rests on"),
+    "merge": ("merge:main", "the shards of a run as one run"),
+    "prune": ("prune:main", "remove old runs"),
+    "serve": ("serve:main", "the stored runs for a browser on this machine"),
+    "export": ("export:main", "a trial, or a run's matrix, as one file to send to somebody"),
+    "digest": ("digest:main", "a run in a page of Markdown"),
+    "redraw": ("redraw:main", "a run's pages, drawn again from what was recorded"),
+    "rejudge": ("rejudge:main", "a run's histories under today's checkers, and what they say differently"),
+    "schema": ("schema:main", "the JSON Schema of summary.json"),
 }
-"""Name → its function and what it is for."""
+"""Name → its function, in `results.commands`, and what it is for."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,15 +46,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0 if rest else BAD
     name = rest[0]
     if name not in COMMANDS:
-        print(f"results: no command {name!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)
+        warn(f"no command {name!r}; there are {', '.join(COMMANDS)}")
         return BAD
     module, _, function = COMMANDS[name][0].partition(":")
     try:
-        status: int = getattr(importlib.import_module(module), function)([*where, *rest[1:]])
+        status: int = getattr(importlib.import_module(f"results.commands.{module}"), function)([*where, *rest[1:]])
     except (BadFile, BadHistory, OSError) as error:
         if isinstance(error, BrokenPipeError):
             raise
-        print(find.told(error), file=sys.stderr)
+        warn(" ".join(files.said(error).splitlines()))
         return BAD
     return status
 

@@ -5,10 +5,10 @@ What summary.json holds is read into the types of this module, and its JSON Sche
 docstrings that begin with a field's name describe that field to whoever reads the file elsewhere.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict, TypeVar
 
 from msgspec import Meta
 
@@ -16,6 +16,9 @@ from checkers.claims import Word
 from checkers.history import Facts, History
 from checkers.judgement import Judgement
 from checkers.verdict import Violation
+
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +207,14 @@ def decisive(judgement: Judgement) -> Violation | None:
     return verdict.violations[0] if verdict is not None and verdict.violations else None
 
 
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Items that have the same key, in the order in which the keys first occur."""
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
 def settled(cells: Iterable[Cell]) -> list[Cell]:
     """Cells without the attempts of a positive control that a later or earlier attempt made good.
 
@@ -213,6 +224,11 @@ def settled(cells: Iterable[Cell]) -> list[Cell]:
     cells = list(cells)
     shown = {_series(cell) for cell in cells if cell.word is Word.BROKEN_AS_DOCUMENTED}
     return [cell for cell in cells if cell.word is not Word.HAZARD_NOT_SHOWN or _series(cell) not in shown]
+
+
+def judged(cells: Iterable[Cell]) -> list[Cell]:
+    """Those of `settled` that were tried."""
+    return [cell for cell in settled(cells) if cell.word is not Word.NOT_APPLICABLE]
 
 
 def _series(cell: Cell) -> tuple[str, str, str, str, str, int]:

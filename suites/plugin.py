@@ -23,7 +23,7 @@ from infra.external import External
 from infra.faults.fault import NO_CLOCK, OURS, PUBLISHED
 from results.run import Run
 from results.terminal.events import Event, Journal
-from results.terminal.plain import plain_lines
+from results.text import plain_lines
 from suites.scheduling import ByBackend
 from suites.selection import stages
 from suites.selection.options import BadOption, parse

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from results.certificate.stages import ALONE
+from results.stages import ALONE
 from suites.selection.selection import Selection, case_id
 from suites.terminal import shared_backends
 from suites.trial.events import column_in

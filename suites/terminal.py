@@ -17,18 +17,19 @@ from typing import IO, Any, Final, TextIO, cast
 import pytest
 from rich.console import Console
 
-from results import grid, resuming, summary
-from results.certificate import issue
-from results.certificate.certificate import STATUS, sentence
-from results.files import BadFile, typed
-from results.reading import Contents
+from results.certificate import write_certificate
+from results.certificate.certify import STATUS, sentence
 from results.record import Cell
+from results.report import grid
 from results.run import Run
+from results.storage import resuming, summary
+from results.storage.files import BadFile
+from results.storage.reading import Contents
 from results.terminal import matrix
 from results.terminal.events import Event
-from results.terminal.plain import plain
 from results.terminal.progress import Level, Progress
 from results.terminal.screen import Screen, Watch
+from results.text import plain, typed
 from suites.selection.rolling import ROLLING
 from suites.selection.selection import Case, Selection
 from suites.selection.stages import ONLY
@@ -118,12 +119,12 @@ class Terminal:
         """
         self._run.restore()
         self._run.complete_trials()
-        certificate, document = issue.made(self._run, about)
+        certificate, document = write_certificate.made(self._run, about)
         status: int = about["exit status"]
         if status in JUDGED:
             status = STATUS[certificate.verdict]
         self._close({**about, "exit status": status, summary.CERTIFICATE: sentence(certificate)})
-        page = issue.write(self._run, certificate, document)
+        page = write_certificate.write(self._run, certificate, document)
         self._reporter.write_line(f"certificate: {plain(str(typed(page)))}")
         self._reporter.write_line(plain(sentence(certificate)), bold=True)
         for words in certificate.warnings:

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from results.certificate import junit, written
-from results.certificate.certificate import Verdict
+from results.certificate import junit, serialize
+from results.certificate.certify import Verdict
+from results.storage import files
 
-NAME: Final = "attestation.json"
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://in-toto.io/attestation/test-result/v0.1"
 
@@ -25,26 +25,27 @@ _RESULTS: Final = {
 _SHA256: Final = re.compile(r"sha256:([0-9a-f]{64})")
 
 
-def render(told: Mapping[str, Any]) -> bytes:
-    """told: what certificate.json says. Canonical, like that file."""
-    return written.canonical(statement(told))
+def render(certificate: Mapping[str, Any]) -> bytes:
+    """certificate: what certificate.json says. Canonical, like that file."""
+    return serialize.canonical(statement(certificate))
 
 
-def statement(told: Mapping[str, Any]) -> dict[str, Any]:
+def statement(stored: Mapping[str, Any]) -> dict[str, Any]:
     """The statement. Where no image was known (a cluster that is not ours) the certificate itself is its subject."""
-    certificate = {"name": written.NAME, "digest": {"sha256": hashlib.sha256(written.canonical(told)).hexdigest()}}
+    sha256 = hashlib.sha256(serialize.canonical(stored)).hexdigest()
+    certificate = {"name": files.CERTIFICATE, "digest": {"sha256": sha256}}
     plans = [
-        {"name": name, "digest": {"sha256": sha256}}
-        for name, sha256 in sorted(told["evidence"].items())
+        {"name": name, "digest": {"sha256": digest}}
+        for name, digest in sorted(stored["evidence"].items())
         if name.endswith("/plan.json")
     ]
-    tests = [(f"{one.group}: {one.name}", one.kind) for one in junit.cases(told)]
+    tests = [(f"{test.group}: {test.name}", test.kind) for test in junit.cases(stored)]
     return {
         "_type": STATEMENT,
-        "subject": _subjects(told["conditions"]["images"]) or [certificate],
+        "subject": _subjects(stored["conditions"]["images"]) or [certificate],
         "predicateType": PREDICATE,
         "predicate": {
-            "result": _RESULTS[Verdict(told["verdict"])],
+            "result": _RESULTS[Verdict(stored["verdict"])],
             "configuration": [certificate, *plans],
             "passedTests": [name for name, kind in tests if not kind],
             "warnedTests": [name for name, kind in tests if kind in ("error", "known")],
@@ -57,9 +58,9 @@ def _subjects(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             "name": image["image"],
-            "digest": {"sha256": found[1]},
+            "digest": {"sha256": digest[1]},
             "annotations": {name: image[name] for name in ("backend", "stage", "version")},
         }
         for image in images
-        if (found := _SHA256.fullmatch(image["digest"]))
+        if (digest := _SHA256.fullmatch(image["digest"]))
     ]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from checkers.claims import Word
-from results.certificate.stages import BROKEN_SERVER, STAGES
 from results.certificate.trials import TrialTold
 from results.record import Cell
+from results.stages import BROKEN_SERVER, STAGES
 
 _MUTANTS: Final = "suites.locks.mutants:"
 """Where the locks with a bug are."""
@@ -58,8 +58,8 @@ class Calibration:
 
 def calibration(cells: Iterable[Cell], trials: Sequence[TrialTold], planted: Iterable[Cell]) -> Calibration:
     """What the stored judgements say of the controls that the histories declare, and of `planted`, the bugs."""
-    certain = {(one.name, lane.lane, name) for one in trials for lane in one.lanes for name in lane.controls}
-    by_design = {lock for one in trials for lock in one.by_design}
+    certain = {(trial.name, lane.lane, name) for trial in trials for lane in trial.lanes for name in lane.controls}
+    by_design = {lock for trial in trials for lock in trial.by_design}
     hazards: dict[str, dict[str, bool]] = defaultdict(dict)
     locks: dict[str, dict[str, bool]] = defaultdict(dict)
     for cell in cells:
@@ -80,13 +80,13 @@ def _planted(cell: Cell) -> Planted:
     return Planted(cell.backend, name, by, cell.word is Word.VIOLATED, cell.page)
 
 
-def _note(found: dict[str, bool], name: str, shown: bool) -> None:  # noqa: FBT001
-    found[name] = shown or found.get(name, False)
+def _note(controls: dict[str, bool], name: str, shown: bool) -> None:  # noqa: FBT001
+    controls[name] = shown or controls.get(name, False)
 
 
-def _shown(found: Mapping[str, Mapping[str, bool]]) -> tuple[Shown, ...]:
+def _shown(controls: Mapping[str, Mapping[str, bool]]) -> tuple[Shown, ...]:
     return tuple(
         Shown(stage, sum(each.values()), len(each), tuple(sorted(name for name, shown in each.items() if not shown)))
         for stage in STAGES
-        if (each := found.get(stage))
+        if (each := controls.get(stage))
     )

@@ -8,10 +8,10 @@ from statistics import median
 from typing import Any, Final
 
 from checkers.claims import Word
-from results.certificate.stages import ALONE, BASELINE, CANDIDATE, STAGES
 from results.certificate.trials import BUSY, TrialTold
 from results.pages.surroundings import nodes
 from results.record import Cell
+from results.stages import ALONE, BASELINE, CANDIDATE, STAGES
 
 _OURS: Final = (
     (re.compile(r"\bfp-\d+-[0-9a-f]{4}\b"), "ENVIRONMENT"),
@@ -42,11 +42,11 @@ def conditions(about: Mapping[str, Any], trials: Sequence[TrialTold]) -> dict[st
     two; of a command line the words that only one of them has.
     plans: {backend, stage, column, seed, trial}.
     """
-    alone = [one for one in trials if one.stage in ALONE]
+    alone = [trial for trial in trials if trial.stage in ALONE]
     return {
         "suite": _text(about.get("suite")),
         **{
-            several: sorted({_text(one.about.get(name)) for one in trials if one.about.get(name)})
+            several: sorted({_text(trial.about.get(name)) for trial in trials if trial.about.get(name)})
             for several, name in (("hosts", "host"), ("pythons", "python"), ("clocks", "clock"))
         },
         **_when(trials),
@@ -55,13 +55,13 @@ def conditions(about: Mapping[str, Any], trials: Sequence[TrialTold]) -> dict[st
         "configuration": _differences(alone),
         "plans": [
             {
-                "backend": one.backend,
-                "stage": one.stage,
-                "column": one.column,
-                "seed": one.about.get("seed"),
-                "trial": one.name,
+                "backend": trial.backend,
+                "stage": trial.stage,
+                "column": trial.column,
+                "seed": trial.about.get("seed"),
+                "trial": trial.name,
             }
-            for one in trials
+            for trial in trials
         ],
     }
 
@@ -71,9 +71,9 @@ def one_version(trials: Iterable[TrialTold]) -> dict[str, str]:
     the same.
     """
     said: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for one in trials:
-        if one.stage in ALONE:
-            said[one.backend][one.stage].update(map(str, (one.about.get("versions") or {}).values()))
+    for trial in trials:
+        if trial.stage in ALONE:
+            said[trial.backend][trial.stage].update(map(str, (trial.about.get("versions") or {}).values()))
     return {
         backend: next(iter(stages[BASELINE]))
         for backend, stages in sorted(said.items())
@@ -83,10 +83,10 @@ def one_version(trials: Iterable[TrialTold]) -> dict[str, str]:
 
 def _when(trials: Iterable[TrialTold]) -> dict[str, str | None]:
     spans = []
-    for one in trials:
+    for trial in trials:
         try:
-            began = datetime.fromisoformat(_text(one.about.get("started"))).astimezone(UTC)
-            spans.append((began, began + timedelta(seconds=float(one.about.get("seconds") or 0))))
+            began = datetime.fromisoformat(_text(trial.about.get("started"))).astimezone(UTC)
+            spans.append((began, began + timedelta(seconds=float(trial.about.get("seconds") or 0))))
         except (ValueError, OverflowError):
             continue
     if not spans:
@@ -96,46 +96,46 @@ def _when(trials: Iterable[TrialTold]) -> dict[str, str | None]:
 
 
 def _stalled(trials: Sequence[TrialTold]) -> dict[str, Any]:
-    most = max(trials, key=lambda one: one.stalled, default=None)
+    most = max(trials, key=lambda trial: trial.stalled, default=None)
     return {
-        "middle": round(median(one.stalled for one in trials), 3) if trials else 0.0,
+        "middle": round(median(trial.stalled for trial in trials), 3) if trials else 0.0,
         "most": most.stalled if most else 0.0,
-        "busy": sum(one.stalled > BUSY for one in trials),
+        "busy": sum(trial.stalled > BUSY for trial in trials),
         "trial": most.name if most else "",
     }
 
 
 def _images(trials: Iterable[TrialTold]) -> list[dict[str, Any]]:
-    found: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    for one in trials:
-        versions = one.about.get("versions") or {}
-        stored = _table(one.about.get("nodes"))
-        for node in nodes(one.about):
+    nodes_of: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for trial in trials:
+        versions = trial.about.get("versions") or {}
+        stored = _table(trial.about.get("nodes"))
+        for node in nodes(trial.about):
             if node.name in versions:  # what is no server has none: it is the same in both stages
                 packager = _text(_table(stored.get(node.name)).get("packager"))
-                found[one.backend, one.stage, node.version, node.image, node.digest, packager].add(node.name)
+                nodes_of[trial.backend, trial.stage, node.version, node.image, node.digest, packager].add(node.name)
     names = ("backend", "stage", "version", "image", "digest", "packager")
-    order = sorted(found, key=lambda key: (key[0], STAGES.index(key[1]), *key[2:]))
-    return [{**dict(zip(names, key, strict=True)), "nodes": sorted(found[key])} for key in order]
+    order = sorted(nodes_of, key=lambda key: (key[0], STAGES.index(key[1]), *key[2:]))
+    return [{**dict(zip(names, key, strict=True)), "nodes": sorted(nodes_of[key])} for key in order]
 
 
 def _differences(trials: Iterable[TrialTold]) -> list[dict[str, Any]]:
     """Of nodes that both stages have; of each stage the first trial that tells of one."""
-    told: dict[tuple[str, str], dict[str, Mapping[str, str]]] = defaultdict(dict)
-    for one in trials:
-        for name, node in _table(one.about.get("nodes")).items():
-            told[one.backend, name].setdefault(one.stage, _settings(_table(node)))
-    found: dict[tuple[str, str, str | None, str | None], list[str]] = defaultdict(list)
-    for (backend, node), stages in sorted(told.items()):
+    settings: dict[tuple[str, str], dict[str, Mapping[str, str]]] = defaultdict(dict)
+    for trial in trials:
+        for name, node in _table(trial.about.get("nodes")).items():
+            settings[trial.backend, name].setdefault(trial.stage, _settings(_table(node)))
+    differing: dict[tuple[str, str, str | None, str | None], list[str]] = defaultdict(list)
+    for (backend, node), stages in sorted(settings.items()):
         if len(stages) == len(ALONE):
             old, new = (stages[stage] for stage in ALONE)
             for name in sorted(old.keys() | new.keys()):
                 if (before := old.get(name)) != (after := new.get(name)):
                     pair = _apart(before or "", after or "") if name == _COMMAND else (before, after)
-                    found[backend, name, *pair].append(node)
+                    differing[backend, name, *pair].append(node)
     return [
         {"backend": backend, "nodes": each, "name": name, **dict(zip(ALONE, values, strict=True))}
-        for (backend, name, *values), each in found.items()
+        for (backend, name, *values), each in differing.items()
     ]
 
 
@@ -162,17 +162,17 @@ def _same_everywhere(text: str) -> str:
 
 def uncovered(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     """What was not tried, by reason: {because, faults: [name], locks: [name]}, the widest first."""
-    found: dict[str, tuple[set[str], set[str]]] = {}
+    places: dict[str, tuple[set[str], set[str]]] = {}
     for cell in cells:
         if cell.word is Word.NOT_APPLICABLE and not cell.trial:
-            faults, locks = found.setdefault(cell.because, (set(), set()))
+            faults, locks = places.setdefault(cell.because, (set(), set()))
             faults.add(cell.fault)
             locks.add(cell.lock or f"all on {cell.backend or 'all backends'}")
-    told = [
+    rows = [
         {"because": because, "faults": sorted(faults), "locks": sorted(locks)}
-        for because, (faults, locks) in sorted(found.items())
+        for because, (faults, locks) in sorted(places.items())
     ]
-    return sorted(told, key=lambda one: -len(one["faults"]) * len(one["locks"]))
+    return sorted(rows, key=lambda row: -len(row["faults"]) * len(row["locks"]))
 
 
 def _table(value: object) -> Mapping[str, Any]:

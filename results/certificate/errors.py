@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from results.certificate.stages import BASELINE, CANDIDATE, STAGES
 from results.certificate.trials import TrialTold
+from results.stages import BASELINE, CANDIDATE, STAGES
+from results.text import cut, in_a_line
 
 _LONGEST: Final = 120
 """Characters that are compared and shown."""
@@ -49,24 +50,24 @@ class ErrorText:
 
 def normalised(text: str) -> str:
     """In one line, not too long, without numbers, addresses and ids."""
-    text = " ".join(text[: 4 * _LONGEST].split())
+    text = in_a_line(text[: 4 * _LONGEST])
     for pattern, word in _VARIES:
         text = pattern.sub(word, text)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return cut(text, _LONGEST)
 
 
 def errors(trials: Iterable[TrialTold]) -> tuple[ErrorText, ...]:
     """What is new first, then what is only seen in between, what is gone, and the rest; of those the frequent first."""
-    found: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for one in trials:
-        for lane in one.lanes:
+    counted: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for trial in trials:
+        for lane in trial.lanes:
             for text, number in lane.errors.items():
-                found[one.backend, normalised(text)][one.stage] += number
-    told = [
+                counted[trial.backend, normalised(text)][trial.stage] += number
+    texts = [
         ErrorText(backend, text, {stage: counts[stage] for stage in STAGES if stage in counts})
-        for (backend, text), counts in found.items()
+        for (backend, text), counts in counted.items()
     ]
     turns = list(Turn)
     return tuple(
-        sorted(told, key=lambda one: (turns.index(one.turn), -sum(one.stages.values()), one.backend, one.text))
+        sorted(texts, key=lambda text: (turns.index(text.turn), -sum(text.stages.values()), text.backend, text.text))
     )

@@ -13,9 +13,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from checkers.claims import Word
-from results.certificate.stages import TITLES
-
-NAME: Final = "junit.xml"
+from results.stages import TITLES
 
 _ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What no XML 1.0 may hold."""
@@ -37,20 +35,20 @@ class Test:
     text: str
 
 
-def render(told: Mapping[str, Any]) -> bytes:
-    """told: what certificate.json says."""
-    tests = list(cases(told))
+def render(stored: Mapping[str, Any]) -> bytes:
+    """stored: what certificate.json says."""
+    tests = list(cases(stored))
     root = Element("testsuites")
     suite = SubElement(root, "testsuite", name="certificate", tests=str(len(tests)))
     for kind, several in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
-        suite.set(several, str(sum(_element(one) == kind for one in tests)))
+        suite.set(several, str(sum(_element(test) == kind for test in tests)))
     properties = SubElement(suite, "properties")
     for name in ("sentence", "run", "digest"):
-        SubElement(properties, "property", name=name, value=_legal(told[name]))
-    for one in tests:
-        case = SubElement(suite, "testcase", classname=_legal(one.group), name=_legal(one.name))
-        if one.kind:
-            SubElement(case, _element(one), message=_legal(one.text))
+        SubElement(properties, "property", name=name, value=_legal(stored[name]))
+    for test in tests:
+        case = SubElement(suite, "testcase", classname=_legal(test.group), name=_legal(test.name))
+        if test.kind:
+            SubElement(case, _element(test), message=_legal(test.text))
     return ElementTree.canonicalize(ElementTree.tostring(root, "unicode")).encode()
 
 
@@ -58,38 +56,38 @@ def _element(test: Test) -> str:
     return "skipped" if test.kind == "known" else test.kind
 
 
-def cases(told: Mapping[str, Any]) -> Iterator[Test]:
+def cases(stored: Mapping[str, Any]) -> Iterator[Test]:
     """Every test of it, with what it came to."""
     lost: dict[tuple[str, ...], str] = {}
-    for one in told["regressed"]:
-        told_so = f"{one['worse']}: {one['seen']['because']} ({one['lane']} under {one['fault']})"
-        lost.setdefault((one["backend"], one["lock"], one["property"], one["stage"]), told_so)
-    for one in told["promises"]:
-        group = f"{one['backend']}.{one['lock']}"
+    for row in stored["regressed"]:
+        told_so = f"{row['worse']}: {row['seen']['because']} ({row['lane']} under {row['fault']})"
+        lost.setdefault((row["backend"], row["lock"], row["property"], row["stage"]), told_so)
+    for row in stored["promises"]:
+        group = f"{row['backend']}.{row['lock']}"
         for stage, title in TITLES.items():
-            name = f"{one['property']} [{title}]"
-            why = lost.get((one["backend"], one["lock"], one["property"], stage))
+            name = f"{row['property']} [{title}]"
+            why = lost.get((row["backend"], row["lock"], row["property"], stage))
             if why is not None:
                 yield Test(group, name, "failure", why)
-            elif stage in one["stages"]:
-                seen = one["stages"][stage]
+            elif stage in row["stages"]:
+                seen = row["stages"][stage]
                 failed = Word(seen["word"]).fails
                 yield (
                     Test(group, name, "known", f"{seen['word']}: {seen['because']}") if failed else _passed(group, name)
                 )
-            elif stage in one["absent"]:
-                yield Test(group, name, "skipped", one["absent"][stage])
-    for one in told["speeds"]:
-        name = f"{one['measure']} of {one['lock'] or 'all locks'}"
-        if one["word"] == "worse":
-            yield Test(one["backend"], name, "failure", f"{one['ratio']:.2f} times what it was")
-        elif one["word"] == "unsure":
-            yield Test(one["backend"], name, "skipped", f"{one['ratio']:.2f} times what it was, and not certainly so")
-        elif one["word"] == "too few":
-            yield Test(one["backend"], name, "skipped", "too few trials to tell")
+            elif stage in row["absent"]:
+                yield Test(group, name, "skipped", row["absent"][stage])
+    for row in stored["speeds"]:
+        name = f"{row['measure']} of {row['lock'] or 'all locks'}"
+        if row["word"] == "worse":
+            yield Test(row["backend"], name, "failure", f"{row['ratio']:.2f} times what it was")
+        elif row["word"] == "unsure":
+            yield Test(row["backend"], name, "skipped", f"{row['ratio']:.2f} times what it was, and not certainly so")
+        elif row["word"] == "too few":
+            yield Test(row["backend"], name, "skipped", "too few trials to tell")
         else:
-            yield _passed(one["backend"], name)
-    for number, doubt in enumerate(told["doubts"], 1):
+            yield _passed(row["backend"], name)
+    for number, doubt in enumerate(stored["doubts"], 1):
         yield Test("certificate", f"doubt {number}", "error", doubt)
 
 
@@ -98,4 +96,4 @@ def _passed(group: str, name: str) -> Test:
 
 
 def _legal(text: str) -> str:
-    return _ILLEGAL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _ILLEGAL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from itertools import product
 
 from checkers.claims import Word
-from results.certificate.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES, TOGETHER
-from results.comparison.comparison import BLIND, Comparison, Seen
-from results.record import Cell, settled
+from results.comparison.compare import Change, Comparison, Seen
+from results.record import Cell, grouped, judged
+from results.report.became import BLIND, worse
+from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES, TOGETHER
 
 Name = tuple[str, str, str]
 """backend, lock, property"""
@@ -74,10 +75,11 @@ class Loss:
 def promises(cells: Iterable[Cell]) -> tuple[Promise, ...]:
     """All that were judged in any stage, the heaviest first. cells: with those of what was not tried."""
     cells = list(cells)
-    found: dict[Name, dict[str, list[Cell]]] = defaultdict(lambda: defaultdict(list))
-    for cell in settled(cells):
-        if cell.word is not Word.NOT_APPLICABLE and cell.stage in STAGES:
-            found[cell.backend, cell.lock, cell.property][cell.stage].append(cell)
+    of_stages = (cell for cell in judged(cells) if cell.stage in STAGES)
+    by_stage = {
+        name: grouped(mine, lambda cell: cell.stage)
+        for name, mine in grouped(of_stages, lambda cell: (cell.backend, cell.lock, cell.property)).items()
+    }
     reasons = _all_reasons(cells)
     made = [
         Promise(
@@ -90,9 +92,9 @@ def promises(cells: Iterable[Cell]) -> tuple[Promise, ...]:
             },
             frozenset(stage for stage, mine in stages.items() if all(cell.word in BLIND for cell in mine)),
         )
-        for name, stages in sorted(found.items())
+        for name, stages in sorted(by_stage.items())
     ]
-    return tuple(sorted(made, key=lambda one: min(told.word.weight for told in one.stages.values())))
+    return tuple(sorted(made, key=lambda promise: min(seen.word.weight for seen in promise.stages.values())))
 
 
 _Reasons = dict[str, dict[Name, str]]
@@ -100,19 +102,19 @@ _Reasons = dict[str, dict[Name, str]]
 
 
 def _all_reasons(cells: Iterable[Cell]) -> _Reasons:
-    told: _Reasons = {stage: {} for stage in STAGES}
+    reasons: _Reasons = {stage: {} for stage in STAGES}
     for cell in cells:
         if cell.word is Word.NOT_APPLICABLE:
             for stage in STAGES:
                 if cell.stage == stage or (not cell.stage and cell.fault in COLUMNS.get(stage, ())):
-                    told[stage].setdefault((cell.backend, cell.lock, cell.property), cell.because)
-    return told
+                    reasons[stage].setdefault((cell.backend, cell.lock, cell.property), cell.because)
+    return reasons
 
 
-def _why_not(name: Name, told: Mapping[Name, str]) -> str | None:
+def _why_not(name: Name, why: Mapping[Name, str]) -> str | None:
     """The reason that concerns this promise, the most special first."""
-    some = product(*((one, "") for one in name))
-    return next((told[backend, lock, what] for backend, lock, what in some if (backend, lock, what) in told), None)
+    some = product(*((part, "") for part in name))
+    return next((why[backend, lock, what] for backend, lock, what in some if (backend, lock, what) in why), None)
 
 
 def not_applicable(cells: Iterable[Cell], named: Iterable[Promise]) -> dict[tuple[str, str], str]:
@@ -120,15 +122,15 @@ def not_applicable(cells: Iterable[Cell], named: Iterable[Promise]) -> dict[tupl
     locks: dict[str, set[str]] = defaultdict(set)
     for promise in named:
         locks[promise.backend].add(promise.lock)
-    told: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    said: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     for cell in cells:
         if cell.word is Word.NOT_APPLICABLE and not cell.stage:
             for stage in TOGETHER:
                 if cell.fault in COLUMNS[stage]:
-                    told[cell.backend, stage].setdefault(cell.lock, cell.because)
+                    said[cell.backend, stage].setdefault(cell.lock, cell.because)
     return {
         place: next(iter(reasons.values()))
-        for place, reasons in told.items()
+        for place, reasons in said.items()
         if "" in reasons or locks[place[0]] <= reasons.keys()
     }
 
@@ -136,19 +138,18 @@ def not_applicable(cells: Iterable[Cell], named: Iterable[Promise]) -> dict[tupl
 def losses(comparison: Comparison, cells: Iterable[Cell]) -> list[Loss]:
     """All that got worse, from the baseline to the candidate and while versions change, the positive controls too."""
     lost = [
-        Loss(one.backend, one.lock, one.lane, one.fault, one.property, CANDIDATE, one.worse, one.after)
-        for one in comparison.changes
-        if one.worse and one.after is not None
+        Loss(*_place(change), CANDIDATE, change.worse, change.after)
+        for change in comparison.changes
+        if change.worse and change.after is not None
     ]
-    found: dict[tuple[str, ...], list[Cell]] = defaultdict(list)
-    for cell in settled(cells):
-        if cell.stage in TOGETHER and cell.word is not Word.NOT_APPLICABLE:
-            found[cell.backend, cell.lock, cell.lane, cell.fault, cell.property, cell.stage].append(cell)
-    for (backend, lock, lane, fault, name, stage), mine in sorted(found.items()):
+    while_versions_change = (cell for cell in judged(cells) if cell.stage in TOGETHER)
+    for key, mine in sorted(grouped(while_versions_change, lambda cell: (*_place(cell), cell.stage)).items()):
         seen = Seen.of(mine)
-        if why := _WORSE.get(seen.word):
-            lost.append(Loss(backend, lock, lane, fault, name, stage, why, seen))
+        if why := worse(Word.NOT_CLAIMED_HELD, seen.word):
+            lost.append(Loss(*key, why, seen))
     return lost
 
 
-_WORSE = {Word.VIOLATED: "a claim broke", Word.HAZARD_NOT_SHOWN: "a positive control fell silent"}
+def _place(judged: Cell | Change) -> tuple[str, str, str, str, str]:
+    """As a `Loss` begins."""
+    return judged.backend, judged.lock, judged.lane, judged.fault, judged.property

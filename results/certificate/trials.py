@@ -11,11 +11,11 @@ import numpy as np
 from checkers.history import BadHistory, Facts, History
 from checkers.judgement import declared
 from checkers.wire import F, Outcome, Reason
-from results import files
-from results.certificate.stages import STAGES
-from results.files import BadFile
-from results.reading import load_trial
 from results.record import TrialRecord
+from results.stages import STAGES
+from results.storage import files
+from results.storage.files import BadFile
+from results.storage.reading import load_trial
 
 BUSY: Final = 0.2
 """The part of their time for which workers may be kept from running: on a rested machine it is 0.01 to 0.1."""
@@ -82,7 +82,7 @@ class Step:
 
 def told(root: Path, problems: list[str]) -> tuple[TrialTold, ...]:
     """Of the run folder `root` all trials of a stage. What is damaged is told in `problems` and left out."""
-    found = []
+    trials = []
     for folder in files.entries(root / "trials", []):
         try:
             record = load_trial(folder)
@@ -90,22 +90,22 @@ def told(root: Path, problems: list[str]) -> tuple[TrialTold, ...]:
             problems.append(str(error).removeprefix(f"{root}/"))
             continue
         if record.about.get("stage") in STAGES:
-            found.append(_trial(record))
-    return tuple(found)
+            trials.append(_trial(record))
+    return tuple(trials)
 
 
 def steps(trials: Iterable[TrialTold]) -> tuple[Step, ...]:
     """What was replaced, trial by trial, the earliest first."""
     return tuple(
-        Step(one.backend, one.stage, one.name, one.column, float(step["at"]), step["what"], step["refused"])
-        for one in trials
-        for step in sorted(one.about.get("rolled") or (), key=lambda step: float(step["at"]))
+        Step(trial.backend, trial.stage, trial.name, trial.column, float(step["at"]), step["what"], step["refused"])
+        for trial in trials
+        for step in sorted(trial.about.get("rolled") or (), key=lambda step: float(step["at"]))
     )
 
 
 def no_way_there(trials: Iterable[TrialTold]) -> tuple[str, ...]:
     """What servers of the new version said that would not start on the data of the old one, each once."""
-    said = ((one.backend, one.about.get("no_way_there")) for one in trials)
+    said = ((trial.backend, trial.about.get("no_way_there")) for trial in trials)
     return tuple(dict.fromkeys(f"{backend}: {words}" for backend, words in said if words))
 
 
@@ -127,8 +127,8 @@ def _trial(record: TrialRecord) -> TrialTold:
 def _lane(history: History) -> LaneTold:
     facts, c = history.facts, history.columns
     stale = (c["f"] == F.WRITE) & (c["outcome"] == Outcome.FAIL) & (c["reason"] == Reason.STALE_TOKEN)
-    told = c["error"][c["error"] > 0]
-    numbers = np.bincount(told, minlength=len(history.errors))[: len(history.errors)].tolist()
+    with_text = c["error"][c["error"] > 0]
+    numbers = np.bincount(with_text, minlength=len(history.errors))[: len(history.errors)].tolist()
     errors: Counter[str] = Counter()
     for text, number in zip(history.errors, numbers, strict=True):
         if text and number:

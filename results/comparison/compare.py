@@ -1,40 +1,172 @@
-"""`python -m results compare A B`: what became better or worse from run A to run B.
+"""What became better or worse from one run to another, verdict by verdict. Pure: no files, no output.
 
-Exit status: 0 same or better, 1 worse, 2 bad usage or a run that cannot be read, 3 not comparable; 1 beats 2 beats 3
-beats 0.
+A verdict is worse by itself: a claim that became `violated` and a hazard that became `hazard not shown` need no
+statistics, and nothing outweighs them. Where a run lost its evidence (`unknown`, `unexercised`) nothing can be said of
+that cell: it is not worse, and neither is it the same. So it is where B's trial of it was left out: a version that
+breaks its trials is no better than one that does not. Times and rates are compared in `results.comparison.speeds`.
 """
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final, Self
 
-from results import files
-from results.comparison import compared
-from results.comparison.compared import Side
-from results.comparison.comparison import apart, compare
-from results.find import NAMING, find, parser
-from results.pages import difference_page
-from results.terminal.output import Output
+from checkers.claims import Word, heaviest
+from results.comparison.speeds import Speed, samples, speeds
+from results.record import Cell, grouped, judged
+from results.report import became
+from results.report.became import Kind
+from results.storage.reading import Contents
+
+SAME_OR_BETTER: Final = 0
+WORSE: Final = 1
+NOT_COMPARABLE: Final = 3
+
+_LEFT_OUT: Final = re.compile(r"trials/([^/:]+)[/:]")
+"""How what was left out of a run begins, where it is a trial: its folder."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status. Raises BadFile, or OSError where the page cannot be written."""
-    made = parser("compare", "What became better or worse from run A to run B.")
-    made.add_argument("before", metavar="A", help=NAMING)
-    made.add_argument("after", metavar="B", help="likewise")
-    made.add_argument("--all", action="store_true", help="tell of what is the same, too")
-    how = made.add_mutually_exclusive_group()
-    how.add_argument("--json", action="store_true", help="print one JSON object")
-    how.add_argument("--markdown", action="store_true", help="print Markdown, for the summary of a CI job")
-    made.add_argument("--html", type=Path, metavar="FILE", help="write a page, too")
-    options = made.parse_args(arguments)
-    before, after = (Side.of(find(name, options.results)) for name in (options.before, options.after))
-    comparison = compare(*apart([before.contents, after.contents]))
-    if options.html is not None:
-        files.write_text(options.html, difference_page.render(comparison, before, after, options.html))
-    if options.json:
-        print(compared.to_json(comparison, before, after))
-    elif options.markdown:
-        print(compared.markdown(comparison, before, after))
-    else:
-        compared.render(comparison, before, after, Output(), everything=options.all)
-    return comparison.status
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one run says of a cell: the heaviest word, in `times` of so many `trials`, and the first of them."""
+
+    word: Word
+    times: int
+    trials: int
+    because: str
+    story: tuple[str, ...]
+    page: Path | None
+
+    @classmethod
+    def of(cls, cells: Sequence[Cell]) -> Self:
+        """cells: that are held to say one thing, at least one."""
+        word = heaviest(cell.word for cell in cells)
+        heavy = [cell for cell in cells if cell.word is word]
+        return cls(word, len(heavy), len(cells), heavy[0].because, heavy[0].story, heavy[0].page)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One cell in both runs: a property of a lane under a fault on a backend.
+
+    worse  why it is worse, or empty. lost: why nothing can be said of it any more, or empty.
+    """
+
+    backend: str
+    lock: str
+    lane: str
+    fault: str
+    property: str
+    kind: Kind
+    worse: str
+    lost: str
+    before: Seen | None
+    after: Seen | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What became of everything from one run to another.
+
+    changes   all cells that either run judged, the heaviest first.
+    speeds    worse first, last what too few trials tell of; empty where no trials of the two are of one kind, or nobody
+              measured them.
+    """
+
+    changes: tuple[Change, ...]
+    speeds: tuple[Speed, ...]
+
+    @property
+    def common(self) -> int:
+        """Cells that both judged."""
+        return sum(change.before is not None and change.after is not None for change in self.changes)
+
+    @property
+    def timed(self) -> bool:
+        """Whether there were trials enough to judge any time or rate."""
+        return any(speed.p is not None for speed in self.speeds)
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        if any(change.worse for change in self.changes) or any(speed.worse for speed in self.speeds):
+            return WORSE
+        if any(change.lost for change in self.changes) or not (self.common or self.timed):
+            return NOT_COMPARABLE
+        return SAME_OR_BETTER
+
+
+def compare(before: Contents, after: Contents) -> Comparison:
+    """Pure: what is in the two is all that is looked at."""
+    first, second = _seen(before.cells), _seen(after.cells)
+    broken = {_trial(match[1]) for problem in after.problems if (match := _LEFT_OUT.match(problem))}
+    changes = [_change(name, first.get(name), second.get(name), broken) for name in first.keys() | second.keys()]
+    timed = speeds(samples(before.lanes), samples(after.lanes))
+    return Comparison(
+        tuple(sorted(changes, key=_order)),
+        tuple(sorted(timed, key=lambda speed: (not speed.worse, not speed.better, speed.p is None))),
+    )
+
+
+def apart(runs: Sequence[Contents]) -> list[Contents]:
+    """The same runs; where one has several versions of a backend, each version stands for itself in all of them.
+
+    Else what one version broke would hide behind another that broke it before.
+    """
+    if not any(_several_versions(run.cells) for run in runs):
+        return list(runs)
+    return [
+        replace(
+            run,
+            cells=tuple(replace(cell, backend=f"{cell.backend} {cell.version}".rstrip()) for cell in run.cells),
+            lanes=tuple(replace(lane, backend=f"{lane.backend} {lane.version}".rstrip()) for lane in run.lanes),
+        )
+        for run in runs
+    ]
+
+
+def _several_versions(cells: Iterable[Cell]) -> bool:
+    versions = {(cell.backend, cell.version) for cell in cells if cell.version}
+    return any(count > 1 for count in Counter(backend for backend, _ in versions).values())
+
+
+Name = tuple[str, str, str, str, str]
+"""backend, lock, lane, fault, property"""
+
+
+def by_name(cells: Iterable[Cell]) -> dict[Name, list[Cell]]:
+    """What was judged, by what it is that was asked."""
+    return grouped(judged(cells), lambda cell: (cell.backend, cell.lock, cell.lane, cell.fault, cell.property))
+
+
+def _seen(cells: Iterable[Cell]) -> dict[Name, Seen]:
+    return {name: Seen.of(mine) for name, mine in by_name(cells).items()}
+
+
+def words(before: Seen | None, after: Seen | None) -> tuple[Word | None, Word | None]:
+    """Old and new."""
+    return None if before is None else before.word, None if after is None else after.word
+
+
+def _change(name: Name, before: Seen | None, after: Seen | None, broken: set[str]) -> Change:
+    """broken: the trials that the second run left out."""
+    old, new = words(before, after)
+    lost = became.lost(old, new)
+    if after is None and before is not None and before.page is not None and _trial(before.page.parent.name) in broken:
+        lost = "its trial was left out"
+    return Change(*name, became.kind(old, new), became.worse(old, new), lost, before, after)
+
+
+def _trial(folder: str) -> str:
+    """Without the number of one that had its name from another."""
+    return re.sub(r"~\d+$", "", folder)
+
+
+def _order(change: Change) -> tuple[object, ...]:
+    heavy = min((seen.word.weight for seen in (change.after, change.before) if seen is not None), default=0)
+    return (
+        not change.worse, not change.lost, change.kind is Kind.SAME, list(Kind).index(change.kind), heavy,
+        change.backend, change.lock, change.lane, change.fault, change.property,
+    )  # fmt: skip

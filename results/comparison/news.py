@@ -6,41 +6,17 @@ the same cell is known. Where there is nothing to compare with, every failing ve
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final
 
-from checkers.claims import Word, heaviest
-from results.comparison.comparison import (
-    BLIND,
-    NOT_COMPARABLE,
-    WORSE,
-    Change,
-    Comparison,
-    Kind,
-    Name,
-    apart,
-    compare,
-    judged,
-)
-from results.reading import Contents
+from checkers.claims import heaviest
+from results.comparison.compare import NOT_COMPARABLE, WORSE, Change, Comparison, Name, apart, by_name, compare, words
 from results.record import Cell
+from results.report import became
+from results.report.became import ACCUSING, BLIND, Place
+from results.storage.reading import Contents
 
 RED: Final = WORSE
 INCONCLUSIVE: Final = NOT_COMPARABLE
-
-_ACCUSING: Final = (Word.VIOLATED, Word.HAZARD_NOT_SHOWN)
-"""Words of a lock, or of our power to see what it does; the other failing ones only say that evidence is missing."""
-
-
-class Place(StrEnum):
-    """Where a cell belongs among the news."""
-
-    RED = "red"
-    LOST = "lost"
-    KNOWN = "known"
-    CLEARED = "cleared"
-    MISSING = "missing"
-    QUIET = "quiet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +59,12 @@ def news(before: Contents | None, after: Contents, older: Sequence[Contents] = (
     after, *earlier = apart([after, *([] if before is None else [before, *older])])
     past = _recalled(earlier, after) if earlier else Contents((), (), ())
     comparison = compare(past, after)
-    placed = [(_place(change, first=before is None), change) for change in comparison.changes]
+    placed = [
+        (became.place(*words(change.before, change.after), first=before is None), change)
+        for change in comparison.changes
+    ]
     red, lost, known, cleared, missing = (
-        tuple(change for found, change in placed if found is place)
+        tuple(change for of, change in placed if of is place)
         for place in (Place.RED, Place.LOST, Place.KNOWN, Place.CLEARED, Place.MISSING)
     )
     return News(before is None, comparison, red, lost, known, cleared, missing, len(after.problems))
@@ -96,36 +75,22 @@ def _recalled(earlier: Sequence[Contents], after: Contents) -> Contents:
     that could stands in it, if it found that broken too: a night without evidence makes no old violation a new one.
     """
     before = earlier[0]
-    told = [judged(run.cells) for run in earlier]
+    by_run = [by_name(run.cells) for run in earlier]
     open_ = {
         name
-        for name, cells in judged(after.cells).items()
-        if heaviest(cell.word for cell in cells) in _ACCUSING and _silent(told[0].get(name, ()))
+        for name, cells in by_name(after.cells).items()
+        if heaviest(cell.word for cell in cells) in ACCUSING and _silent(by_run[0].get(name, ()))
     }
     recalled: dict[Name, list[Cell]] = {}
-    for run in told[1:]:
+    for run in by_run[1:]:
         for name in [name for name in open_ if not _silent(run.get(name, ()))]:
             open_.remove(name)
-            if heaviest(cell.word for cell in run[name]) in _ACCUSING:
+            if heaviest(cell.word for cell in run[name]) in ACCUSING:
                 recalled[name] = run[name]
-    dropped = {id(cell) for name in recalled for cell in told[0].get(name, ())}
+    dropped = {id(cell) for name in recalled for cell in by_run[0].get(name, ())}
     kept = [cell for cell in before.cells if id(cell) not in dropped]
     return replace(before, cells=(*kept, *(cell for cells in recalled.values() for cell in cells)))
 
 
 def _silent(cells: Sequence[Cell]) -> bool:
     return not cells or heaviest(cell.word for cell in cells) in BLIND
-
-
-def _place(change: Change, *, first: bool) -> Place:
-    old, new = (None if seen is None else seen.word for seen in (change.before, change.after))
-    if new is None:
-        return Place.MISSING
-    if not (new.fails or change.worse):
-        return Place.CLEARED if change.kind is Kind.CLEARED else Place.QUIET
-    if first or change.worse:
-        return Place.RED
-    if new is Word.VIOLATED or new is Word.HAZARD_NOT_SHOWN:
-        # What nobody could tell last night may have been silent for longer; it is told once.
-        return Place.KNOWN if old is new or old is Word.VIOLATED else Place.RED
-    return Place.KNOWN if old is not None and old.fails else Place.LOST

@@ -109,8 +109,8 @@ def sample(lane: LaneSummary) -> Sample | None:
     """What is compared of a lane; None where it has no measures."""
     if not lane.measures:
         return None
-    found = ((measure.name, measure.read(lane.measures)) for measure in MEASURES)
-    values = {name: log for name, number in found if (log := _logarithm(number)) is not None}
+    numbers = ((measure.name, measure.read(lane.measures)) for measure in MEASURES)
+    values = {name: log for name, number in numbers if (log := _logarithm(number)) is not None}
     store = _logarithm(_time(lane.measures.get("store_ms"), "p50"))
     return Sample(lane.backend, lane.lock, lane.lane, lane.fault, lane.seed, values, store)
 
@@ -122,14 +122,17 @@ def samples(lanes: Iterable[LaneSummary]) -> list[Sample]:
 
 def speeds(before: Sequence[Sample], after: Sequence[Sample]) -> tuple[Speed, ...]:
     """Every lock and measure that both have, by backend and lock, each backend as a whole first."""
-    found = [
+    compared = [
         _Compared(backend, lock, measure, tuple(pairs))
         for (backend, lock), by_measure in sorted(_pairs(before, after).items())
         for measure in MEASURES
         if (pairs := by_measure.get(measure.name))
     ]
-    p = {**_corrected([one for one in found if not one.lock]), **_corrected([one for one in found if one.lock])}
-    return tuple(one.speed(*p[one.backend, one.lock, one.measure.name]) for one in found)
+    p = {
+        **_corrected([item for item in compared if not item.lock]),
+        **_corrected([item for item in compared if item.lock]),
+    }
+    return tuple(item.speed(*p[item.backend, item.lock, item.measure.name]) for item in compared)
 
 
 def _corrected(family: Sequence[_Compared]) -> dict[tuple[str, str, str], tuple[float | None, float | None]]:
@@ -139,15 +142,15 @@ def _corrected(family: Sequence[_Compared]) -> dict[tuple[str, str, str], tuple[
     and which tell more surely, and single locks.
     """
     p: dict[tuple[str, str, str], tuple[float | None, float | None]] = {
-        (one.backend, one.lock, one.measure.name): (None, None) for one in family
+        (item.backend, item.lock, item.measure.name): (None, None) for item in family
     }
-    can_tell = able([least(len(one.pairs)) for one in family], ALPHA / _FAMILIES)
-    told = [one for one, can in zip(family, can_tell, strict=True) if can]
-    worse = holm([signed_rank([left - _BEYOND for left in one.left]) for one in told])
-    better = holm([signed_rank([-left - _BEYOND for left in one.left]) for one in told])
-    for one, *both in zip(told, worse, better, strict=True):
+    can_tell = able([least(len(item.pairs)) for item in family], ALPHA / _FAMILIES)
+    telling = [item for item, can in zip(family, can_tell, strict=True) if can]
+    worse = holm([signed_rank([left - _BEYOND for left in item.left]) for item in telling])
+    better = holm([signed_rank([-left - _BEYOND for left in item.left]) for item in telling])
+    for item, *both in zip(telling, worse, better, strict=True):
         down, up = (min(_FAMILIES * value, 1.0) for value in both)
-        p[one.backend, one.lock, one.measure.name] = down, up
+        p[item.backend, item.lock, item.measure.name] = down, up
     return p
 
 
@@ -226,7 +229,7 @@ def _pairs(before: Sequence[Sample], after: Sequence[Sample]) -> dict[tuple[str,
     """(backend, lock) → name of a measure → its pairs, one for each trial."""
     units = _units(before), _units(after)
     mine, theirs = _by_unit(before, units[1]), _by_unit(after, units[0])
-    found: dict[tuple[str, str], dict[str, list[_Pair]]] = defaultdict(lambda: defaultdict(list))
+    pairs: dict[tuple[str, str], dict[str, list[_Pair]]] = defaultdict(lambda: defaultdict(list))
     for unit in sorted(mine.keys() & theirs.keys(), key=str):
         backend, first, second = unit[0], mine[unit], theirs[unit]
         lanes = first.keys() & second.keys()
@@ -242,11 +245,11 @@ def _pairs(before: Sequence[Sample], after: Sequence[Sample]) -> dict[tuple[str,
                     by_lock[lane[0]].append((ends[0], ends[1] - ends[0]))
             middle = {lock: (median(a for a, _ in of), median(b for _, b in of)) for lock, of in by_lock.items()}
             for lock, (number, more) in middle.items():
-                found[backend, lock][measure.name].append(_Pair(number, more, machine))
+                pairs[backend, lock][measure.name].append(_Pair(number, more, machine))
             if len(middle) > 1:
                 number, more = (median(column) for column in zip(*middle.values(), strict=True))
-                found[backend, ""][measure.name].append(_Pair(number, more, machine))
-    return found
+                pairs[backend, ""][measure.name].append(_Pair(number, more, machine))
+    return pairs
 
 
 def _both(name: str, *lanes: Mapping[str, float]) -> bool:
@@ -255,30 +258,30 @@ def _both(name: str, *lanes: Mapping[str, float]) -> bool:
 
 def _units(run: Iterable[Sample]) -> dict[tuple[str, str], set[int]]:
     """(backend, fault) → seeds."""
-    found: dict[tuple[str, str], set[int]] = defaultdict(set)
-    for one in run:
-        found[one.backend, one.fault].add(one.seed)
-    return found
+    seeds: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for sample in run:
+        seeds[sample.backend, sample.fault].add(sample.seed)
+    return seeds
 
 
 def _by_unit(run: Sequence[Sample], others: Mapping[tuple[str, str], set[int]]) -> dict[_Unit, _Lanes]:
     """others: the seeds of the other run. Of several trials in a unit, the mean."""
     mine = _units(run)
-    found: dict[_Unit, dict[tuple[str, str], dict[str, list[float]]]] = {}
-    for one in run:
-        what = one.backend, one.fault
+    units: dict[_Unit, dict[tuple[str, str], dict[str, list[float]]]] = {}
+    for sample in run:
+        what = sample.backend, sample.fault
         common = mine[what] & others.get(what, set())
-        if common and one.seed not in common:
+        if common and sample.seed not in common:
             continue
-        lanes = found.setdefault((*what, one.seed if common else None), {})
-        lane = lanes.setdefault((one.lock, one.lane), {})
-        for name, value in one.values.items():
+        lanes = units.setdefault((*what, sample.seed if common else None), {})
+        lane = lanes.setdefault((sample.lock, sample.lane), {})
+        for name, value in sample.values.items():
             lane.setdefault(name, []).append(value)
-        if one.store is not None:
-            lane.setdefault(_STORE, []).append(one.store)
+        if sample.store is not None:
+            lane.setdefault(_STORE, []).append(sample.store)
     return {
         unit: {lane: {name: fmean(all_) for name, all_ in by_name.items()} for lane, by_name in lanes.items()}
-        for unit, lanes in found.items()
+        for unit, lanes in units.items()
     }
 
 
@@ -287,8 +290,8 @@ def _by_unit(run: Sequence[Sample], others: Mapping[tuple[str, str], set[int]]) 
 
 def _number(value: Any) -> float | None:
     """Files may hold anything: what is negative, or more than any clock or counter of a trial can say, says nothing."""
-    told = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LARGEST
-    return float(value) if told else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LARGEST
+    return float(value) if is_number else None
 
 
 def _logarithm(number: float | None) -> float | None:
@@ -303,14 +306,14 @@ def _time(times: Any, quantile: str) -> float | None:
     """
     if not isinstance(times, Mapping) or quantile not in times:
         return None
-    found = _number(times.get(quantile))
-    return _number(times.get("longest")) if found is None else found
+    number = _number(times.get(quantile))
+    return _number(times.get("longest")) if number is None else number
 
 
 def _phases(measures: Mapping[str, Any], *, faulty: bool) -> list[Mapping[str, Any]]:
     cycles = measures.get("cycles")
-    found = [one for one in cycles if isinstance(one, Mapping)] if isinstance(cycles, list) else []
-    return [one for one in found if (one.get("phase") == DURING) == faulty]
+    phases = [cycle for cycle in cycles if isinstance(cycle, Mapping)] if isinstance(cycles, list) else []
+    return [phase for phase in phases if (phase.get("phase") == DURING) == faulty]
 
 
 def _middle(*, faulty: bool) -> Callable[[Mapping[str, Any]], float | None]:
@@ -344,8 +347,8 @@ def _rate(*, faulty: bool) -> Callable[[Mapping[str, Any]], float | None]:
 def _recovery(measures: Mapping[str, Any]) -> float | None:
     """The geometric mean over the heals after which there was another grant; of the others `recovery` judges."""
     times = measures.get("recovery_s")
-    told = [number for time in times if (number := _number(time))] if isinstance(times, list) else []
-    return math.exp(fmean(math.log(max(number, 1e-3)) for number in told)) if told else None
+    times_s = [number for time in times if (number := _number(time))] if isinstance(times, list) else []
+    return math.exp(fmean(math.log(max(number, 1e-3)) for number in times_s)) if times_s else None
 
 
 _SHORTEST: Final = 0.3

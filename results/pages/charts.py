@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from results.grid import short_names
 from results.pages.rates import Phase, Rates
 from results.pages.svg import join, number, tag
+from results.report.grid import short_names
 
 UNKNOWN: Final = "-"
 _RANGE: Final = (150, 22)
@@ -28,22 +28,13 @@ _GLYPHS: Final = (_ROUND, _SQUARE)
 _DASHES: Final = (None, "4 3")
 
 
-def span(seconds: float) -> str:
-    """A duration as people say it."""
-    whole = round(max(seconds, 0))
-    minutes, hours = whole // 60, whole // 3600
-    if hours:
-        return f"{hours} h {minutes % 60} min"
-    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
-
-
 def moment(text: object) -> datetime | None:
     """Of ISO 8601; None where it is not."""
     try:
-        found = datetime.fromisoformat(str(text))
+        parsed = datetime.fromisoformat(str(text))
     except ValueError:
         return None
-    return found if found.tzinfo is not None else None
+    return parsed if parsed.tzinfo is not None else None
 
 
 def shown(value: float | None) -> str:
@@ -63,8 +54,8 @@ def rates(table: Mapping[tuple[str, str], Rates]) -> dict[str, Any]:
     names = short_names(lock for _, lock in table)
     ends = [
         value
-        for one in table.values()
-        for phase in (one.quiet, one.faulted)
+        for lock_rates in table.values()
+        for phase in (lock_rates.quiet, lock_rates.faulted)
         for value in (phase.p50, phase.p99)
         if value
     ]
@@ -76,11 +67,11 @@ def rates(table: Mapping[tuple[str, str], Rates]) -> dict[str, Any]:
                 "backend": backend,
                 "lock": lock,
                 "name": names[lock],
-                "lanes": one.lanes,
-                "numbers": [*_phase(one.quiet), *_phase(one.faulted), *_recovery(one)],
-                "range": _ranges(one, low, high),
+                "lanes": lock_rates.lanes,
+                "numbers": [*_phase(lock_rates.quiet), *_phase(lock_rates.faulted), *_recovery(lock_rates)],
+                "range": _ranges(lock_rates, low, high),
             }
-            for (backend, lock), one in table.items()
+            for (backend, lock), lock_rates in table.items()
         ],
         "low": shown(low),
         "high": shown(high),
@@ -102,17 +93,17 @@ def _phase(phase: Phase) -> list[tuple[str, float | None, str]]:
     ]
 
 
-def _recovery(one: Rates) -> list[tuple[str, float | None, str]]:
-    seen = f"{one.heals - one.missing} of {one.heals} faults were followed by a grant"
-    missing = f"{one.missing} of {one.heals}" if one.heals else UNKNOWN
+def _recovery(lock_rates: Rates) -> list[tuple[str, float | None, str]]:
+    seen = f"{lock_rates.heals - lock_rates.missing} of {lock_rates.heals} faults were followed by a grant"
+    missing = f"{lock_rates.missing} of {lock_rates.heals}" if lock_rates.heals else UNKNOWN
     return [
-        (shown(one.recovery), one.recovery, seen),
-        (shown(one.slowest), one.slowest, seen),
-        (missing, one.missing if one.heals else None, seen),
+        (shown(lock_rates.recovery), lock_rates.recovery, seen),
+        (shown(lock_rates.slowest), lock_rates.slowest, seen),
+        (missing, lock_rates.missing if lock_rates.heals else None, seen),
     ]
 
 
-def _ranges(one: Rates, low: float, high: float) -> Markup:
+def _ranges(lock_rates: Rates, low: float, high: float) -> Markup:
     """From p50 to p99, on a logarithmic scale: a round mark without faults, a square one during them."""
     width, height = _RANGE
 
@@ -120,7 +111,7 @@ def _ranges(one: Rates, low: float, high: float) -> Markup:
         return 6 + (width - 12) * (math.log(max(value, low) / low) / math.log(high / low) if high > low else 0.5)
 
     parts = []
-    for phase, glyph, dashes, y in zip((one.quiet, one.faulted), _GLYPHS, _DASHES, (6, 16), strict=True):
+    for phase, glyph, dashes, y in zip((lock_rates.quiet, lock_rates.faulted), _GLYPHS, _DASHES, (6, 16), strict=True):
         if phase.p50 is None:
             continue
         end = x(phase.p99) if phase.p99 is not None else width
@@ -144,7 +135,7 @@ class Series:
 
 def line(title: str, runs: Sequence[tuple[str, str]], series: Sequence[Series]) -> Markup | None:
     """One chart, from zero; None if there is nothing to draw. runs: (when, link) of each place on the axis."""
-    known = [value for one in series for value in one.values if value is not None]
+    known = [value for line in series for value in line.values if value is not None]
     if not known:
         return None
     top = _ceiling(max(known))
@@ -164,14 +155,14 @@ def line(title: str, runs: Sequence[tuple[str, str]], series: Sequence[Series]) 
     ]
     if len(runs) > 1:
         parts.append(tag("text", runs[-1][0], x=_RIGHT, y=_BOTTOM + 16, text_anchor="end", class_="tick"))
-    for one, glyph, dashes in zip(series, _GLYPHS, _DASHES, strict=False):
-        points = [(at, *place(at, value), value) for at, value in enumerate(one.values) if value is not None]
-        joined = "".join(f"{'L' if at and one.values[at - 1] is not None else 'M'}{x} {y}" for at, x, y, _ in points)
+    for row, glyph, dashes in zip(series, _GLYPHS, _DASHES, strict=False):
+        points = [(at, *place(at, value), value) for at, value in enumerate(row.values) if value is not None]
+        joined = "".join(f"{'L' if at and row.values[at - 1] is not None else 'M'}{x} {y}" for at, x, y, _ in points)
         parts.append(tag("path", d=joined, class_="reach", stroke_dasharray=dashes))
         for at, x, y, value in points:
             when, link = runs[at]
-            told = tag("title", f"{one.name} {shown(value)}, {when}")
-            mark = tag("path", told, d=glyph, transform=f"translate({x} {y})", class_="mark")
+            tip = tag("title", f"{row.name} {shown(value)}, {when}")
+            mark = tag("path", tip, d=glyph, transform=f"translate({x} {y})", class_="mark")
             parts.append(tag("a", mark, href=link) if link else mark)
     width, height = _LINE
     return tag("svg", join(parts), class_="line-chart", viewBox=f"0 0 {width} {height}", role="img", aria_label=title)

@@ -65,15 +65,15 @@ class Counted:
 
 def counted(judgements: Sequence[Judgement]) -> Counted:
     """A lane's counters, each said once."""
-    told = {j.property: dict(j.verdict.counters) for j in judgements if j.verdict is not None and j.verdict.counters}
-    if len(told) < 2:
-        return Counted((), {name: tuple(sorted(counters.items())) for name, counters in told.items()})
-    first, *rest = told.values()
+    rows = {j.property: dict(j.verdict.counters) for j in judgements if j.verdict is not None and j.verdict.counters}
+    if len(rows) < 2:
+        return Counted((), {name: tuple(sorted(counters.items())) for name, counters in rows.items()})
+    first, *rest = rows.values()
     common = {name: count for name, count in first.items() if all(other.get(name) == count for other in rest)}
     return Counted(
         tuple(sorted(common.items())),
         {
             name: tuple(sorted((key, count) for key, count in counters.items() if key not in common))
-            for name, counters in told.items()
+            for name, counters in rows.items()
         },
     )

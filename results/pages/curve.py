@@ -62,7 +62,7 @@ class Series:
 
 def draw(title: str, across: str, series: Sequence[Series], marks: Sequence[tuple[float, str]] = ()) -> str:
     """The SVG file. across: what the ratio is; marks: a ratio, and what people say of it."""
-    widest = max((point.ratio for one in series for point in one.points), default=1.0)
+    widest = max((point.ratio for line in series for point in line.points), default=1.0)
     widest = max(widest, 1.0) * 1.03
 
     def x(ratio: float) -> float:
@@ -83,21 +83,21 @@ def draw(title: str, across: str, series: Sequence[Series], marks: Sequence[tupl
     for place, (ratio, words) in enumerate(marks):
         parts.append(tag("path", d=f"M{x(ratio):.1f} {_TOP}V{_BOTTOM}", class_="mark"))
         parts.append(tag("text", words, x=x(ratio) + 4, y=_TOP + 12 + 14 * place, class_="note"))
-    for place, one in enumerate(series):
+    for place, curve in enumerate(series):
         glyph, dashes, colour = (of[place % len(of)] for of in (_GLYPHS, _DASHES, _COLOURS))
-        line = " ".join(f"{x(p.ratio):.1f},{y(p.hits / p.tries):.1f}" for p in one.points)
+        line = " ".join(f"{x(p.ratio):.1f},{y(p.hits / p.tries):.1f}" for p in curve.points)
         parts.append(tag("polyline", points=line, fill="none", stroke=colour, stroke_width=2, stroke_dasharray=dashes))
-        for point in one.points:
+        for point in curve.points:
             low, high = point.interval()
-            told = f"{one.name}: {point.hits} of {point.tries} at {point.ratio:.2f}"
+            tip = f"{curve.name}: {point.hits} of {point.tries} at {point.ratio:.2f}"
             whisker = tag("path", d=f"M{x(point.ratio):.1f} {y(low):.1f}V{y(high):.1f}", stroke=colour, opacity="0.5")
             at = f"translate({x(point.ratio):.1f} {y(point.hits / point.tries):.1f})"
-            parts.append(tag("g", tag("title", told), whisker, tag("path", d=glyph, transform=at, fill=colour)))
+            parts.append(tag("g", tag("title", tip), whisker, tag("path", d=glyph, transform=at, fill=colour)))
         level = _TOP + 22 * place
         sample = tag("path", d=f"M{_RIGHT + 24} {level}h34", stroke=colour, stroke_width=2, stroke_dasharray=dashes)
         parts.append(sample)
         parts.append(tag("path", d=glyph, transform=f"translate({_RIGHT + 41} {level})", fill=colour))
-        parts.append(tag("text", one.name, x=_RIGHT + 66, y=level + 4))
+        parts.append(tag("text", curve.name, x=_RIGHT + 66, y=level + 4))
     parts.append(tag("text", "bars: 95 % (Wilson)", x=_RIGHT + 24, y=_TOP + 22 * len(series) + 6, class_="note"))
     style = tag("style", Markup(_STYLE))
     made = tag(

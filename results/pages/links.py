@@ -3,7 +3,7 @@
 from pathlib import Path
 from urllib.parse import quote
 
-from results.terminal.plain import plain
+from results.text import plain
 
 
 def to_page(page: Path, root: Path) -> str:

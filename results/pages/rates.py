@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from checkers.measures.latency import BEFORE, DURING
-from results.record import LaneSummary
+from results.record import LaneSummary, grouped
 
 _Key = TypeVar("_Key", bound=tuple[str, ...])
 
@@ -59,16 +59,13 @@ def per_backend(lanes: Iterable[LaneSummary]) -> dict[str, Rates]:
 
 
 def _grouped(lanes: Iterable[LaneSummary], key: Callable[[LaneSummary], _Key]) -> dict[_Key, Rates]:
-    found: dict[_Key, list[Mapping[str, Any]]] = {}
-    for lane in lanes:
-        if lane.measures is not None:
-            found.setdefault(key(lane), []).append(lane.measures)
-    return {name: _rates(found[name]) for name in sorted(found)}
+    groups = grouped((lane for lane in lanes if lane.measures is not None), key)
+    return {name: _rates([lane.measures for lane in groups[name] if lane.measures]) for name in sorted(groups)}
 
 
 def _rates(measures: list[Mapping[str, Any]]) -> Rates:
-    cycles = [cycle for one in measures for cycle in one["cycles"]]
-    heals = [seconds for one in measures for seconds in one["recovery_s"]]
+    cycles = [cycle for lane in measures for cycle in lane["cycles"]]
+    heals = [seconds for lane in measures for seconds in lane["recovery_s"]]
     seen = [seconds for seconds in heals if seconds is not None]
     return Rates(
         len(measures),

@@ -7,28 +7,24 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from checkers.claims import Word
-from results.grid import SHORT
 from results.pages import charts, web
 from results.pages.charts import Series
 from results.pages.rates import Rates
-from results.summary import CERTIFICATE_PAGE
+from results.report.became import Kind
+from results.report.grid import SHORT
+from results.storage import files
+from results.storage.run_folder import CLOSED
+from results.text import span
 
-CLOSED: Final = "closed"
-GOING_ON: Final = "still going on"
-INTERRUPTED: Final = "interrupted"
-
-NEW: Final = "new"
 NO_LONGER: Final = "no longer judged"
-CLEARED: Final = "cleared"
-CHANGED: Final = "changed"
 KINDS: Final[Mapping[str, str]] = {
-    NEW: "fails now, and did not before",
+    Kind.NEW: "fails now, and did not before",
     NO_LONGER: "failed before, and is not judged any more",
-    CHANGED: "another word",
-    CLEARED: "failed before, and does not any more",
+    Kind.CHANGED: "another word",
+    Kind.CLEARED: "failed before, and does not any more",
 }
 """In the order in which they are told."""
-_GLYPHS: Final = {NEW: "▲", NO_LONGER: "?", CHANGED: "~", CLEARED: "▼"}
+_GLYPHS: Final = {Kind.NEW: "▲", NO_LONGER: "?", Kind.CHANGED: "~", Kind.CLEARED: "▼"}
 _MOST_TOLD: Final = 20
 """Runs whose changes are told at length."""
 
@@ -115,13 +111,13 @@ def _sentence(newest: Sequence[Listed]) -> str:
     if last.certificate:
         return f"{number} The last one that was closed: {last.certificate}"
     failing = sum(count for word, count in last.words.items() if Word(word).fails)
-    found = f"{failing:,} failing {'verdict' if failing == 1 else 'verdicts'}" if failing else "no failing verdict"
+    came_to = f"{failing:,} failing {'verdict' if failing == 1 else 'verdicts'}" if failing else "no failing verdict"
     left = f", {last.left_out} left out" if last.left_out else ""
     since = ""
     if last.since:
-        told = ", ".join(f"{number} {kind}" for kind, number in last.changed.items()) or "nothing changed"
-        since = f"; {told} since the last one like it"
-    return f"{number} The last one that was closed came to {found}{left}{since}."
+        changes = ", ".join(f"{number} {kind}" for kind, number in last.changed.items()) or "nothing changed"
+        since = f"; {changes} since the last one like it"
+    return f"{number} The last one that was closed came to {came_to}{left}{since}."
 
 
 def _row(run: Listed) -> dict[str, Any]:
@@ -138,12 +134,12 @@ def _row(run: Listed) -> dict[str, Any]:
         "versions": [f"{backend} {version}".strip() for backend, version in run.versions.items()],
         "words": [(word, run.words[word]) for word in Word if word in run.words],
         "certificate": run.certificate,
-        "certificate_link": str(PurePosixPath(run.link).with_name(CERTIFICATE_PAGE)) if run.link else "",
+        "certificate_link": str(PurePosixPath(run.link).with_name(files.CERTIFICATE_PAGE)) if run.link else "",
         "weight": _weight(run),
         "left_out": run.left_out,
         "since": run.since,
         "changed": list(run.changed.items()),
-        "took": charts.UNKNOWN if took is None else charts.span(took),
+        "took": charts.UNKNOWN if took is None else span(took),
         "seconds": took,
     }
 
@@ -162,7 +158,7 @@ def _changes(run: Listed) -> dict[str, Any]:
         "changed": list(run.changed.items()),
         "changes": [(change, _word(change.before), _word(change.after)) for change in run.changes],
         "more": more,
-        "open": NEW in run.changed,
+        "open": Kind.NEW in run.changed,
     }
 
 
@@ -175,21 +171,21 @@ def _alike(runs: Sequence[Listed]) -> str:
     if not runs:
         return ""
     profile, chosen, targets = json.loads(runs[-1].like)
-    told = [f"profile {profile}"] if profile else []
-    told += [str(word) for word in chosen]
-    told += [f"against a {backend} of its own" for backend in targets]
+    shared = [f"profile {profile}"] if profile else []
+    shared += [str(word) for word in chosen]
+    shared += [f"against a {backend} of its own" for backend in targets]
     number = "One run" if len(runs) == 1 else f"{len(runs)} runs"
-    return f"{number} like the last one" + (f": {', '.join(told)}" if told else "")
+    return f"{number} like the last one" + (f": {', '.join(shared)}" if shared else "")
 
 
 def _charts(backend: str, runs: Sequence[Listed]) -> dict[str, Any]:
     """Four charts: acquires without faults and during them, throughput, recovery."""
     places = [(when(run), run.link) for run in runs]
-    found = [run.rates.get(backend) for run in runs]
+    rates = [run.rates.get(backend) for run in runs]
 
     def series(name: str, of: str) -> Series:
         phase, _, which = of.rpartition(".")
-        values = (None if one is None else getattr(getattr(one, phase) if phase else one, which) for one in found)
+        values = (None if rate is None else getattr(getattr(rate, phase) if phase else rate, which) for rate in rates)
         return Series(name, tuple(values))
 
     made = [
@@ -201,7 +197,7 @@ def _charts(backend: str, runs: Sequence[Listed]) -> dict[str, Any]:
     drawn = [(title, both, charts.line(f"{backend}: {title}", places, both)) for title, *both in made]
     return {
         "backend": backend,
-        "charts": [(title, [one.name for one in both], chart) for title, both, chart in drawn if chart is not None],
+        "charts": [(title, [line.name for line in both], chart) for title, both, chart in drawn if chart is not None],
     }
 
 

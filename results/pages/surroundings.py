@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.history import FaultInterval
-from results.pages.axis import duration, seconds
 from results.record import LaneRecord, TrialRecord
+from results.text import duration, seconds
 
 _OURS: Final = "suites.locks."
 """Where the locks are that go by their names; any other is asked for as it is spelled."""
@@ -56,14 +56,14 @@ def facts(record: TrialRecord) -> list[tuple[str, str]]:
 def nodes(about: Mapping[str, Any]) -> list[Node]:
     """The servers, and whatever else has a version."""
     versions, stored = _mapping(about.get("versions")), _mapping(about.get("nodes"))
-    found = []
+    servers = []
     for name in dict.fromkeys((*versions, *stored)):
         node = _mapping(stored.get(name))
         command = node.get("command")
         settings = _mapping(node.get("settings"))
         words = [f"{key}={value}" for key, value in settings.items()]
         words += command if isinstance(command, list) else []
-        found.append(
+        servers.append(
             Node(
                 str(name),
                 str(versions.get(name, "")),
@@ -72,7 +72,7 @@ def nodes(about: Mapping[str, Any]) -> list[Node]:
                 shlex.join(str(word) for word in words),
             )
         )
-    return found
+    return servers
 
 
 def faults(lanes: Sequence[LaneRecord]) -> list[dict[str, Any]]:

@@ -14,14 +14,16 @@ from typing import Any, Final, TypeAlias, TypedDict
 import msgspec
 
 from checkers.claims import Word
-from results import files, reading, running, summary
-from results.files import BadFile
 from results.pages import rates, runs_page
 from results.pages.links import to_lane, to_page
 from results.pages.rates import Rates
-from results.pages.runs_page import CLOSED, GOING_ON, INTERRUPTED, NO_LONGER, Change, Listed
-from results.record import Cell, settled
-from results.stored import RunFile, decoded
+from results.pages.runs_page import NO_LONGER, Change, Listed
+from results.record import Cell, judged
+from results.report.became import Kind, kind
+from results.storage import files, running, summary
+from results.storage.files import BadFile
+from results.storage.reading import Contents
+from results.storage.run_folder import CLOSED, GOING_ON, RunFolder
 
 CACHE: Final = ".trend.json"
 _FORMAT: Final = 1
@@ -75,7 +77,7 @@ def refresh(root: Path) -> str:
 
 def _runs(root: Path, cached: Mapping[str, _Known], wrong: list[str]) -> dict[str, _Known]:
     """By name, oldest first."""
-    found: dict[str, _Known] = {}
+    runs: dict[str, _Known] = {}
     for path in files.entries(root, wrong, follow=True):
         try:
             if path.is_symlink() or not (path / "run.json").exists():
@@ -89,30 +91,28 @@ def _runs(root: Path, cached: Mapping[str, _Known], wrong: list[str]) -> dict[st
             continue
         page = path / "index.html"
         known.listed = replace(known.listed, link=to_page(page, root) if page.is_file() else "")
-        found[path.name] = known
-    return dict(sorted(found.items(), key=lambda item: (item[1].listed.started, item[1].key, item[0])))
+        runs[path.name] = known
+    return dict(sorted(runs.items(), key=lambda item: (item[1].listed.started, item[1].key, item[0])))
 
 
 def _key(path: Path) -> list[int]:
     """Of the files that `_read` reads. Raises OSError."""
-    told = path / summary.NAME
-    if told.exists():
-        found = told.stat()
-        return [found.st_mtime_ns, found.st_size]
+    file = path / summary.NAME
+    if file.exists():
+        status = file.stat()
+        return [status.st_mtime_ns, status.st_size]
     said, trials = path / "run.json", path / "trials"
     return [said.stat().st_mtime_ns, trials.stat().st_mtime_ns if trials.exists() else 0, running.is_running(path)]
 
 
 def _read(path: Path, key: list[int]) -> _Known:
     """Raises BadFile."""
-    if (path / summary.NAME).exists():
-        whole, state = summary.load(path), CLOSED
+    run = RunFolder(path)
+    if (state := run.state()) == CLOSED:
+        whole = summary.load(path)
     else:
-        file = path / "run.json"
-        data = decoded(files.read_json(file), RunFile, file)
-        state = GOING_ON if running.is_running(path) else INTERRUPTED
-        contents = reading.Contents((), (), ()) if state == GOING_ON else reading.read(path)
-        whole = summary.make(path, data["started"], "", data["about"], {}, contents)
+        asked, contents = run.about(), Contents((), (), ()) if state == GOING_ON else run.read()
+        whole = summary.make(path, asked["started"], "", asked, {}, contents)
     head, contents = whole.head, whole.contents
     listed = Listed(
         name=path.name,
@@ -133,23 +133,23 @@ def _read(path: Path, key: list[int]) -> _Known:
 
 
 def _verdicts(cells: Iterable[Cell], path: Path) -> Verdicts:
-    found: dict[tuple[str, str, str, str, str], tuple[Word, str]] = {}
-    for cell in settled(cells):
-        if cell.page is None or cell.word is Word.NOT_APPLICABLE:
+    heaviest: dict[tuple[str, str, str, str, str], tuple[Word, str]] = {}
+    for cell in judged(cells):
+        if cell.page is None:
             continue
         key = (cell.backend, cell.lock, cell.fault, cell.property, cell.lane)
-        if key not in found or cell.word.weight < found[key][0].weight:
-            found[key] = (cell.word, to_lane(cell.page, path.parent, cell.lane))
-    return found
+        if key not in heaviest or cell.word.weight < heaviest[key][0].weight:
+            heaviest[key] = (cell.word, to_lane(cell.page, path.parent, cell.lane))
+    return heaviest
 
 
 def _versions(cells: Iterable[Cell]) -> dict[str, str]:
     """Backend -> its versions."""
-    found: dict[str, set[str]] = {}
+    by_backend: dict[str, set[str]] = {}
     for cell in cells:
         if cell.page is not None:
-            found.setdefault(cell.backend, set()).update({cell.version} - {""})
-    return {backend: ", ".join(sorted(versions)) for backend, versions in sorted(found.items())}
+            by_backend.setdefault(cell.backend, set()).update({cell.version} - {""})
+    return {backend: ", ".join(sorted(versions)) for backend, versions in sorted(by_backend.items())}
 
 
 def _text(value: object) -> str:
@@ -163,13 +163,13 @@ def _words(asked: Mapping[str, Any]) -> list[str]:
 
 def _command(asked: Mapping[str, Any]) -> str:
     """As it was typed, without where the results went."""
-    told, words = [], iter(_words(asked))
+    kept, words = [], iter(_words(asked))
     for word in words:
         if word == "--results":
             next(words, None)
         elif not word.startswith("--results="):
-            told.append(word)
-    return " ".join(told)
+            kept.append(word)
+    return " ".join(kept)
 
 
 def _like(asked: Mapping[str, Any]) -> str:
@@ -225,48 +225,50 @@ def _verdicts_of(root: Path, known: _Known) -> Verdicts:
 
 def _changes(before: Verdicts, now: Verdicts) -> list[Change]:
     """The weightiest first. What only one of them asked is told only where it failed."""
-    found: dict[tuple[str, ...], Change] = {}
+    changes: dict[tuple[str, ...], Change] = {}
     for key in {**before, **now}:
         old, (word, link) = before.get(key, (None, ""))[0], now.get(key, (None, ""))
-        if (kind := _kind(old, word)) is not None:
+        if (what := _kind(old, word)) is not None:
             backend, lock, fault, name, lane = key
             words = (str(old or ""), str(word or ""))
-            same = (kind, backend, lock, fault, name, *words)
-            first = found.get(same) or Change(kind, backend, lock, fault, name, *words, lane, link)
-            found[same] = replace(first, lanes=first.lanes + 1)
+            same = (what, backend, lock, fault, name, *words)
+            first = changes.get(same) or Change(what, backend, lock, fault, name, *words, lane, link)
+            changes[same] = replace(first, lanes=first.lanes + 1)
     order = list(runs_page.KINDS)
-    return sorted(found.values(), key=lambda one: (order.index(one.kind), one.lock, one.fault, one.property))
+    return sorted(
+        changes.values(), key=lambda change: (order.index(change.kind), change.lock, change.fault, change.property)
+    )
 
 
 def _kind(old: Word | None, new: Word | None) -> str | None:
     """None: nothing to tell."""
-    if old is new:
-        return None
-    if new is None:
-        return NO_LONGER if old is not None and old.fails else None
-    if new.fails:
-        return runs_page.NEW if old is None or not old.fails else runs_page.CHANGED
-    if old is None:
-        return None
-    return runs_page.CLEARED if old.fails else runs_page.CHANGED
+    match kind(old, new):
+        case Kind.SAME:
+            return None
+        case Kind.ONLY_IN_A:
+            return NO_LONGER if old is not None and old.fails else None
+        case Kind.ONLY_IN_B:
+            return Kind.NEW if new is not None and new.fails else None
+        case other:
+            return other
 
 
 # What is kept
 
 
 def _store(root: Path, known: Mapping[str, _Known]) -> None:
-    told = {
+    runs = {
         name: {
-            "key": one.key,
-            "listed": asdict(one.listed),
-            "since": one.since,
+            "key": run.key,
+            "listed": asdict(run.listed),
+            "since": run.since,
             "verdicts": None
-            if one.verdicts is None
-            else [[*key, str(word), link] for key, (word, link) in one.verdicts.items()],
+            if run.verdicts is None
+            else [[*key, str(word), link] for key, (word, link) in run.verdicts.items()],
         }
-        for name, one in known.items()
+        for name, run in known.items()
     }
-    body = json.dumps(told)
+    body = json.dumps(runs)
     files.write_text(root / CACHE, f"{_digest(body)}\n{body}\n")
 
 

@@ -21,7 +21,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from checkers.claims import Word
-from results.story import MEANINGS
+from results.report.sentences import MEANINGS
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _TIMELINE: Final = (
@@ -92,7 +92,7 @@ def render(
 
 def spelled(text: str) -> str:
     """A text in which what nobody sees, or what turns others around, is spelled out as Python does."""
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def packed(text: str) -> str:

@@ -27,6 +27,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,7 +52,7 @@ class Event:
     def number(self, fact: str) -> float:
         """0 where it says nothing, or no number."""
         value = self.facts.get(fact)
-        return float(value) if isinstance(value, int | float) else 0.0
+        return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
 
 
 Tell = Callable[[Event], None]
@@ -113,7 +114,7 @@ class Tail:
 
 def _event(line: bytes) -> Event | None:
     try:
-        told = json.loads(line)
-        return Event(str(told.pop("event")), told, float(told.pop("at")), str(told.pop("by")))
+        fields = json.loads(line)
+        return Event(str(fields.pop("event")), fields, float(fields.pop("at")), str(fields.pop("by")))
     except (AttributeError, KeyError, TypeError, ValueError):
         return None

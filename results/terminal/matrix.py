@@ -13,11 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.claims import NO_FAULT, Word
-from results import story
-from results.files import typed
-from results.grid import Case, Grid, Square, counts, documented, failures, grid, not_run, reason, short_names
-from results.record import Cell
-from results.terminal.plain import plain
+from results.record import Cell, grouped
+from results.report import sentences
+from results.report.grid import Case, Grid, Square, counts, documented, failures, grid, not_run, reason, short_names
+from results.terminal.output import Printer
+from results.text import few, listing, typed
 
 _STYLES: Final[dict[Word, str]] = {
     Word.VIOLATED: "bold red",
@@ -46,7 +46,7 @@ _LONGEST: Final = 400
 def render(cells: Iterable[Cell], console: Console, problems: Sequence[str] = ()) -> None:
     """Print the matrix, what its words mean, the failures with their stories, and the documented hazards."""
     cells = list(cells)
-    printer = _Printer(console)
+    printer = Printer(console)
     made = grid(cells)
     if not made.squares and not problems:
         printer.line("Nothing was judged.")
@@ -65,37 +65,10 @@ def render(cells: Iterable[Cell], console: Console, problems: Sequence[str] = ()
     printer.gap()
 
 
-class _Printer:
-    """Lines of plain text: recorded strings can neither style nor steer the terminal, nor break its encoding."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-
-    def clean(self, words: str) -> str:
-        return plain(words, self.console.encoding)
-
-    def text(self, words: str, style: str = "") -> Text:
-        return Text(self.clean(words), style=style)
-
-    def line(self, words: str, style: str = "", indent: int = 0, hanging: int = 0) -> None:
-        """Wrapped with its indentation; hanging: how much more the later lines have."""
-        width = max(self.console.width - indent, 20)
-        rest = " " * hanging
-        for part in textwrap.wrap(self.clean(words), width, break_on_hyphens=False, subsequent_indent=rest) or [""]:
-            self.console.print(Text(" " * indent + part, style=style), soft_wrap=True)
-
-    def whole(self, words: str, indent: int = 0) -> None:
-        """Never wrapped: a path that can be copied."""
-        self.console.print(Text(" " * indent + self.clean(words)), soft_wrap=True)
-
-    def gap(self) -> None:
-        self.console.print()
-
-
 # The table
 
 
-def _squares(made: Grid, backends: Mapping[str, str], printer: _Printer) -> None:
+def _squares(made: Grid, backends: Mapping[str, str], printer: Printer) -> None:
     """One table, if it fits; or one for each backend, if those do; or lists."""
     names = short_names(made.locks)
     if _fits(made.locks, made.faults, printer):
@@ -114,7 +87,7 @@ def _squares(made: Grid, backends: Mapping[str, str], printer: _Printer) -> None
         _table(made, group, names, printer)
 
 
-def _fits(locks: Sequence[str], faults: Sequence[str], printer: _Printer) -> bool:
+def _fits(locks: Sequence[str], faults: Sequence[str], printer: Printer) -> bool:
     return not locks or _across(printer, min(_names(faults), _BROKEN_NAMES), len(locks)) >= _NARROWEST
 
 
@@ -123,7 +96,7 @@ def _names(faults: Sequence[str]) -> int:
     return min(max(len(name) for name in ("fault", *faults)), 24)
 
 
-def _table(made: Grid, locks: Sequence[str], titles: Mapping[str, str], printer: _Printer) -> None:
+def _table(made: Grid, locks: Sequence[str], titles: Mapping[str, str], printer: Printer) -> None:
     faults = [fault for fault in made.faults if any((fault, lock) in made.squares for lock in locks)]
     names = _names(faults)
     if _across(printer, names, len(locks)) < _NARROWEST:
@@ -140,12 +113,12 @@ def _table(made: Grid, locks: Sequence[str], titles: Mapping[str, str], printer:
     printer.console.print(table)
 
 
-def _across(printer: _Printer, names: int, locks: int) -> int:
+def _across(printer: Printer, names: int, locks: int) -> int:
     """Characters for each lock beside a column of names; two between columns."""
     return (printer.console.width - names) // locks - 2
 
 
-def _entry(square: Square | None, width: int, printer: _Printer) -> Text:
+def _entry(square: Square | None, width: int, printer: Printer) -> Text:
     """The heaviest word and how many judgements carry it; what it is about, where that matters; what was upheld."""
     if square is None:
         return Text("")
@@ -172,42 +145,39 @@ def _broken(name: str, width: int) -> list[str]:
     return textwrap.wrap(name, width, break_on_hyphens=True) or [""]
 
 
-def _list(made: Grid, titles: Mapping[str, str], printer: _Printer) -> None:
+def _list(made: Grid, titles: Mapping[str, str], printer: Printer) -> None:
     """Fault by fault the words, heaviest first, with the locks whose heaviest it is."""
     for fault in made.faults:
         printer.line(fault, "bold")
         groups: dict[tuple[Word, tuple[str, ...]], list[str]] = {}
         for lock in made.locks:
             if square := made.squares.get((fault, lock)):
-                told = square.properties if _is_told(square) else ()
-                groups.setdefault((square.word, told), []).append(titles[lock])
-        for (word, told), locks in sorted(groups.items(), key=lambda item: item[0][0].weight):
-            about = f" ({', '.join(told)})" if told else ""
+                properties = square.properties if _is_told(square) else ()
+                groups.setdefault((square.word, properties), []).append(titles[lock])
+        for (word, properties), locks in sorted(groups.items(), key=lambda item: item[0][0].weight):
+            about = f" ({', '.join(properties)})" if properties else ""
             printer.line(f"{word}{about}: {', '.join(locks)}", _STYLES[word], indent=2, hanging=2)
 
 
-def _legend(cells: list[Cell], printer: _Printer) -> None:
+def _legend(cells: list[Cell], printer: Printer) -> None:
     """Only the words that occur; the numbers are judgements, of one property in one lane each."""
-    found = counts(cells)
-    widest = max(len(word) for word, _ in found)
-    for word, count in found:
+    occurring = counts(cells)
+    widest = max(len(word) for word, _ in occurring)
+    for word, count in occurring:
         line = Text(f"{count:>6}  ")
         line.append(f"{word:<{widest}}", _STYLES[word])
         if printer.console.width >= 72:
-            line.append(f"  {story.MEANINGS[word]}", "dim")
+            line.append(f"  {sentences.MEANINGS[word]}", "dim")
         printer.console.print(line, soft_wrap=True)
 
 
 # What must be told
 
 
-def _failures(cases: list[Case], printer: _Printer) -> None:
+def _failures(cases: list[Case], printer: Printer) -> None:
     """The first story of each lock, property and fault; how many lanes and trials have one of their own."""
-    found: dict[tuple[object, ...], list[Case]] = {}
-    for case in cases:
-        cell = case.first
-        found.setdefault((cell.word, cell.lock, cell.fault, cell.property), []).append(case)
-    for mine in found.values():
+    by_what = grouped(cases, lambda case: (case.first.word, case.first.lock, case.first.fault, case.first.property))
+    for mine in by_what.values():
         cell, lanes = mine[0].first, sum(case.lanes for case in mine)
         printer.gap()
         where = f"{cell.lane or cell.lock}" + (f" and {lanes - 1} more" if lanes > 1 else "")
@@ -222,17 +192,17 @@ def _failures(cases: list[Case], printer: _Printer) -> None:
 
 
 def _sentence(cell: Cell) -> str:
-    return story.sentence(cell.lock, [cell.property], cell.word, cell.fault, cell.because)
+    return sentences.sentence(cell.lock, [cell.property], cell.word, cell.fault, cell.because)
 
 
-def _documented(cases: list[Case], printer: _Printer) -> None:
+def _documented(cases: list[Case], printer: Printer) -> None:
     """Each lock and what broke it, and why that is no surprise; of very many only the mechanisms."""
-    found: dict[tuple[str, str, str], dict[str, None]] = {}
+    by_reason: dict[tuple[str, str, str], dict[str, None]] = {}
     for case in cases:
         cell = case.first
-        found.setdefault((cell.lock, cell.fault, cell.because), {})[cell.property] = None
+        by_reason.setdefault((cell.lock, cell.fault, cell.because), {})[cell.property] = None
     lines: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
-    for (lock, fault, because), properties in found.items():
+    for (lock, fault, because), properties in by_reason.items():
         lines.setdefault((lock, because, tuple(properties)), []).append(fault)
     if lines:
         printer.gap()
@@ -240,18 +210,15 @@ def _documented(cases: list[Case], printer: _Printer) -> None:
         _mechanisms(cases, printer)
         return
     for (lock, because, names), faults in lines.items():
-        told = story.sentence(lock, names, Word.BROKEN_AS_DOCUMENTED, _faults(faults), because)
-        printer.line(f"{Word.BROKEN_AS_DOCUMENTED}: {told}")
+        sentence = sentences.sentence(lock, names, Word.BROKEN_AS_DOCUMENTED, _faults(faults), because)
+        printer.line(f"{Word.BROKEN_AS_DOCUMENTED}: {sentence}")
 
 
-def _mechanisms(cases: list[Case], printer: _Printer) -> None:
-    of_reason: dict[str, list[Cell]] = {}
-    for case in cases:
-        of_reason.setdefault(reason(case.first.because), []).append(case.first)
-    for because, cells in of_reason.items():
+def _mechanisms(cases: list[Case], printer: Printer) -> None:
+    for because, cells in grouped((case.first for case in cases), lambda cell: reason(cell.because)).items():
         locks, faults = (list(dict.fromkeys(names)) for names in zip(*((c.lock, c.fault) for c in cells), strict=True))
-        told = f"{story.listing(_few(list(short_names(locks).values())))} under {_in_words(_few(faults))}"
-        printer.line(f"{Word.BROKEN_AS_DOCUMENTED}, {because}: {told}", hanging=2)
+        places = f"{listing(few(short_names(locks).values(), _FEW))} under {_in_words(few(faults, _FEW))}"
+        printer.line(f"{Word.BROKEN_AS_DOCUMENTED}, {because}: {places}", hanging=2)
 
 
 def _faults(names: Sequence[str]) -> str:
@@ -261,22 +228,14 @@ def _faults(names: Sequence[str]) -> str:
 
 def _in_words(faults: Sequence[str]) -> str:
     in_order = sorted(faults, key=lambda name: name != NO_FAULT)
-    return story.listing(["no fault" if name == NO_FAULT else name for name in in_order])
+    return listing(["no fault" if name == NO_FAULT else name for name in in_order])
 
 
-def _few(names: Sequence[str]) -> list[str]:
-    """The first, and how many more."""
-    return list(names) if len(names) <= _FEW + 1 else [*names[:_FEW], f"{len(names) - _FEW} more"]
-
-
-def _reasons(cells: list[Cell], printer: _Printer) -> None:
+def _reasons(cells: list[Cell], printer: Printer) -> None:
     """Why something was not run: one line per reason."""
-    reasons: dict[str, list[Cell]] = {}
-    for cell in cells:
-        reasons.setdefault(cell.because, []).append(cell)
-    if reasons:
+    if cells:
         printer.gap()
-    for because, mine in reasons.items():
+    for because, mine in grouped(cells, lambda cell: cell.because).items():
         printer.line(f"{Word.NOT_APPLICABLE}: {_places(mine)}: {because}", "dim", hanging=2)
 
 
@@ -284,6 +243,6 @@ def _places(cells: list[Cell]) -> str:
     """What the cells are about: one lane, or some locks."""
     lanes = {cell.lane or cell.lock or cell.backend: cell.lock or cell.backend for cell in cells}
     names = list(lanes) if len(lanes) == 1 else list(dict.fromkeys(lanes.values()))
-    told = " ".join(filter(None, (story.listing(_few(names)), *{cell.property: None for cell in cells})))
+    what = " ".join(filter(None, (listing(few(names, _FEW)), *{cell.property: None for cell in cells})))
     faults = list(dict.fromkeys(cell.fault for cell in cells if cell.fault))
-    return f"{told} under {_in_words(_few(faults))}" if faults else told
+    return f"{what} under {_in_words(few(faults, _FEW))}" if faults else what

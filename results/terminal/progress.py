@@ -10,9 +10,9 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from checkers.claims import Word
-from results.grid import short_names
+from results.report.grid import short_names
 from results.terminal.events import Event, Tail
-from results.terminal.plain import plain
+from results.text import count, listing, plain
 
 MOST: Final = 6
 """Processes whose trials are drawn at once."""
@@ -134,16 +134,16 @@ class Progress:
 
     def standing(self, now: float) -> str:
         """How many trials of how many, what fails so far, and the time left."""
-        told = [f"{len(self.took)} of {len(self.planned)} trials" if self.planned else "no trial yet"]
+        parts = [f"{len(self.took)} of {len(self.planned)} trials" if self.planned else "no trial yet"]
         if self.failing:
             words = list(self.failing.values())
-            told += [f"{words.count(word)} {word}" for word in map(str, Word) if word in words]
+            parts += [f"{words.count(word)} {word}" for word in map(str, Word) if word in words]
         if self.broken:
-            told.append(f"{self.broken} broke")
+            parts.append(f"{self.broken} broke")
         left = self.left(now)
         if left is not None and len(self.took) < len(self.planned):
-            told.append(f"{about(left)} left")
-        return ", ".join(told)
+            parts.append(f"{about(left)} left")
+        return ", ".join(parts)
 
     def left(self, now: float) -> float | None:
         """Seconds until all is done, at each backend's pace so far, never negative; None before the plan is known.
@@ -185,8 +185,8 @@ class Progress:
         self._shared, self._doing, self._free, self._begun = set(), {}, {}, event.at
         for backend, column, part, seconds in kept if isinstance(kept, list) else ():
             self.took[Key(str(backend), str(column), int(part))] = float(seconds)
-        told = f"resumed: {_trials(event.number('stored'))} stored"
-        return [Line(told + (f", {_trials(again)} set aside, to be run again" if again else ""))]
+        stored = f"resumed: {count(round(event.number('stored')), 'trial')} stored"
+        return [Line(stored + (f", {count(round(again), 'trial')} set aside, to be run again" if again else ""))]
 
     def _boot(self, event: Event) -> list[Line]:
         name = f"{event.text('backend')} {event.text('version')}".strip()
@@ -202,7 +202,7 @@ class Progress:
         if key not in self.planned:  # what is left of one that broke
             self.planned[key] = fmean(self.planned.values()) if self.planned else 0.0
         self._free.setdefault(event.by, event.at)
-        lanes = f"{_lanes(event.number('lanes'))} of {_names(event.facts.get('locks'))}"
+        lanes = f"{count(round(event.number('lanes')), 'lane')} of {_names(event.facts.get('locks'))}"
         title = f"{key.backend} {key.column}" + (f", trial {event.text('attempt')}" if _again(event) else "")
         self._doing[event.by] = _Doing(title, event.at, "starting its workers", event.at, key, f" ({lanes})")
         plan = event.facts.get("plan")
@@ -243,13 +243,13 @@ class Progress:
     def _done(self, event: Event) -> list[Line]:
         words = event.facts.get("words")
         counts = [f"{count} {word}" for word, count in words.items()] if isinstance(words, Mapping) else []
-        told = f"{_title(event)}: {event.number('seconds'):.1f} s, {', '.join(counts) or 'nothing was judged'}"
+        text = f"{_title(event)}: {event.number('seconds'):.1f} s, {', '.join(counts) or 'nothing was judged'}"
         if again := event.number("again"):
-            told += f"; {_lanes(again)} again"
-            self._stage(event, f"{_lanes(again)} again")
-            return [Line(told)]
+            text += f"; {count(round(again), 'lane')} again"
+            self._stage(event, f"{count(round(again), 'lane')} again")
+            return [Line(text)]
         self._end(event)
-        return [Line(told, standing=f" [{self.standing(event.at)}]")]
+        return [Line(text, standing=f" [{self.standing(event.at)}]")]
 
     def _broke(self, event: Event) -> list[Line]:
         self.broken += 1
@@ -319,16 +319,8 @@ def _title(event: Event) -> str:
     return f"{event.text('backend'):<10} {event.text('column'):<22} seed {event.text('seed')}{part}{again}"
 
 
-def _lanes(number: float) -> str:
-    return "1 lane" if number == 1 else f"{number:.0f} lanes"
-
-
-def _trials(number: float) -> str:
-    return "1 trial" if number == 1 else f"{number:.0f} trials"
-
-
 def _names(locks: object) -> str:
     names = list(short_names(map(str, locks)).values()) if isinstance(locks, Iterable) else []
     if len(names) > _NAMES:
         return f"{len(names)} locks"
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return listing(names) if names else ""

@@ -18,8 +18,8 @@ from rich.color import ColorSystem
 from rich.style import Style
 
 from results.terminal.events import Tail
-from results.terminal.plain import plain
 from results.terminal.progress import Level, Line, Progress
+from results.text import cut, plain
 
 _LOOKS: Final = 0.2
 """Seconds between two looks at the events."""
@@ -84,9 +84,9 @@ class Screen:
             new = "" if self._column_0 or not (lines or last) else "\n"
             text = self._erased() + new + "".join(self._whole(line, width) for line in lines)
             if self._live:
-                cut = [_cut(plain(line.text, self._encoding), width - 1) for line in last]
-                text += "".join(self._styled(part, line.style) + "\n" for part, line in zip(cut, last, strict=True))
-                self._drawn = [len(part) for part in cut]
+                parts = [cut(plain(line.text, self._encoding), width - 1) for line in last]
+                text += "".join(self._styled(part, line.style) + "\n" for part, line in zip(parts, last, strict=True))
+                self._drawn = [len(part) for part in parts]
             if text:
                 self._column_0 = True
                 self._put(text)
@@ -179,10 +179,6 @@ class Watch:
     def _run(self) -> None:
         while not self._ended.wait(_LOOKS):
             self.look()
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: max(width - 3, 0)]}..."
 
 
 @contextlib.contextmanager

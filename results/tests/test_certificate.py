@@ -9,10 +9,10 @@ import pytest
 
 from checkers.claims import Word
 from checkers.exercise import CONTENDED
-from results.certificate.certificate import Certificate, Verdict, certify, sentence
-from results.certificate.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES, TOGETHER, WHEN
-from results.reading import Contents
+from results.certificate.certify import Certificate, Verdict, certify, sentence
 from results.record import Cell
+from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES, TOGETHER, WHEN
+from results.storage.reading import Contents
 from results.tests.test_comparison import WORDS, lanes
 from results.tests.upgrades import UPGRADES, cell, of, told, whole
 

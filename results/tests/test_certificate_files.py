@@ -16,14 +16,15 @@ from markupsafe import escape
 
 from checkers.exercise import CONTENDED
 from results.__main__ import main
-from results.certificate import attestation, junit, written
-from results.certificate.certificate import Verdict, sentence
-from results.certificate.issue import issue
-from results.certificate.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, STAGES
-from results.certificate.verify import NOT_BORNE_OUT
-from results.files import BadFile
+from results.certificate import serialize
+from results.certificate.certify import Verdict, sentence
+from results.certificate.write_certificate import issue
+from results.commands.verify import NOT_BORNE_OUT
 from results.record import NotRun
 from results.run import Run
+from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, STAGES
+from results.storage import files
+from results.storage.files import BadFile
 from results.tests import samples
 from results.tests.browser import hostile
 from results.tests.browser.made import violated
@@ -69,7 +70,7 @@ def verify(capsys: pytest.CaptureFixture[str]) -> Verify:
     return verified
 
 
-def read(run: Run, name: str = written.NAME) -> dict[str, Any]:
+def read(run: Run, name: str = files.CERTIFICATE) -> dict[str, Any]:
     told: dict[str, Any] = json.loads((run.path / name).read_bytes())
     return told
 
@@ -88,12 +89,12 @@ def test_it_is_written_and_verified(run: Run, verify: Verify, capsys: pytest.Cap
     certificate, page = issue(run)
     assert certificate.verdict is Verdict.NO_REGRESSION, certificate.doubts
     told = read(run)
-    assert told["digest"] == written.digest(told)
-    assert written.canonical(told) == (run.path / written.NAME).read_bytes()
+    assert told["digest"] == serialize.digest(told)
+    assert serialize.canonical(told) == (run.path / files.CERTIFICATE).read_bytes()
     trials = [name.split("/")[1] for name in told["evidence"] if name != "run.json"]
     assert set(trials) == {path.name for path in (run.path / "trials").iterdir()}
     assert sentence(certificate) in page.read_text()
-    assert verify(run.path / written.NAME)[0] == 0
+    assert verify(run.path / files.CERTIFICATE)[0] == 0
     assert main(["--results", str(run.path.parent), "verify", "last"]) == 0
     assert main(["certificate", str(run.path)]) == 0
     said = " ".join(capsys.readouterr().out.split())
@@ -115,14 +116,14 @@ def test_times_with_intervals_are_verified_too(tmp_path: Path, verify: Verify) -
 def test_issued_again_or_elsewhere_it_is_the_same(issued: Run, tmp_path: Path) -> None:
     elsewhere = shutil.copytree(issued.path, tmp_path / "elsewhere" / issued.path.name)
     issue(Run.open(elsewhere))
-    for name in (written.NAME, junit.NAME, attestation.NAME):
+    for name in (files.CERTIFICATE, files.JUNIT, files.ATTESTATION):
         assert (elsewhere / name).read_bytes() == (issued.path / name).read_bytes()
 
 
 def better(run: Run, **changed: object) -> None:
     """The certificate says something else, under its old digest or a new one."""
     told = {**read(run), "sentence": "NO REGRESSION FOUND (9 defects cleared)", **changed}
-    (run.path / written.NAME).write_bytes(written.canonical(told))
+    (run.path / files.CERTIFICATE).write_bytes(serialize.canonical(told))
 
 
 def without(name: str) -> Callable[[Run], None]:
@@ -140,23 +141,23 @@ def within(name: str, old: str, new: str, count: int = -1) -> Callable[[Run], No
 
 def newly_signed(run: Run) -> None:
     better(run)
-    better(run, digest=written.digest(read(run)))
+    better(run, digest=serialize.digest(read(run)))
 
 
 CHANGES: dict[str, tuple[Callable[[Run], None], str]] = {
     "sentence": (better, "it was changed: its digest is another"),
     "sentence-and-digest": (newly_signed, "sentence is not what the run says"),
-    "a-key-twice": (within(written.NAME, '"upgrades":', '"sentence":"FINE","upgrades":', 1), "not written as"),
-    "a-space": (within(written.NAME, ",", ", ", 1), "not written as"),
-    "a-key-of-nothing": (within(written.NAME, '"run":', '"room":null,"run":', 1), "room is not what the run says"),
+    "a-key-twice": (within(files.CERTIFICATE, '"upgrades":', '"sentence":"FINE","upgrades":', 1), "not written as"),
+    "a-space": (within(files.CERTIFICATE, ",", ", ", 1), "not written as"),
+    "a-key-of-nothing": (within(files.CERTIFICATE, '"run":', '"room":null,"run":', 1), "room is not what the run says"),
     "history-missing": (lambda run: history(run).unlink(), ".arrow is missing"),
     "no-run": (without("run.json"), "not borne out"),
     "no-summary": (without("summary.json"), "not borne out"),
     "asked-for": (within("run.json", "7.0", "7.2"), "run.json was changed"),
-    "junit": (within(junit.NAME, "token-order", "fenced-store"), f"{junit.NAME} is not what the"),
-    "no-junit": (without(junit.NAME), f"{junit.NAME}: No such file or directory"),
-    "attestation": (within(attestation.NAME, "token-order", "x"), f"{attestation.NAME} is not what the"),
-    "no-attestation": (without(attestation.NAME), f"{attestation.NAME}: No such file or directory"),
+    "junit": (within(files.JUNIT, "token-order", "fenced-store"), f"{files.JUNIT} is not what the"),
+    "no-junit": (without(files.JUNIT), f"{files.JUNIT}: No such file or directory"),
+    "attestation": (within(files.ATTESTATION, "token-order", "x"), f"{files.ATTESTATION} is not what the"),
+    "no-attestation": (without(files.ATTESTATION), f"{files.ATTESTATION}: No such file or directory"),
     "servers": (other_servers, "no_way_back, steps are not what the run says"),
 }
 
@@ -165,17 +166,17 @@ CHANGES: dict[str, tuple[Callable[[Run], None], str]] = {
 def test_what_was_changed_is_named(issued: Run, what: str, verify: Verify) -> None:
     change, said = CHANGES[what]
     change(issued)
-    status, _, errors = verify(issued.path / written.NAME if (issued.path / "run.json").exists() else issued.path)
+    status, _, errors = verify(issued.path / files.CERTIFICATE if (issued.path / "run.json").exists() else issued.path)
     assert status == NOT_BORNE_OUT
     assert said in errors
-    assert not any(name in errors for name in (junit.NAME, attestation.NAME) if not said.startswith(name))
+    assert not any(name in errors for name in (files.JUNIT, files.ATTESTATION) if not said.startswith(name))
 
 
 def test_another_format_is_for_the_version_that_wrote_it(issued: Run, verify: Verify) -> None:
-    better(issued, format=written.FORMAT - 1)
-    status, _, errors = verify(issued.path / written.NAME)
+    better(issued, format=serialize.FORMAT - 1)
+    status, _, errors = verify(issued.path / files.CERTIFICATE)
     assert status == 2
-    assert f"format {written.FORMAT - 1}, this version verifies {written.FORMAT}; make it" in errors
+    assert f"format {serialize.FORMAT - 1}, this version verifies {serialize.FORMAT}; make it" in errors
 
 
 def by_another_name(run: Run) -> None:
@@ -270,7 +271,7 @@ def test_pages_and_commands_begin_with_the_certificate(tmp_path: Path, capsys: p
     ["", "[]", "{}", '{"format": 9}', '{"format": 3, "sentence": 1}', '{"format": 3, "run": NaN}', "[" * 100_000],
 )
 def test_what_is_no_certificate_is_named_in_a_line(run: Run, text: str, verify: Verify) -> None:
-    file = run.path / written.NAME
+    file = run.path / files.CERTIFICATE
     file.write_text(text)
     status, _, errors = verify(file)
     assert (status, errors.count("\n")) == (2, 1)
@@ -328,7 +329,7 @@ def broken_before(root: Path) -> Run:
 @pytest.mark.parametrize("made", [closed, lost, interrupted, broken_before])
 def test_what_junit_and_the_attestation_say(tmp_path: Path, made: Callable[[Path], Run]) -> None:
     issue(run := made(tmp_path))
-    suite = ElementTree.fromstring((run.path / junit.NAME).read_bytes())[0]
+    suite = ElementTree.fromstring((run.path / files.JUNIT).read_bytes())[0]
     lines = [f"{name}: {suite.get(name)}" for name in ("tests", "failures", "errors", "skipped")]
     lines += [
         f"{case.get('name')}: {outcome.tag}: {outcome.get('message')}"
@@ -336,9 +337,12 @@ def test_what_junit_and_the_attestation_say(tmp_path: Path, made: Callable[[Path
         for outcome in case
         if outcome.tag in ("failure", "error", "skipped")
     ]
-    told = read(run, attestation.NAME)
+    told = read(run, files.ATTESTATION)
     stored = [one["name"] for one in told["predicate"]["configuration"]]
-    assert stored == [written.NAME, *(name for name in sorted(read(run)["evidence"]) if name.endswith("/plan.json"))]
+    assert stored == [
+        files.CERTIFICATE,
+        *(name for name in sorted(read(run)["evidence"]) if name.endswith("/plan.json")),
+    ]
     lines += [json.dumps({**told, "predicate": {**told["predicate"], "configuration": "..."}}, indent=1), ""]
     text = re.sub("[0-9a-f]{64}", _repeated, "\n".join(lines).replace(run.path.name, "RUN"))
     assert text == golden(f"certificate-{made.__name__}.txt", text)
@@ -380,6 +384,6 @@ def test_whatever_was_recorded_gives_files_that_can_be_read(tmp_path: Path, veri
         run.save_trial(replace(one, name=f"hostile-{stage}", about=about))
     run.close({})
     issue(run)
-    assert ElementTree.fromstring((run.path / junit.NAME).read_bytes()).find("testsuite") is not None
-    assert read(run, attestation.NAME)["predicate"]["result"]
+    assert ElementTree.fromstring((run.path / files.JUNIT).read_bytes()).find("testsuite") is not None
+    assert read(run, files.ATTESTATION)["predicate"]["result"]
     assert verify(run.path)[0] == NOT_BORNE_OUT  # no history says so

@@ -12,16 +12,16 @@ from checkers.claims import Word
 from checkers.exercise import CONTENDED, EXPIRED
 from checkers.fencing import STALE
 from results.certificate import trials
-from results.certificate.bites import FAULTY, REFUSED, UNFENCED
 from results.certificate.calibration import Shown
-from results.certificate.certificate import Verdict, certify
+from results.certificate.certify import Verdict, certify
 from results.certificate.conditions import conditions, uncovered
 from results.certificate.errors import Turn, errors, normalised
-from results.certificate.issue import issue
-from results.certificate.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES
+from results.certificate.exposure import FAULTY, REFUSED, UNFENCED
 from results.certificate.trials import LaneTold
-from results.reading import Contents
+from results.certificate.write_certificate import issue
 from results.record import LaneRecord, TrialRecord
+from results.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES
+from results.storage.reading import Contents
 from results.tests import samples
 from results.tests.upgrades import OCCURRED, UPGRADES, cell, closed, of, record, run, told, whole
 

@@ -9,9 +9,9 @@ from functools import cache
 
 import pytest
 
-from results.certificate.certificate import Certificate, Verdict, certify
-from results.certificate.stages import ALONE, CANDIDATE, MIXED
-from results.reading import Contents
+from results.certificate.certify import Certificate, Verdict, certify
+from results.stages import ALONE, CANDIDATE, MIXED
+from results.storage.reading import Contents
 from results.tests.test_compare_power import CHANGES, DRAWINGS, DRAWS, Draw
 from results.tests.trials import SLOW_SERVER, Trial, contents, load
 

@@ -15,7 +15,7 @@ import pytest
 
 from checkers.ending import to_the_end
 from results import __main__ as command
-from results import find, published
+from results.commands import find, schema
 from results.pages import web
 from results.run import Run
 from results.tests import samples, test_formats
@@ -188,7 +188,7 @@ def test_help_and_the_published_schema(capsys: pytest.CaptureFixture[str], tmp_p
     assert all(f"\n  {name}" in out for name in command.COMMANDS)
     assert command.main([]) == 2
     capsys.readouterr()
-    assert json.loads(said(capsys, tmp_path, "schema")[0]) == published.schema()
+    assert json.loads(said(capsys, tmp_path, "schema")[0]) == schema.schema()
 
 
 def test_results_before_the_command_and_after_it_mean_the_same(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,10 +16,10 @@ from checkers.claims import Word
 from checkers.judgement import Judgement
 from checkers.verdict import Verdict
 from results.__main__ import main
-from results.comparison import compared as compared_
-from results.comparison.compared import Side
-from results.comparison.comparison import Comparison, compare
-from results.pages import difference_page
+from results.comparison import difference_page
+from results.comparison import presentation as compared_
+from results.comparison.compare import Comparison, compare
+from results.comparison.presentation import Side
 from results.record import LaneRecord, TrialRecord
 from results.run import Run
 from results.tests.samples import HOSTILE, hostile, stale_write, trial

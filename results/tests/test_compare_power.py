@@ -16,7 +16,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from results.comparison.comparison import compare
+from results.comparison.compare import compare
 from results.comparison.speeds import MEASURES, Measure, Sample, Speed, samples, speeds
 from results.tests.trials import Trial, contents, load, slower
 

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from checkers.claims import Word
-from results.comparison.compared import speed_word
-from results.comparison.comparison import NOT_COMPARABLE, SAME_OR_BETTER, WORSE, Kind, apart, compare
+from results.comparison.compare import NOT_COMPARABLE, SAME_OR_BETTER, WORSE, apart, compare
+from results.comparison.presentation import speed_word
 from results.comparison.speeds import MEASURES, RATIO, Speed
-from results.reading import Contents
 from results.record import Cell, LaneSummary
+from results.report.became import Kind
+from results.storage.reading import Contents
 from results.tests.samples import cell, summary
 from results.tests.trials import measures
 

@@ -11,10 +11,11 @@ import pytest
 from rich.console import Console
 
 from checkers.history import BadHistory
-from results import files, find, listing, prune, redraw, running, summary
-from results.files import BadFile
-from results.reading import load_trial
+from results.commands import find, listing, prune, redraw
 from results.run import Run
+from results.storage import files, running, summary
+from results.storage.files import BadFile
+from results.storage.reading import load_trial
 from results.terminal import matrix
 from results.tests import damage, samples, test_formats
 
@@ -216,7 +217,7 @@ def test_a_run_is_closed_without_the_page_of_all_runs(tmp_path: Path, capsys: py
     assert run.close({"exit status": 0}, heard.append) == run.path / "index.html"
     line = f"the page of all runs was not written: {page}: Is a directory"
     assert heard == [line]
-    assert listing.head_of(run)[1] == "closed"
+    assert run.head()[1] == "closed"
     assert not running.is_running(run.path)
     run.close({})
     assert capsys.readouterr() == ("", f"results: {line}\n")

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from checkers.claims import Word
-from results import digest as digests
-from results.comparison.compared import Side
+from results.commands import digest as digests
+from results.commands.digest import MOST_BYTES, digest
 from results.comparison.news import INCONCLUSIVE, RED, news
-from results.digest import MOST_BYTES, digest
-from results.markdown import text
-from results.reading import Contents
+from results.comparison.presentation import Side
 from results.record import Cell
+from results.report.markdown import text
+from results.storage.reading import Contents
 from results.tests import samples
 from results.tests.golden import golden
 

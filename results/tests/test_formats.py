@@ -9,16 +9,17 @@ import jsonschema
 import pytest
 
 from checkers.claims import Word
-from results import files, listing, published, summary
-from results.files import BadFile
-from results.reading import load_trial
+from results.commands import schema
 from results.record import NotRun
 from results.run import Run
+from results.storage import files, summary
+from results.storage.files import BadFile
+from results.storage.reading import load_trial
 from results.tests import damage, samples
 
 FORMATS = Path(__file__).parent / "formats"
 RUNS = {path.parent.name: path for path in sorted(FORMATS.glob("*/*")) if path.is_dir()}
-SCHEMA = published.schema()
+SCHEMA = schema.schema()
 PUBLISHED = json.loads((FORMATS / "summary-2.schema.json").read_text("utf-8"))
 """The schema of the format as it was published first."""
 
@@ -67,7 +68,7 @@ def test_its_summary_is_read(old: Run) -> None:
     assert made.head == summary.load_head(old.path)
     assert made.head.words[Word.BROKEN_AS_DOCUMENTED] == 2
     assert made.head.started == "2026-11-22T07:31:15+00:00"
-    assert listing.head_of(old)[1] == "closed"
+    assert old.head()[1] == "closed"
 
 
 def test_its_trials_are_whole_and_their_pages_drawn_again(old: Run) -> None:

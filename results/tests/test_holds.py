@@ -12,8 +12,9 @@ from checkers.judgement import judge_all
 from checkers.lists import Lists
 from checkers.view import View
 from checkers.wire import INFINITY, F
-from results.pages import page, telling
+from results.pages import trial_page
 from results.record import LaneRecord
+from results.report import telling
 from results.tests import samples
 from results.tests.samples import MS, START
 
@@ -62,7 +63,7 @@ def test_they_are_made_once_a_history_by_all_who_look_at_it(monkeypatch: pytest.
     judgements = judge_all(check(history), history)
     assert any(judgement.violation for judgement in judgements)
     lane = LaneRecord(history, judgements)
-    page.render(replace(samples.trial(), lanes=(lane,)), ["lane.arrow"], tmp_path)
+    trial_page.render(replace(samples.trial(), lanes=(lane,)), ["lane.arrow"], tmp_path)
     telling.stories(lane)
     assert len(made) == 1
     assert made[0] is history

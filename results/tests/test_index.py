@@ -11,10 +11,11 @@ from urllib.parse import unquote
 import pytest
 
 from checkers.claims import Word
-from results import files, grid
-from results.pages import index, rates, web
+from results.pages import rates, run_page, web
 from results.record import Cell, LaneSummary, NotRun
+from results.report import grid
 from results.run import Run
+from results.storage import files
 from results.tests import samples
 from results.tests.golden import golden
 from results.tests.markup import Element, Page
@@ -29,7 +30,7 @@ def cell(lock: str, fault: str, word: Word, about: str = "server-exclusion", **g
 
 
 def drawn(cells: Sequence[Cell], lanes: Sequence[LaneSummary] = (), problems: Sequence[str] = (), **about: Any) -> Page:
-    return Page(index.render(ROOT, about, cells, problems, lanes))
+    return Page(run_page.render(ROOT, about, cells, problems, lanes))
 
 
 def cycle(phase: str, p50: float | None, p99: float | None, count: int = 10) -> dict[str, Any]:
@@ -266,7 +267,7 @@ def test_the_page_of_a_whole_matrix_is_small() -> None:
         for fault in range(faults)
         for at in range(6)
     ]  # fmt: skip
-    text = index.render(ROOT, {}, cells, [], ())
+    text = run_page.render(ROOT, {}, cells, [], ())
     assert len(text.encode()) < 1_500_000
     assert len(Page(text).data["squares"]) == locks * faults
 

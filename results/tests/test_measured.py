@@ -12,7 +12,7 @@ from checkers.measures.latency import acquire_latency, release_latency
 from checkers.measures.subject import Subject
 from checkers.models.model import Settings
 from checkers.wire import NONE, F, Outcome, Reason
-from results.measured import measured
+from results.storage.measured import measured
 from results.tests.samples import MS, START, facts, hold, long, row, rows_of, stale_write
 
 

@@ -12,11 +12,12 @@ from unittest.mock import Mock
 import pytest
 
 from checkers.claims import Word
-from results import files, listing, merge
-from results.files import BadFile
-from results.reading import load_trial
+from results.commands import merge
 from results.record import NotRun
 from results.run import Run
+from results.storage import files
+from results.storage.files import BadFile
+from results.storage.reading import load_trial
 from results.tests import samples, test_formats
 
 
@@ -64,7 +65,7 @@ def test_shards_become_one_run(shards: list[Run], out: Path) -> None:
     assert {cell.trial for cell in merged.read().cells} == {"a", "b", "c"}
     assert len(merged.read().lanes) == 8
     assert len(merged.read().cells) == sum(len(run.read().cells) for run in shards)
-    head, state = listing.head_of(merged)
+    head, state = merged.head()
     assert (state, head.started) == ("closed", "2026-11-22T08:00:01+00:00")
     assert (head.asked["seed"], head.asked["command"], "shard" in head.asked) == (7, ["pytest", "suites/"], False)
     assert head.about == {"runs": ["shard-1", "shard-2"], "finished": "2026-11-22T09:00:02+00:00", "exit status": 1}
@@ -154,7 +155,7 @@ def test_backends_and_versions_may_be_spread_over_machines(tmp_path: Path, out: 
 def test_a_shard_that_is_missing_is_told(tmp_path: Path, out: Path) -> None:
     _, problems = merge.merge(out, [shard(tmp_path, 1, 3, "a"), shard(tmp_path, 3, 3, "c")])
     assert problems == ["shard 2/3 is missing"]
-    assert listing.head_of(Run.open(out))[0].about["missing shards"] == ["2/3"]
+    assert Run.open(out).head()[0].about["missing shards"] == ["2/3"]
 
 
 def test_damaged_trials_are_merged_and_named(shards: list[Run], out: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -212,7 +213,7 @@ def test_an_interrupted_shard_makes_the_whole_an_interrupted_one(tmp_path: Path,
         merge.merge(out, [run])
     run.going_on.close()
     merge.merge(out, [run])
-    assert listing.head_of(Run.open(out))[0].about["interrupted"] is True
+    assert Run.open(out).head()[0].about["interrupted"] is True
 
 
 def test_only_the_folder_of_the_results_gets_a_page_of_its_runs(shards: list[Run], tmp_path: Path) -> None:

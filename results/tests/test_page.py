@@ -13,16 +13,16 @@ from checkers.history import from_rows
 from checkers.judgement import Judgement, judge
 from checkers.verdict import Verdict
 from checkers.wire import NONE, F, Outcome
-from results import story
-from results.pages import page
+from results.pages import trial_page
 from results.record import LaneRecord, TrialRecord
+from results.report import sentences
 from results.tests import samples
 from results.tests.golden import golden
 from results.tests.markup import Page, unpacked
 
 
 def read(record: TrialRecord) -> Page:
-    return Page(page.render(record, [f"{n}.arrow" for n in range(len(record.lanes))], Path("runs/r/trials/t")))
+    return Page(trial_page.render(record, [f"{n}.arrow" for n in range(len(record.lanes))], Path("runs/r/trials/t")))
 
 
 def packed(record: TrialRecord) -> list[Page]:
@@ -53,18 +53,18 @@ def test_the_sentence_covers_the_whole_trial() -> None:
         return replace(record, judgements=tuple(Judgement(name, word, f"why {name}", None) for name, word in words))
 
     a, b, c = ("order", Word.VIOLATED), ("order", Word.UPHELD), ("order", Word.UNEXERCISED)
-    assert story.trial_sentence([lane(one, a), lane(two, b), lane(three, c)]) == (
+    assert sentences.trial_sentence([lane(one, a), lane(two, b), lane(three, c)]) == (
         "In 1 of 3 lanes one broke its promise of order under freeze-holder: why order; "
         "of the others, 1 “unexercised” and 1 “upheld”."
     )
-    assert story.trial_sentence([lane(one, a), lane(two, ("fifo", Word.VIOLATED), b)]) == (
+    assert sentences.trial_sentence([lane(one, a), lane(two, ("fifo", Word.VIOLATED), b)]) == (
         "In both lanes one and two broke their promise of order and fifo under freeze-holder: mostly why order."
     )
-    assert story.trial_sentence([lane(one, c), lane(two)]) == (
+    assert sentences.trial_sentence([lane(one, c), lane(two)]) == (
         "In 1 of 2 lanes nothing put order of one to the test under freeze-holder: why order; "
         "of the others, 1 not judged."
     )
-    assert story.trial_sentence([]) == "No lane came to an end."
+    assert sentences.trial_sentence([]) == "No lane came to an end."
 
 
 LOCKS = {"locks": {"redis": "suites.locks.redis:RedisLock", "mine": "pkg.locks:Mine"}}
@@ -105,9 +105,9 @@ def test_the_story_is_of_the_heaviest_word_and_among_equals_of_the_longest_witne
     record = samples.trial("t", samples.stale_write())
     lane = record.lanes[0]
     of = {judgement.property: judgement for judgement in lane.judgements}
-    assert story.leading(lane) == of["fenced-store"]
+    assert sentences.leading(lane) == of["fenced-store"]
     heavier = replace(of["holder-exclusion"], word=Word.VIOLATED)
-    assert story.leading(replace(lane, judgements=(*lane.judgements, heavier))) == heavier
+    assert sentences.leading(replace(lane, judgements=(*lane.judgements, heavier))) == heavier
 
 
 def test_other_keys_stay_out_of_the_picture() -> None:
@@ -148,7 +148,7 @@ def test_every_violation_has_a_window_of_its_own() -> None:
 
 def test_lanes_beyond_a_bound_are_packed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     record = samples.trial("t", samples.stale_write(lane="a"), samples.stale_write(lane="b"))
-    monkeypatch.setattr(page, "_UNPACKED", 1)
+    monkeypatch.setattr(trial_page, "_UNPACKED", 1)
     numbers = [[number for number, *_ in windows(each)] for each in (read(record), *packed(record))]
     assert numbers == [["0"], ["1"], ["0", "1"]]
 
@@ -180,7 +180,7 @@ def test_a_page_of_1e5_operations_is_small(broken: bool) -> None:
     if broken:
         verdict = replace(verdict, valid=False, violations=samples.stale_verdict(history).violations * 3000)
     record = replace(samples.trial(), lanes=(LaneRecord(history, (Judgement("x", Word.UPHELD, "", verdict),)),))
-    assert len(page.render(record, ["0.arrow"], Path("t")).encode()) < 600_000
+    assert len(trial_page.render(record, ["0.arrow"], Path("t")).encode()) < 600_000
 
 
 def test_a_page_of_twenty_lanes_with_1e5_operations_is_small() -> None:
@@ -190,7 +190,7 @@ def test_a_page_of_twenty_lanes_with_1e5_operations_is_small() -> None:
         LaneRecord(replace(history, facts=replace(history.facts, lane=f"lane/{n}")), (judge(broken, history),))
         for n in range(20)
     ]
-    text = page.render(replace(samples.trial(), lanes=tuple(lanes)), ["x.arrow"] * 20, Path("t"))
+    text = trial_page.render(replace(samples.trial(), lanes=tuple(lanes)), ["x.arrow"] * 20, Path("t"))
     assert len(text.encode()) < 1_500_000
 
 

@@ -8,7 +8,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from results import prune, running
+from results.commands import prune
+from results.storage import running
 from results.tests import samples
 
 ROOT = Path(__file__).parents[2]

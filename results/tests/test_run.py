@@ -15,12 +15,13 @@ import pytest
 from checkers.claims import Word
 from checkers.judgement import judge
 from checkers.verdict import Verdict
-from results import files, find
-from results.files import BadFile
-from results.measured import measured
-from results.reading import load_trial
+from results.commands import find
 from results.record import LaneRecord, NotRun, settled, version_of
 from results.run import Run
+from results.storage import files
+from results.storage.files import BadFile
+from results.storage.measured import measured
+from results.storage.reading import load_trial
 from results.tests import samples
 from results.tests.samples import cell
 
@@ -131,7 +132,7 @@ def test_what_was_measured_stands_beside_the_judgements(run: Run) -> None:
 
 
 def test_a_trial_is_stored_whatever_its_measures_come_to(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("results.verdicts.measured", Mock(side_effect=ZeroDivisionError))
+    monkeypatch.setattr("results.storage.verdicts.measured", Mock(side_effect=ZeroDivisionError))
     with pytest.raises(ZeroDivisionError):
         run.save_trial(samples.trial())
     assert [lane.measures for lane in run.read().lanes] == [None, None]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from results import serve
+from results.commands import serve
 from results.tests import samples
 
 RUN = "/20261123T080000Z-0001"

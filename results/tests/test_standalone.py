@@ -7,7 +7,7 @@ import pytest
 from checkers.check import check
 from checkers.judgement import judge
 from checkers.tests.build import Book
-from results.pages import standalone
+from results.pages.lane import standalone
 
 
 @pytest.mark.parametrize("second", [3, 9])

@@ -9,10 +9,10 @@ from checkers.narrate import Narrator
 from checkers.verdict import Violation
 from checkers.view import View
 from checkers.wire import F
-from results.pages import telling
-from results.reading import load_trial
 from results.record import decisive
+from results.report import telling
 from results.run import Run
+from results.storage.reading import load_trial
 from results.tests import samples
 from results.tests.browser.made import RECORDED
 from results.tests.samples import MS

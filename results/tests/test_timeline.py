@@ -12,9 +12,9 @@ from markupsafe import Markup
 from checkers.history import History, from_rows
 from checkers.view import View
 from checkers.wire import INFINITY, NONE, F, Outcome, Reason
-from results.pages import timeline
-from results.pages.columns import LONGEST_ERROR, MOST_ERRORS, TICK, columns
-from results.pages.focus import Focus
+from results.pages.lane import timeline
+from results.pages.lane.columns import LONGEST_ERROR, MOST_ERRORS, TICK, columns
+from results.pages.lane.focus import Focus
 from results.tests import samples
 from results.tests.markup import Page, unpacked
 from results.tests.samples import MS, START, row

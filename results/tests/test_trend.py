@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 
 from checkers.claims import Word
-from results import files, summary
-from results.measured import measured
 from results.pages import charts, trend
-from results.reading import Contents
 from results.record import Cell, LaneSummary
 from results.run import Run
+from results.storage import files, summary
+from results.storage.measured import measured
+from results.storage.reading import Contents
 from results.tests import samples
 from results.tests.golden import golden
 from results.tests.markup import Page
 from results.tests.test_index import cycle
+from results.text import span
 
 COMMAND = ("pytest", "suites/", "-n", "2")
 
@@ -282,4 +283,4 @@ def test_numbers_have_three_digits_that_matter(value: float | None, told: str) -
 
 @pytest.mark.parametrize(("seconds", "told"), [(0.4, "0 s"), (61, "1 min 1 s"), (7322, "2 h 2 min"), (-1, "0 s")])
 def test_spans(seconds: float, told: str) -> None:
-    assert charts.span(seconds) == told
+    assert span(seconds) == told

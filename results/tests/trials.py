@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from checkers.claims import Word
 from checkers.measures.latency import BEFORE, DURING
-from results.certificate.stages import ALONE
 from results.comparison.speeds import MEASURES
-from results.measured import measured
-from results.reading import Contents, load_trial
 from results.record import Cell, LaneSummary
+from results.stages import ALONE
+from results.storage.measured import measured
+from results.storage.reading import Contents, load_trial
 
 ONE_VERSION: Final = Path(__file__).with_name("one-version.json")
 SLOW_SERVER: Final = Path(__file__).with_name("slow-server.json")

@@ -9,10 +9,10 @@ from checkers.exercise import MIXED
 from checkers.history import History
 from checkers.judgement import Judgement
 from checkers.verdict import Verdict
-from results.certificate.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, STAGES
-from results.certificate.stages import MIXED as IN_BETWEEN
 from results.record import LaneRecord, NotRun, TrialRecord
 from results.run import Run
+from results.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, STAGES
+from results.stages import MIXED as IN_BETWEEN
 from results.tests import samples
 from results.tests.upgrades import OCCURRED, step
 

@@ -8,13 +8,13 @@ from typing import Any, Final
 from checkers.claims import Word
 from checkers.exercise import CONTENDED, EXPIRED, MIXED
 from checkers.fencing import STALE
-from results import verdicts
-from results.certificate.certificate import Certificate, certify
-from results.certificate.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES
+from results.certificate.certify import Certificate, certify
 from results.certificate.trials import LaneTold, TrialTold
-from results.reading import Contents
 from results.record import Cell, LaneRecord, LaneSummary, TrialRecord
 from results.run import Run
+from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES
+from results.storage import verdicts
+from results.storage.reading import Contents
 from results.tests import samples
 from results.tests.test_comparison import VALUES
 from results.tests.trials import measures

@@ -16,8 +16,8 @@ from typing import Any, Final
 from checkers.claims import Word
 from checkers.judgement import Judgement
 from infra.faults.plan import Plan, compile_plan
-from results.find import RUNS
-from results.pages import standalone
+from results.commands.find import RUNS
+from results.pages.lane import standalone
 from results.record import LaneRecord
 from results.run import Run
 from suites.commands.cycles import Cycles

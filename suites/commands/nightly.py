@@ -31,15 +31,15 @@ from checkers.claims import Word
 from infra import images
 from infra.sources import CARRIED
 from infra.star import BACKENDS
-from results import files, summary
-from results.comparison.compared import Side
+from results.commands.digest import digest
+from results.commands.find import RUNS, find
+from results.commands.merge import merge
 from results.comparison.news import INCONCLUSIVE, RED, news
-from results.digest import digest
-from results.files import BadFile
-from results.find import RUNS, find
-from results.merge import merge
+from results.comparison.presentation import Side
 from results.run import Run
-from results.terminal.plain import plain
+from results.storage import files, summary
+from results.storage.files import BadFile
+from results.text import plain, typed
 from suites.selection.options import BadOption, parse
 from suites.selection.options import options as product_options
 from suites.selection.profiles import PROFILES
@@ -259,7 +259,7 @@ def _run(night: Night, options: Namespace) -> int:
         print(f"nightly: shard {number} of {len(night.jobs)}")
         status = _run_job(night, job, folder / "shards" / job.name)
         if status == INTERRUPTED:
-            print(f"nightly: interrupted; --resume goes on with {files.typed(folder)}", file=sys.stderr)
+            print(f"nightly: interrupted; --resume goes on with {typed(folder)}", file=sys.stderr)
             return INTERRUPTED
     previous: list[str] = options.previous or _previous(root, night, folder)
     made = night.results / f"{folder.name}-night"
@@ -362,5 +362,5 @@ def _conclude(night: Night, shards: Path, made: Path, previous: Sequence[str]) -
     text = digest(this, before, notes, older)
     print(text.partition("\n\n")[0].removeprefix("## "))
     words = {0: "nothing worse", RED: "red", INCONCLUSIVE: "nothing red, but not all was judged"}
-    print(f"nightly: {words[status]}: {plain(str(files.typed(made / 'index.html')))}")
+    print(f"nightly: {words[status]}: {plain(str(typed(made / 'index.html')))}")
     return status, text

@@ -13,7 +13,7 @@ from typing import Final
 from checkers.claims import NO_FAULT
 from infra.faults.plan import Plan, compile_plan
 from infra.planted import PLANTS
-from results.certificate.stages import BROKEN_SERVER, CALIBRATION
+from results.stages import BROKEN_SERVER, CALIBRATION
 from suites.lanes.lane import Lane, lane_named, longest_ttl
 from suites.lanes.mutant_catalogue import CATALOGUE
 from suites.locks import registry

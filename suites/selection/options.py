@@ -13,7 +13,7 @@ from infra.faults.plan import parse as parse_plan
 from infra.faults.register import FAULTS, NO_FAULT
 from infra.hooks import Hooks
 from infra.spelling import instead
-from results.find import RUNS
+from results.commands.find import RUNS
 from suites.lanes import validate_declarations
 from suites.lanes.lane import Lane, lanes_of
 from suites.lock import admitted

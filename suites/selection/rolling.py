@@ -15,7 +15,7 @@ from infra.faults.fault import LEADERS
 from infra.faults.plan import Plan, Step
 from infra.faults.register import FAULTS
 from infra.faults.servers import FOLLOWER, LEADER
-from results.certificate.stages import COLUMNS, MIXED, ROLLBACK
+from results.stages import COLUMNS, MIXED, ROLLBACK
 
 LEADER_LAST, LEADER_FIRST = COLUMNS[MIXED]
 HALF, END = COLUMNS[ROLLBACK]

@@ -14,8 +14,8 @@ from infra.faults.fault import OURS, World
 from infra.faults.plan import Plan, compile_plan, fault_names, random_plan, storm_seed
 from infra.faults.register import FAULTS, NO_FAULT
 from infra.hooks import Hooks
-from results.certificate.stages import BASELINE, CANDIDATE
 from results.record import NotRun
+from results.stages import BASELINE, CANDIDATE
 from suites.lanes.lane import Lane, fewest, longest_ttl
 from suites.locks import registry
 from suites.selection import calibration, rolling, shards

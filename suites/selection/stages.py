@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from infra import images
-from results.certificate.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, COLUMNS
+from results.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, COLUMNS
 from suites.selection import calibration
 from suites.selection.rolling import ROLLING
 

@@ -5,7 +5,7 @@ import pytest
 from checkers.claims import Word
 from infra.planted import PLANTS
 from infra.star import BACKENDS
-from results.certificate.stages import BROKEN_SERVER, CALIBRATION, CANDIDATE
+from results.stages import BROKEN_SERVER, CALIBRATION, CANDIDATE
 from suites.lanes.mutant_catalogue import CATALOGUE
 from suites.selection import calibration
 from suites.selection.selection import Selection

@@ -13,14 +13,16 @@ import pytest
 from checkers.claims import Word
 from checkers.tests.build import cases
 from infra import base, images
-from results import listing, resuming, running
-from results.certificate.certificate import Verdict
-from results.certificate.issue import issue
-from results.files import BadFile, typed
+from results.certificate.certify import Verdict
+from results.certificate.write_certificate import issue
+from results.commands import listing
 from results.record import TrialRecord
-from results.resuming import ENDED
 from results.run import Run
+from results.storage import resuming, running
+from results.storage.files import BadFile
+from results.storage.resuming import ENDED
 from results.terminal.events import Tail
+from results.text import typed
 from suites.selection.options import BadOption
 from suites.selection.selection import Selection
 from suites.tests.test_blame import with_redlock

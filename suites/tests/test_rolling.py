@@ -5,7 +5,7 @@ import pytest
 from checkers.claims import Word
 from infra.faults.plan import Plan
 from infra.star import BACKENDS, MEMBERS
-from results.certificate.stages import BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK
+from results.stages import BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK
 from suites.selection import rolling
 from suites.selection.rolling import END, LEADER_FIRST, LEADER_LAST, ROLLING
 from suites.tests.bench import await_

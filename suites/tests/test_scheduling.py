@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from results.certificate.stages import BASELINE, CANDIDATE
+from results.stages import BASELINE, CANDIDATE
 from suites.scheduling import ByBackend
 from suites.selection.selection import Selection, case_id
 from suites.selection.stages import in_turn

@@ -9,7 +9,7 @@ import pytest
 
 from checkers.claims import Word
 from infra.environment import BACKENDS
-from results.certificate.stages import BASELINE, CANDIDATE
+from results.stages import BASELINE, CANDIDATE
 from results.terminal.progress import Key, Progress
 from suites.selection.selection import Selection
 from suites.selection.stages import ONLY, Stage, in_turn, upgrade_lines

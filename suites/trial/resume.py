@@ -20,12 +20,14 @@ from checkers.history import BadHistory
 from infra import base, images
 from infra.faults.register import FAULTS
 from infra.machine import Trouble
-from results import files, find, reading, resuming
-from results.files import BadFile
-from results.reading import load_trial
+from results.commands import find
 from results.record import Cell, TrialRecord, settled
 from results.run import Run
+from results.storage import files, reading, resuming
+from results.storage.files import BadFile
+from results.storage.reading import load_trial
 from results.terminal.events import Event
+from results.text import typed
 from suites.selection.options import BadOption, options
 from suites.selection.selection import Selection
 from suites.trial.events import column_in
@@ -63,7 +65,7 @@ def interrupted(name: str, root: Path) -> Run:
     except BadFile as error:
         raise BadOption(f"--resume {name}: {error}") from error
     if why:
-        raise BadOption(f"--resume {name}: {files.typed(run.path)} {why}")
+        raise BadOption(f"--resume {name}: {typed(run.path)} {why}")
     return run
 
 
@@ -75,7 +77,7 @@ def take_options(
     option: pytest's, which are changed. words: of the command line, folder: where it was typed. parse: pytest's.
     """
     begun, usual = parse(resuming.asked(run)), parse(())
-    name = files.typed(run.path)
+    name = typed(run.path)
     if (now := _paths(option, folder)) != (was := _paths(begun, folder)):
         raise BadOption(f"--resume {name}: {' '.join(now)} is asked for, the run was begun with {' '.join(was)}")
     for what, spelling in _selecting().items():
@@ -93,7 +95,7 @@ def go_on(selection: Selection, run: Run) -> tuple[Run, Event]:
 
     Raises BadOption where it cannot go on as what it was.
     """
-    name = files.typed(run.path)
+    name = typed(run.path)
     if [plan.to_json() for plan in selection.plans.values()] != run.about().get("plans"):
         raise BadOption(f"--resume {name}: the plans are not those that the run was begun with")
     kept = examine(selection, run)
@@ -238,7 +240,7 @@ def _selecting() -> dict[str, str]:
 def _paths(option: Any, folder: Path) -> list[str]:
     """What is collected, from where. No path is the whole product."""
     given = [str(path).partition("::") for path in option.file_or_dir] or [("suites", "", "")]
-    return [f"{files.typed((folder / path).resolve())}{sign}{rest}" for path, sign, rest in given]
+    return [f"{typed((folder / path).resolve())}{sign}{rest}" for path, sign, rest in given]
 
 
 def _said(value: object) -> str:

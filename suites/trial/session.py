@@ -12,12 +12,12 @@ from checkers.claims import Word
 from checkers.judgement import Judgement
 from infra.faults.plan import storm_seed
 from infra.machine import Trouble
-from results.certificate.stages import CALIBRATION, CALIBRATIONS, CANDIDATE
-from results.pages.telling import stories
 from results.record import TrialRecord, decisive, version_of
+from results.report.telling import stories
 from results.run import Run
+from results.stages import CALIBRATION, CALIBRATIONS, CANDIDATE
 from results.terminal.events import Event, Tell, step
-from results.terminal.plain import plain
+from results.text import plain
 from suites.lanes.lane import Lane
 from suites.selection import calibration
 from suites.selection.selection import Case, Selection

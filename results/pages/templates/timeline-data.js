@@ -1,4 +1,4 @@
-// What a timeline knows: a lane's operations, ordered from the columns that `results/pages/columns.py` wrote, and
+// What a timeline knows: a lane's operations, ordered from the columns that `results/pages/lane/columns.py` wrote, and
 // questions about them whose cost does not grow with their number. Times are nanoseconds since the trial's origin.
 
 const TICK = 1000; // ns, of the columns' times

@@ -1,5 +1,5 @@
 // The sheet on which a timeline is drawn: a canvas, colours and hatches from the page's style, and one time axis from
-// which every part takes its places. Shapes are those of the picture above (`results/pages/picture.py`).
+// which every part takes its places. Shapes are those of the picture above (`results/pages/lane/picture.py`).
 
 const SHAPES = {
   write: new Path2D("M0-6.5L6.5 0L0 6.5L-6.5 0z"),

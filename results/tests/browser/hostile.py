@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from checkers.judgement import judge
 from checkers.verdict import Verdict
-from results.certificate.stages import CALIBRATION
 from results.record import LaneRecord, NotRun, TrialRecord
+from results.stages import CALIBRATION
 from results.tests import samples
 
 ATTACKS: Final = (

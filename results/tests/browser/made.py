@@ -10,13 +10,13 @@ from checkers.claims import Word
 from checkers.history import History
 from checkers.judgement import Judgement, judge
 from checkers.verdict import Verdict, Violation
-from results import export, story
-from results.certificate.issue import issue
-from results.certificate.stages import BASELINE, CANDIDATE, MIXED, STAGES
-from results.comparison import compare
-from results.reading import load_trial
+from results.certificate.write_certificate import issue
+from results.commands import compare, export
 from results.record import LaneRecord, NotRun, TrialRecord, decisive
+from results.report import sentences
 from results.run import Run
+from results.stages import BASELINE, CANDIDATE, MIXED, STAGES
+from results.storage.reading import load_trial
 from results.tests import samples
 from results.tests.browser import hostile
 
@@ -129,7 +129,7 @@ def violated(record: TrialRecord) -> TrialRecord:
 
 def told(lane: LaneRecord) -> Violation:
     """What the lane's page begins with."""
-    lead = story.leading(lane)
+    lead = sentences.leading(lane)
     found = decisive(lead) if lead else None
     assert found is not None
     return found

@@ -17,10 +17,10 @@ from PIL import Image, ImageOps
 from playwright.sync_api import Browser, FloatRect, Locator, Page
 
 from checkers.claims import Word
-from results import find
-from results.files import BadFile
+from results.commands import find
 from results.record import Cell
 from results.run import Run
+from results.storage.files import BadFile
 from results.tests.browser import chromium
 from results.tests.browser.visit import box, settle, visit
 

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser, ViewportSize, expect
 from pypdf import PdfReader
 
-from results.certificate.certificate import sentence
-from results.certificate.issue import issue
+from results.certificate.certify import sentence
+from results.certificate.write_certificate import issue
 from results.tests import typical, upgrades
 from results.tests.browser import seeing
 from results.tests.browser.visit import on_paper, settle, unfold, visit

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, CDPSession, Locator, Page
 
 from checkers.judgement import judge
 from checkers.verdict import Verdict
-from results.pages import page as pages
+from results.pages import trial_page as pages
 from results.pages import web
 from results.record import LaneRecord
 from results.tests import samples

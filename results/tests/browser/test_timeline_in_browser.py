@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 from checkers.history import History
 from checkers.wire import NONE, F, Outcome, Reason
-from results.pages import page as pages
+from results.pages import trial_page as pages
 from results.pages import web
 from results.record import LaneRecord
 from results.tests import samples

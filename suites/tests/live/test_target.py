@@ -20,9 +20,9 @@ from checkers.claims import Word
 from checkers.wire import Reason
 from infra import star
 from infra.tests.live.staging import PASSWORD, USER, Staging, staging
-from results.reading import Contents, load_trial
 from results.record import TrialRecord
 from results.run import Run
+from results.storage.reading import Contents, load_trial
 from suites.lock import Refused, opened
 from suites.locks import registry
 from suites.tests import leaky

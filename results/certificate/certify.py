@@ -1,0 +1,199 @@
+"""May we go from this version to that one? What a run with `--from` and `--to` found, and the verdict. Pure.
+
+A regression is what `results.comparison` calls worse from the baseline to the candidate, and what is violated while
+servers of both versions serve together or after they went back, with one exception: where the baseline broke the same
+promise of the same lock in another lane or under another fault, that promise is broken already and nothing was lost by
+the upgrade. A positive control that fell silent is no regression of a server either: it says that this run could not
+have seen what it was to see. Nor is a server that refuses to go back: that is told. Nor what missed its bound of time
+while the machine did not run the workers. A regression outranks everything inconclusive.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from checkers.claims import Word
+from results.certificate.calibration import Calibration, calibration
+from results.certificate.conditions import one_version
+from results.certificate.errors import ErrorText, errors
+from results.certificate.exposure import Bite, bites
+from results.certificate.handover_gaps import Beside, beside
+from results.certificate.inconclusive import doubts, late_of_the_machine, lateness, missing
+from results.certificate.promises import Loss, Promise, losses, not_applicable, promises
+from results.certificate.trials import Step, TrialTold, no_way_there, steps
+from results.comparison.compare import Comparison, compare
+from results.comparison.speeds import Speed
+from results.record import grouped
+from results.stages import ALONE, BASELINE, CANDIDATE, STAGES, TOGETHER, WHEN, WHENCE
+from results.storage.reading import Contents
+from results.text import count
+
+
+class Verdict(StrEnum):
+    """What the certificate says, the heaviest first."""
+
+    REGRESSION = "REGRESSION"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    NO_REGRESSION = "NO REGRESSION FOUND"
+
+
+STATUS: Final[Mapping[Verdict, int]] = {Verdict.NO_REGRESSION: 0, Verdict.REGRESSION: 1, Verdict.INCONCLUSIVE: 5}
+"""Exit statuses of `pytest suites/`, in which 2 to 4 are pytest's own, and of the commands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What is to be decided on.
+
+    upgrades       backend → (from, to), as they were asked for.
+    parts          the stages that were asked for, or are there.
+    comparison     from the baseline to the candidate.
+    promises       the heaviest first.
+    absent         (backend, stage) → why no trial of it could be.
+    regressed      what makes it a regression; slower: the times and rates that do.
+    one_version    backend → the version that all its servers say that they are, before and after.
+    known          failures of promises that the baseline had broken already, elsewhere.
+    steps          which servers were replaced, and which would not be.
+    no_way_there   what servers of the new version said that would not start on the data of the old one, each once.
+    beside         how long locks were nobody's while versions changed.
+    errors         what clients were told.
+    bites          how often what is to put promises to the test happened.
+    calibration    of what is known to be broken, how much was seen.
+    doubts         why it is not conclusive, a line each.
+    """
+
+    upgrades: Mapping[str, tuple[str, str]]
+    parts: tuple[str, ...]
+    comparison: Comparison
+    promises: tuple[Promise, ...]
+    absent: Mapping[tuple[str, str], str]
+    regressed: tuple[Loss, ...]
+    slower: tuple[Speed, ...]
+    known: tuple[Loss, ...]
+    one_version: Mapping[str, str]
+    steps: tuple[Step, ...]
+    no_way_there: tuple[str, ...]
+    beside: tuple[Beside, ...]
+    errors: tuple[ErrorText, ...]
+    bites: tuple[Bite, ...]
+    calibration: Calibration
+    doubts: tuple[str, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.regressed or self.slower:
+            return Verdict.REGRESSION
+        return Verdict.INCONCLUSIVE if self.doubts else Verdict.NO_REGRESSION
+
+    @property
+    def cleared(self) -> tuple[Promise, ...]:
+        """Promises that the baseline broke and the candidate kept."""
+        return tuple(promise for promise in self.promises if promise.cleared())
+
+    @property
+    def turned(self) -> tuple[Promise, ...]:
+        """What the baseline kept without a promise, and the candidate broke."""
+        return tuple(promise for promise in self.promises if promise.turned())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What belongs to the verdict, whatever it is, a line each."""
+        same = (
+            f"the servers of {backend} say that they are {version}, before and after: unless their images differ in "
+            "more, a version was held against itself"
+            for backend, version in self.one_version.items()
+        )
+        untimed = () if self.comparison.timed else ("times and rates are not judged: too few trials",)
+        there = (f"no way there: {words}" for words in self.no_way_there)
+        return (*same, *there, *untimed, *(f"no way back {words}" for words in self.no_way_back))
+
+    @property
+    def no_way_back(self) -> tuple[str, ...]:
+        """From where, and what servers said that would not go back, each once."""
+        refused = [step for step in self.steps if step.refused]
+        return tuple(dict.fromkeys(f"{WHENCE.get(step.column, '')}{step.backend}: {step.what}" for step in refused))
+
+
+def certify(
+    contents: Contents,
+    upgrades: Mapping[str, tuple[str, str]],
+    cut_short: str = "",
+    *,
+    parts: Collection[str] = ALONE,
+    trials: Sequence[TrialTold] = (),
+) -> Certificate:
+    """contents: of the whole run. cut_short: why there is less than was asked for, or empty.
+
+    parts: the stages that were asked for. trials: of these contents.
+    """
+    before, after = (_of(contents, stage) for stage in ALONE)
+    comparison, replaced = compare(before, after), steps(trials)
+    named = promises(contents.cells)
+    failures = losses(comparison, contents.cells)
+    broken = {promise.name() for promise in named if promise.broke(BASELINE)}
+    silent = [loss for loss in failures if loss.seen.word is Word.HAZARD_NOT_SHOWN]
+    late = late_of_the_machine(failures, trials)
+    accused = [loss for loss in failures if loss not in silent and loss not in late]
+    bitten = bites(contents.cells, contents.lanes, trials, replaced)
+    calibrated = calibration(contents.cells, trials, contents.planted)
+    tried = {(cell.backend, cell.stage) for cell in contents.cells} | {(step.backend, step.stage) for step in replaced}
+    absent = {place: why for place, why in not_applicable(contents.cells, named).items() if place not in tried}
+    lacking = missing(upgrades, parts, tried, absent)
+    return Certificate(
+        upgrades=upgrades,
+        parts=tuple(stage for stage in STAGES if stage in {*parts, *(stage for _, stage in tried)}),
+        comparison=comparison,
+        promises=named,
+        absent=absent,
+        regressed=tuple(loss for loss in accused if loss.name() not in broken),
+        slower=tuple(speed for speed in comparison.speeds if speed.worse),
+        one_version=one_version(trials),
+        known=tuple(loss for loss in accused if loss.name() in broken),
+        steps=replaced,
+        no_way_there=no_way_there(trials),
+        beside=beside(contents.lanes),
+        errors=errors(trials),
+        bites=bitten,
+        calibration=calibrated,
+        doubts=(
+            *filter(None, [cut_short]),
+            *doubts(contents, comparison, named, silent, lacking, bitten, calibrated.planted),
+            *lateness(late),
+        ),
+    )
+
+
+def _of(contents: Contents, stage: str) -> Contents:
+    cells = tuple(cell for cell in contents.cells if cell.stage == stage)
+    return Contents(cells, tuple(lane for lane in contents.lanes if lane.stage == stage), ())
+
+
+def sentence(certificate: Certificate) -> str:
+    """The verdict, and the first reason for it or how much was cleared."""
+    verdict = str(certificate.verdict)
+    if certificate.verdict is Verdict.REGRESSION:
+        return f"{verdict}: {'; '.join(_accusations(certificate))}"
+    cleared = f" ({count(len(certificate.cleared), 'defect')} cleared)" if certificate.cleared else ""
+    if certificate.verdict is Verdict.INCONCLUSIVE:
+        more = f", and {len(certificate.doubts) - 1} more" if len(certificate.doubts) > 1 else ""
+        return f"{verdict}{cleared}: {certificate.doubts[0]}{more}"
+    return verdict + cleared
+
+
+def _accusations(certificate: Certificate) -> Iterable[str]:
+    """At most three."""
+    broken = grouped(certificate.regressed, Loss.name)
+    lines = [f"{lock} lost {name} {_where(all_)}" for (_, lock, name), all_ in broken.items()]
+    lines += [
+        f"{speed.lock or f'all locks on {speed.backend}'}: {speed.measure} is {speed.ratio:.1f} times what it was"
+        for speed in certificate.slower
+    ]
+    return lines[:3] + [f"and {len(lines) - 3} more"] * (len(lines) > 3)
+
+
+def _where(losses: Sequence[Loss]) -> str:
+    faults = sorted({loss.fault for loss in losses if loss.stage == CANDIDATE})
+    places = [f"under {' and '.join(faults[:2])}"] if faults else []
+    places += [WHEN[stage] for stage in TOGETHER if any(loss.stage == stage for loss in losses)]
+    return " and ".join(places)

@@ -1,0 +1,126 @@
+"""Did the test bite? How often what puts promises to the test happened, in each stage of an upgrade. Pure.
+
+A zero makes that part of the certificate inconclusive, unless there is a reason why it could not happen at all.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from checkers.exercise import CONTENDED, EXPIRED, MIXED
+from checkers.fencing import BY_VERSION, STALE
+from checkers.measures.latency import DURING
+from results.certificate.trials import LaneTold, Step, TrialTold
+from results.record import Cell, LaneSummary
+from results.stages import ALONE, ROLLBACK, STAGES
+
+REFUSED: Final = "stale writes refused"
+UNFENCED: Final = "stale attempts without a fence"
+FAULTY: Final = "fault seconds"
+BITES: Final = (CONTENDED, EXPIRED, REFUSED, UNFENCED, FAULTY, MIXED)
+
+_UNFENCED: Final = "unfenced"
+
+
+@dataclass(frozen=True, slots=True)
+class Bite:
+    """How often one thing happened. why: it could not, or was not to, where it did not; else empty."""
+
+    backend: str
+    what: str
+    stage: str
+    number: float
+    why: str = ""
+
+    @property
+    def blunt(self) -> bool:
+        """Whether it was to happen, and did not."""
+        return not self.number and not self.why
+
+
+def bites(
+    cells: Iterable[Cell], lanes: Iterable[LaneSummary], trials: Sequence[TrialTold], steps: Iterable[Step]
+) -> tuple[Bite, ...]:
+    """Of every backend and stage of which there is any trial, by backend."""
+    cells = [cell for cell in cells if cell.stage in STAGES]
+    counted = _counted(cells)
+    refusals = ((trial.backend, trial.stage, sum(lane.refused for lane in trial.lanes)) for trial in trials)
+    _add(counted, REFUSED, refusals)
+    _add(counted, FAULTY, ((*key[:2], seconds) for key, seconds in _fault_seconds(lanes).items()))
+    refused = {(step.backend, step.stage) for step in steps if step.refused}
+    of_lanes: dict[tuple[str, str], list[LaneTold]] = defaultdict(list)
+    for trial in trials:
+        of_lanes[trial.backend, trial.stage] += trial.lanes
+    uncounted = {(cell.backend, cell.stage) for cell in cells} - {
+        (cell.backend, cell.stage) for cell in cells if cell.store == _UNFENCED and STALE in cell.counters
+    }
+    there = sorted({(cell.backend, cell.stage) for cell in cells}, key=lambda place: (place[0], STAGES.index(place[1])))
+    return tuple(
+        Bite(backend, what, stage, number, why)
+        for what in BITES
+        for place in there
+        for backend, stage in (place,)
+        for number in (round(counted[what, *place], 1),)
+        for why in ("" if number else _why_not(what, stage, of_lanes[place], place in refused, place in uncounted),)
+    )
+
+
+def _why_not(what: str, stage: str, lanes: Sequence[LaneTold], refused: bool, uncounted: bool) -> str:  # noqa: FBT001
+    """Why it could not happen in a stage, or empty. refused: whether a server would not be replaced. uncounted: whether
+    in no lane without a fence anybody counts stale attempts.
+    """
+    if what == MIXED and stage in ALONE:
+        return "one version only"
+    if what == MIXED and stage == ROLLBACK and refused:
+        return "no way back"
+    if stage == ROLLBACK and what not in (CONTENDED, MIXED):
+        return "nobody is struck while servers go back"
+    if not lanes:
+        return ""
+    if what == MIXED and all(lane.servers == 1 for lane in lanes):
+        return "a single server has no mixed state"
+    if what == EXPIRED and all(lane.lease == "none" for lane in lanes):
+        return "no lock that was tried has a lease"
+    if what == REFUSED and all(lane.store in (_UNFENCED, *BY_VERSION) for lane in lanes):
+        return "no lane that was tried has a fence"
+    if what == UNFENCED and all(lane.store != _UNFENCED for lane in lanes):
+        return "every lane that was tried has a fence"
+    if what == UNFENCED and uncounted:
+        return "no lane without a fence was asked for it"
+    return ""
+
+
+_Counted = defaultdict[tuple[str, str, str], float]
+"""(what, backend, stage) → how often."""
+
+
+def _counted(cells: Iterable[Cell]) -> _Counted:
+    """The most that any property of a lane counted: all of them saw the same history. Summed over lanes and trials."""
+    most: dict[tuple[str, str, str, str, str], int] = {}
+    for cell in cells:
+        for what, name in ((CONTENDED, CONTENDED), (EXPIRED, EXPIRED), (UNFENCED, STALE), (MIXED, MIXED)):
+            if what != UNFENCED or cell.store == _UNFENCED:
+                key = what, cell.backend, cell.stage, cell.trial, cell.lane
+                most[key] = max(most.get(key, 0), cell.counters.get(name, 0))
+    total: _Counted = defaultdict(float)
+    for (what, backend, stage, _, _), number in most.items():
+        total[what, backend, stage] += number
+    return total
+
+
+def _add(counted: _Counted, what: str, numbers: Iterable[tuple[str, str, float]]) -> None:
+    for backend, stage, number in numbers:
+        counted[what, backend, stage] += number
+
+
+def _fault_seconds(lanes: Iterable[LaneSummary]) -> Mapping[tuple[str, str, str], float]:
+    """(backend, stage, trial) → for how long a fault was at work: in the lane that had most of it."""
+    longest: dict[tuple[str, str, str], float] = {}
+    for lane in lanes:
+        if lane.stage in STAGES:
+            key = lane.backend, lane.stage, lane.trial
+            cycles = lane.measures["cycles"] if lane.measures else ()
+            seconds = sum(cycle["seconds"] for cycle in cycles if cycle["phase"] == DURING)
+            longest[key] = max(longest.get(key, 0.0), seconds)
+    return longest

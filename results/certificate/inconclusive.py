@@ -1,0 +1,111 @@
+"""Why a certificate is not conclusive, a line each. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from checkers.claims import Word
+from checkers.register import BOUNDED
+from results.certificate.calibration import Planted
+from results.certificate.exposure import Bite
+from results.certificate.promises import Loss, Promise
+from results.certificate.trials import BUSY, TrialTold
+from results.comparison.compare import Change, Comparison
+from results.record import Cell
+from results.stages import ALONE, BASELINE, CANDIDATE, TOGETHER, WHEN
+from results.storage.reading import Contents
+from results.text import count
+
+
+def doubts(
+    contents: Contents,
+    comparison: Comparison,
+    promises: Iterable[Promise],
+    silent: Sequence[Loss],
+    missing: Iterable[tuple[str, str]],
+    bites: Iterable[Bite],
+    planted: Iterable[Planted],
+) -> Iterable[str]:
+    """silent: positive controls. missing: (backend, stage) that was asked for and of which there is no trial."""
+    if not comparison.common:
+        yield "no judgement is there on both versions"
+    elif alone := len(_unanswered(comparison.changes, contents.cells)):
+        yield f"{count(alone, 'judgement')} of the old version {'has' if alone == 1 else 'have'} none beside it"
+    for backend, stage in missing:
+        yield f"{backend}: nothing was tried {WHEN[stage]}"
+    for bite in bites:
+        if bite.blunt:
+            yield f"{bite.backend}: no {bite.what} {WHEN[bite.stage]}"
+    for stage in (*ALONE[1:], *TOGETHER):
+        if some := [loss for loss in silent if loss.stage == stage]:
+            yield f"{_first(some)} fell silent {WHEN[stage]}: this run could not have seen what it was to see"
+    if lost := [change for change in comparison.changes if change.lost]:
+        yield f"{_first(lost)} came to no verdict {WHEN[ALONE[1]]} ({lost[0].lost})"
+    for stage in TOGETHER:
+        on_the_old = [promise for promise in promises if BASELINE in promise.stages and BASELINE not in promise.blind]
+        blind = [promise for promise in on_the_old if stage in promise.blind]
+        if blind:
+            more = f" and {count(len(blind) - 1, 'other promise')}" if len(blind) > 1 else ""
+            word, because = blind[0].stages[stage].word, blind[0].stages[stage].because
+            yield f"{blind[0].property} of {blind[0].lock}{more}: {word} {WHEN[stage]} ({because})"
+    if escaped := [bug for bug in planted if not bug.caught]:
+        bug, more = escaped[0], f" (nor {count(len(escaped) - 1, 'other')})" if len(escaped) > 1 else ""
+        yield f"{bug.name} on {bug.backend} is broken on purpose, and {bug.by} did not show it{more}"
+    if contents.problems:
+        yield f"{count(len(contents.problems), 'trial')} came to no verdict: {contents.problems[0]}"
+
+
+def _unanswered(changes: Iterable[Change], cells: Iterable[Cell]) -> list[Change]:
+    """Judgements of the old version that have none beside them.
+
+    Not those of what is no promise and did not come up on the new one: nobody made a stale attempt without a fence.
+    """
+    did_not_come_up = {
+        (cell.backend, cell.lane, cell.fault, cell.property)
+        for cell in cells
+        if cell.stage == CANDIDATE and cell.trial and cell.word is Word.NOT_APPLICABLE
+    }
+
+    def answered(change: Change) -> bool:
+        if change.after is not None:
+            return True
+        place = (change.backend, change.lane, change.fault, change.property)
+        return place in did_not_come_up and change.before is not None and change.before.word is not Word.UPHELD
+
+    return [change for change in changes if not answered(change)]
+
+
+def late_of_the_machine(losses: Iterable[Loss], trials: Iterable[TrialTold]) -> list[Loss]:
+    """What missed a bound of time in a trial whose workers the machine kept from running: it says nothing."""
+    busy = {trial.name for trial in trials if trial.stalled > BUSY}
+
+    def late(loss: Loss) -> bool:
+        return loss.property in BOUNDED and loss.seen.page is not None and loss.seen.page.parent.name in busy
+
+    return [loss for loss in losses if late(loss)]
+
+
+def lateness(late: Sequence[Loss]) -> Iterable[str]:
+    """late: see `late_of_the_machine`."""
+    if late:
+        busy = f"while the machine was too busy to run the workers for more than {BUSY:.0%} of the time"
+        yield f"{_first(late)} missed its bound {busy}: try again on an idle one"
+
+
+def missing(
+    backends: Iterable[str],
+    parts: Collection[str],
+    tried: Collection[tuple[str, str]],
+    reasons: Mapping[tuple[str, str], str],
+) -> list[tuple[str, str]]:
+    """(backend, stage) of what was asked for in `parts`, could be, and was not tried. reasons: of what could not be."""
+    return [
+        (backend, stage)
+        for backend in backends
+        for stage in TOGETHER
+        if stage in parts and (backend, stage) not in tried and (backend, stage) not in reasons
+    ]
+
+
+def _first(changes: Sequence[Loss] | Sequence[Change]) -> str:
+    first = changes[0]
+    more = f" and {count(len(changes) - 1, 'other judgement')}" if len(changes) > 1 else ""
+    return f"{first.property} of {first.lane} under {first.fault}{more}"

@@ -1,0 +1,118 @@
+"""certificate.json: canonical, so that its digest is the same wherever it is written; with digests of its evidence.
+
+Canonical JSON here: UTF-8, keys in order, no space between, no number that is not finite. `digest` is the SHA-256 of
+the object without it.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from results.certificate.certify import Certificate, sentence
+from results.certificate.conditions import NEVER, conditions, uncovered
+from results.certificate.promises import Loss, Promise
+from results.certificate.trials import TrialTold
+from results.comparison import presentation
+from results.comparison.compare import Seen
+from results.comparison.speeds import Speed
+from results.storage import files
+from results.storage.codec import encoded
+from results.storage.files import BadFile
+from results.storage.reading import Contents
+
+FORMAT: Final = 3
+"""What another format says only the version can verify that wrote it."""
+_OF_A_SPEED: Final = ("backend", "lock", "measure", "unit", "before", "after", "ratio", "interval", "trials")
+_ASKED: Final = ("command", "seed", "profile", "interruptions")
+"""Of what was asked for, and of how it came to be answered, what the file tells."""
+
+
+def to_json(
+    certificate: Certificate, contents: Contents, trials: Sequence[TrialTold], root: Path, asked: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The whole file. root: of the run; asked: what was asked for. Raises BadFile where evidence cannot be read."""
+    fields = {
+        "format": FORMAT,
+        "run": root.name,
+        "verdict": str(certificate.verdict),
+        "sentence": sentence(certificate),
+        "upgrades": {name: list(versions) for name, versions in certificate.upgrades.items()},
+        "parts": list(certificate.parts),
+        "promises": [_promise(promise, root) for promise in certificate.promises],
+        "absent": [
+            {"backend": backend, "stage": stage, "because": why} for (backend, stage), why in certificate.absent.items()
+        ],
+        "regressed": [_loss(loss, root) for loss in certificate.regressed],
+        "slower": [_speed(speed) for speed in certificate.slower],
+        "turned": [list(promise.name()) for promise in certificate.turned],
+        "one_version": dict(certificate.one_version),
+        "known": [_loss(loss, root) for loss in certificate.known],
+        "cleared": [list(promise.name()) for promise in certificate.cleared],
+        "steps": [asdict(step) for step in certificate.steps],
+        "no_way_there": list(certificate.no_way_there),
+        "no_way_back": list(certificate.no_way_back),
+        "speeds": [_speed(speed) for speed in certificate.comparison.speeds],
+        "beside": [asdict(gap) for gap in certificate.beside],
+        "errors": [{**asdict(error), "turn": str(error.turn)} for error in certificate.errors],
+        "bites": [asdict(bite) for bite in certificate.bites],
+        "calibration": encoded(certificate.calibration, root),
+        "doubts": list(certificate.doubts),
+        "conditions": conditions(asked, trials),
+        "uncovered": uncovered(contents.cells),
+        "never": list(NEVER),
+        "asked": {name: asked[name] for name in _ASKED if name in asked},
+        "evidence": evidence(root),
+    }
+    # As it is read again: lists for tuples, so that nothing written is told from what was meant.
+    plain: dict[str, Any] = json.loads(canonical(fields))
+    return {**plain, "digest": digest(plain)}
+
+
+def canonical(data: Mapping[str, Any]) -> bytes:
+    """Raises ValueError where it is not plain JSON."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "backslashreplace")
+
+
+def digest(data: Mapping[str, Any]) -> str:
+    """Of everything but the digest itself."""
+    return hashlib.sha256(canonical({name: value for name, value in data.items() if name != "digest"})).hexdigest()
+
+
+def evidence(root: Path) -> dict[str, str]:
+    """Of all that a certificate rests on, as paths in the run folder → SHA-256: what was asked for, what was not tried,
+    and of all trials the histories, the plan and what was done. The rest follows from these. Raises BadFile.
+    """
+    problems: list[str] = []
+    paths = [root / "run.json", *files.entries(root / "not-run", problems)]
+    for folder in files.entries(root / "trials", problems):
+        if folder.is_dir():  # else it is no trial, and `results.storage.reading` says so
+            inside = files.entries(folder, problems)
+            paths += [file for file in inside if file.suffix == ".arrow" or file.name in ("plan.json", "trial.json")]
+    if problems:
+        raise BadFile(problems[0])
+    return {file.relative_to(root).as_posix(): hashlib.sha256(files.read_bytes(file)).hexdigest() for file in paths}
+
+
+def _promise(promise: Promise, root: Path) -> dict[str, Any]:
+    stages = {stage: _seen(seen, root) for stage, seen in promise.stages.items()}
+    return {**_without("blind", promise, root), "stages": stages}
+
+
+def _seen(seen: Seen, root: Path) -> dict[str, Any]:
+    return {**_without("trials", seen, root), "judgements": seen.trials}
+
+
+def _loss(loss: Loss, root: Path) -> dict[str, Any]:
+    return {**_without("why", loss, root), "worse": loss.why, "seen": _seen(loss.seen, root)}
+
+
+def _speed(speed: Speed) -> dict[str, Any]:
+    return {**{name: getattr(speed, name) for name in _OF_A_SPEED}, "word": presentation.speed_word(speed)}
+
+
+def _without(name: str, value: object, root: Path) -> dict[str, Any]:
+    return {key: item for key, item in encoded(value, root).items() if key != name}

@@ -1,0 +1,107 @@
+"""Runs and trials by the names that people give them on the command line."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from results.run import Run
+from results.storage import files
+from results.storage.files import BadFile
+
+_HOME: Final = Path(__file__).resolve().parents[2]
+RUNS: Final = (_HOME if (_HOME / "pyproject.toml").is_file() else Path()) / "results" / "runs"
+"""Where runs are stored: in the checkout; where this is installed as a package, in the working directory."""
+NAMING: Final = "its name, the beginning of it, its folder, `last`, or `last~1` for the one before"
+_STAMP: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A folder with a run.json. wrong: what is the matter with it, in one line, or empty."""
+
+    path: Path
+    started: str
+    wrong: str = ""
+
+
+def parser(name: str, description: str) -> argparse.ArgumentParser:
+    """For `python -m results NAME`, with the option that says where runs are stored."""
+    made = argparse.ArgumentParser(prog=f"python -m results {name}", description=description, allow_abbrev=False)
+    made.add_argument("--results", type=Path, default=RUNS, metavar="DIR", help="where runs are stored")
+    return made
+
+
+def runs(root: Path) -> list[Stored]:
+    """Oldest first, those that are damaged too. Raises BadFile where the folder itself cannot be read."""
+    stored, problems = [], list[str]()
+    for path in files.entries(root, problems, follow=True):
+        try:
+            if (path / "run.json").exists() and not path.is_symlink():
+                stored.append(Stored(path, Run(path).about()["started"]))
+        except (BadFile, OSError) as error:
+            stamp = _STAMP.match(path.name)
+            when = "{}-{}-{}T{}:{}:{}+00:00".format(*stamp.groups()) if stamp else ""
+            stored.append(Stored(path, when, files.said(error)))
+    if problems:
+        raise BadFile(problems[0])
+    return sorted(stored, key=lambda run: (run.started, run.path.name))
+
+
+def find(name: str, root: Path) -> Run:
+    """A run by its name (`NAMING`). Raises BadFile."""
+    try:
+        if (Path(name) / "run.json").is_file():
+            return Run.open(Path(name))
+    except (OSError, ValueError):
+        pass  # no path: too long, or of characters that none has
+    stored = runs(root)
+    if not stored:
+        raise BadFile(f"no run {name!r} in {root}, which has none")
+    if back := re.fullmatch(r"last(?:~(\d{1,9}))?", name):
+        number = int(back[1] or 0)
+        if number >= len(stored):
+            raise BadFile(f"no run {name} in {root}, which has {len(stored)}")
+        return Run.open(stored[-1 - number].path)
+    names = [run.path.name for run in stored]
+    run = _of_this_name(name, names, "runs")
+    if not run:
+        raise BadFile(f"no run {name!r} in {root}; the last one is {names[-1]}")
+    return Run.open(root / run)
+
+
+def find_trial(name: str, run: Run) -> Path:
+    """The folder of a run's trial, by its name or the beginning of it. Raises BadFile."""
+    problems: list[str] = []
+    names = [path.name for path in files.entries(run.path / "trials", problems) if not path.is_symlink()]
+    trial = _of_this_name(name, names, "trials")
+    if not trial:
+        raise BadFile(f"no trial {name!r} in {run.path}" + "".join(f" ({problem})" for problem in problems))
+    return run.path / "trials" / trial
+
+
+def _of_this_name(name: str, names: Sequence[str], what: str) -> str:
+    """Which of `names` is called so, or else begins so; empty: none. Raises BadFile where several do."""
+    matching = [each for each in names if each == name] or [each for each in names if name and each.startswith(name)]
+    if len(matching) > 1:
+        first = ", ".join([*matching[:5], *["..."] * (len(matching) > 5)])
+        raise BadFile(f"{name!r} names {len(matching)} {what}: {first}")
+    return matching[0] if matching else ""
+
+
+def run_or_trial(name: str, root: Path) -> tuple[Run, Path | None]:
+    """`RUN`, `RUN/TRIAL` or the folder of a trial. Raises BadFile."""
+    path = Path(name)
+    try:
+        if (path / "trial.json").is_file():
+            whole = path.resolve()
+            return Run(whole.parent.parent), whole
+        if (path / "run.json").is_file():
+            return Run.open(path), None
+    except (OSError, ValueError):
+        pass  # no path
+    run, _, trial = name.partition("/")
+    chosen = find(run, root)
+    return chosen, find_trial(trial, chosen) if trial else None

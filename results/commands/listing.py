@@ -1,0 +1,164 @@
+"""`python -m results list`, `show` and `open`: what is stored, in the terminal or in the browser."""
+
+import json
+import shlex
+import webbrowser
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from checkers.claims import heaviest
+from results.commands import find
+from results.commands.find import NAMING, RUNS, Stored
+from results.record import Cell, grouped
+from results.report import sentences
+from results.run import Run
+from results.storage import files, reading, resuming, summary
+from results.storage.files import BadFile
+from results.storage.run_folder import CLOSED, INTERRUPTED, RunFolder
+from results.storage.summary import Head
+from results.terminal import matrix
+from results.terminal.output import Output, Printer, say
+from results.text import plain, typed
+
+_ASKED: Final = ("seed", "profile", "shard", "versions")
+"""Of what was asked for, what a list tells for machines."""
+
+
+def list_(arguments: Sequence[str]) -> int:
+    """The runs, oldest first. 0, also where some are damaged, which it says."""
+    parser = find.parser("list", "List the stored runs, oldest first.")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line and run")
+    options = parser.parse_args(arguments)
+    if options.results != RUNS and not options.results.exists():
+        raise BadFile(f"{options.results}: there is no such folder")
+    stored = find.runs(options.results)
+    for run in stored:
+        print(_line(run, as_json=options.json))
+    if not stored and not options.json:
+        say(f"no runs in {options.results}")
+    return 0
+
+
+def show(arguments: Sequence[str]) -> int:
+    """The matrix again, or what came of one trial or lane: 0."""
+    parser = find.parser("show", "Print a run's matrix again, or the story of one trial or lane.")
+    parser.add_argument("run", metavar="RUN", help=NAMING)
+    parser.add_argument("of", metavar="TRIAL|LANE", nargs="?", help="of this trial or this lane the story")
+    options = parser.parse_args(arguments)
+    run = find.find(options.run, options.results)
+    contents = run.read()
+    if options.of is None:
+        certified = summary.certificate_of(run.path)
+        if certified:
+            printer = Printer(Output())
+            printer.line(certified)
+            printer.gap()
+        matrix.render(contents.cells, Output(), contents.problems)
+        for page in (run.path / files.CERTIFICATE_PAGE, run.path / "index.html"):
+            if page.is_file():
+                say(str(typed(page)))
+        if not resuming.why_not(run):
+            say(f"interrupted; to go on: {resuming.command(run)}")
+        return 0
+    cells = [cell for cell in contents.cells if cell.page is not None]
+    chosen = [cell for cell in cells if options.of in (cell.lane, cell.trial)]
+    if not chosen:
+        folder = find.find_trial(options.of, run)
+        chosen = [cell for cell in cells if cell.page is not None and cell.page.parent == folder]
+        _tell_error(folder)
+    _tell(chosen)
+    return 0
+
+
+def open_(arguments: Sequence[str]) -> int:
+    """Opens a page in the browser, and prints its path: 0."""
+    parser = find.parser("open", "Open the page of a run or of a trial in the browser.")
+    parser.add_argument("run", metavar="RUN", help=NAMING)
+    parser.add_argument("trial", metavar="TRIAL", nargs="?", help="a trial's name, or the beginning of it")
+    options = parser.parse_args(arguments)
+    run = find.find(options.run, options.results)
+    page = run_page(run) if options.trial is None else trial_page(run, find.find_trial(options.trial, run))
+    say(str(typed(page)))
+    webbrowser.open(page.resolve().as_uri())
+    return 0
+
+
+def run_page(run: Run) -> Path:
+    """The run's page; one that was interrupted, or is still going on, has none yet: it is drawn now."""
+    page = run.path / "index.html"
+    state = run.state()
+    if state == CLOSED and page.is_file():
+        return page
+    return run.draw(run.summarise("", {INTERRUPTED: True} if state == INTERRUPTED else {}))
+
+
+def trial_page(run: Run, folder: Path) -> Path:
+    """The page of a trial; drawn now where there is none. Raises BadFile or BadHistory."""
+    page = folder / "index.html"
+    return page if page.is_file() else run.draw_trial(folder)
+
+
+def _line(run: Stored, *, as_json: bool) -> str:
+    try:
+        if run.wrong:
+            raise BadFile(run.wrong)
+        head, state = RunFolder(run.path).head()
+    except BadFile as error:
+        if as_json:
+            return json.dumps({"run": run.path.name, "folder": str(run.path), "state": "damaged", "wrong": str(error)})
+        return plain(f"{run.path.name}  damaged: {error}")
+    words = {str(word): count for word, count in head.words.items() if count}
+    if as_json:
+        return json.dumps(_told(run, head, state, words))
+    came_to = ", ".join(f"{count} {word}" for word, count in words.items()) or "nothing judged"
+    certified = summary.certificate(head.about)
+    came_to = f"{certified}; {came_to}" if certified else came_to
+    left = f", {len(head.problems)} left out" if head.problems else ""
+    if state == CLOSED and head.about.get(INTERRUPTED):
+        state = INTERRUPTED
+    return plain(f"{run.path.name}  {came_to}{left}" + ("" if state == CLOSED else f" ({state})"))
+
+
+def _told(run: Stored, head: Head, state: str, words: dict[str, int]) -> dict[str, Any]:
+    return {
+        "run": run.path.name,
+        "folder": str(run.path),
+        "state": state,
+        "started": run.started,
+        "closed": head.closed or None,
+        "failed": head.failed,
+        "certificate": summary.certificate(head.about) or None,
+        "words": words,
+        "left_out": list(head.problems),
+        "asked": {name: head.asked[name] for name in _ASKED if name in head.asked},
+    }
+
+
+def _tell_error(folder: Path) -> None:
+    """Why a trial that was aborted came to nothing. Raises BadFile."""
+    record = reading.about_trial(folder)
+    if error := record.get("error"):
+        say(f"{folder.name} was aborted: {error}")
+
+
+def _tell(cells: Iterable[Cell]) -> None:
+    """Of each trial's lanes: the sentence, the story of everything that broke, the words of the rest, and the page."""
+    printer = Printer(Output())
+    for (trial, lane, page), mine in grouped(cells, lambda cell: (cell.trial, cell.lane, cell.page)).items():
+        word = heaviest(cell.word for cell in mine)
+        first = [cell for cell in mine if cell.word is word]
+        sentence = sentences.sentence(
+            first[0].lock, [cell.property for cell in first], word, first[0].fault, first[0].because
+        )
+        printer.whole(f"{lane}, trial {trial}, seed {first[0].seed}")
+        printer.line(sentence, indent=2)
+        for cell in sorted(mine, key=lambda cell: cell.word.weight):
+            printer.line(f"{cell.word}: {cell.property} ({cell.because})", indent=2)
+            for line in cell.story:
+                printer.line(line, indent=6)
+        if page is not None:
+            printer.whole(f"{typed(page)}", indent=2)
+            histories = shlex.quote(str(typed(page.parent)))
+            printer.whole(f"again: .venv/bin/python -m checkers {histories}", indent=2)
+        printer.gap()

@@ -1,0 +1,164 @@
+"""`python -m results prune`: remove old runs, never one that somebody may still need."""
+
+import argparse
+import os
+import re
+import secrets
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from results.commands import find
+from results.commands.find import Stored
+from results.pages import trend
+from results.storage import files, running
+from results.storage.files import BadFile
+from results.storage.run_folder import RunFolder
+from results.terminal.output import say, warn
+from results.text import count
+
+_REMOVED: Final = re.compile(r"\..+\.[0-9a-f]{8}\.removed")
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """One run: why it is kept, or empty; and how many bytes its files take."""
+
+    run: Stored
+    kept: str
+    size: int
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0: done, or nothing to do; 2: nothing was removed for want of a criterion or an answer, or something remained."""
+    options = _options(arguments)
+    names = {find.find(name, options.results).path.resolve() for name in options.runs}
+    fates = _fates(find.runs(options.results), options, names)
+    for fate in fates:
+        size = f"{fate.size / 1e6:.1f} MB"
+        say(f"{fate.run.path.name}  {f'kept: {fate.kept}' if fate.kept else f'to be removed, {size}'}")
+    gone = [fate for fate in fates if not fate.kept]
+    if not gone:
+        print("nothing to remove")
+        return 0
+    total = f"{count(len(gone), 'run')}, {sum(fate.size for fate in gone) / 1e6:.1f} MB"
+    if options.dry_run:
+        print(f"would remove {total}")
+        return 0
+    if not options.yes and not _agreed(f"Remove {total}?"):
+        warn("nothing was removed; --yes removes without asking")
+        return 2
+    _sweep(options.results)
+    failed = [line for fate in gone if (line := _remove(fate.run, options.results))]
+    print(f"removed {len(gone) - len(failed)} of {total}" if failed else f"removed {total}")
+    wrong = [*failed, *filter(None, [trend.refresh(options.results)])]
+    for line in wrong:
+        warn(line)
+    return 2 if wrong else 0
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = find.parser(
+        "prune",
+        "Remove stored runs. Kept are those that an option names, those that failed or are damaged, and whatever is "
+        "still going on.",
+    )
+    parser.add_argument("--keep", type=_count, metavar="N", help="keep the last N")
+    parser.add_argument("--younger-than", type=_age, metavar="AGE", help="keep what began since: 90m, 12h, 7d, 4w")
+    parser.add_argument("--keep-run", dest="runs", action="append", default=[], metavar="RUN", help="keep this one")
+    parser.add_argument("--failed-too", action="store_true", help="also remove runs that failed")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be removed, remove nothing")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    options = parser.parse_args(arguments)
+    if options.keep is None and options.younger_than is None:
+        parser.error("say what to keep: --keep N, --younger-than AGE, or both")
+    return options
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"\d{1,9}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of runs")
+    return int(text)
+
+
+def _age(text: str) -> timedelta:
+    match = re.fullmatch(r"(\d{1,5})([mhdw])", text, re.ASCII)
+    if not match:
+        raise argparse.ArgumentTypeError(f"{text!r} is no age; for example 90m, 12h, 7d or 4w")
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+def _fates(stored: Sequence[Stored], options: argparse.Namespace, names: set[Path]) -> list[Fate]:
+    last = {run.path for run in stored[-options.keep :]} if options.keep else set()
+    since = None if options.younger_than is None else datetime.now(UTC) - options.younger_than
+    return [
+        Fate(run, kept, 0 if kept else _size(run.path))
+        for run in stored
+        for kept in [_why_kept(run, last, since, names, failed_too=options.failed_too)]
+    ]
+
+
+def _why_kept(run: Stored, last: set[Path], since: datetime | None, names: set[Path], *, failed_too: bool) -> str:
+    if run.path in last:
+        return "one of the last"
+    if run.path.resolve() in names:
+        return "named"
+    if run.wrong:
+        return f"damaged, {run.wrong}"
+    if since is not None and (began := _moment(run.started)) is not None and began > since:
+        return "young enough"
+    try:
+        if running.is_running(run.path):
+            return "still going on"
+        head, _ = RunFolder(run.path).head()
+    except BadFile as error:
+        return f"damaged, {error}"
+    if head.failed and not failed_too:
+        return "it failed"
+    if head.problems and not failed_too:
+        return "something in it was left out"
+    return ""
+
+
+def _moment(started: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(started)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _size(folder: Path) -> int:
+    """Bytes; what links lead to does not count."""
+    return sum(os.lstat(Path(path, name)).st_size for path, _, names in os.walk(folder) for name in names)
+
+
+def _agreed(question: str) -> bool:
+    """Nobody is asked where nobody can answer."""
+    if not sys.stdin.isatty():
+        return False
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _remove(run: Stored, root: Path) -> str:
+    """Out of sight in one step, then file by file; links are removed, never followed. Returns what went wrong."""
+    try:
+        with running.alone(run.path):
+            hidden = root / f".{run.path.name}.{secrets.token_hex(4)}.removed"
+            run.path.rename(hidden)
+        shutil.rmtree(hidden)
+    except (BadFile, OSError) as error:
+        return files.said(error)
+    return ""
+
+
+def _sweep(root: Path) -> None:
+    """What an interrupted removal left out of sight."""
+    for path in root.iterdir():
+        if _REMOVED.fullmatch(path.name) and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)

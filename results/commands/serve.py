@@ -1,0 +1,193 @@
+"""`python -m results serve`: the stored runs for a browser on this machine, for those who want a server.
+
+It reads, and nothing else: files of run folders, to whoever asks on 127.0.0.1 under that name. Nothing outside of the
+results' folder is served, no link is followed, and no folder is listed but the logs of a trial.
+"""
+
+import argparse
+import io
+import os
+import re
+import shutil
+import stat
+import webbrowser
+from collections.abc import Sequence
+from functools import partial
+from html import escape
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import BinaryIO, Final
+from urllib.parse import quote, unquote, urlsplit
+
+from results.commands import find
+from results.pages import trend
+from results.terminal.output import warn
+from results.text import plain
+
+ADDRESS: Final = "127.0.0.1"
+PORT: Final = 8642
+LOGS: Final = "logs"
+PAGES: Final = "index.html"
+_TEXT: Final = "text/plain; charset=utf-8"
+TYPES: Final = {
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".arrow": "application/vnd.apache.arrow.file",
+    ".xml": "application/xml",
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0 when it is ended by Ctrl-C, 2 where it cannot listen."""
+    parser = find.parser("serve", f"Serve the stored runs on {ADDRESS}, read only, until Ctrl-C.")
+    parser.add_argument("--port", type=_port, default=PORT, help=f"default {PORT}; 0: any that is free")
+    parser.add_argument("--open", action="store_true", help="open the browser as well")
+    options = parser.parse_args(arguments)
+    root: Path = options.results
+    if not root.is_dir():
+        warn(f"no runs in {root}")
+        return 2
+    if not (root / PAGES).is_file():
+        trend.write(root)
+    try:
+        made = server(root, options.port)
+    except OSError as error:
+        warn(f"port {options.port}: {error.strerror}")
+        return 2
+    with made:
+        url = f"http://{ADDRESS}:{made.server_port}/"
+        print(f"{url} (Ctrl-C ends it)", flush=True)
+        if options.open:
+            webbrowser.open(url)
+        try:
+            made.serve_forever()
+        except KeyboardInterrupt:
+            print()
+    return 0
+
+
+def server(root: Path, port: int) -> ThreadingHTTPServer:
+    """Listens already. Raises OSError."""
+    return ThreadingHTTPServer((ADDRESS, port), partial(_Handler, root))
+
+
+def _port(text: str) -> int:
+    if not (re.fullmatch(r"\d{1,5}", text, re.ASCII) and int(text) < 65536):
+        raise argparse.ArgumentTypeError(f"{text!r} is no port")
+    return int(text)
+
+
+def locate(root: Path, url: str) -> Path | None:
+    """The file of a URL's path in `root`, or the folder of a trial's logs; None for whatever else.
+
+    Only plain files, reached by plain names through plain folders.
+    """
+    parts = unquote(urlsplit(url).path, errors="surrogateescape").split("/")[1:]
+    if parts and parts[-1] == "":
+        parts[-1] = PAGES
+    if parts[-2:] == [LOGS, PAGES]:
+        parts.pop()
+    path = root
+    try:
+        for number, part in enumerate(parts, 1):
+            if part.startswith(".") or not part or any(sign in part for sign in "\\\0"):
+                return None
+            path = path / part
+            mode = path.lstat().st_mode
+            last = number == len(parts) and part != LOGS
+            if not (stat.S_ISREG(mode) if last else stat.S_ISDIR(mode)):
+                return None
+    except (OSError, ValueError):
+        return None
+    return path if parts else None
+
+
+def type_of(path: Path, root: Path) -> str:
+    """What a browser may take a file for: only pages of ours are pages, whatever else a run folder holds."""
+    if LOGS in path.relative_to(root).parts[:-1]:
+        return _TEXT
+    return "text/html; charset=utf-8" if path.name == PAGES else TYPES.get(path.suffix, _TEXT)
+
+
+def logs(folder: Path) -> str:
+    """A page with the names of a trial's logs. Raises OSError."""
+    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    lines = (
+        f'<li><a href="./{quote(name, errors="surrogateescape")}">{escape(plain(name))}</a></li>' for name in names
+    )
+    return f'<!doctype html><html lang="en"><meta charset="utf-8"><title>logs</title><ul>{"".join(lines)}</ul></html>'
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    server_version = "fencepost"
+    sys_version = ""
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+
+    def __init__(self, root: Path, *given: object) -> None:
+        self.root = root
+        super().__init__(*given)  # type: ignore[arg-type]
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nothing: what is asked for is of no interest."""
+
+    def _answer(self, *, body: bool) -> None:
+        if not self._asked_for_us():
+            return self._refuse(HTTPStatus.FORBIDDEN, body=body)
+        path = locate(self.root, self.path)
+        if path is None:
+            return self._elsewhere(body=body)
+        try:
+            if path.is_dir():
+                page = logs(path).encode("utf-8", "backslashreplace")
+                return self._send("text/html; charset=utf-8", len(page), io.BytesIO(page), body=body)
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                return self._send(type_of(path, self.root), size, file, body=body)
+        except OSError:
+            return self._refuse(HTTPStatus.NOT_FOUND, body=body)
+
+    def _asked_for_us(self) -> bool:
+        """By the name of this machine and no other, which a page from elsewhere could have made lead here."""
+        port = self.connection.getsockname()[1]
+        return self.headers.get("Host", "") in (f"{ADDRESS}:{port}", f"localhost:{port}")
+
+    def _send(self, kind: str, size: int, file: BinaryIO, *, body: bool) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(size))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cache-Control", "no-cache")
+        self.end_headers()
+        if body:
+            shutil.copyfileobj(file, self.wfile)
+
+    def _elsewhere(self, *, body: bool) -> None:
+        """A folder's name without its slash leads to its page; nothing else is there."""
+        asked = urlsplit(self.path)
+        if asked.path.startswith("/") and not asked.path.startswith("//") and locate(self.root, f"{asked.path}/"):
+            self.send_response(HTTPStatus.MOVED_PERMANENTLY)
+            self.send_header("Location", f"{asked.path}/")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        self._refuse(HTTPStatus.NOT_FOUND, body=body)
+
+    def _refuse(self, status: HTTPStatus, *, body: bool) -> None:
+        text = f"{status.value} {status.phrase}\n".encode()
+        self.send_response(status)
+        self.send_header("Content-Type", _TEXT)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        if body:
+            self.wfile.write(text)

@@ -1,0 +1,132 @@
+"""`python -m results verify certificate.json`: whether it was not changed, and its run's histories say what it says.
+
+Exit status: that of the certificate, 0 no regression, 1 a regression, 5 inconclusive; 4 where its evidence does not
+bear it out, whatever it says; 2 bad usage, and what is no certificate.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypedDict
+
+from checkers.history import BadHistory
+from results.certificate import serialize
+from results.certificate.certify import STATUS, sentence
+from results.certificate.write_certificate import DERIVED, made
+from results.commands.find import NAMING, find, parser
+from results.run import Run
+from results.storage import files, verdicts
+from results.storage.codec import decoded
+from results.storage.files import BadFile
+from results.terminal.output import say, warn
+
+NOT_BORNE_OUT: Final = 4
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Whether the file was not changed, its evidence was not changed, and says today what it said."""
+    parsed = parser("verify", "Check a certificate's digests, judge its histories again, and derive its verdict anew.")
+    parsed.add_argument("run", metavar="RUN", help=f"{NAMING}; or a certificate.json")
+    options = parsed.parse_args(arguments)
+    file = Path(options.run)
+    if not file.exists():
+        file = find(options.run, options.results).path
+    if file.is_dir():
+        file /= files.CERTIFICATE
+    if not file.exists():
+        raise BadFile(f"{file}: there is no such file")
+    if file.name == files.CERTIFICATE_PAGE:
+        raise BadFile(f"{file}: the sheet is for reading; what can be verified is {files.CERTIFICATE} beside it")
+    stored, run = _read(file), Run(file.resolve().parent)
+    if run.path.name != stored["run"]:
+        say(f"its run was {stored['run']}, and is in a folder of another name now: {run.path.name}")
+    try:
+        now, again = made(run)
+        wrong = list(_mismatches(file, stored, again, run))
+    except BadFile as error:  # evidence that is gone, or damaged
+        return _not_borne_out(file, [str(error).removeprefix(f"{run.path}/")], stored)
+    if wrong:
+        return _not_borne_out(file, wrong, stored)
+    say(f"verified: {sentence(now)}")
+    say(f"digest: {stored['digest']}")
+    return STATUS[now.verdict]
+
+
+def _not_borne_out(file: Path, wrong: Sequence[str], stored: Mapping[str, Any]) -> int:
+    for line in (*wrong, f"not borne out{_by_whom(stored)}"):
+        warn(f"{file}: {line}")
+    return NOT_BORNE_OUT
+
+
+def _by_whom(stored: Mapping[str, Any]) -> str:
+    """Which version made it: another may judge otherwise, or say the same in other words."""
+    conditions = stored.get("conditions")
+    suite = conditions.get("suite") if isinstance(conditions, dict) else None
+    return f"; it was made by fencepost {suite}, and can be verified by that version only" if suite else ""
+
+
+class _Certificate(TypedDict):
+    """What is read of it here, whatever its format."""
+
+    format: int
+    run: str
+    sentence: str
+    digest: str
+    evidence: Mapping[str, str]
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Raises BadFile."""
+    stored = files.read_json(file, formats=None)
+    number = decoded(stored, _Certificate, file)["format"]
+    if number != serialize.FORMAT:
+        again = "make it again: python -m results certificate RUN"
+        raise BadFile(f"{file}: format {number}, this version verifies {serialize.FORMAT}; {again}")
+    return stored
+
+
+def _mismatches(file: Path, stored: Mapping[str, Any], again: Mapping[str, Any], run: Run) -> Iterator[str]:
+    """again: what the run says today."""
+    if files.read_bytes(file) != serialize.canonical(stored):
+        yield "it was changed: it is not written as one is"
+    if serialize.digest(stored) != stored["digest"]:
+        yield "it was changed: its digest is another"
+    there, same = again["evidence"], True
+    for name in sorted(there.keys() | stored["evidence"].keys()):
+        same = same and there.get(name) == stored["evidence"].get(name)
+        if name not in there:
+            yield f"{name} is missing"
+        elif name not in stored["evidence"]:
+            yield f"{name} was added"
+        elif there[name] != stored["evidence"][name]:
+            yield f"{name} was changed"
+    yield from _not_of_the_histories(run)
+    names = sorted((again.keys() | stored.keys()) - {"digest", "evidence", "run"})  # nothing follows from its name
+    other = [name for name in names if _canonical(again, name) != _canonical(stored, name)]
+    if other:
+        yield f"{', '.join(other)} {'is' if len(other) == 1 else 'are'} not what the run says"
+    if same and not other:  # else what follows is another as well, and nobody touched it
+        yield from _derived_otherwise(stored, run)
+
+
+def _canonical(fields: Mapping[str, Any], name: str) -> bytes | None:
+    """To the byte: 1 is not 1.0 here, nor true. None: it is not there."""
+    return serialize.canonical({name: fields[name]}) if name in fields else None
+
+
+def _derived_otherwise(stored: Mapping[str, Any], run: Run) -> Iterator[str]:
+    """What stands beside the certificate and follows from it."""
+    for name, render in DERIVED.items():
+        try:
+            if files.read_bytes(run.path / name) != render(stored):
+                yield f"{name} is not what the certificate says"
+        except BadFile as error:
+            yield str(error).removeprefix(f"{run.path}/")
+
+
+def _not_of_the_histories(run: Run) -> Iterator[str]:
+    """What trials say of their histories and these do not: judgements, measures, stories, which lock it was."""
+    for folder in files.entries(run.path / "trials", []):
+        try:
+            yield from (f"{folder.name}  {line}" for line in verdicts.otherwise(folder))
+        except (BadFile, BadHistory):
+            continue  # a doubt of the certificate, which is compared

@@ -1,0 +1,319 @@
+"""A comparison told: in one sentence, in the terminal, as Markdown, as JSON.
+
+Worse comes first everywhere. Words carry the meaning, colours only repeat it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from results.comparison.compare import NOT_COMPARABLE, WORSE, Change, Comparison, Seen
+from results.comparison.speeds import ALPHA, RATIO, Speed
+from results.report import sentences
+from results.report.became import Kind
+from results.report.markdown import code, text
+from results.storage.reading import Contents
+from results.storage.run_folder import CLOSED, RunFolder
+from results.terminal.output import Printer
+from results.text import count, typed
+
+FORMAT: Final = 1
+"""Of the JSON object."""
+
+_MOST: Final = 40
+"""Changes that are told of at length."""
+
+HEADS: Final = ("what became", "backend", "lock", "measure", "A", "B", "ratio, 95 %", "machine", "p", "trials")
+"""Of the table of times and rates."""
+
+_AB: Final = {"before": "a", "after": "b"}
+
+_ODD_MACHINE: Final = 1.5
+"""A machine so many times slower or quicker is told of in the headline's company."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two runs.
+
+    versions  (backend, version of its servers), several where a run has tried several.
+    state     closed, still going on or interrupted.
+    """
+
+    name: str
+    path: Path
+    contents: Contents
+    versions: tuple[tuple[str, str], ...]
+    state: str
+
+    @classmethod
+    def of(cls, run: RunFolder) -> Self:
+        """Reads it. Raises BadFile."""
+        contents = run.read()
+        versions = sorted({(cell.backend, cell.version) for cell in contents.cells if cell.version})
+        return cls(run.path.resolve().name, run.path, contents, tuple(versions), run.state())
+
+
+def headline(comparison: Comparison) -> str:
+    """One sentence, and where B is worse the first reason."""
+    lost = sum(bool(change.lost) for change in comparison.changes)
+    cleared = sum(change.kind is Kind.CLEARED for change in comparison.changes)
+    if comparison.status == WORSE:
+        return _how_it_is_worse(comparison)
+    if not comparison.common and not comparison.timed:
+        return "A and B cannot be compared: they have no judged cell in common."
+    if comparison.status == NOT_COMPARABLE:
+        judged = sum(change.before is not None for change in comparison.changes)
+        return (
+            f"B is not worse than A as far as can be told, but {lost} of A's {count(judged, 'verdict')} "
+            "could not be compared: B's evidence is missing."
+        )
+    looked = count(comparison.common, "common verdict") + " and in times and rates" * comparison.timed
+    better = _both(cleared, sum(speed.better for speed in comparison.speeds))
+    return f"B is better than A: {better}, of {looked}." if better else f"B is no worse than A in {looked}."
+
+
+def _how_it_is_worse(comparison: Comparison) -> str:
+    worse = [change for change in comparison.changes if change.worse]
+    slow = [speed for speed in comparison.speeds if speed.worse]
+    first = _slow(slow[0]) if slow else ""
+    if worse and (seen := worse[0].after):
+        first = sentences.sentence(worse[0].lock, [worse[0].property], seen.word, worse[0].fault, seen.because)
+    return f"B is worse than A: {_both(len(worse), len(slow))}. {first}"
+
+
+def _both(verdicts: int, speeds: int) -> str:
+    """How many of each, or empty."""
+    parts = [count(verdicts, "verdict")] if verdicts else []
+    return " and ".join([*parts, *([count(speeds, "time or rate", "times or rates")] if speeds else [])])
+
+
+def overall(comparison: Comparison) -> list[Speed]:
+    """Of each backend as a whole; of its only lock, where it has one."""
+    whole = {speed.backend for speed in comparison.speeds if not speed.lock}
+    return [speed for speed in comparison.speeds if not speed.lock or speed.backend not in whole]
+
+
+def remarks(comparison: Comparison, before: Side, after: Side) -> list[str]:
+    """What must be known beside the headline, a sentence each."""
+    lines = []
+    if not comparison.timed:
+        lines.append("Times and rates were not judged: there are too few trials in common, or they were not measured.")
+    for backend, machine in sorted({speed.backend: speed.machine for speed in overall(comparison)}.items()):
+        if not 1 / _ODD_MACHINE < machine < _ODD_MACHINE:
+            how = f"{machine:.1f} times slower" if machine > 1 else f"{1 / machine:.1f} times quicker"
+            lines.append(f"During B's trials of {backend} the machine was {how}, which is allowed for.")
+    for letter, side in (("A", before), ("B", after)):
+        if side.state != CLOSED:
+            lines.append(f"{letter} is {side.state}: what both have is compared.")
+        if side.contents.problems:
+            left = count(len(side.contents.problems), "trial")
+            lines.append(f"{letter} lacks {left} (aborted or damaged); what both have is compared.")
+    for kind, letter in ((Kind.ONLY_IN_A, "A"), (Kind.ONLY_IN_B, "B")):
+        if number := sum(change.kind is kind for change in comparison.changes):
+            lines.append(f"{count(number, 'verdict')} {'is' if number == 1 else 'are'} in {letter} only.")
+    return lines
+
+
+def counts(comparison: Comparison) -> dict[str, int]:
+    """How many verdicts are of each kind."""
+    return {str(kind): sum(change.kind is kind for change in comparison.changes) for kind in Kind}
+
+
+def notable(change: Change) -> bool:
+    """Whether it must be told of by itself: it is worse, or lost, or fails in one run only or in each otherwise."""
+    both = [seen.word for seen in (change.before, change.after) if seen is not None]
+    differs = len(both) == 2 and both[0] is not both[1]
+    return bool(change.worse or change.lost) or (differs and any(word.fails for word in both))
+
+
+def turns(comparison: Comparison) -> list[tuple[str, str, int]]:
+    """(word in A, word in B, how many) of all other changes of a word: no promise is concerned."""
+    pairs = Counter(
+        (str(change.before.word), str(change.after.word))
+        for change in comparison.changes
+        if change.before and change.after and change.kind is not Kind.SAME and not notable(change)
+    )
+    return [(*words, number) for words, number in pairs.most_common()]
+
+
+def why(change: Change) -> str:
+    """What is to be said of a change: why it is worse, or lost, or else what became of it."""
+    return f"worse: {change.worse}" if change.worse else f"lost: {change.lost}" if change.lost else str(change.kind)
+
+
+def seen(side: Seen | None) -> str:
+    """A word, and in how many of the trials."""
+    if side is None:
+        return "-"
+    return f"{side.word}" + (f" in {side.times} of {side.trials}" if side.trials > 1 else "")
+
+
+def speed_word(speed: Speed) -> str:
+    """What became of a time or rate."""
+    if speed.p is None:
+        return "too few"
+    return "worse" if speed.worse else "better" if speed.better else "unsure" if speed.unsure else "same"
+
+
+def cells(speed: Speed) -> tuple[str, ...]:
+    """What a table shows of a time or rate, in the order of `HEADS`."""
+    unit = f" {speed.unit}" if speed.unit.isalpha() else speed.unit
+    bounds = f" [{speed.interval[0]:.2f}, {speed.interval[1]:.2f}]" if speed.interval else ""
+    p = speed.p_better if speed.better else speed.p
+    return (
+        speed_word(speed), speed.backend, speed.lock or "all locks", speed.measure,
+        f"{_number(speed.before)}{unit}", f"{_number(speed.after)}{unit}", f"{speed.ratio:.2f}{bounds}",
+        f"{speed.machine:.2f}", "" if p is None else f"{p:.2g}", str(speed.trials),
+    )  # fmt: skip
+
+
+def to_json(comparison: Comparison, before: Side, after: Side) -> str:
+    """One object.
+
+    {format, status, headline, remarks: [text],
+    a and b: {run, path, state, versions: {backend: [version]}, problems: [text]},
+    verdicts: {kind: count}, changes: [{backend, lock, lane, fault, property, kind, worse, lost (texts, empty for no),
+    a and b: {word, times, trials, because, story, page} or null}] without those that are the same, worse first,
+    rule: {ratio, alpha}, speeds: [{backend, lock ("": all of the backend), measure, unit, a, b, ratio, interval: [low,
+    high] or null, machine, trials, p, p_better (null: too few trials), word: worse, better, same, unsure or too few}]}
+    """
+    return json.dumps(
+        {
+            "format": FORMAT,
+            "status": comparison.status,
+            "headline": headline(comparison),
+            "remarks": remarks(comparison, before, after),
+            "a": _side(before),
+            "b": _side(after),
+            "verdicts": counts(comparison),
+            "changes": [_ab(change) for change in comparison.changes if change.kind is not Kind.SAME],
+            "rule": {"ratio": RATIO, "alpha": ALPHA},
+            "speeds": [
+                {**_ab(speed, "worse", "better", "unsure"), "word": speed_word(speed)} for speed in comparison.speeds
+            ],
+        },
+        indent=1,
+    )
+
+
+def markdown(comparison: Comparison, before: Side, after: Side) -> str:
+    """For the summary of a CI job: what is not the same, the rest in numbers."""
+    lines = [f"**{text(headline(comparison))}**", ""]
+    lines += [f"A: {code(before.name)}, B: {code(after.name)}", ""]
+    lines += [f"- {text(remark)}" for remark in remarks(comparison, before, after)]
+    changed = [change for change in comparison.changes if notable(change)]
+    if changed:
+        lines += ["", "| what became | lane | property | fault | A | B |", "|---|---|---|---|---|---|"]
+        for change in changed[:_MOST]:
+            row = (why(change), change.lane, change.property, change.fault, seen(change.before), seen(change.after))
+            lines.append(f"| {' | '.join(map(text, row))} |")
+        lines += _more(len(changed))
+    if turned := turns(comparison):
+        lines += ["", *(f"- {count(number, 'verdict')}: {old} in A, {new} in B" for old, new, number in turned)]
+    changed_speeds = [speed for speed in comparison.speeds if speed.worse or speed.better]
+    if changed_speeds:
+        lines += ["", f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
+        lines += [f"| {' | '.join(map(text, cells(speed)))} |" for speed in changed_speeds[:_MOST]]
+        lines += _more(len(changed_speeds))
+    same = sum(change.kind is Kind.SAME for change in comparison.changes)
+    looked = count(len(comparison.speeds), "time or rate", "times and rates")
+    lines += ["", f"{count(same, 'verdict')} the same, {looked} looked at."]
+    return "\n".join(lines)
+
+
+def render(comparison: Comparison, before: Side, after: Side, console: Console, *, everything: bool = False) -> None:
+    """To the terminal. everything: what is the same, too."""
+    printer = Printer(console)
+    style = "bold red" if comparison.status == WORSE else "yellow" if comparison.status == NOT_COMPARABLE else "green"
+    for letter, side in (("A", before), ("B", after)):
+        versions = ", ".join(" ".join(pair) for pair in side.versions)
+        printer.line(f"{letter}: {side.name}" + (f"  ({versions})" if versions else ""))
+    printer.line(headline(comparison), style)
+    for remark in remarks(comparison, before, after):
+        printer.line(remark, indent=2)
+    shown_changes = [change for change in comparison.changes if everything or notable(change)]
+    for change in shown_changes if everything else shown_changes[:_MOST]:
+        _render_change(change, printer)
+    if not everything:
+        if len(shown_changes) > _MOST:
+            printer.line(f"and {len(shown_changes) - _MOST} more like these (--all)")
+        if turned := turns(comparison):
+            printer.gap()
+        for old, new, number in turned:
+            printer.line(f"changed: {count(number, 'verdict')}, {old} -> {new}")
+    shown = overall(comparison)
+    speeds = [speed for speed in comparison.speeds if everything or speed.worse or speed.better or speed in shown]
+    if speeds:
+        printer.gap()
+        _render_speeds(speeds, printer)
+
+
+def _render_change(change: Change, printer: Printer) -> None:
+    style = "bold red" if change.worse else "yellow" if change.lost else "green" if change.kind is Kind.CLEARED else ""
+    printer.gap()
+    printer.line(f"{why(change)}  {change.lane}  {change.property}  {change.fault}", style)
+    printer.line(f"{seen(change.before)} -> {seen(change.after)}", indent=2)
+    if change.after is not None and change.worse:
+        for number, line in enumerate(change.after.story, 1):
+            printer.line(f"{number}. {line}", indent=4)
+    for letter, side in (("A", change.before), ("B", change.after)):
+        if side is not None and side.page is not None and change.kind is not Kind.SAME:
+            printer.whole(f"{letter}: {typed(side.page)}", indent=2)
+
+
+def _render_speeds(speeds: Sequence[Speed], printer: Printer) -> None:
+    if printer.console.width < 100:
+        for speed in speeds:
+            printer.line("  ".join(part for part in cells(speed) if part), _colour(speed))
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, highlight=False)
+    for place, head in enumerate(HEADS):
+        table.add_column(head, justify="left" if place < 4 or place == 6 else "right")
+    for speed in speeds:
+        table.add_row(*(printer.text(part, _colour(speed)) for part in cells(speed)))
+    printer.console.print(table)
+
+
+def _colour(speed: Speed) -> str:
+    return "bold red" if speed.worse else "green" if speed.better else ""
+
+
+def _slow(speed: Speed) -> str:
+    what = f"{speed.measure} of {speed.lock or f'all locks on {speed.backend}'}"
+    numbers = f"{_number(speed.before)} to {_number(speed.after)} {speed.unit}, {speed.ratio:.2f} times"
+    return f"{what[0].upper()}{what[1:]}: {numbers}."
+
+
+def _number(value: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _more(number: int) -> list[str]:
+    return [f"\nand {number - _MOST} more"] if number > _MOST else []
+
+
+def _side(side: Side) -> dict[str, Any]:
+    versions: dict[str, list[str]] = {}
+    for backend, version in side.versions:
+        versions.setdefault(backend, []).append(version)
+    return {
+        "run": side.name, "path": str(side.path), "state": side.state, "versions": versions,
+        "problems": list(side.contents.problems),
+    }  # fmt: skip
+
+
+def _ab(made: Change | Speed, *without: str) -> dict[str, Any]:
+    """As plain JSON, with the two runs as `a` and `b`."""
+    fields: dict[str, Any] = msgspec.to_builtins(made, enc_hook=str)
+    return {_AB.get(name, name): value for name, value in fields.items() if name not in without}

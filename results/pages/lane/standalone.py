@@ -1,0 +1,31 @@
+"""The picture of one judgement as a file of its own: what a README can show, without a page around it."""
+
+from pathlib import Path
+from typing import Final
+
+from markupsafe import Markup
+
+from checkers.history import History
+from checkers.judgement import Judgement
+from checkers.view import View
+from results.pages.lane import focus, picture
+from results.pages.svg import tag
+from results.record import decisive
+
+_STYLE: Final = Path(__file__).parents[1] / "templates" / "style.css"
+
+_ALONE: Final = "svg { font-family: system-ui, sans-serif; background: var(--paper); }"
+"""What the page around it says otherwise."""
+
+
+def draw(history: History, judgement: Judgement) -> str:
+    """The SVG file: around the violation that the judgement rests on, or at the liveliest moment of one that held."""
+    violation = decisive(judgement)
+    held = history.once(View).holds.columns
+    window = focus.on_violation(history, held, violation) if violation else focus.on_liveliest(history, held)
+    drawn = picture.draw(history, held, window, int(history.columns["inv"][0])).svg
+    story = violation.story if violation else (f"{judgement.property} held: {window.why}",)
+    style = _STYLE.read_text("utf-8").replace(":root", "svg") + _ALONE
+    inside = tag("desc", "\n".join(story)) + tag("style", Markup(style))
+    head, _, rest = drawn.partition(">")
+    return f'{head} xmlns="http://www.w3.org/2000/svg">{inside}{rest}\n'

@@ -1,0 +1,121 @@
+"""What a lane's page shows closely: a window for each of its violations, or one on the liveliest moment."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from markupsafe import Markup
+
+from checkers.claims import Word
+from checkers.history import History
+from checkers.holds import HoldColumns
+from checkers.judgement import Judgement
+from checkers.verdict import Violation
+from checkers.view import View
+from results.pages.lane import focus, glyphs, picture
+from results.pages.lane.focus import Focus
+from results.record import LaneRecord, decisive
+from results.report import sentences, telling
+from results.text import seconds
+
+_FEWER: Final = 40
+"""Operations in a window that is not the first."""
+_MOST_MARKED: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A row of the table of marked operations."""
+
+    row: int
+    worker: int
+    what: str
+    outcome: str
+    invoked: str
+    returned: str
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One moment of a lane: its story, if it is a violation's, and its picture."""
+
+    property: str
+    word: Word | None
+    kind: str
+    story: tuple[telling.Line, ...]
+    focus: Focus
+    picture: Markup
+    legend: Markup
+    witness: tuple[Operation, ...]
+
+
+def windows(lane: LaneRecord, view: View, held: HoldColumns, most: int) -> list[Window]:
+    """The lane's windows, at most so many, the one that its verdict rests on first."""
+    history, origin = lane.history, view.zero
+    violations = list(islice(_violations(lane), most))
+    if not violations:
+        lead = sentences.leading(lane)
+        near = focus.on_liveliest(history, held)
+        made = picture.draw(history, held, near, origin)
+        name, word = (lead.property, lead.word) if lead is not None else ("", None)
+        legend = glyphs.legend(made.symbols)
+        return [Window(name, word, "", (), near, made.svg, legend, _witness(history, near, origin))]
+    result = []
+    for number, (judgement, violation) in enumerate(violations):
+        near = focus.on_violation(history, held, violation, _FEWER if number else focus.MOST_OPERATIONS)
+        made = picture.draw(history, held, near, origin)
+        result.append(
+            Window(
+                judgement.property,
+                judgement.word,
+                violation.kind,
+                telling.tell(view, violation),
+                near,
+                made.svg,
+                glyphs.legend(made.symbols),
+                _witness(history, near, origin),
+            )
+        )
+    return result
+
+
+def number_of_violations(lane: LaneRecord) -> int:
+    """The violations of all of a lane's judgements."""
+    return sum(len(judgement.verdict.violations) for judgement in lane.judgements if judgement.verdict is not None)
+
+
+def moments(lane: LaneRecord) -> list[tuple[int, str]]:
+    """(ns, words) of each violation that is told, in order of time."""
+    return sorted(
+        (violation.at, f"{judgement.property}: {violation.kind}")
+        for judgement in lane.judgements
+        if judgement.verdict is not None
+        for violation in judgement.verdict.violations
+    )
+
+
+def _violations(lane: LaneRecord) -> Iterator[tuple[Judgement, Violation]]:
+    """What the verdict rests on; then the decisive one of each other property, the heaviest first; then the rest."""
+    lead = sentences.leading(lane)
+    ordered = sorted(lane.judgements, key=lambda judgement: (judgement is not lead, judgement.word.weight))
+    decided = [(judgement, violation) for judgement in ordered if (violation := decisive(judgement)) is not None]
+    yield from decided
+    for judgement, first in decided:
+        assert judgement.verdict is not None
+        yield from ((judgement, other) for other in judgement.verdict.violations if other != first)
+
+
+def _witness(history: History, near: Focus, origin: int) -> tuple[Operation, ...]:
+    c = history.columns
+    return tuple(
+        Operation(
+            row,
+            history.facts.worker_of(int(c["process"][row])),
+            sentences.what(history, row),
+            sentences.outcome(history, row),
+            seconds(int(c["inv"][row]), origin),
+            seconds(int(c["ret"][row]), origin) if c["ret"][row] else "never",
+        )
+        for row in near.marked[:_MOST_MARKED]
+    )

@@ -1,0 +1,337 @@
+"""A run's page: the matrix, every square with its judgements and the way to their trials; what was not run, and why.
+
+The matrix is plain HTML, so that it can be read, printed and followed without a script. The judgements behind it stand
+in the page once, as JSON (`_Embedded`): `templates/run.js` filters the matrix by them and lists those of one square.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from checkers.claims import NO_FAULT, Word
+from results.pages import charts, rates, web
+from results.pages.links import to_lane, to_page
+from results.record import Cell, LaneSummary, grouped, judged
+from results.report import sentences
+from results.report.grid import (
+    SHORT,
+    Case,
+    Grid,
+    Square,
+    counts,
+    documented,
+    failures,
+    grid,
+    not_run,
+    reason,
+    short_names,
+)
+from results.text import count, few, listing, plain_lines, span
+
+_MOST_FAILURES: Final = 100
+"""Told at length; the matrix has them all."""
+_ROOM: Final = 300_000
+"""Characters of stories behind the matrix."""
+_OF_TRIAL: Final = re.compile(r"trials/[^/:]+(?=[/:])")
+"""What a problem with one trial begins with."""
+_MOST_NAMED: Final = 4
+"""Names in a list before it says how many more there are."""
+
+
+def render(
+    root: Path,
+    about: Mapping[str, Any],
+    cells: Iterable[Cell],
+    problems: Sequence[str],
+    lanes: Iterable[LaneSummary] = (),
+    certificate: str = "",
+) -> str:
+    """The page as HTML. root: the run's folder, which links are relative to. certificate: its sentence, or empty."""
+    cells = list(cells)
+    made = grid(cells)
+    groups = _groups(made)
+    failing = failures(cells)
+    embedded = _Embedded(root)
+    return web.render(
+        "run.html",
+        script="run.js",
+        style="run.css",
+        title=f"{root.name} - fencepost",
+        name=root.name,
+        certificate=certificate,
+        sentence=_sentence(cells, failing, problems),
+        facts=_facts(about, cells),
+        unfinished=_unfinished(about),
+        words=counts(cells),
+        failing=sum(number for word, number in counts(cells) if word.fails),
+        short=SHORT,
+        faults=made.faults,
+        widths=[_width(fault, made) for fault in made.faults],
+        groups=[(backend, [_row(lock, name, made, embedded) for lock, name in locks]) for backend, locks in groups],
+        squares=len(made.squares),
+        versions=sorted({(cell.backend, cell.version) for cell in cells if cell.version and cell.page}),
+        properties=sorted({cell.property for cell in cells if cell.property}),
+        data=embedded.script(),
+        failures=[_told(case, root) for case in failing[:_MOST_FAILURES]],
+        more_failures=len(failing) - _MOST_FAILURES,
+        documented=_hazards(cells, root),
+        rates=charts.rates(rates.per_lock(lanes)),
+        not_run=_not_run(cells),
+        problems=[_problem(problem, root) for problem in problems],
+        trials=_trials(cells, root),
+        command=_command(about),
+        about=[(name, _said(value)) for name, value in about.items() if name != "command"],
+    )
+
+
+def _sentence(cells: Sequence[Cell], failing: Sequence[Case], problems: Sequence[str]) -> str:
+    number = len(judged(cells))
+    left = f" {len(problems)} trials are left out." if len(problems) > 1 else " One trial is left out." * len(problems)
+    if not number:
+        return "Nothing was judged." + left
+    if not failing:
+        return f"No failing verdict in {number:,} judgements." + left
+    first = failing[0].first
+    sentence = sentences.sentence(first.lock, [first.property], first.word, first.fault, first.because)
+    more = len(failing) - 1
+    return sentence + (f" And {count(more, 'more failing verdict')}." if more else "") + left
+
+
+def _facts(about: Mapping[str, Any], cells: Iterable[Cell]) -> list[tuple[str, str]]:
+    """(what, value): what one wants to know of a run before reading on."""
+    said = [(name, about.get(name)) for name in ("profile", "seed")]
+    tried: dict[str, set[str]] = {}
+    for cell in cells:
+        if cell.page is not None:
+            tried.setdefault(cell.backend, set()).update({cell.version} - {""})
+    said += [(backend, ", ".join(sorted(versions))) for backend, versions in sorted(tried.items())]
+    started, closed = (charts.moment(about.get(name)) for name in ("started", "closed"))
+    if started is not None:
+        said.append(("started", f"{started:%Y-%m-%d %H:%M} UTC"))
+    if started is not None and closed is not None:
+        said.append(("took", span((closed - started).total_seconds())))
+    if isinstance(times := about.get("interruptions"), list):
+        said.append(("interrupted", f"{count(len(times), 'time')}, and resumed"))
+    return [(name, str(value)) for name, value in said if value not in (None, "")]
+
+
+def _problem(problem: str, root: Path) -> dict[str, str]:
+    """What was left out. link: to the page of that trial, which says what is known of it; empty where there is none.
+    name: what the link stands on. rest: what follows it.
+    """
+    match = _OF_TRIAL.match(problem)
+    folder = root / match[0] if match else root
+    page = folder / "index.html"
+    if not match or folder.is_symlink() or not page.is_file():
+        return {"told": problem, "link": "", "name": "", "rest": problem}
+    return {"told": problem, "link": to_page(page, root), "name": match[0], "rest": problem[match.end() :]}
+
+
+def _command(about: Mapping[str, Any]) -> str:
+    command = about.get("command")
+    return shlex.join(map(str, command)) if isinstance(command, list) else ""
+
+
+def _said(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _unfinished(about: Mapping[str, Any]) -> str:
+    """Why more may be to come, or why it never will; empty for a run that was closed."""
+    if about.get("interrupted"):
+        return "This run was interrupted: here is what had been judged until then."
+    return "This run is still going on: here is what has been judged so far." if about.get("closed") == "" else ""
+
+
+# The matrix
+
+
+def _groups(made: Grid) -> list[tuple[str, list[tuple[str, str]]]]:
+    """(backend, its locks with their short names)"""
+    names = short_names(made.locks)
+    backends: dict[str, set[str]] = {}
+    for (_, lock), square in made.squares.items():
+        backends.setdefault(lock, set()).update(cell.backend for cell in square.cells)
+    groups = grouped(made.locks, lambda lock: ", ".join(sorted(backends[lock])))
+    return sorted((backend, [(lock, names[lock]) for lock in locks]) for backend, locks in groups.items())
+
+
+def _width(fault: str, made: Grid) -> int:
+    """Characters that a column has room for: known beforehand, so that nothing moves while the page is being loaded."""
+    lines = [len(part) + 1 for part in fault.split("-")]
+    for (name, _), square in made.squares.items():
+        if name == fault:
+            lines += [len(f"{number} {SHORT[word]}") + 2 for word, number in square.counts]
+    return min(max(*lines, 8), 16)
+
+
+def _row(lock: str, name: str, made: Grid, embedded: _Embedded) -> dict[str, Any]:
+    squares = [made.squares.get((fault, lock)) for fault in made.faults]
+    return {"lock": lock, "name": name, "squares": [square and _square(square, embedded) for square in squares]}
+
+
+def _square(square: Square, embedded: _Embedded) -> dict[str, Any]:
+    return {
+        "at": embedded.square(square),
+        "counts": square.counts,
+        "link": _link(square.first[0], embedded.root),
+        "title": "\n".join(f"{number} {word}" for word, number in square.counts),
+    }
+
+
+@dataclass(slots=True)
+class _Embedded:
+    """The judgements of all squares as plain JSON, every text once.
+
+    {"texts": [text], "trials": [[name, link, seed]],
+     "squares": [[word, property, lane, version, because, trial, story, ...]]}: seven numbers a judgement, heaviest word
+    first. The word counts in order of weight, trial in `trials`, the others in `texts`; -1: none. Of the same word and
+    property in one square only the first brings its story, the lines joined by line ends, and of what does not fail
+    none once there is no more room: it stands on the trial's page.
+    """
+
+    root: Path
+    squares: list[list[int]] = field(default_factory=list)
+    room: int = _ROOM
+    _texts: dict[str, int] = field(default_factory=dict)
+    _trials: dict[tuple[str, str, int], int] = field(default_factory=dict)
+
+    def square(self, square: Square) -> int:
+        """Its number."""
+        row: list[int] = []
+        with_story: set[tuple[Word, str]] = set()
+        for cell in sorted(square.cells, key=lambda cell: cell.word.weight):
+            first = (cell.word, cell.property) not in with_story and (cell.word.fails or self.room > 0)
+            with_story.add((cell.word, cell.property))
+            if first:
+                self.room -= sum(map(len, cell.story))
+            trial = -1
+            if cell.page is not None:
+                key = (cell.trial, to_page(cell.page, self.root), cell.seed)
+                trial = self._trials.setdefault(key, len(self._trials))
+            row += (
+                cell.word.weight,
+                *(self._text(text) for text in (cell.property, cell.lane, cell.version, cell.because)),
+                trial,
+                self._text("\n".join(cell.story)) if first and cell.story else -1,
+            )
+        self.squares.append(row)
+        return len(self.squares) - 1
+
+    def script(self) -> Markup:
+        """For a data block: nothing in it can end the block."""
+        data = {"texts": list(self._texts), "trials": list(self._trials), "squares": self.squares}
+        text = json.dumps(data, separators=(",", ":"))
+        return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+    def _text(self, text: str) -> int:
+        return self._texts.setdefault(plain_lines(text), len(self._texts))
+
+
+# What must be told
+
+
+def _told(case: Case, root: Path) -> dict[str, Any]:
+    cell = case.first
+    return {
+        "word": cell.word,
+        "lane": cell.lane or cell.lock,
+        "sentence": sentences.sentence(cell.lock, [cell.property or "everything"], cell.word, cell.fault, cell.because),
+        "story": cell.story,
+        "seed": cell.seed,
+        "lanes": case.lanes,
+        "trials": case.trials,
+        "link": _link(cell, root),
+    }
+
+
+def _hazards(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
+    """What was broken as documented: one entry for each mechanism, with a row for each lock and one story."""
+    mechanisms = {
+        because: grouped(cases, lambda case: case.first.lock)
+        for because, cases in grouped(documented(cells), lambda case: reason(case.first.because)).items()
+    }
+    return [
+        {
+            "because": because,
+            "locks": len(locks),
+            "properties": _properties(case for cases in locks.values() for case in cases),
+            "rows": [
+                {
+                    "lock": lock,
+                    "properties": _properties(cases),
+                    "faults": _some(faults := sorted({_fault(case.first.fault) for case in cases})),
+                    "all_faults": ", ".join(faults),
+                    "lanes": len({case.first.lane for case in cases}),
+                    "link": _link(cases[0].first, root),
+                }
+                for lock, cases in sorted(locks.items())
+            ],
+            "example": _told(next(iter(locks.values()))[0], root),
+        }
+        for because, locks in sorted(mechanisms.items())
+    ]
+
+
+def _properties(cases: Iterable[Case]) -> str:
+    return listing(sorted({case.first.property for case in cases}))
+
+
+def _fault(name: str) -> str:
+    return "no fault" if name == NO_FAULT else name
+
+
+def _some(names: Sequence[str]) -> str:
+    """a, b, c, d and 7 more."""
+    return listing(few(names, _MOST_NAMED))
+
+
+def _not_run(cells: Iterable[Cell]) -> list[dict[str, Any]]:
+    """One entry for each reason: how many judgements it stands for, of what, under what; the commonest first."""
+    rows = []
+    for because, mine in grouped(not_run(cells), lambda cell: reason(cell.because)).items():
+        locks = sorted({cell.lock or cell.lane or f"every lock of {cell.backend or 'every backend'}" for cell in mine})
+        faults = sorted({_fault(cell.fault) if cell.fault else "every fault" for cell in mine})
+        rows.append(
+            {
+                "because": because,
+                "count": len(mine),
+                "locks": _some(locks),
+                "all_locks": ", ".join(locks),
+                "faults": _some(faults),
+                "all_faults": ", ".join(faults),
+                "properties": _some(sorted({cell.property for cell in mine if cell.property}) or ["all"]),
+            }
+        )
+    return sorted(rows, key=lambda row: (-row["count"], row["because"]))
+
+
+def _trials(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
+    """Every stored trial once, with its words."""
+    tried = (cell for cell in cells if cell.page is not None)
+    return [
+        {
+            "name": mine[0].trial,
+            "link": to_page(page, root),
+            "backend": " ".join(filter(None, (mine[0].backend, mine[0].version))),
+            "fault": mine[0].fault,
+            "seed": mine[0].seed,
+            "lanes": len({cell.lane for cell in mine}),
+            "words": [(word, number) for word in Word if (number := sum(cell.word is word for cell in mine))],
+        }
+        for page, mine in grouped(tried, lambda cell: cell.page).items()
+        if page is not None
+    ]
+
+
+def _link(cell: Cell, root: Path) -> str:
+    """To the lane on its trial's page; empty where nothing was run."""
+    return "" if cell.page is None else to_lane(cell.page, root, cell.lane)

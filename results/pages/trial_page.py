@@ -1,0 +1,133 @@
+"""A trial's page: the verdict, the story of the violation, the picture of it, then everything else, in that order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from checkers.claims import Word
+from checkers.view import View
+from results.pages import counters, surroundings, web
+from results.pages.counters import Counted
+from results.pages.lane import timeline
+from results.pages.lane.windows import Window, moments, number_of_violations, windows
+from results.record import LaneRecord, TrialRecord
+from results.report import sentences
+
+_FILTERED: Final = 6
+"""Lanes from which on a filter helps."""
+_MOST_WINDOWS: Final = 8
+"""Violations of a lane that are drawn."""
+_FEWEST_WINDOWS: Final = 2
+_ALL_WINDOWS: Final = 64
+"""Violations of a trial that are drawn, where that leaves each lane the fewest."""
+_UNPACKED: Final = 400_000
+"""Characters of windows that stand in the page as they are; beyond that the lanes that are not shown are packed."""
+_MOST_FAULTS: Final = 12
+"""Faults that are listed at once; more are folded."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """What the template needs of one lane.
+
+    windows  the first is shown, the others are packed until somebody asks for them.
+    violations  in all.
+    broken   the properties that broke, the heaviest first.
+    """
+
+    name: str
+    word: Word
+    sentence: str
+    windows: list[Window]
+    violations: int
+    broken: list[str]
+    operations: int
+    timeline: Markup
+    judgements: list[dict[str, Any]]
+    counted: Counted
+    recheck: str
+
+
+def render(record: TrialRecord, files: Sequence[str], folder: Path, *, inline: bool = False) -> str:
+    """The page as HTML.
+
+    files: the lanes' histories, in the order of the lanes. folder: the trial's, as people type it. inline: the page is
+    complete without the run's folder of assets.
+    """
+    order = sorted(range(len(record.lanes)), key=lambda at: sentences.lane_word(record.lanes[at]).weight)
+    lanes = [record.lanes[at] for at in order]
+    words = [judgement.word for lane in lanes for judgement in lane.judgements]
+    about = record.about
+    faults = surroundings.faults(lanes)
+    several = sum(number_of_violations(lane) > 1 for lane in lanes)
+    most = min(_MOST_WINDOWS, max(_FEWEST_WINDOWS, _ALL_WINDOWS // max(several, 1)))
+    shown = [_lane(record.lanes[at], number, most, folder, files[at]) for number, at in enumerate(order)]
+    return web.render(
+        "trial.html",
+        assets="../../assets",
+        inline=inline,
+        title=f"{record.name} - fencepost",
+        name=record.name,
+        error=str(about.get("error") or ""),
+        sentence=sentences.trial_sentence(lanes),
+        words=[(word, words.count(word)) for word in Word if word in words],
+        lanes=shown,
+        filtered=len(lanes) >= _FILTERED,
+        properties=_properties(lanes),
+        glossary=_glossary(shown),
+        meaning_of=counters.MEANINGS,
+        packed=lambda text: web.packed(web.spelled(text)),
+        unpacked=_UNPACKED,
+        plan_lines=list(about.get("plan_lines") or ()),
+        faults=faults,
+        many_faults=len(faults) > _MOST_FAULTS,
+        facts=surroundings.facts(record),
+        nodes=surroundings.nodes(about),
+        again=surroundings.again(record, folder),
+        recheck=surroundings.recheck(folder, "*.arrow"),
+        files=[files[at] for at in order],
+        logs=list(record.logs),
+        rest=surroundings.rest(about),
+    )
+
+
+def _lane(lane: LaneRecord, number: int, most: int, folder: Path, file: str) -> _Lane:
+    history = lane.history
+    shown: list[Window] = []
+    whole = Markup()
+    if len(history):
+        view = history.once(View)
+        held = view.holds.columns
+        shown = windows(lane, view, held, most)
+        whole = timeline.draw(history, held, shown[0].focus, moments(lane), view.zero, f"lane{number}")
+    judged = sorted(lane.judgements, key=lambda judgement: judgement.word.weight)
+    return _Lane(
+        name=history.facts.lane,
+        word=sentences.lane_word(lane),
+        sentence=sentences.lane_sentence(lane),
+        windows=shown,
+        violations=number_of_violations(lane),
+        broken=list(dict.fromkeys(j.property for j in judged if j.verdict is not None and j.verdict.violations)),
+        operations=len(history),
+        timeline=whole,
+        judgements=[{"property": j.property, "word": j.word, "because": j.because} for j in judged],
+        counted=counters.counted(lane.judgements),
+        recheck=surroundings.recheck(folder, file),
+    )
+
+
+def _properties(lanes: Sequence[LaneRecord]) -> list[str]:
+    """All that were judged, each once, the heaviest first."""
+    judged = sorted((j for lane in lanes for j in lane.judgements), key=lambda judgement: judgement.word.weight)
+    return list(dict.fromkeys(judgement.property for judgement in judged))
+
+
+def _glossary(lanes: Sequence[_Lane]) -> list[tuple[str, str]]:
+    """Counters that occur, with what they count."""
+    pairs = [lane.counted.common for lane in lanes]
+    pairs += [pair for lane in lanes for pair in lane.counted.by_property.values()]
+    names = sorted({name for pair in pairs for name, _ in pair})
+    return [(name, counters.MEANINGS[name]) for name in names if name in counters.MEANINGS]

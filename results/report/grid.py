@@ -1,0 +1,128 @@
+"""The matrix as data: locks by faults, what each square must show first, and what must be told at length."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from checkers.claims import NO_FAULT, Word, heaviest
+from results.record import Cell, grouped, settled
+
+_TAILS: Final = re.compile(r"[/:]|\.(?!py:)(?=[^/]*$)")
+"""Where a name may be cut: after a folder, a module of a package, the colon before a class."""
+
+SHORT: Final[dict[Word, str]] = {
+    Word.VIOLATED: "violated",
+    Word.HAZARD_NOT_SHOWN: "not shown",
+    Word.UNKNOWN: "unknown",
+    Word.UNEXERCISED: "unexercised",
+    Word.BROKEN_AS_DOCUMENTED: "documented",
+    Word.NOT_CLAIMED_BROKEN: "broken",
+    Word.NOT_CLAIMED_HELD: "held",
+    Word.UPHELD: "upheld",
+    Word.NOT_APPLICABLE: "n/a",
+}
+"""What stands in a square, beside the glyph, where there is little room; the whole word stands in a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """All judgements of one lock under one fault.
+
+    first  those that carry the heaviest word.
+    """
+
+    word: Word
+    counts: tuple[tuple[Word, int], ...]
+    first: tuple[Cell, ...]
+    cells: tuple[Cell, ...]
+
+    @property
+    def properties(self) -> tuple[str, ...]:
+        """Of the heaviest word."""
+        return tuple(dict.fromkeys(cell.property for cell in self.first if cell.property))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Cells that say the same of one lock, property and fault, for the same kind of reason and with the same story."""
+
+    first: Cell
+    lanes: int = 1
+    trials: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Faults are in alphabetical order after `none`, locks in alphabetical order."""
+
+    locks: tuple[str, ...]
+    faults: tuple[str, ...]
+    squares: Mapping[tuple[str, str], Square]
+    """By (fault, lock)."""
+
+
+def grid(cells: Iterable[Cell]) -> Grid:
+    """The matrix of what is settled."""
+    cells = settled(cells)
+    placed = [cell for cell in cells if cell.lock and cell.fault]
+    locks = sorted({cell.lock for cell in placed})
+    faults = sorted({cell.fault for cell in placed}, key=lambda name: (name != NO_FAULT, name))
+    squares = grouped(placed, lambda cell: (cell.fault, cell.lock))
+    return Grid(tuple(locks), tuple(faults), {key: _square(mine) for key, mine in squares.items()})
+
+
+def _square(cells: list[Cell]) -> Square:
+    words = [cell.word for cell in cells]
+    word = heaviest(words)
+    return Square(
+        word,
+        tuple((each, words.count(each)) for each in Word if each in words),
+        tuple(cell for cell in cells if cell.word is word),
+        tuple(cells),
+    )
+
+
+def counts(cells: Iterable[Cell]) -> list[tuple[Word, int]]:
+    """Each word that occurs, heaviest first."""
+    words = [cell.word for cell in settled(cells)]
+    return [(word, words.count(word)) for word in Word if word in words]
+
+
+def failures(cells: Iterable[Cell]) -> list[Case]:
+    """What fails the run, heaviest first."""
+    return _cases(cell for cell in settled(cells) if cell.word.fails)
+
+
+def documented(cells: Iterable[Cell]) -> list[Case]:
+    """What was broken as documented."""
+    return _cases(cell for cell in settled(cells) if cell.word is Word.BROKEN_AS_DOCUMENTED)
+
+
+def not_run(cells: Iterable[Cell]) -> list[Cell]:
+    """What was not applicable."""
+    return [cell for cell in cells if cell.word is Word.NOT_APPLICABLE]
+
+
+def reason(because: str) -> str:
+    """The kind of a reason: what stands before the particulars, such as the numbers of one lane."""
+    return because.partition(": ")[0]
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Each name's shortest tail that no other name ends with: classes from long paths, told apart by what it takes."""
+    tails = {name: [name[cut.end() :] for cut in _TAILS.finditer(name)][::-1] for name in names}
+    ends = Counter(tail for name, mine in tails.items() for tail in {name, *mine})
+    return {name: next((tail for tail in mine if tail and ends[tail] == 1), name) for name, mine in tails.items()}
+
+
+def _cases(cells: Iterable[Cell]) -> list[Case]:
+    alike = grouped(
+        cells, lambda cell: (cell.word, cell.lock, cell.fault, cell.property, reason(cell.because), cell.story)
+    )
+    cases = [
+        Case(mine[0], len({cell.lane for cell in mine}), len({(cell.page, cell.trial) for cell in mine}))
+        for mine in alike.values()
+    ]
+    return sorted(cases, key=lambda case: (case.first.word.weight, case.first.lock, case.first.fault))

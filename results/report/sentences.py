@@ -1,0 +1,214 @@
+"""Judgements and operations as sentences."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from checkers.claims import Word, heaviest
+from checkers.history import History
+from checkers.judgement import Judgement
+from checkers.wire import FINAL, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
+from results.record import LaneRecord, decisive, fault_of
+from results.text import duration, few, listing, seconds
+
+_SENTENCES: Final[dict[Word, str]] = {
+    Word.VIOLATED: "{lock} broke its promise of {what} {when}: {because}.",
+    Word.HAZARD_NOT_SHOWN: "{lock} is documented to break {what} {when}, and this was not shown: {because}.",
+    Word.UNKNOWN: "Whether {lock} keeps {what} {when} is unknown: {because}.",
+    Word.UNEXERCISED: "Nothing put {what} of {lock} to the test {when}: {because}.",
+    Word.BROKEN_AS_DOCUMENTED: "{lock} broke {what} {when}, as documented: {because}.",
+    Word.NOT_CLAIMED_BROKEN: "{lock} broke {what} {when}, which it does not promise: {because}.",
+    Word.NOT_CLAIMED_HELD: "{lock} kept {what} {when}, which it does not promise.",
+    Word.UPHELD: "{lock} kept its promise of {what} {when}.",
+    Word.NOT_APPLICABLE: "{what} of {lock} does not apply {when}: {because}.",
+}
+
+_PLURAL: Final = (
+    ("its promise", "their promise"),
+    ("{lock} is", "{lock} are"),
+    ("{lock} keeps", "{lock} keep"),
+    ("it does not", "they do not"),
+)
+
+MEANINGS: Final[dict[Word, str]] = {
+    Word.VIOLATED: "a claim broke; there is a witness",
+    Word.HAZARD_NOT_SHOWN: "a documented hazard did not fire: the power to detect is in doubt",
+    Word.UNKNOWN: "a checker's budget ran out",
+    Word.UNEXERCISED: "nothing stressed it: our failure, never a pass",
+    Word.BROKEN_AS_DOCUMENTED: "a documented hazard was demonstrated",
+    Word.NOT_CLAIMED_BROKEN: "broke, but was never promised",
+    Word.NOT_CLAIMED_HELD: "held, though not promised",
+    Word.UPHELD: "a claim held while it was put to the test",
+    Word.NOT_APPLICABLE: "not run, for a stated reason",
+}
+
+
+def sentence(
+    lock: str, properties: Sequence[str], word: Word, fault: str, because: str, *, several: bool = False
+) -> str:
+    """One sentence for one word. properties: all that share it. several: `lock` names more than one."""
+    pattern = _SENTENCES[word]
+    if several:
+        for one, many in _PLURAL:
+            pattern = pattern.replace(one, many)
+    return pattern.format(
+        lock=lock,
+        what=listing(properties),
+        when="without any fault" if fault == "none" else f"under {fault}",
+        because=because.rstrip("."),
+    )
+
+
+def lane_sentence(lane: LaneRecord) -> str:
+    """The heaviest word of a lane, and what it is about."""
+    facts = lane.history.facts
+    if not lane.judgements:
+        return f"Nothing of {facts.lock} was judged."
+    word = lane_word(lane)
+    judged = [judgement for judgement in lane.judgements if judgement.word is word]
+    return sentence(facts.lock, [j.property for j in judged], word, fault_of(facts), judged[0].because)
+
+
+def trial_sentence(lanes: Sequence[LaneRecord]) -> str:
+    """The heaviest word of a trial, which lanes it is about, and what came of the others."""
+    if not lanes:
+        return "No lane came to an end."
+    if len(lanes) == 1:
+        return lane_sentence(lanes[0])
+    judged = [lane for lane in lanes if lane.judgements]
+    if not judged:
+        return f"Nothing of {len(lanes)} lanes was judged."
+    words = [lane_word(lane) for lane in judged]
+    word = heaviest(words)
+    found = [
+        (lane, judgement)
+        for lane, its in zip(judged, words, strict=True)
+        if its is word
+        for judgement in lane.judgements
+        if judgement.word is word
+    ]
+    reasons = Counter(judgement.because.rstrip(".") for _, judgement in found)
+    reason = f"{'mostly ' if len(reasons) > 1 else ''}{reasons.most_common(1)[0][0]}"
+    locks = dict.fromkeys(lane.history.facts.lock for lane, _ in found)
+    told = sentence(
+        listing(few(locks, 2, "other locks")),
+        few(dict.fromkeys(judgement.property for _, judgement in found), 2, "other properties"),
+        word,
+        fault_of(found[0][0].history.facts),
+        reason,
+        several=len(locks) > 1,
+    )
+    if not _SENTENCES[word].startswith("{"):
+        told = told[:1].lower() + told[1:]
+    count = words.count(word)
+    where = f"In {'both' if len(lanes) == 2 else f'all {len(lanes)}'} lanes" if count == len(lanes) else ""
+    where = where or f"In {count} of {len(lanes)} lanes"
+    rest = [f"{words.count(other)} “{other}”" for other in Word if other is not word and other in words]
+    rest += [f"{len(lanes) - len(judged)} not judged"] if len(judged) < len(lanes) else []
+    return f"{where} {told.rstrip('.')}" + (f"; of the others, {listing(rest)}." if rest else ".")
+
+
+def lane_word(lane: LaneRecord) -> Word:
+    """The heaviest of a lane's words."""
+    return heaviest(judgement.word for judgement in lane.judgements)
+
+
+def leading(lane: LaneRecord) -> Judgement | None:
+    """The judgement that a lane's story and picture are about.
+
+    The heaviest that has a violation, of equals the one whose witness tells most; without any, the heaviest.
+    """
+
+    def rank(judgement: Judgement) -> tuple[bool, int, int]:
+        violation = decisive(judgement)
+        told = len({*violation.rows, *violation.holders}) if violation is not None else 0
+        return violation is None, judgement.word.weight, -told
+
+    return min(lane.judgements, key=rank, default=None)
+
+
+# Operations
+
+KINDS: Final[dict[int, str]] = {
+    F.ACQUIRE: "acquire",
+    F.TRY_ACQUIRE: "try to acquire",
+    F.RENEW: "renew",
+    F.RELEASE: "release",
+    F.READ: "read",
+    F.WRITE: "write",
+    F.SESSION_OPEN: "open session",
+    F.KEEP_ALIVE: "keep alive",
+    F.SESSION_CLOSE: "close session",
+    F.BELIEF: "belief",
+    F.LOST: "notice of loss",
+    F.EFFECT: "do job",
+    F.STALL: "stalled by the machine",
+}
+
+
+def outcome(history: History, row: int) -> str:
+    """How an operation ended, with the reason of a refusal and the error's text."""
+    c = history.columns
+    match int(c["outcome"][row]):
+        case Outcome.OK:
+            words = "ok"
+        case Outcome.FAIL:
+            reason = int(c["reason"][row])
+            words = f"refused: {_reason(reason)}" if reason else "failed"
+        case _:
+            words = "unknown"
+    text = history.errors[int(c["error"][row])]
+    return f"{words} ({text})" if text else words
+
+
+def _reason(reason: int) -> str:
+    try:
+        return Reason(reason).name.lower().replace("_", " ")
+    except ValueError:  # a later version of the wire knows more of them
+        return f"reason {reason}"
+
+
+def what(history: History, row: int) -> str:
+    """An operation without its times: `write 4100 with token 41`."""
+    c = history.columns
+    f, value, token = int(c["f"][row]), int(c["value"][row]), int(c["token"][row])
+    words = KINDS[f]
+    if f in (F.WRITE, F.EFFECT) or (f == F.READ and c["outcome"][row] == Outcome.OK):
+        words += f" {value}" if value != NONE else " nothing"
+    if f == F.WRITE and c["base"][row] != NONE:
+        words += f" (on {int(c['base'][row])})"
+    if token != NONE:
+        words += f" with token {token}"
+    flags = int(c["flags"][row])
+    if flags & SHARED and f in (F.ACQUIRE, F.TRY_ACQUIRE):
+        words += ", beside other readers"
+    if flags & NESTED:
+        words += ", inside its own hold"
+    if flags & LATE:
+        words += ", sent late on purpose"
+    if flags & FINAL:
+        words += ", after everything else"
+    return words
+
+
+def details(history: History, row: int, origin: int) -> str:
+    """Several lines: everything that was recorded about one operation."""
+    c = history.columns
+    inv, ret = int(c["inv"][row]), int(c["ret"][row])
+    process = int(c["process"][row])
+    lines = [
+        f"worker {history.facts.worker_of(process)} (process {process}): {what(history, row)}",
+        f"outcome: {outcome(history, row)}",
+        f"invoked {seconds(inv, origin)}"
+        + (f", returned {seconds(ret, origin)} ({duration(ret - inv)})" if ret else ""),
+    ]
+    if len(history.facts.keys) > 1:
+        lines.append(f"key: {history.facts.keys[int(c['key'][row])]}")
+    if c["owner"][row]:
+        lines.append(f"grant: {int(c['owner'][row]):x}")
+    if c["session"][row]:
+        lines.append(f"session: {int(c['session'][row]):x}")
+    if c["ttl"][row]:
+        lines.append(f"lease: {duration(int(c['ttl'][row]))}, counted from {seconds(int(c['sent'][row]), origin)}")
+    lines.append(f"row {row}")
+    return "\n".join(lines)

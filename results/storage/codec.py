@@ -1,0 +1,150 @@
+"""What the files of a run folder say, as JSON and back: judgements, cells, lanes with their measures, what was not run.
+
+Stored are a judgement, its violations and its counters. Proofs are not: an order of 1e5 rows is longer than the
+history's own file, and `python -m checkers FILE` makes it again from there.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, TypedDict, TypeVar
+
+import msgspec
+
+from checkers.claims import Word
+from checkers.judgement import Judgement
+from checkers.verdict import Verdict, Violation
+from results.record import decisive
+from results.storage.files import BadFile
+from results.text import in_a_line
+
+MOST_VIOLATIONS: Final = 100
+"""Stored per judgement; their number is stored whole. The history tells the rest."""
+
+T = TypeVar("T")
+
+
+def decoded(data: object, of: type[T], file: Path) -> T:
+    """What was read from a file, as a value of this type; keys that the type does not have are passed over.
+
+    Pages are those of the run in whose folder the file stands. Raises BadFile with the place in the file and what was
+    expected there.
+    """
+
+    def page(_: type, value: object) -> Path:
+        # Only what `encoded` writes: a link that leads anywhere else is none of ours.
+        parts = value.split("/") if isinstance(value, str) else []
+        if len(parts) != 3 or parts[0] != "trials" or parts[2] != "index.html":
+            raise ValueError("Expected the page of a trial of this run")
+        if parts[1] in ("", ".", "..") or "\\" in parts[1] or "\0" in parts[1]:
+            raise ValueError("Expected the page of a trial of this run")
+        return file.parent.joinpath(*parts)
+
+    try:
+        return msgspec.convert(data, of, dec_hook=page)
+    except msgspec.ValidationError as error:
+        raise BadFile(f"{file}: damaged ({in_a_line(str(error))})") from error
+    except UnicodeEncodeError:
+        # Half a character, in a key or where no text is expected, for which msgspec has no answer.
+        return decoded(json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")), of, file)
+
+
+def encoded(value: object, root: Path) -> Any:
+    """Plain JSON of a cell, a lane, ...; pages relative to the run folder `root`."""
+    return msgspec.to_builtins(value, enc_hook=lambda page: page.relative_to(root).as_posix())
+
+
+def judgement_to_json(judgement: Judgement, story: Sequence[str] = ()) -> dict[str, Any]:
+    """Plain JSON. story: the story that the word rests on, as pages tell it."""
+    verdict = judgement.verdict
+    return {
+        "property": judgement.property,
+        "word": str(judgement.word),
+        "because": judgement.because,
+        "told": list(story),
+        "violation": None if judgement.violation is None else asdict(judgement.violation),
+        "verdict": None
+        if verdict is None
+        else {
+            "valid": verdict.valid,
+            "violations_found": len(verdict.violations),
+            "violations": [asdict(violation) for violation in verdict.violations[:MOST_VIOLATIONS]],
+            "counters": {str(name): int(count) for name, count in verdict.counters.items()},
+            "unexercised": verdict.unexercised,
+            "reason": verdict.reason,
+        },
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVerdict:
+    """A verdict, without the name of its property."""
+
+    valid: bool | None
+    violations: tuple[Violation, ...]
+    counters: Mapping[str, int]
+    unexercised: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJudgement:
+    """What `judgement_to_json` gives. told: empty where it was not stored."""
+
+    property: str
+    word: Word
+    because: str
+    verdict: StoredVerdict | None
+    violation: Violation | None
+    told: tuple[str, ...] = ()
+
+    def judgement(self) -> Judgement:
+        """Without the story."""
+        verdict = None
+        if (v := self.verdict) is not None:
+            verdict = Verdict(self.property, v.valid, v.violations, v.counters, v.unexercised, v.reason)
+        return Judgement(self.property, self.word, self.because, verdict, self.violation)
+
+    def story(self) -> tuple[str, ...]:
+        """What the word rests on: where no story was stored, all that the checkers said."""
+        violation = decisive(self.judgement())
+        return self.told or (violation.story if violation is not None else ())
+
+
+class RunFile(TypedDict):
+    """run.json: what was asked for, and when it started (ISO 8601)."""
+
+    started: str
+    about: dict[str, Any]
+
+
+class Rolled(TypedDict):
+    """A server that was replaced by one of another version, or would not be."""
+
+    at: float
+    what: str
+    refused: bool
+
+
+class About(TypedDict, total=False):
+    """What is known of a trial (see `TrialRecord`), with the types that its readers count on."""
+
+    backend: str | None
+    column: str | None
+    plan: Mapping[str, Any] | None
+    plan_lines: tuple[str, ...] | None
+    own_plan: bool | None
+    seed: int | None
+    attempt: int | None
+    version: str | None
+    stage: str | None
+    versions: Mapping[str, str] | None
+    locks: Mapping[str, str] | None
+    started: str | None
+    seconds: float | None
+    rolled: tuple[Rolled, ...] | None
+    stalled: float | None
+    planted: Mapping[str, str] | None
+    no_way_there: str | None
+    error: str | None

@@ -1,0 +1,127 @@
+"""What a history says of times and rates, as plain JSON: all that comparisons and trends know of a lane."""
+
+from typing import Any, Final
+
+import numpy as np
+
+from checkers.counting import Flags, Ints, united
+from checkers.history import History
+from checkers.measures.availability import availability_gap, recovery_after_heal
+from checkers.measures.latency import AFTER, BEFORE, DURING, acquires, kaplan_meier, releases, survival_quantile
+from checkers.measures.subject import Subject, of_kind
+from checkers.models.model import Settings
+from checkers.wire import FINAL, INFINITY, F, Outcome
+
+QUANTILES: Final = (("p10", 100), ("p50", 500), ("p90", 900), ("p99", 990))
+"""Names, and the thousandths that took no longer."""
+
+
+def measured(history: History) -> dict[str, Any]:
+    """The measures of one lane (see `record.Measures`); a number that cannot be said is None, never NaN.
+
+    Times are as `checkers.measures.latency` counts them. An operation belongs to the fault during which it was under
+    way, else to where it lies; recovery_s is of each fault, in the order in which they began.
+    """
+    subject = Subject(history, Settings())
+    counts = _counts(history)
+    if subject.untimed or not len(subject.acquires):
+        return {**counts, **_NOTHING}
+    subject = subject.timed
+    rows, c = subject.acquires, subject.view.history.columns
+    begin, end = int(c["inv"][rows].min()), int(subject.ended[rows].max())
+    waits = {"acquire_ms": acquires(subject), "release_ms": releases(subject)}
+    recovery, gap = recovery_after_heal(subject), availability_gap(subject)
+    longest = gap["longest"] if gap.values else None
+    access = np.flatnonzero(of_kind(c, F.READ, F.WRITE) & (c["flags"] & FINAL == 0))
+    if history.facts.store == "guarded":
+        access = access[:0]  # the lock service itself
+    return {
+        **counts,
+        "seconds": _seconds(end - begin),
+        "cycles": _cycles(subject, begin, end),
+        **{name: _quantiles(wait.lasted, wait.done) for name, wait in waits.items()},
+        "recovery_s": [None if v.number is None else _seconds(v.number) for v in recovery.values if v.name == "first"],
+        "longest_gap_s": None if longest is None else _seconds(longest),
+        "store_ms": _quantiles(subject.ended[access] - c["inv"][access], c["outcome"][access] != Outcome.INFO),
+    }
+
+
+def _counts(history: History) -> dict[str, Any]:
+    c = history.columns
+    outcome = c["outcome"]
+    granted = of_kind(c, F.ACQUIRE, F.TRY_ACQUIRE) & (outcome == Outcome.OK)
+    return {
+        "operations": len(history),
+        "grants": int(granted.sum()),
+        "unknown": int((outcome == Outcome.INFO).sum()),
+        "refused": int((outcome == Outcome.FAIL).sum()),
+    }
+
+
+def _cycles(subject: Subject, begin: int, end: int) -> list[dict[str, Any]]:
+    """One entry for each phase, in order; those without any time are left out."""
+    faults = [fault for fault in subject.view.history.faults if fault.applied]
+    begins, ends = united(
+        np.array([fault.begun for fault in faults], np.int64),
+        np.array([fault.healed or INFINITY for fault in faults], np.int64),
+    )
+    edges = np.concatenate(([begin], np.column_stack((begins, ends)).ravel(), [end])).clip(begin, end)
+
+    def phase(first: Ints, last: Ints) -> Ints:
+        """Of what was under way from first to last (ns): 0 before all faults, 2n-1 during the n-th, 2n after it."""
+        number = np.searchsorted(ends, first, "left")
+        return 2 * number + (np.append(begins, INFINITY)[number] <= last)
+
+    c, rows = subject.view.history.columns, subject.acquires
+    asked = phase(c["inv"][rows], c["inv"][rows])
+    answered = subject.ended[rows][c["outcome"][rows] == Outcome.OK]
+    granted = phase(answered, answered)
+    waits = {
+        name: (wait, phase(wait.inv, wait.ended))
+        for name, wait in (("acquire_ms", acquires(subject)), ("release_ms", releases(subject)))
+    }
+    return [
+        {
+            "cycle": (number + 1) // 2,
+            "phase": BEFORE if number == 0 else DURING if number % 2 else AFTER,
+            "begin_s": _seconds(edges[number] - begin),
+            "seconds": _seconds(edges[number + 1] - edges[number]),
+            "grants": int((granted == number).sum()),
+            "attempts": int((asked == number).sum()),
+            **{name: _quantiles(w.lasted[of == number], w.done[of == number]) for name, (w, of) in waits.items()},
+        }
+        for number in range(len(edges) - 1)
+        if edges[number + 1] > edges[number]
+    ]
+
+
+def _quantiles(lasted: Ints, done: Flags) -> dict[str, Any]:
+    """lasted: ns; done: whether it was answered then, else it was given up."""
+    estimate = kaplan_meier(lasted, done)
+    quantiles = {name: survival_quantile(*estimate, permille) for name, permille in QUANTILES}
+    return {
+        "count": len(lasted),
+        "given_up": int((~done).sum()),
+        **{name: None if value is None else _ms(value) for name, value in quantiles.items()},
+        "longest": _ms(lasted.max()) if len(lasted) else None,
+    }
+
+
+def _ms(ns: Any) -> float:
+    return round(int(ns) / 1e6, 3)
+
+
+def _seconds(ns: Any) -> float:
+    return round(int(ns) / 1e9, 6)
+
+
+_NO_TIMES: Final = _quantiles(np.zeros(0, np.int64), np.zeros(0, bool))
+_NOTHING: Final[dict[str, Any]] = {
+    "seconds": 0.0,
+    "cycles": [],
+    "acquire_ms": _NO_TIMES,
+    "release_ms": _NO_TIMES,
+    "recovery_s": [],
+    "longest_gap_s": None,
+    "store_ms": _NO_TIMES,
+}

@@ -1,0 +1,230 @@
+"""What stands in a run folder, read with suspicion: what is damaged is named in a line and left out, never fatal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, TypedDict
+
+from checkers import history as histories
+from checkers.claims import Word
+from checkers.history import BadHistory, History
+from results.record import Cell, Count, LaneRecord, LaneSummary, Measures, NotRun, TrialRecord, version_of
+from results.stages import CALIBRATIONS
+from results.storage import files
+from results.storage.codec import About, StoredJudgement, decoded
+from results.storage.files import BadFile
+
+VERDICTS: Final = "verdicts.json"
+"""Of a trial: see `results.storage.verdicts`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a run folder holds.
+
+    lanes     of the trials that `cells` tells of, in their order.
+    problems  damaged or aborted trials, one line each: what is damaged, `cells` and `lanes` leave out.
+    planted   of trials of the calibration of each bug the judgement that must name it; nothing else tells of them.
+    """
+
+    cells: tuple[Cell, ...]
+    lanes: tuple[LaneSummary, ...]
+    problems: tuple[str, ...]
+    planted: tuple[Cell, ...] = ()
+
+
+def read(root: Path) -> Contents:
+    """Everything of the run folder `root`, oldest trial first. Raises nothing."""
+    cells: list[Cell] = []
+    lanes: list[LaneSummary] = []
+    planted: list[Cell] = []
+    problems: list[str] = []
+    for folder in files.entries(root / "trials", problems):
+        try:
+            trial = _Trial.read(folder)
+        except BadFile as error:
+            problems.append(str(error))
+            continue
+        if trial.about.get("stage") in CALIBRATIONS:
+            planted += trial.planted
+        else:
+            cells += trial.cells
+            lanes += trial.summaries
+        if error_ := trial.about.get("error"):
+            problems.append(f"{folder}: aborted: {error_}")
+    blank: dict[str, Any] = {"counters": {}, "story": (), "page": None, "trial": "", "seed": 0, "attempt": 0}
+    cells += (Cell(word=Word.NOT_APPLICABLE, **asdict(item), **blank) for item in not_run(root, problems))
+    here = f"{root}/"
+    short = tuple(problem.removeprefix(here) for problem in problems)
+    return Contents(tuple(cells), tuple(lanes), short, tuple(planted))
+
+
+def not_run(root: Path, problems: list[str]) -> tuple[NotRun, ...]:
+    """What was not tried, each once. What cannot be read is told in `problems`."""
+    items: dict[NotRun, None] = {}
+    for file in files.entries(root / "not-run", problems):
+        try:
+            items |= dict.fromkeys(_not_run(file))
+        except BadFile as error:
+            problems.append(str(error))
+    return tuple(items)
+
+
+def load_trial(folder: Path) -> TrialRecord:
+    """A stored trial, whole. Raises BadFile or BadHistory."""
+    trial = _Trial.read(folder)
+    try:
+        return TrialRecord(
+            trial.name,
+            trial.about,
+            tuple(
+                LaneRecord(_history(folder, lane), tuple(judgement.judgement() for judgement in lane.judgements))
+                for lane in trial.lanes
+            ),
+            {name: files.read_bytes(files.inside(folder / "logs", file)) for name, file in trial.logs.items()},
+        )
+    except OSError as error:
+        raise BadFile(f"{folder}: {error.strerror}") from error
+
+
+def about_trial(folder: Path) -> Mapping[str, Any]:
+    """What was done in a stored trial (see `TrialRecord`). Raises BadFile."""
+    return _Trial.read(folder).about
+
+
+def histories_of(folder: Path) -> list[str]:
+    """The file names of a stored trial's histories, in the order of its lanes. Raises BadFile."""
+    return [lane.file for lane in _Trial.read(folder).lanes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """A lane of verdicts.json; format 1 has no measures."""
+
+    lane: str
+    lock: str
+    backend: str
+    workload: str
+    store: str
+    fault: str
+    seed: int
+    file: str
+    operations: Count
+    judgements: tuple[StoredJudgement, ...]
+    measures: Measures | None = None
+
+
+class _Verdicts(TypedDict):
+    lanes: tuple[_Lane, ...]
+
+
+class _NotRunFile(TypedDict):
+    not_run: list[dict[str, str]]
+
+
+class _TrialFile(TypedDict):
+    name: str
+    about: About
+    logs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A trial's folder but for its histories: what trial.json and verdicts.json say."""
+
+    folder: Path
+    name: str
+    about: Mapping[str, Any]
+    logs: Mapping[str, str]
+    lanes: tuple[_Lane, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> _Trial:
+        """Raises BadFile."""
+        if folder.is_symlink():
+            raise BadFile(f"{folder}: a link, which is not followed")
+        trial, verdicts = folder / "trial.json", folder / VERDICTS
+        data = files.read_json(trial)
+        stored = decoded(data, _TrialFile, trial)
+        lanes = decoded(files.read_json(verdicts), _Verdicts, verdicts)["lanes"]
+        return cls(folder, stored["name"], data["about"], stored["logs"], lanes)
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Of every lane and property."""
+        return [self._cell(lane, judgement) for lane in self.lanes for judgement in lane.judgements]
+
+    @property
+    def planted(self) -> list[Cell]:
+        """Of every lane with a planted bug the property that must name it."""
+        names = self.about.get("planted") or {}
+        return [cell for cell in self.cells if names.get(cell.lane) == cell.property]
+
+    @property
+    def summaries(self) -> list[LaneSummary]:
+        """Of every lane."""
+        return [self._summary(lane) for lane in self.lanes]
+
+    def _cell(self, lane: _Lane, judgement: StoredJudgement) -> Cell:
+        return Cell(
+            lock=lane.lock,
+            backend=lane.backend,
+            workload=lane.workload,
+            store=lane.store,
+            lane=lane.lane,
+            fault=lane.fault,
+            property=judgement.property,
+            word=judgement.word,
+            because=judgement.because,
+            counters=judgement.verdict.counters if judgement.verdict is not None else {},
+            story=judgement.story(),
+            page=self.folder / "index.html",
+            trial=self.name,
+            seed=lane.seed,
+            attempt=self.about.get("attempt") or 0,
+            version=version_of(self.about),
+            stage=self.about.get("stage") or "",
+        )
+
+    def _summary(self, lane: _Lane) -> LaneSummary:
+        return LaneSummary(
+            lock=lane.lock,
+            backend=lane.backend,
+            version=version_of(self.about),
+            workload=lane.workload,
+            store=lane.store,
+            lane=lane.lane,
+            fault=lane.fault,
+            seed=lane.seed,
+            attempt=self.about.get("attempt") or 0,
+            trial=self.name,
+            page=self.folder / "index.html",
+            operations=lane.operations,
+            started=self.about.get("started") or "",
+            measures=lane.measures,
+            stage=self.about.get("stage") or "",
+        )
+
+
+def _history(folder: Path, lane: _Lane) -> History:
+    """Raises BadFile, BadHistory or OSError."""
+    history = histories.load(files.plain(files.inside(folder, lane.file)))
+    size = len(history)
+    for judgement in lane.judgements:
+        violations = judgement.verdict.violations if judgement.verdict is not None else ()
+        for violation in (*violations, *([judgement.violation] if judgement.violation is not None else [])):
+            if not all(0 <= row < size for row in (*violation.rows, *violation.holders)):
+                raise BadHistory(
+                    f"{folder}: damaged ({judgement.property} tells of a row that {lane.file} does not have)"
+                )
+    return history
+
+
+def _not_run(file: Path) -> tuple[NotRun, ...]:
+    """Raises BadFile."""
+    items = decoded(files.read_json(file), _NotRunFile, file)["not_run"]
+    if any(item.keys() != set(NotRun.__slots__) for item in items):
+        raise BadFile(f"{file}: damaged (Expected of each {', '.join(NotRun.__slots__)})")
+    return tuple(NotRun(**item) for item in items)

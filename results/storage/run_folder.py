@@ -1,0 +1,187 @@
+"""A run folder: everything that one run of the suite left behind, enough to judge it again and to repeat it.
+
+    <root>/<utc stamp>-<4 hex>/
+        run.json                     what was asked for
+        trials/<trial>/trial.json    what was done: plan, seed, versions, lanes
+                       <lane>.arrow  what was recorded
+                       verdicts.json what it means, and what was measured
+                       logs/         what the nodes said
+                       index.html    to be read
+        not-run/*.json               what was not tried, and why
+        set-aside/                   trials that were run again after an interruption (`results.storage.resuming`)
+        assets/                      what pages share
+        events.jsonl                 what every process was at while it went on (`results.terminal.events`)
+        index.html, summary.json     written at the end
+    <root>/index.html                the runs, and their trend
+
+Several processes save into one folder at the same time: every file and every trial's folder appears under its
+final name in one step.
+"""
+
+import dataclasses
+import errno
+import json
+import secrets
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Self
+
+from checkers import history as histories
+from results.record import NotRun, TrialRecord
+from results.storage import files, reading, running, summary, verdicts
+from results.storage.codec import RunFile, decoded
+from results.storage.files import BadFile
+from results.storage.reading import Contents
+from results.storage.summary import Head, Summary
+
+CLOSED: Final = "closed"
+GOING_ON: Final = "still going on"
+INTERRUPTED: Final = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """What a run stored, without its pages. going_on: held by whoever makes the run, until it is closed
+    (`results.storage.running`).
+    """
+
+    path: Path
+    going_on: BinaryIO | None = dataclasses.field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def create(cls, root: Path, about: Mapping[str, Any]) -> Self:
+        """A fresh folder under `root`. about: plain JSON, what was asked for."""
+        root.mkdir(parents=True, exist_ok=True)
+        while True:
+            path = root / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            break
+        return cls.create_at(path, now(), about)
+
+    @classmethod
+    def create_at(cls, path: Path, started: str, about: Mapping[str, Any]) -> Self:
+        """Make a run of an empty folder. started: ISO 8601."""
+        (path / "trials").mkdir()
+        files.write_json(path / "run.json", {"started": started, "about": dict(about)})
+        return cls(path, running.hold(path))
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """A folder that exists. Raises BadFile."""
+        run = cls(path)
+        run.about()
+        return run
+
+    @classmethod
+    def join(cls, path: Path) -> Self:
+        """One that somebody else has opened and goes on: it does so until both are gone. Raises BadFile."""
+        run = cls.open(path)
+        return cls(run.path, running.hold(path))
+
+    def about(self) -> dict[str, Any]:
+        """What was asked for, and when it started (`started`, ISO 8601). Raises BadFile."""
+        file = self.path / "run.json"
+        data = decoded(files.read_json(file), RunFile, file)
+        return {**data["about"], "started": data["started"]}
+
+    def store_trial(self, record: TrialRecord) -> tuple[Path, tuple[str, ...]]:
+        """Store a trial, without measures and stories. Returns its folder, and its histories' file names by lane.
+
+        A trial of a name that exists already is stored beside it (`name~2`), never over it.
+        """
+        trials = self.path / "trials"
+        partial = files.partial_name(trials / files.safe_name(record.name))
+        partial.mkdir(parents=True)
+        try:
+            names = _write_data(record, partial)
+            return move_into_place(partial, trials, record.name), names
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+    def save_not_run(self, items: Iterable[NotRun]) -> None:
+        """Store what was not tried; any process may, and may repeat what another said."""
+        folder = self.path / "not-run"
+        folder.mkdir(exist_ok=True)
+        data = {"not_run": [asdict(item) for item in items]}
+        files.write_json(folder / f"{secrets.token_hex(8)}.json", data)
+
+    def read(self) -> Contents:
+        """All judgements of the run, oldest trial first, and every folder that could not be read."""
+        return reading.read(self.path)
+
+    def restore(self) -> None:
+        """run.json again, where somebody removed it while the run went on: without it nobody finds what was saved."""
+        file = self.path / "run.json"
+        if self.going_on is not None and not file.exists():
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.going_on.seek(0)
+            files.write_bytes(file, self.going_on.read())
+
+    def summarise(self, closed: str, about: Mapping[str, Any]) -> Summary:
+        """What the folder holds now. Raises BadFile."""
+        asked = self.about()
+        return summary.make(self.path, asked["started"], closed, asked, about, self.read())
+
+    def state(self) -> str:
+        """`CLOSED`, `GOING_ON` or `INTERRUPTED`. Raises BadFile where there is no run."""
+        if (self.path / summary.NAME).exists():
+            return CLOSED
+        return GOING_ON if running.is_running(self.path) else INTERRUPTED
+
+    def head(self) -> tuple[Head, str]:
+        """What came of a run, from its summary where it has one, and its state, which may also be `damaged summary`.
+
+        Raises BadFile.
+        """
+        state, wrong = self.state(), []
+        if state == CLOSED:
+            try:
+                return summary.load_head(self.path), state
+            except BadFile as error:
+                state, wrong = "damaged summary", [str(error).removeprefix(f"{self.path}/")]
+        made = self.summarise("", {INTERRUPTED: True}).head
+        return dataclasses.replace(made, problems=(*made.problems, *wrong)), state
+
+
+def move_into_place(partial: Path, trials: Path, name: str) -> Path:
+    """Renaming onto a folder that holds something fails, so two processes cannot both take one name."""
+    while True:
+        folder = trials / files.safe_name(name, [path.name for path in trials.iterdir()])
+        try:
+            return partial.rename(folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+
+
+def _write_data(record: TrialRecord, folder: Path) -> tuple[str, ...]:
+    """Everything but measures and the page. Returns the lanes' file names."""
+    names: list[str] = []
+    for lane in record.lanes:
+        name = files.safe_name(lane.history.facts.lane, [stem.removesuffix(".arrow") for stem in names]) + ".arrow"
+        histories.save(lane.history, folder / name)
+        names.append(name)
+    logs: dict[str, str] = {}
+    if record.logs:
+        (folder / "logs").mkdir()
+    for title, data in record.logs.items():
+        logs[title] = files.safe_name(title, logs.values())
+        (folder / "logs" / logs[title]).write_bytes(data)
+    files.write_json(
+        folder / "trial.json", {"name": record.name, "about": dict(record.about), "lanes": names, "logs": logs}
+    )
+    if plan := record.about.get("plan"):
+        files.write_text(folder / "plan.json", json.dumps(plan, indent=1) + "\n")
+    files.write_json(folder / reading.VERDICTS, verdicts.bare(record, names))
+    return tuple(names)
+
+
+def now() -> str:
+    """UTC, ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

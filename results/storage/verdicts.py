@@ -1,0 +1,97 @@
+"""verdicts.json: what a trial's histories mean and what was measured of them; written, and held against them again."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from checkers.check import check
+from checkers.judgement import Judgement, judge_all
+from checkers.register import PROPERTIES
+from results.record import LaneRecord, TrialRecord, fault_of
+from results.report import telling
+from results.storage import files, reading
+from results.storage.codec import judgement_to_json
+from results.storage.measured import measured
+from results.storage.reading import VERDICTS
+
+
+def bare(record: TrialRecord, names: Sequence[str]) -> dict[str, Any]:
+    """`whole`, without what takes time or might fail: neither measures nor stories."""
+    return _table(record, names, [(None, {})] * len(names))
+
+
+def whole(record: TrialRecord, names: Sequence[str]) -> dict[str, Any]:
+    """What the file says. names: of the histories' files, in the order of the lanes."""
+    return _table(record, names, [(measured(lane.history), telling.stories(lane)) for lane in record.lanes])
+
+
+def again(lane: LaneRecord) -> LaneRecord:
+    """The lane under today's checkers, by what its history asks for or, failing that, shows."""
+    asked = [name for name in lane.history.facts.properties if name in PROPERTIES]
+    return replace(lane, judgements=judge_all(check(lane.history, asked or None), lane.history))
+
+
+def differences(lane: LaneRecord, now: LaneRecord) -> Iterator[str]:
+    """What is judged differently now, a line each."""
+    before, after = ({judgement.property: judgement for judgement in side.judgements} for side in (lane, now))
+    for name in {**before, **after}:
+        was, is_ = (_said(side.get(name)) for side in (before, after))
+        if was != is_:
+            yield f"{lane.history.facts.lane}  {name}: was {was or 'not judged'}, is {is_ or 'not judged'}"
+
+
+def otherwise(folder: Path) -> Iterator[str]:
+    """What the file of a trial says and its histories do not, a line each. Raises BadFile or BadHistory."""
+    record, names = reading.load_trial(folder), reading.histories_of(folder)
+    there = [file.name for file in files.entries(folder, []) if file.suffix == ".arrow"]
+    if names != files.read_json(folder / "trial.json").get("lanes") or sorted(names) != there:
+        yield f"{VERDICTS} has not the lanes of trial.json, of each history one"
+        return
+    now = replace(record, lanes=tuple(again(lane) for lane in record.lanes))
+    now_said = json.loads(json.dumps(whole(now, names)))["lanes"]
+    stored = files.read_json(folder / VERDICTS)["lanes"]
+    for lane, of_now, is_, was in zip(record.lanes, now.lanes, now_said, stored, strict=True):
+        lines = list(differences(lane, of_now))
+        yield from lines
+        if other := [] if lines else sorted(name for name in is_.keys() | was.keys() if is_.get(name) != was.get(name)):
+            yield f"{lane.history.facts.lane}  {VERDICTS} says what its history does not: {', '.join(other)}"
+
+
+def _table(
+    record: TrialRecord, names: Sequence[str], of_lanes: Sequence[tuple[dict[str, Any] | None, Mapping[str, Any]]]
+) -> dict[str, Any]:
+    """of_lanes: measures, and property → story."""
+    column = record.about.get("column")
+    made = zip(record.lanes, names, of_lanes, strict=True)
+    return {"lanes": [_lane(lane, name, column, *made_of) for lane, name, made_of in made]}
+
+
+def _lane(
+    lane: LaneRecord,
+    file: str,
+    column: str | None,
+    measures: dict[str, Any] | None,
+    stories: Mapping[str, Sequence[str]],
+) -> dict[str, Any]:
+    facts = lane.history.facts
+    return {
+        "lane": facts.lane,
+        "lock": facts.lock,
+        "backend": facts.backend,
+        "workload": facts.workload,
+        "store": facts.store,
+        "fault": column or fault_of(facts),
+        "seed": facts.seed,
+        "file": file,
+        "operations": len(lane.history),
+        "judgements": [
+            judgement_to_json(judgement, stories.get(judgement.property, ())) for judgement in lane.judgements
+        ],
+        "measures": measures,
+    }
+
+
+def _said(judgement: Judgement | None) -> str:
+    return "" if judgement is None else f"{judgement.word} ({judgement.because})"

@@ -1,0 +1,79 @@
+"""Words for people: recorded strings as plain text, texts cut to a length, numbers of things, lists of names, times."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+# Recorded strings can neither style nor steer a terminal, nor break an encoding or a file
+
+
+def plain(words: str, encoding: str = "utf-8") -> str:
+    """One line; what is not printable, and what the encoding lacks, is spelled out: an escape as backslash, x1b."""
+    shown = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in words)
+    return shown.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def plain_lines(text: str) -> str:
+    """The same of a text of several lines."""
+    return "\n".join(map(plain, text.splitlines()))
+
+
+def in_a_line(text: str) -> str:
+    """Every run of white space, line ends included, as one space."""
+    return " ".join(text.split())
+
+
+def cut(text: str, longest: int, mark: str = "...") -> str:
+    """At most so many characters; what is longer ends in the mark."""
+    return text if len(text) <= longest else text[: max(longest - len(mark), 0)] + mark
+
+
+def typed(path: Path) -> Path:
+    """A path as a person would type it: from the working directory, where that is shorter."""
+    try:
+        return path.resolve().relative_to(Path.cwd())
+    except ValueError:
+        return path
+
+
+# Numbers and lists
+
+
+def count(number: int, what: str, several: str = "") -> str:
+    """`1 trial`, `2 trials`; several: what more than one are called, where an `s` does not do."""
+    return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
+
+
+def listing(names: Sequence[str]) -> str:
+    """a, b and c."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def few(names: Iterable[str], most: int, what: str = "more") -> list[str]:
+    """The first of them, then how many more there are, as in `listing`: one more is named rather than counted."""
+    names = list(names)
+    return names if len(names) <= most + 1 else [*names[:most], f"{len(names) - most} {what}"]
+
+
+# Times
+
+
+def seconds(time: float, origin: int) -> str:
+    """A moment, both in ns: seconds since the origin."""
+    return f"{(time - origin) / 1e9:.4f} s"
+
+
+def duration(ns: float) -> str:
+    """A length of time in the unit that suits it."""
+    if ns >= 1e9:
+        return f"{ns / 1e9:.2f} s"
+    return f"{ns / 1e6:.3g} ms" if ns >= 1e6 else f"{ns / 1e3:.3g} µs"
+
+
+def span(seconds: float) -> str:
+    """A length of time as people say it: 7 s, 2 min 5 s, 1 h 10 min."""
+    whole = round(max(seconds, 0))
+    minutes, hours = whole // 60, whole // 3600
+    if hours:
+        return f"{hours} h {minutes % 60} min"
+    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
