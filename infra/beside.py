@@ -21,6 +21,7 @@ from docker import DockerClient
 
 from infra import external, machine, nodes, slots, star
 from infra.access import Access
+from infra.backends.backend import Probe
 from infra.clocks import Skew
 from infra.environment import GROUPS, Environment
 from infra.external import External
@@ -30,7 +31,6 @@ from infra.hooks import Hooks
 from infra.links import BY_HAND, Links
 from infra.machine import Failed, Say
 from infra.nodes import POLL, Cluster, Node, State
-from infra.probes import Probe
 from infra.star import STORE, Proxy
 
 GATEWAY: Final = 1

@@ -29,8 +29,8 @@ from typing import Any, Final
 
 from checkers.claims import Word
 from infra import images
+from infra.backends import BACKENDS
 from infra.sources import CARRIED
-from infra.star import BACKENDS
 from results import files, summary
 from results.comparison.compared import Side
 from results.comparison.news import INCONCLUSIVE, RED, news

@@ -19,6 +19,7 @@ from checkers.history import History
 from checkers.judgement import judge_all
 from checkers.wire import Run, State
 from infra import store
+from infra.backends import BACKENDS
 from infra.environment import Environment
 from infra.faults.plan import Plan, compile_plan, fault_names
 from infra.faults.register import FAULTS
@@ -51,8 +52,6 @@ ACQUIRE_BEYOND_TTL: Final = 1.0
 BEYOND_BOUND: Final = 0.5
 """Seconds by which a lock must have missed its bound of recovery before nobody waits for it any more."""
 STORE_TIMEOUT: Final = 0.5
-PACE: Final = {"redis": 0.12, "zookeeper": 0.10, "etcd": 0.16, "postgres": 0.15}
-"""Seconds of a step of work, by backend: slower servers get fewer rounds, so that all lanes fit on two cores."""
 FIT: Final = 20
 """Workers that do at once, on two cores: where a trial has more each works more slowly, as where several go on."""
 
@@ -272,7 +271,7 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
     lanes, specs, beyond = [], [], trial.beyond_ttl
     equal = environment.cluster(trial.backend).leader() is not None  # to any node a client may go
     run = secrets.token_hex(3)
-    pace = PACE[trial.backend] * max(1.0, sum(lane.workload.workers for lane in trial.lanes) / fit())
+    pace = BACKENDS[trial.backend].pace * max(1.0, sum(lane.workload.workers for lane in trial.lanes) / fit())
     for lane in trial.lanes:
         count = lane.workload.workers
         keys = tuple(f"{lane.name.replace('/', '.')}.{run}.{n}" for n in range(lane.workload.keys))

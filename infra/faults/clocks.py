@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from infra import clocks
+from infra.backends.backend import Health, Trait
 from infra.clocks import Skew
 from infra.faults import fault
 from infra.faults.fault import PROVEN_WITHIN, Fault, Options
 from infra.faults.target import Hit, Target
 from infra.machine import Failed
 from infra.nodes import Node
-from infra.probes import Health
 from infra.star import MEMBERS
 
 FORWARD: Final = (5, 90)
@@ -46,11 +46,6 @@ PRECISION: Final = 0.05
 
 _MOST: Final = 2
 """Servers hit at once: a minority of Redlock's five."""
-
-_UNFIT: Final = {
-    "zookeeper": "sessions expire by Java's nanoTime, a monotonic clock, which does not jump",
-    "etcd": "leases expire by the monotonic clock, and Go asks the kernel for the time, past every library",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +252,7 @@ def _fault(
         choose=lambda rng, backend: {"nodes": fault.some_nodes(rng, backend, _most(backend)), **choose(rng)},
         seconds=MOVED_FOR,
         ttls=ttls,
-        unfit=_UNFIT,
+        trait=Trait.WALL_CLOCK,
         needs=frozenset({"clock"}),
         how=how,
         sees=sees,

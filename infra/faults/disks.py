@@ -1,8 +1,8 @@
 """Faults on disks: slow, stalled, full.
 
 The disk of the leader, of redis1 and maybe another, or of the server. In ZooKeeper it takes the leader's and a
-follower's: its leader acknowledges what the two followers have kept, and goes on leading whatever its own disk does. A
-follower that does not keep what it was told is dropped after syncLimit.
+follower's (`Backend.disks`): its leader acknowledges what the two followers have kept, and goes on leading whatever its
+own disk does. A follower that does not keep what it was told is dropped after syncLimit.
 """
 
 import random
@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from infra.faults import fault, writes
-from infra.faults.fault import EFFECT_WITHIN, LEADERS, LOOK_EVERY, PROVEN_WITHIN, Fault, Nobody, Options
+from infra.backends import BACKENDS
+from infra.backends.backend import Trait, Written
+from infra.faults import fault
+from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, PROVEN_WITHIN, Fault, Nobody, Options, has
 from infra.faults.servers import FOLLOWER, LEADER, named, some, victims
 from infra.faults.target import Hit, Target
-from infra.faults.writes import Written
 from infra.machine import Failed
 from infra.nodes import Node
 from infra.star import members
@@ -30,9 +31,6 @@ ENOUGH: Final = 1_000_000
 
 What a server has set aside is written before it asks for more: pages that it freed, and files that it made longer.
 """
-
-ENDS: Final = ("redis", "etcd")
-"""Backends whose servers end when they cannot write. ZooKeeper's and PostgreSQL's stay."""
 
 _STALLED: Final = 0.5
 """Seconds without an acknowledgement that show a stall; it comes within milliseconds where there is none."""
@@ -61,10 +59,10 @@ class SlowDisk:
                 target.environment.disks.stall(node.name, target.by)
             else:
                 target.environment.disks.slow(node.name, self.delay_ms / 1000, target.by)
-        for node, _ in hit if target.backend not in LEADERS else hit[:1]:
+        for node, _ in hit[:1] if has(target.backend, Trait.LEADER) else hit:
             self._prove(target, node)
         said = ", ".join(named(node, role) for node, role in hit)
-        if self.delay_ms is None and target.backend == "etcd" and hit[0][1] == LEADER:
+        if self.delay_ms is None and has(target.backend, Trait.STALL_DEPOSES) and hit[0][1] == LEADER:
             said += fault.await_successor(target, hit[0][0])
         return [Hit("disk", said, begun, target.clock.now())]
 
@@ -116,7 +114,7 @@ class FillDisk:
 
         if not target.clock.wait(EFFECT_WITHIN, refuses, LOOK_EVERY):
             raise Failed(f"the disk of {node.name} is full, but it keeps what is written")
-        if target.backend in ENDS:
+        if has(target.backend, Trait.ENDS_WHEN_FULL):
             target.clock.wait(PROVEN_WITHIN, lambda: node.state() == "stopped", LOOK_EVERY)
         if ended := node.state() == "stopped":
             _bury(target, node)
@@ -143,16 +141,17 @@ def _bury(target: Target, node: Node) -> None:
 
 
 def _write(target: Target, node: Node, size: int = 1, patience: float = 1.0) -> Written:
-    return writes.write(target.backend, node.address, target.environment.password, size, patience)
+    access = target.environment.access(target.backend)
+    return BACKENDS[target.backend].write(node.address, access, size, patience)
 
 
 def _checked(backend: str, options: Options) -> tuple[str, ...]:
-    known = (LEADER, FOLLOWER, *members(backend)) if backend in LEADERS else members(backend)
+    known = (LEADER, FOLLOWER, *members(backend)) if has(backend, Trait.LEADER) else members(backend)
     return fault.checked_nodes(options["nodes"], known, 2)
 
 
 def _some(rng: random.Random, backend: str) -> list[str]:
-    return [LEADER, FOLLOWER] if backend == "zookeeper" else some(rng, backend)
+    return list(BACKENDS[backend].disks) if has(backend, Trait.LEADER) else some(rng, backend)
 
 
 def slow_disk() -> Fault:

@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
-from infra import probes
+from infra.backends import BACKENDS
+from infra.backends.backend import Trait
 from infra.faults import probe
 from infra.faults.probe import Answer
 from infra.faults.target import Hit, Kind, Target
@@ -36,9 +37,6 @@ MASKED_FOR: Final = 5.0
 
 HEALED_WITHIN: Final = 40.0
 """Seconds within which a healed cluster must be whole: 0.1-7 measured, on an idle machine."""
-
-LEADERS: Final = ("zookeeper", "etcd")
-"""Backends whose members talk to each other and elect a leader."""
 
 
 LOOK_EVERY: Final = 0.05
@@ -126,7 +124,7 @@ class Fault:
     make     (backend, options) -> the injury. Raises ValueError("option: what is wrong").
     choose   (rng, backend) -> the options: everything that is left to chance, as plain JSON. None: there are none.
     seconds, ttls  how long it goes on by default: so many seconds and so many TTLs.
-    unfit    backend -> the reason why it cannot be done there.
+    trait    what the backend must have; the backend says why it has it not.
     needs    what must be possible.
     least    how many nodes there must be; a target may have fewer than ours.
     how      how it is done, in a few words.
@@ -145,7 +143,7 @@ class Fault:
     choose: Callable[[random.Random, str], Options] | None = None
     seconds: float = 0.0
     ttls: float = 0.0
-    unfit: Mapping[str, str] = field(default_factory=dict)
+    trait: Trait | None = None
     needs: frozenset[Need] = frozenset()
     least: int = 1
     how: str = ""
@@ -166,11 +164,16 @@ class Fault:
 
     def applies(self, backend: str, world: World = OURS) -> str | None:
         """None, or the reason why it cannot be done to this backend in this world."""
-        if backend in self.unfit:
-            return self.unfit[backend]
+        if self.trait and not has(backend, self.trait):
+            return BACKENDS[backend].lacks[self.trait]
         if (there_are := len(members(backend))) < self.least:
             return f"it takes {self.least} nodes, and here {'is' if there_are == 1 else 'are'} {there_are}"
         return next((reason for need, reason in world.missing.items() if need in self.needs), None)
+
+
+def has(backend: str, trait: Trait) -> bool:
+    """Whether a backend, by its name, has a trait."""
+    return BACKENDS[backend].has(trait)
 
 
 class Nobody(Failed):
@@ -198,7 +201,7 @@ def await_successor(target: Target, old: Node) -> str:
 
     def succeeded() -> bool:
         healths = [None if node is old else node.health() for node in target.cluster.nodes]
-        return probes.leader(target.backend, healths) is not None
+        return BACKENDS[target.backend].leader(healths) is not None
 
     patience = EFFECT_WITHIN if target.alone else MASKED_FOR
     return "" if target.clock.wait(patience, succeeded, LOOK_EVERY) else f"; no successor within {patience:.0f} s"
@@ -218,7 +221,7 @@ def await_whole(target: Target) -> None:
     Who ended by itself, as a server does that finds its disk full or none of its peers, is started again.
     A failover that could not be undone while other faults were on is undone first.
     """
-    if target.backend == "redis" and (pair := target.environment.failover()):
+    if has(target.backend, Trait.REPLICA) and (pair := target.environment.failover()):
         pair.fail_back()
     endpoints = list(target.endpoints.values())
 
@@ -264,9 +267,9 @@ def checked_nodes(names: object, known: Sequence[str], most: int) -> tuple[str, 
 
 
 def some_nodes(rng: random.Random, backend: str, most: int) -> list[str]:
-    """Up to `most` nodes at random. Of redis the first, where the single-node lock lives, is always among them."""
+    """Up to `most` nodes at random. See Trait.FIRST_NODE: then the first is always among them."""
     names = members(backend)
     count = rng.randint(1, most)
-    if backend == "redis":
+    if has(backend, Trait.FIRST_NODE):
         return [names[0], *sorted(rng.sample(names[1:], count - 1))]
     return sorted(rng.sample(names, count))

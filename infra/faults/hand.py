@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from infra import lifetime
+from infra.backends import BACKENDS
 from infra.commands import arguments, attached, print_faults
 from infra.environment import Environment
 from infra.faults import process
@@ -33,7 +34,6 @@ from infra.faults.runner import Runner
 from infra.faults.target import MonotonicClock, Target
 from infra.machine import Unknown
 from infra.spelling import instead
-from infra.star import BACKENDS
 
 LISTS: Final = ("nodes", "order", "groups")
 """Options that take several names, and so may be told as `a,b`."""

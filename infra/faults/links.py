@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from infra.backends.backend import Trait
 from infra.faults import fault, proof
 from infra.faults.fault import Fault, Options
 from infra.faults.proof import DOWN, SHOWS
@@ -20,8 +21,6 @@ CUT_FOR: Final = 2.0
 """Seconds; longer than the shortest TTL."""
 
 ALL_GROUPS: Final = tuple(map(client, GROUPS))
-
-NO_PARTS: Final = {"postgres": "a single server is lost as a whole or not at all"}
 
 HOW: Final[Mapping[Cut, str]] = {
     Cut.REFUSE: "Toxiproxy: proxies disabled",
@@ -156,8 +155,7 @@ def cut_part(name: str, groups: str, part: str) -> Fault:
         group = some_group(rng, backend) if groups == "one" else {}
         names = members(backend)
         count = rng.randint(least, most)
-        # Of redis always the first, where the single-node lock lives.
-        first, others = (names[:1], names[1:]) if backend == "redis" else ((), names)
+        first, others = (names[:1], names[1:]) if fault.has(backend, Trait.FIRST_NODE) else ((), names)
         return {**group, "nodes": sorted([*first, *rng.sample(others, count - len(first))])}
 
     who = "one group of clients loses" if groups == "one" else "all clients lose"
@@ -168,7 +166,7 @@ def cut_part(name: str, groups: str, part: str) -> Fault:
         make,
         choose=choose,
         seconds=CUT_FOR,
-        unfit=NO_PARTS,
+        trait=Trait.PARTS,
         least=3,
         needs=frozenset({"client-links"}),
         how=HOW[Cut.DROP],
@@ -202,7 +200,7 @@ def cut_apart() -> Fault:
         make,
         choose=choose,
         seconds=CUT_FOR,
-        unfit=NO_PARTS,
+        trait=Trait.PARTS,
         least=3,
         needs=frozenset({"client-links"}),
         how=HOW[Cut.DROP],

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from infra.backends.backend import Trait
 from infra.faults import fault, probe, proof
 from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
-from infra.faults.fault import HEALED_WITHIN, LEADERS, LOOK_EVERY, MASKED_FOR, Fault, Options
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, Options, has
 from infra.faults.holders import NEEDS, SETTLED_WITHIN
 from infra.faults.links import CUT_FOR, CutClients, heal_clients
 from infra.faults.probe import Answer
@@ -99,7 +100,7 @@ class CrashAfterAcquire:
             node.let_go(target.by)
 
     def _crash(self, target: Target) -> Hit:
-        leads = target.backend in LEADERS
+        leads = has(target.backend, Trait.LEADER)
         node = fault.leader(target) if leads else target.node(members(target.backend)[0])
         begun = target.clock.now()
         node.kill(target.by)

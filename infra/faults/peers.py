@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from infra.backends.backend import Trait
 from infra.faults import fault
 from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, Options
 from infra.faults.links import HOW, listed
@@ -17,9 +18,6 @@ from infra.star import MEMBERS
 
 NOTICED_FOR: Final = 1.5
 """Seconds that a cut between nodes goes on after the others have noticed."""
-
-NO_PEERS: Final = {"redis": "five independent servers have no peers", "postgres": "a single server has no peers"}
-NO_LEADER: Final = {"redis": "five independent servers have no leader", "postgres": "a single server has no leader"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ def cut_nodes(how: Cut) -> Fault:
         make,
         choose=lambda rng, backend: {"follower": rng.randrange(len(MEMBERS[backend]) - 1)},
         seconds=NOTICED_FOR,
-        unfit=NO_PEERS,
+        trait=Trait.PEERS,
         needs=frozenset({"peer-links"}),
         how=HOW[how],
         sees="one node answers with errors, or not at all",
@@ -109,7 +107,7 @@ def isolate_leader(how: Cut) -> Fault:
         f"the leader loses its peers, not its clients ({how})",
         fault.without_options(Isolate(how)),
         seconds=NOTICED_FOR,
-        unfit=NO_LEADER,
+        trait=Trait.LEADER,
         needs=frozenset({"peer-links"}),
         how=HOW[how],
         sees="errors or silence for 1-3 s, until another leads; longer at the old leader",
@@ -125,7 +123,7 @@ def one_way_leader(name: str) -> Fault:
         "the leader hears its peers, who do not hear it" if muted else "the leader is heard by its peers, but deaf",
         fault.without_options(OneWayLeader(muted)),
         seconds=NOTICED_FOR,
-        unfit=NO_LEADER,
+        trait=Trait.LEADER,
         needs=frozenset({"peer-links"}),
         how="Toxiproxy: timeout 0, one direction",
         sees="errors or silence for seconds, until another leads",

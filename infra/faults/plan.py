@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from infra.backends import BACKENDS
 from infra.faults.fault import Injury
 from infra.faults.register import FAULTS, NO_FAULT
 from infra.spelling import instead
-from infra.star import BACKENDS
 
 Words = Callable[[Injury], str]
 """What is said of an injury: `Injury.describe`, as a rule."""

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from infra.backends import BACKENDS
 from infra.faults.clocks import drift, jump_back, jump_forward, strobe
 from infra.faults.disks import fill_disk, slow_disk, stall_disk
 from infra.faults.failover import change_leader, promote_replica, terminate_backends
@@ -30,7 +31,6 @@ from infra.faults.shapes import split_bridge, split_halves, split_ring
 from infra.faults.storelink import delayed_write, store_reply_lost
 from infra.faults.versions import replace_version, roll_version
 from infra.links import Cut
-from infra.star import BACKENDS
 
 NO_FAULT: Final = "none"
 """Not a fault: the name of the plan without any."""

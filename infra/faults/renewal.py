@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from infra.backends.backend import Trait
 from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
 from infra.faults.fault import Fault, OnWorkers, without_options
 from infra.faults.holders import NEEDS, PAST_TTL
 from infra.faults.target import Hit, Target
 
 FREED_WITHIN: Final = 0.8
-"""Seconds after its TTL within which a lease is over: etcd looks twice a second."""
+"""Seconds after its TTL within which a lease is over: some servers look twice a second."""
 
 TOLD_WITHIN: Final = 1.0
 """Seconds for an answer to a renewal."""
@@ -82,11 +83,7 @@ def stall_waiter() -> Fault:
         "the renewal of a worker of every lane hangs while it waits, until its lease is over",
         without_options(StallWaiter()),
         needs=NEEDS,
-        unfit={
-            "redis": "who waits has no lease yet",
-            "postgres": "who waits has no lease",
-            "zookeeper": "its client library keeps the session of one that waits alive by itself",
-        },
+        trait=Trait.WAITING_LEASES,
         waits=FREED_WITHIN + TOLD_WITHIN,
         how="two threads wait: a holder's main one, and a waiter's when about to renew",
         sees="its lease ends while it waits; its next keep-alive is refused, and then the lock is released",

@@ -10,6 +10,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
+from infra.backends import BACKENDS
+from infra.backends.backend import Trait
 from infra.faults import fault, probe, proof
 from infra.faults.fault import Fault, Options
 from infra.faults.links import HOW, heal_clients
@@ -69,7 +71,7 @@ class ResetConnections:
                     target.links.impair(group, node, Reset(), target.by)
                     target.links.impair(node, group, Reset(), target.by)
             for connection in ours:
-                _say(connection, probe.QUESTIONS[target.backend])
+                _say(connection, BACKENDS[target.backend].question)
             target.clock.wait(RESETTING)
             with target.links.together():
                 for group, node in pairs:
@@ -152,8 +154,7 @@ def flap_links() -> Fault:
         return Flap(options["node"], Cut(options["how"]), checked_number(options, "times", 1, MOST))
 
     def choose(rng: random.Random, backend: str) -> Options:
-        # Of redis the first, where the single-node lock lives.
-        node = members(backend)[0] if backend == "redis" else rng.choice(members(backend))
+        node = members(backend)[0] if fault.has(backend, Trait.FIRST_NODE) else rng.choice(members(backend))
         return {"node": node, "how": str(rng.choice(hows)), "times": rng.randint(2, 4)}
 
     return Fault(

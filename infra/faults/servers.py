@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from infra.backends.backend import Trait
 from infra.faults import fault, probe
-from infra.faults.fault import LEADERS, PROVEN_WITHIN, Fault, Need, Nobody, Options
+from infra.faults.fault import PROVEN_WITHIN, Fault, Need, Nobody, Options, has
 from infra.faults.probe import Answer
 from infra.faults.target import Hit, Target
 from infra.machine import Failed
@@ -57,7 +58,7 @@ class Strike(fault.OnNodes):
             kill(target, node)
         remark = fault.await_successor(target, node) if role == LEADER else ""
         if self.kind == "wipe":
-            if remark and target.backend == "etcd":
+            if remark and has(target.backend, Trait.MEMBERSHIP):
                 # Only a majority can take the new member that starts in its place.
                 raise Nobody(f"{node.name} keeps its data{remark}")
             node.wipe()
@@ -102,14 +103,14 @@ def _pause(target: Target, node: Node) -> None:
 
 def checked(backend: str, options: Options, most: int = _MOST) -> tuple[str, ...]:
     """The option `nodes`: one role or node where there are leaders, otherwise up to `most` nodes. Raises ValueError."""
-    if backend in LEADERS:
+    if has(backend, Trait.LEADER):
         return fault.checked_nodes(options["nodes"], (LEADER, *members(backend)), 1)
     return fault.checked_nodes(options["nodes"], members(backend), most)
 
 
 def some(rng: random.Random, backend: str, most: int = _MOST) -> list[str]:
     """The leader; or the first node, where the single-node lock lives, and maybe others."""
-    if backend in LEADERS:
+    if has(backend, Trait.LEADER):
         return [LEADER]
     return fault.some_nodes(rng, backend, min(most, len(members(backend))))
 

@@ -11,18 +11,17 @@ servers; each another majority; two majorities that have one server in common.
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from infra import probes
+from infra.backends import BACKENDS
+from infra.backends.backend import Trait
 from infra.faults import fault
-from infra.faults.fault import LEADERS, Fault, Injury, Options
+from infra.faults.fault import Fault, Injury, Options, has
 from infra.faults.links import ALL_GROUPS, CUT_FOR, HOW, CutApart, listed
 from infra.faults.peers import await_noticed
 from infra.faults.target import Hit, Target
 from infra.links import Cut
 from infra.star import MEMBERS
-
-UNFIT: Final = {"postgres": "a single server cannot fall apart"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +42,7 @@ class Halves(fault.OnLinks):
         def noticed() -> bool:
             healths = target.cluster.healths()
             served = [health for node, health in zip(target.cluster.nodes, healths, strict=True) if node in few]
-            led = probes.leader(
-                target.backend,
+            led = BACKENDS[target.backend].leader(
                 [None if node in few else health for node, health in zip(target.cluster.nodes, healths, strict=True)],
             )
             return led is not None and (had_leader or not any(served))
@@ -110,7 +108,7 @@ def split_halves() -> Fault:
     def make(backend: str, options: Options) -> Injury:
         names = MEMBERS[backend]
         most = (len(names) - 1) // 2
-        if backend in LEADERS:
+        if has(backend, Trait.LEADER):
             fault.only(options, "nodes")
             return Halves(fault.checked_nodes(options["nodes"], names, most))
         fault.only(options, "nodes", "groups")
@@ -122,7 +120,7 @@ def split_halves() -> Fault:
     def choose(rng: random.Random, backend: str) -> Options:
         names = MEMBERS[backend]
         nodes = {"nodes": sorted(rng.sample(names, (len(names) - 1) // 2))}
-        return nodes if backend in LEADERS else {**nodes, "groups": _some_groups(rng)}
+        return nodes if has(backend, Trait.LEADER) else {**nodes, "groups": _some_groups(rng)}
 
     return _shape("split-halves", "two sides without a way from one to the other", make, choose)
 
@@ -135,7 +133,7 @@ def split_ring() -> Fault:
         order, names = options["order"], MEMBERS[backend]
         if not isinstance(order, list) or sorted(map(str, order)) != sorted(names):
             raise ValueError(f"order: must be {listed(names)} in some order, not {order!r}")
-        if backend in LEADERS:
+        if has(backend, Trait.LEADER):
             return Ring(tuple(order))
         # As far from each other as can be: of five servers 1-3, 3-5 and 5-2.
         majority = len(names) // 2
@@ -155,7 +153,7 @@ def split_bridge() -> Fault:
 
     def make(backend: str, options: Options) -> Injury:
         names = MEMBERS[backend]
-        leads = backend in LEADERS
+        leads = has(backend, Trait.LEADER)
         fault.only(options, "bridge", *([] if leads else ["nodes", "groups"]))
         bridge = options["bridge"]
         if bridge not in names:
@@ -173,7 +171,7 @@ def split_bridge() -> Fault:
     def choose(rng: random.Random, backend: str) -> Options:
         names = MEMBERS[backend]
         bridge = rng.choice(names)
-        if backend in LEADERS:
+        if has(backend, Trait.LEADER):
             return {"bridge": bridge}
         nodes = rng.sample([node for node in names if node != bridge], (len(names) - 1) // 2)
         return {"bridge": bridge, "nodes": sorted(nodes), "groups": _some_groups(rng)}
@@ -194,7 +192,7 @@ def _shape(
         make,
         choose=choose,
         seconds=CUT_FOR,
-        unfit=UNFIT,
+        trait=Trait.SPLITS,
         needs=frozenset({"client-links", "peer-links"}),
         how=HOW[Cut.DROP],
         sees="errors or silence from nodes without a majority; of redis, silence from servers not seen",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from infra.backends import STORE as STORE_KIND
 from infra.faults import fault, proof
 from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
 from infra.faults.fault import Fault, Options
@@ -41,7 +42,9 @@ class StoreLink:
         else:
             target.links.block(STORE, self.group, Cut.DROP, target.by)
         shows = proof.SHOWS[Cut.HOLD] if self.late else proof.DOWN
-        proof.await_silence(target, "postgres", [self._endpoint(target)], shows, f"{self.group} and the store are cut")
+        proof.await_silence(
+            target, STORE_KIND.name, [self._endpoint(target)], shows, f"{self.group} and the store are cut"
+        )
         applied = target.clock.now()
         for ambush in ambushes:
             ambush.thaw_all()
@@ -51,7 +54,7 @@ class StoreLink:
         """Proven by a question to the store through the link."""
         target.actors.let_go(target.by)
         target.links.lift(target.by)
-        proof.await_voices(target, "postgres", [self._endpoint(target)], f"{self.group} and the store are healed")
+        proof.await_voices(target, STORE_KIND.name, [self._endpoint(target)], f"{self.group} and the store are healed")
 
     def _endpoint(self, target: Target) -> str:
         return urlsplit(target.environment.store_dsn(int(self.group.removeprefix("c")))).netloc.rpartition("@")[2]

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from infra import star
+from infra.backends import BACKENDS
 from infra.faults import fault
 from infra.faults.fault import Injury
 from infra.faults.links import ALL_GROUPS
@@ -67,7 +67,7 @@ def test_bad_options_are_told(backend: str, name: str, options: dict[str, Any], 
 
 def test_who_is_unfit_is_told_why() -> None:
     failovers = [fault for fault in FAULTS.values() if fault.kind == "failover"]
-    assert {fault.name: [name for name in star.BACKENDS if not fault.applies(name)] for fault in failovers} == {
+    assert {fault.name: [name for name in BACKENDS if not fault.applies(name)] for fault in failovers} == {
         "promote-replica": ["redis"],
         "change-leader": ["zookeeper", "etcd"],
         "terminate-backends": ["postgres"],
@@ -96,7 +96,7 @@ workers alone have tests of their own, those on versions as well."""
 CONTRACT = [
     (name, backend)
     for name, fault in FAULTS.items()
-    for backend in star.BACKENDS
+    for backend in BACKENDS
     if not (fault.applies(backend) or fault.planned or fault.needs == {"workers"} or name in ELSEWHERE)
 ]
 SECONDS = ("cut-client-hold", "slow-links", "kill-server", "pause-server", "slow-disk", "stall-holder")
@@ -227,7 +227,7 @@ def test_what_comes_and_goes_by_itself_does_so_at_these_times(
         assert star.unclean() == []
 
 
-@pytest.mark.parametrize("backend", star.BACKENDS)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_rolling_restart_takes_one_at_a_time(backend: str) -> None:
     with imagined(backend) as star:
         step = compile_plan(["restart-rolling"], 3, backend, 1.0).steps[0]

@@ -3,8 +3,8 @@
 import pytest
 
 from checkers.claims import Word
+from infra.backends import BACKENDS
 from infra.planted import PLANTS
-from infra.star import BACKENDS
 from results.certificate.stages import BROKEN_SERVER, CALIBRATION, CANDIDATE
 from suites import calibration
 from suites.asked import Asked

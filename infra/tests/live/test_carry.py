@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
-from infra import images, star
-from infra.carry import HOW
+from infra import images
+from infra.backends.postgres import BOUNCER, Postgres
 from infra.environment import Environment
 from infra.faults.target import MonotonicClock
 from infra.recovery import Refused, remake
@@ -54,7 +55,7 @@ def answer(environment: Environment, question: str, user: str = "postgres") -> o
 def bounced(environment: Environment) -> bool:
     """Whether one gets an answer through PgBouncer."""
     try:
-        with session(environment, place(environment.endpoints_of(star.BOUNCER, 1))) as connection:
+        with session(environment, place(environment.endpoints_of(BOUNCER, 1))) as connection:
             return asked(connection, "SELECT 1") == 1
     except psycopg.OperationalError:
         return False
@@ -108,7 +109,7 @@ def test_what_the_new_version_does_not_take_leaves_the_old_one_as_it_was(
     # One that takes them all, and then does not start.
     with session(old) as connection:
         connection.execute("DROP EXTENSION adminpack")
-    monkeypatch.setattr("infra.carry._RESTORE", RUINED)
+    monkeypatch.setattr(Postgres, "migration", replace(Postgres.migration, restore=RUINED))
     image = images.resolve("postgres", "17")
     node: Node = old.node("postgres")
     with pytest.raises(Refused, match=r"does not start as fencepost/postgres:trixie on its data: .*contains errors"):
@@ -144,7 +145,7 @@ def test_up_with_everything_but_sessions_and_not_back(old: Environment) -> None:
         await_(lambda: len(hammer.acknowledged) > before + 20)
     told = hit.target.split()
     assert told[:2] == ["postgres", "from"]
-    assert (told[2][:3], told[3], told[4][:3], " ".join(told[5:])) == ("15.", "to", "17.", HOW)
+    assert (told[2][:3], told[3], told[4][:3], " ".join(told[5:])) == ("15.", "to", "17.", Postgres.migration.how)
     assert answer(old, "SELECT token FROM fencepost.leases WHERE name = 'k'", "guest") == 41
     assert answer(old, "SELECT nextval('fencepost.tokens')") == 42
     assert answer(old, "SELECT count(*) FROM fencepost.leases", "guest") == 1
@@ -163,7 +164,9 @@ def test_up_with_everything_but_sessions_and_not_back(old: Environment) -> None:
     back = injury_of("postgres", "postgres", "15")
     with pytest.raises(Refused, match='unrecognized configuration parameter "transaction_timeout"') as refused:
         back.apply(target)
-    assert str(refused.value).startswith(f"postgres does not go over {HOW}: fencepost/postgres:bookworm: ")
+    assert str(refused.value).startswith(
+        f"postgres does not go over {Postgres.migration.how}: fencepost/postgres:bookworm: "
+    )
     back.heal(target)
     up.heal(target)
     assert node.version().startswith("17.")

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra import commands, members, star
+from infra import commands
+from infra.backends import BACKENDS
+from infra.backends.redis import PRIMARY, REPLICA, connect
 from infra.environment import Environment
-from infra.failover import connect
 from infra.faults import fault
 from infra.faults.plan import Plan, Step
 from infra.faults.runner import Runner
@@ -110,12 +111,12 @@ def test_redis1_and_its_replica_are_replaced_together(old: Environment) -> None:
     target, pair = target_of(old, "redis"), old.failover()
     assert pair
     keep(target, "before")
-    injury = injury_of("redis", star.PRIMARY, "8.0")
-    assert applied(target, injury).target.endswith(f", and so {star.REPLICA}")
+    injury = injury_of("redis", PRIMARY, "8.0")
+    assert applied(target, injury).target.endswith(f", and so {REPLICA}")
     for version in ("8.0", "7.0"):
         await_(pair.follows)
-        assert series(old, star.PRIMARY, star.REPLICA) == [version] * 2
-        for name in (star.PRIMARY, star.REPLICA):
+        assert series(old, PRIMARY, REPLICA) == [version] * 2
+        for name in (PRIMARY, REPLICA):
             await_(lambda name=name: kept(target, old.node(name)) == "before")  # type: ignore[misc]
         injury.heal(target)
     await_(lambda: old.unclean() == [])
@@ -125,12 +126,12 @@ def test_redis1_and_its_replica_are_rolled_together_both_ways(old: Environment) 
     target = target_of(old, "redis")
     for version in ("8.0", "7.0"):
         (record,) = rolled(target, (version, "leader", 1))
-        assert record.target.startswith(f"{star.PRIMARY} from ")
-        assert record.target.endswith(f", and so {star.REPLICA}")
-        assert series(old, star.PRIMARY, star.REPLICA, "redis2") == [version, version, "7.0"]
+        assert record.target.startswith(f"{PRIMARY} from ")
+        assert record.target.endswith(f", and so {REPLICA}")
+        assert series(old, PRIMARY, REPLICA, "redis2") == [version, version, "7.0"]
         old.heal()  # brings back nothing that was rolled
         assert old.unclean() == []
-        assert series(old, star.PRIMARY) == [version]
+        assert series(old, PRIMARY) == [version]
     assert rolled(target, ("7.0", "leader", 5)) == []
 
 
@@ -188,7 +189,7 @@ def test_etcd_goes_back_from_half_way_and_not_from_the_end(old: Environment) -> 
     assert [record.kind for record in records] == ["version"] * 2
     assert records[-1].target.split()[1] == "(leader)"
     assert series(old, *etcds) == ["3.5"] * 3
-    assert members.agreed(old.node("etcd1").address).startswith("3.5.")
+    assert BACKENDS["etcd"].agreed_version(old.node("etcd1").address).startswith("3.5.")
     assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
 
     (refused,) = rolled(target, ("3.4", "follower", 3))
