@@ -13,9 +13,9 @@ from typing import Any, Final
 from infra import images, star
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait
+from infra.faults.options import FOLLOWER, LEADER
 from infra.faults.plan import Plan, Step
 from infra.faults.register import FAULTS
-from infra.faults.servers import FOLLOWER, LEADER
 from results.certificate.stages import COLUMNS, MIXED, ROLLBACK
 
 LEADER_LAST, LEADER_FIRST = COLUMNS[MIXED]

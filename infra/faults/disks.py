@@ -5,20 +5,19 @@ follower's (`Backend.disks`): its leader acknowledges what the two followers hav
 own disk does. A follower that does not keep what it was told is dropped after syncLimit.
 """
 
-import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait, Written
 from infra.faults import fault
-from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, PROVEN_WITHIN, Fault, Nobody, Options, has
-from infra.faults.servers import FOLLOWER, LEADER, named, some, victims
+from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, PROVEN_WITHIN, Fault, Nobody, has
+from infra.faults.options import FOLLOWER, LEADER, Option, number, victims, within
+from infra.faults.servers import hit_by, named
 from infra.faults.target import Hit, Target
 from infra.machine import Failed
 from infra.nodes import Node
-from infra.star import members
 
 SLOW_FOR: Final = 2.0
 """Seconds; longer than the shortest TTL."""
@@ -49,7 +48,7 @@ class SlowDisk:
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by a write to the first of them that is acknowledged late, or not at all; then another may lead."""
-        hit = list(victims(target, self.nodes))
+        hit = list(hit_by(target, self.nodes))
         for node, _ in hit:
             if (state := node.state()) != "running":
                 raise Nobody(f"{node.name} is {state}, and does nothing with its disk")
@@ -92,10 +91,10 @@ class FillDisk:
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by what is left, seen from outside, and by a write that is refused, or that ends the server."""
-        return [self._fill(target, node, role) for node, role in victims(target, self.nodes)]
+        return [self._fill(target, node, role) for node, role in hit_by(target, self.nodes)]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`. Who ended is started again."""
+        """See `FaultInjection`. Who ended is started again."""
         target.environment.disks.clear(target.by)
         for node in target.cluster.nodes:
             node.let_go(target.by)
@@ -145,72 +144,47 @@ def _write(target: Target, node: Node, size: int = 1, patience: float = 1.0) -> 
     return BACKENDS[target.backend].write(node.address, access, size, patience)
 
 
-def _checked(backend: str, options: Options) -> tuple[str, ...]:
-    known = (LEADER, FOLLOWER, *members(backend)) if has(backend, Trait.LEADER) else members(backend)
-    return fault.checked_nodes(options["nodes"], known, 2)
+def _disks(roles: Callable[[str], Sequence[str]] = lambda _: (LEADER,)) -> Option:
+    return victims(named=2, known=(LEADER, FOLLOWER), roles=roles)
 
 
-def _some(rng: random.Random, backend: str) -> list[str]:
-    return list(BACKENDS[backend].disks) if has(backend, Trait.LEADER) else some(rng, backend)
+_WAITED_FOR: Final = _disks(lambda backend: BACKENDS[backend].disks)
+"""Disks that a write waits for."""
 
-
-def slow_disk() -> Fault:
-    """Slow enough to be felt, fast enough that nobody is deposed."""
-
-    def make(backend: str, options: Options) -> SlowDisk:
-        fault.only(options, "nodes", "delay_ms")
-        if type(options["delay_ms"]) is not int or not 1 <= options["delay_ms"] <= 10_000:
-            raise ValueError(f"delay_ms: must be a number of milliseconds from 1 to 10000, not {options['delay_ms']!r}")
-        return SlowDisk(_checked(backend, options), options["delay_ms"])
-
-    return Fault(
+DISKS: Final = (
+    # Slow enough to be felt, fast enough that nobody is deposed.
+    Fault(
         "slow-disk",
         "disk",
         "every synchronisation of a disk takes some tens of milliseconds more",
-        make,
-        choose=lambda rng, backend: {"nodes": _some(rng, backend), "delay_ms": rng.randint(*DELAYS)},
+        lambda _, nodes, delay_ms: SlowDisk(nodes, delay_ms),
+        (_WAITED_FOR, number("delay_ms", 1, 10_000, within(DELAYS), "a number of milliseconds")),
         seconds=SLOW_FOR,
-        needs=frozenset({"disk"}),
+        needs=("disk",),
         how="strace beside the server delays fsync and its kin",
         sees="every acknowledged write takes so much longer, and what waits behind it",
-    )
-
-
-def stall_disk() -> Fault:
-    """What deposes etcd leaders in real life."""
-
-    def make(backend: str, options: Options) -> SlowDisk:
-        fault.only(options, "nodes")
-        return SlowDisk(_checked(backend, options), None)
-
-    return Fault(
+    ),
+    # What deposes etcd leaders in real life.
+    Fault(
         "stall-disk",
         "disk",
         "no synchronisation of a disk ends, until it heals",
-        make,
-        choose=lambda rng, backend: {"nodes": _some(rng, backend)},
+        lambda _, nodes: SlowDisk(nodes, None),
+        (_WAITED_FOR,),
         seconds=SLOW_FOR,
-        needs=frozenset({"disk"}),
+        needs=("disk",),
         how="the same with a delay of an hour, broken off",
         sees="no write is acknowledged until the heal (etcd: until another leads); Redis answers nothing at all",
-    )
-
-
-def fill_disk() -> Fault:
-    """The leader's; or of redis1 and maybe another."""
-
-    def make(backend: str, options: Options) -> FillDisk:
-        fault.only(options, "nodes")
-        return FillDisk(_checked(backend, options))
-
-    return Fault(
+    ),
+    Fault(
         "fill-disk",
         "disk",
         "no room is left on a disk",
-        make,
-        choose=lambda rng, backend: {"nodes": some(rng, backend)},
+        lambda _, nodes: FillDisk(nodes),
+        (_disks(),),
         seconds=SLOW_FOR,
-        needs=frozenset({"disk"}),
+        needs=("disk",),
         how="ballast in a file without a name on the volume, a tmpfs of limited size",
         sees="Redis and etcd end, ZooKeeper's leader stops serving, PostgreSQL refuses what needs room",
-    )
+    ),
+)

@@ -4,7 +4,6 @@ Where replication is asynchronous a failover may lose what was acknowledged: two
 given out a second time. Where it goes by consensus nothing may be lost, but whoever was at it must go on elsewhere.
 """
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -21,9 +20,10 @@ from infra.faults.fault import (
     PROVEN_WITHIN,
     Fault,
     Nobody,
-    Options,
     has,
 )
+from infra.faults.options import any_below, number, within
+from infra.faults.peers import followers
 from infra.faults.probe import PATIENCE
 from infra.faults.target import Hit, Target
 from infra.links import Cut
@@ -73,7 +73,7 @@ class PromoteReplica:
         return [Hit("failover", f"{self.replica}, {lag} bytes behind {self.primary}", begun, target.clock.now())]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`. While another fault keeps one of the two from answering it is left to `fault.await_whole`."""
+        """While another fault keeps one of the two from answering it is left to `fault.await_whole`."""
         target.links.lift(target.by)
         pair = _pair(target)
         if target.alone or (pair.primary.ready() and pair.replica.ready()):
@@ -155,70 +155,6 @@ class TerminateBackends:
         """There is nothing to undo."""
 
 
-def promote_replica() -> Fault:
-    """Where a replica follows."""
-
-    def make(backend: str, options: Options) -> PromoteReplica:
-        fault.only(options, "behind_ms")
-        behind = options["behind_ms"]
-        if type(behind) is not int or not 0 <= behind <= 60_000:
-            raise ValueError(f"behind_ms: must be a number of milliseconds from 0 to 60000, not {behind!r}")
-        return PromoteReplica(MEMBERS[backend][0], AUXILIARIES[backend][0], behind)
-
-    return Fault(
-        "promote-replica",
-        "failover",
-        "redis1's replica takes its place before it was told the latest writes",
-        make,
-        choose=lambda rng, _: {"behind_ms": rng.randint(*BEHIND)},
-        seconds=PROMOTED_FOR,
-        trait=Trait.REPLICA,
-        needs=frozenset({"failover"}),
-        how="replication dropped, REPLICAOF NO ONE, proxies of clients led to the replica; back by a full copy",
-        sees="connections closed; then a server that lacks the latest acknowledged writes",
-    )
-
-
-def change_leader() -> Fault:
-    """Where there is one."""
-
-    def make(backend: str, options: Options) -> ChangeLeader:
-        fault.only(options, "to")
-        most = len(MEMBERS[backend]) - 2
-        if type(options["to"]) is not int or not 0 <= options["to"] <= most:
-            raise ValueError(f"to: must be a number from 0 to {most}, not {options['to']!r}")
-        return ChangeLeader(options["to"])
-
-    def choose(rng: random.Random, backend: str) -> Options:
-        return {"to": rng.randrange(len(MEMBERS[backend]) - 1)}
-
-    return Fault(
-        "change-leader",
-        "failover",
-        "another member becomes the leader",
-        make,
-        choose=choose,
-        trait=Trait.LEADER,
-        needs=frozenset({"failover"}),
-        how="etcd: the leader transfers its office; ZooKeeper, which cannot: it is stopped and started",
-        sees="etcd: a pause of milliseconds; ZooKeeper: connections closed, an election",
-    )
-
-
-def terminate_backends() -> Fault:
-    """Where each has a process."""
-    return Fault(
-        "terminate-backends",
-        "failover",
-        "every session of PostgreSQL's is terminated",
-        fault.without_options(TerminateBackends()),
-        trait=Trait.SESSION_PROCESSES,
-        needs=frozenset({"failover"}),
-        how="pg_terminate_backend",
-        sees="connections end with an error of class 57; session locks are free",
-    )
-
-
 def _pair(target: Target) -> Failover:
     pair = target.environment.failover()
     if not pair:
@@ -229,3 +165,40 @@ def _pair(target: Target) -> Failover:
 def _address(endpoint: str) -> tuple[str, int]:
     host, _, port = endpoint.rpartition(":")
     return host, int(port)
+
+
+FAILOVERS: Final = (
+    Fault(
+        "promote-replica",
+        "failover",
+        "redis1's replica takes its place before it was told the latest writes",
+        lambda backend, behind_ms: PromoteReplica(MEMBERS[backend][0], AUXILIARIES[backend][0], behind_ms),
+        (number("behind_ms", 0, 60_000, within(BEHIND), "a number of milliseconds"),),
+        seconds=PROMOTED_FOR,
+        trait=Trait.REPLICA,
+        needs=("failover",),
+        how="replication dropped, REPLICAOF NO ONE, proxies of clients led to the replica; back by a full copy",
+        sees="connections closed; then a server that lacks the latest acknowledged writes",
+    ),
+    Fault(
+        "change-leader",
+        "failover",
+        "another member becomes the leader",
+        lambda _, to: ChangeLeader(to),
+        (any_below("to", followers),),
+        trait=Trait.LEADER,
+        needs=("failover",),
+        how="etcd: the leader transfers its office; ZooKeeper, which cannot: it is stopped and started",
+        sees="etcd: a pause of milliseconds; ZooKeeper: connections closed, an election",
+    ),
+    Fault(
+        "terminate-backends",
+        "failover",
+        "every session of PostgreSQL's is terminated",
+        fault.always(TerminateBackends()),
+        trait=Trait.SESSION_PROCESSES,
+        needs=("failover",),
+        how="pg_terminate_backend",
+        sees="connections end with an error of class 57; session locks are free",
+    ),
+)

@@ -6,11 +6,11 @@ successor. A hung job's lock is renewed all the while, so that nobody else gets 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
-from infra.faults.fault import Fault, Injury, Need, OnWorkers, without_options
+from infra.faults.fault import Fault, FaultInjection, Need, OnWorkers, always
 from infra.faults.target import Action, Gate, Hit, Kind, Target
 
 PAST_TTL: Final = 1.6
@@ -19,7 +19,7 @@ PAST_TTL: Final = 1.6
 SETTLED_WITHIN: Final = 0.5
 """Seconds within which a thawed worker must have written and released; it measures 20-200 ms."""
 
-NEEDS: Final[frozenset[Need]] = frozenset({"workers"})
+NEEDS: Final[tuple[Need, ...]] = ("workers",)
 
 _LANES: Final = "a worker of every lane"
 _WHERE: Final[Mapping[Gate, str]] = {
@@ -101,110 +101,89 @@ class FreezeSuccessor(OnWorkers):
         return hits_of(lie_in_wait(target, course, 2 * catch_within(ttl) + 1.5 * ttl))
 
 
-def freeze_holder() -> Fault:
-    """Frozen past its lease, in the gap that no client can close."""
+def _fault(name: str, kind: Kind, summary: str, injection: FaultInjection, how: str, sees: str, **more: Any) -> Fault:
+    """Goes on for longer than a TTL if it is not said how long."""
+    return Fault(name, kind, summary, always(injection), needs=NEEDS, how=how, sees=sees, **{"ttls": PAST_TTL, **more})
+
+
+def _freeze_at(gate: Gate, sees: str, *, renewal: bool = False) -> Fault:
     return _fault(
-        "freeze-holder",
-        "freeze",
-        f"{_LANES} is frozen while it holds, for longer than the TTL",
-        HitHolder("freeze", "between-read-and-write"),
-        how="SIGSTOP, between the look at the clock and the write",
-        sees="its lease ends; thawed, it writes under an old token",
-    )
-
-
-def freeze_at(gate: Gate) -> Fault:
-    """Frozen past its lease elsewhere."""
-    sees = {
-        "after-acquire": "its lease ends; thawed, it notices before it touches anything",
-        "before-release": "its lease ends; thawed, it releases what is no longer its own",
-        "in-renewal": "its lease ends; thawed, it sends a renewal that is late, wherever its work stands",
-    }
-    fault = _fault(
         f"freeze-{gate}",
         "freeze",
         f"{_LANES} is frozen {_WHERE[gate]}, for longer than the TTL",
         HitHolder("freeze", gate),
-        how=f"SIGSTOP, {_WHERE[gate]}",
-        sees=sees[gate],
-    )
-    return replace(fault, renewal=gate == "in-renewal")
-
-
-def stall_holder() -> Fault:
-    """Hung; its lock must stay its own."""
-    return _fault(
-        "stall-holder",
-        "stall",
-        f"{_LANES} hangs while it holds, for longer than the TTL; its renewal goes on",
-        HitHolder("stall", "between-read-and-write"),
-        how="its main thread waits, between the look at the clock and the write",
-        sees="it keeps the lock, and everybody else waits",
+        f"SIGSTOP, {_WHERE[gate]}",
+        sees,
+        renewal=renewal,
     )
 
 
-def long_call() -> Fault:
-    """Hung for a known time."""
-    return _fault(
-        "long-call",
-        "call",
-        f"{_LANES} holds while it calls somebody else, for longer than the TTL; its renewal goes on",
-        HitHolder("call", "after-acquire"),
-        how="its main thread waits, and goes on by itself",
-        sees="it keeps the lock, and everybody else waits",
-    )
-
-
-def kill_holder() -> Fault:
-    """Killed; its successor has to wait for the TTL."""
-    return _fault(
-        "kill-holder",
-        "kill",
-        f"{_LANES} is killed while it holds",
-        HitHolder("kill", "after-acquire"),
-        how="SIGKILL, just after its acquire",
-        sees="its successor waits until the lease ends",
-    )
-
-
-def kill_before_release() -> Fault:
-    """Killed when its work is done."""
-    return _fault(
-        "kill-before-release",
-        "kill",
-        f"{_LANES} is killed when its work is done, before it releases",
-        HitHolder("kill", "before-release"),
-        how="SIGKILL, about to release",
-        sees="its successor waits until the lease ends",
-    )
-
-
-def late_write() -> Fault:
-    """Frozen past its lease, and thawed at the worst moment."""
-    return _fault(
+FREEZES: Final = (
+    _fault(
+        "freeze-holder",
+        "freeze",
+        f"{_LANES} is frozen while it holds, for longer than the TTL",
+        HitHolder("freeze", "between-read-and-write"),
+        "SIGSTOP, between the look at the clock and the write",
+        "its lease ends; thawed, it writes under an old token",
+    ),
+    _freeze_at("after-acquire", "its lease ends; thawed, it notices before it touches anything"),
+    _freeze_at("before-release", "its lease ends; thawed, it releases what is no longer its own"),
+    _freeze_at(
+        "in-renewal",
+        "its lease ends; thawed, it sends a renewal that is late, wherever its work stands",
+        renewal=True,
+    ),
+    _fault(
         "late-write",
         "freeze",
         "a holder frozen past its TTL writes between its successor's read and write",
         LateWrite(),
+        "SIGSTOP for one, a stall for its successor, both about to write",
+        "a write under an old token right before the successor's first",
         ttls=0.0,
-        how="SIGSTOP for one, a stall for its successor, both about to write",
-        sees="a write under an old token right before the successor's first",
-    )
+    ),
+)
 
-
-def freeze_successor() -> Fault:
-    """Two in a row."""
-    return _fault(
+HOLDERS: Final = (
+    _fault(
+        "stall-holder",
+        "stall",
+        f"{_LANES} hangs while it holds, for longer than the TTL; its renewal goes on",
+        HitHolder("stall", "between-read-and-write"),
+        "its main thread waits, between the look at the clock and the write",
+        "it keeps the lock, and everybody else waits",
+    ),
+    _fault(
+        "long-call",
+        "call",
+        f"{_LANES} holds while it calls somebody else, for longer than the TTL; its renewal goes on",
+        HitHolder("call", "after-acquire"),
+        "its main thread waits, and goes on by itself",
+        "it keeps the lock, and everybody else waits",
+    ),
+    _fault(
+        "kill-holder",
+        "kill",
+        f"{_LANES} is killed while it holds",
+        HitHolder("kill", "after-acquire"),
+        "SIGKILL, just after its acquire",
+        "its successor waits until the lease ends",
+    ),
+    _fault(
+        "kill-before-release",
+        "kill",
+        f"{_LANES} is killed when its work is done, before it releases",
+        HitHolder("kill", "before-release"),
+        "SIGKILL, about to release",
+        "its successor waits until the lease ends",
+    ),
+    _fault(
         "freeze-successor",
         "freeze",
         "a holder of every lane is killed, and its successor frozen for longer than the TTL",
         FreezeSuccessor(),
-        how="SIGKILL for one, SIGSTOP for the next, just after their acquires",
-        sees="two leases in a row must end by themselves",
-    )
-
-
-def _fault(
-    name: str, kind: Kind, summary: str, injury: Injury, *, how: str, sees: str, ttls: float = PAST_TTL
-) -> Fault:
-    return Fault(name, kind, summary, without_options(injury), ttls=ttls, needs=NEEDS, how=how, sees=sees)
+        "SIGKILL for one, SIGSTOP for the next, just after their acquires",
+        "two leases in a row must end by themselves",
+    ),
+)

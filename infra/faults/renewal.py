@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from infra.backends.backend import Trait
 from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
-from infra.faults.fault import Fault, OnWorkers, without_options
+from infra.faults.fault import Fault, OnWorkers, always
 from infra.faults.holders import NEEDS, PAST_TTL
 from infra.faults.target import Hit, Target
 
@@ -75,46 +75,38 @@ class StallWaiter(OnWorkers):
         return hits_of(lie_in_wait(target, course, 2 * catch_within(ttl) + ttl + FREED_WITHIN + TOLD_WITHIN))
 
 
-def stall_waiter() -> Fault:
-    """It hangs, and the lease with the place in the queue ends."""
-    return Fault(
-        "stall-waiter",
-        "stall",
-        "the renewal of a worker of every lane hangs while it waits, until its lease is over",
-        without_options(StallWaiter()),
-        needs=NEEDS,
-        trait=Trait.WAITING_LEASES,
-        waits=FREED_WITHIN + TOLD_WITHIN,
-        how="two threads wait: a holder's main one, and a waiter's when about to renew",
-        sees="its lease ends while it waits; its next keep-alive is refused, and then the lock is released",
-    )
-
-
-def stall_renewal() -> Fault:
-    """It hangs, and is sent late."""
-    return Fault(
+RENEWALS: Final = (
+    Fault(
         "stall-renewal",
         "stall",
         "the renewal of a worker of every lane hangs, and is sent when the lease is over",
-        without_options(HitRenewal("stall")),
+        always(HitRenewal("stall")),
         ttls=PAST_TTL,
         needs=NEEDS,
         renewal=True,
         how="both of its threads wait: just after its acquire, and about to renew",
         sees="its lease ends while it holds, and it notices; its renewal is refused",
-    )
-
-
-def kill_renewal() -> Fault:
-    """It dies, and begins anew after a while."""
-    return Fault(
+    ),
+    Fault(
         "kill-renewal",
         "kill",
         "the renewal of a worker of every lane dies, and the lease ends while it holds",
-        without_options(HitRenewal("die")),
+        always(HitRenewal("die")),
         ttls=PAST_TTL,
         needs=NEEDS,
         renewal=True,
         how="its main thread waits just after its acquire, the other ends when about to renew",
         sees="its lease ends while it holds, and it notices",
-    )
+    ),
+    Fault(
+        "stall-waiter",
+        "stall",
+        "the renewal of a worker of every lane hangs while it waits, until its lease is over",
+        always(StallWaiter()),
+        trait=Trait.WAITING_LEASES,
+        needs=NEEDS,
+        waits=FREED_WITHIN + TOLD_WITHIN,
+        how="two threads wait: a holder's main one, and a waiter's when about to renew",
+        sees="its lease ends while it waits; its next keep-alive is refused, and then the lock is released",
+    ),
+)

@@ -8,15 +8,16 @@ major version by dump and restore (`Migration`).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from infra import images
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait
 from infra.failover import Failover
 from infra.faults import fault
-from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, Options, has
-from infra.faults.servers import FOLLOWER, LEADER, named
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, has
+from infra.faults.options import FOLLOWER, LEADER, Option, Options, choice, must, number, one_of
+from infra.faults.servers import named
 from infra.faults.target import Hit, Target
 from infra.machine import Failed
 from infra.nodes import Node
@@ -123,7 +124,7 @@ class Roll:
         return hits
 
     def heal(self, target: Target) -> None:
-        """See `Injury`. There is nothing to undo."""
+        """See `FaultInjection`. There is nothing to undo."""
 
     def _roll(self, target: Target, waiting: Sequence[Node], image: str) -> Hit:
         leads = fault.leader(target) if has(target.backend, Trait.LEADER) else target.cluster.nodes[0]
@@ -195,57 +196,45 @@ def _await_agreement(target: Target) -> None:
         raise Failed(f"the members of {target.backend} do not agree on their version within {AGREED_WITHIN:.0f} s")
 
 
-def roll_version() -> Fault:
-    """Any backend; see `Roll`."""
-
-    def make(backend: str, options: Options) -> Roll:
-        fault.only(options, "version", "first", "members")
-        first, count, most = options["first"], options["members"], len(MEMBERS[backend])
-        if first not in (LEADER, FOLLOWER):
-            raise ValueError(f"first: must be {LEADER} or {FOLLOWER}, not {first!r}")
-        if type(count) is not int or not 1 <= count <= most:
-            raise ValueError(f"members: must be a number from 1 to {most}, not {count!r}")
-        lead = "the leader" if has(backend, Trait.LEADER) else MEMBERS[backend][0]
-        return Roll(_version(options), first, count, lead)
-
-    return Fault(
-        "roll-version",
-        "version",
-        "members become another version for good, one after another, on the same data",
-        make,
-        planned="needs a version, and cannot be undone: --from and --to do it",
-        lasting=True,
-        needs=frozenset({"version"}),
-        how="an orderly end, then a container of another image on the same volume, for each",
-        sees="as restart-rolling",
-    )
+def _is_version(value: Any, _: str, __: Options) -> str:
+    must(isinstance(value, str) and value, "be a text like 3.5")
+    return str(value)
 
 
-def _version(options: Options) -> str:
-    version = options["version"]
-    if not isinstance(version, str) or not version:
-        raise ValueError(f"version: must be a text like 3.5, not {version!r}")
-    return version
+def _members(backend: str) -> Sequence[str]:
+    return (LEADER, *MEMBERS[backend]) if has(backend, Trait.LEADER) else MEMBERS[backend]
 
 
-def replace_version() -> Fault:
-    """Any member."""
+_VERSION: Final = Option("version", _is_version)
 
-    def make(backend: str, options: Options) -> Replace:
-        fault.only(options, "node", "version")
-        known = (LEADER, *MEMBERS[backend]) if has(backend, Trait.LEADER) else MEMBERS[backend]
-        node = options["node"]
-        if node not in known:
-            raise ValueError(f"node: must be one of {', '.join(known)}, not {node!r}")
-        return Replace(node, _version(options))
-
-    return Fault(
+VERSIONS: Final = (
+    Fault(
         "replace-version",
         "version",
         "a member is replaced by another version on the same data",
-        make,
+        lambda _, node, version: Replace(node, version),
+        (one_of("node", _members), _VERSION),
         planned="needs a version: name it in a plan, or by hand with --set node=NODE --set version=VERSION",
-        needs=frozenset({"version"}),
+        needs=("version",),
         how="an orderly end, then a container of another image on the same volume",
         sees="as when a server is restarted",
-    )
+    ),
+    Fault(
+        "roll-version",
+        "version",
+        "members become another version for good, one after another, on the same data",
+        lambda backend, version, first, members: Roll(
+            version, first, members, "the leader" if has(backend, Trait.LEADER) else MEMBERS[backend][0]
+        ),
+        (
+            _VERSION,
+            choice("first", (LEADER, FOLLOWER)),
+            number("members", 1, lambda backend: len(MEMBERS[backend]), what="a number"),
+        ),
+        planned="needs a version, and cannot be undone: --from and --to do it",
+        lasting=True,
+        needs=("version",),
+        how="an orderly end, then a container of another image on the same volume, for each",
+        sees="as restart-rolling",
+    ),
+)

@@ -124,6 +124,6 @@ def test_a_roll_to_the_same_version_and_back_names_the_images(monkeypatch: pytes
     )
     hits: list[str] = []
     for version in ("2", "1"):
-        injury = FAULTS["roll-version"].make("postgres", {"version": version, "first": "follower", "members": 1})
-        hits += [hit.target for hit in injury.apply(cast("Any", target))]
+        injection = FAULTS["roll-version"].make("postgres", {"version": version, "first": "follower", "members": 1})
+        hits += [hit.target for hit in injection.apply(cast("Any", target))]
     assert hits == [f"postgres from 17.11 ({was}) to 17.11 ({now})" for was, now in ((BOOTED, OTHER), (OTHER, BOOTED))]

@@ -17,7 +17,7 @@ from infra.recovery import Refused, remake
 from infra.tests.environments import target_of
 from infra.tests.live.hurting import await_, place
 from infra.tests.live.keeping import asked, session
-from infra.tests.live.test_versions import applied, injury_of
+from infra.tests.live.test_versions import applied, injection_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,9 +98,9 @@ def test_what_the_new_version_does_not_take_leaves_the_old_one_as_it_was(
     with session(old) as connection:
         connection.execute(MADE)
         connection.execute("CREATE EXTENSION adminpack")  # which there is no more
-    injury = injury_of("postgres", "postgres", "17")
+    injection = injection_of("postgres", "postgres", "17")
     with pytest.raises(Refused, match='extension "adminpack" is not available'):
-        injury.apply(target)
+        injection.apply(target)
     assert old.node("postgres").version().startswith("15.")
     await_(lambda: old.unclean() == [])
     assert answer(old, "SELECT nextval('fencepost.tokens')") == 42
@@ -138,7 +138,7 @@ def test_up_with_everything_but_sessions_and_not_back(old: Environment) -> None:
     holder.execute("SELECT pg_advisory_lock(1)")
     assert bounced(old)
 
-    up = injury_of("postgres", "postgres", "17")
+    up = injection_of("postgres", "postgres", "17")
     with Hammer(old) as hammer:
         hit = applied(target, up)
         before = len(hammer.acknowledged)
@@ -161,7 +161,7 @@ def test_up_with_everything_but_sessions_and_not_back(old: Environment) -> None:
     await_(lambda: bounced(old))
     assert left(old) == []
 
-    back = injury_of("postgres", "postgres", "15")
+    back = injection_of("postgres", "postgres", "15")
     with pytest.raises(Refused, match='unrecognized configuration parameter "transaction_timeout"') as refused:
         back.apply(target)
     assert str(refused.value).startswith(

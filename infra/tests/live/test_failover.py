@@ -161,7 +161,7 @@ class TestPromoteReplica:
         await_(lambda: not pair_of(target).follows())
         step = Step("promote-replica", 0.0, 0.0, {"behind_ms": 10})
         with pytest.raises(Failed, match="does not follow"):
-            step.injury("redis").apply(target)
+            step.injection("redis").apply(target)
         target.links.lift("another")
         await_(pair_of(target).follows)
 
@@ -201,7 +201,7 @@ class TestTerminateBackends:
                 assert not pids & {pid for (pid,) in there}
 
     def test_nobody_is_there(self, target: Target) -> None:
-        assert Step("terminate-backends", 0.0, 0.0, {}).injury("postgres").apply(target) == []
+        assert Step("terminate-backends", 0.0, 0.0, {}).injection("postgres").apply(target) == []
 
 
 @on("postgres")
@@ -228,7 +228,7 @@ class TestBouncer:
         with closing(session_of(target, "c3")) as late:
             assert asked(late, "SELECT pg_try_advisory_lock(2)") is False  # nobody holds it, and it is not free
             assert asked(late, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 1
-        assert Step("terminate-backends", 0.0, 0.0, {}).injury("postgres").apply(target)
+        assert Step("terminate-backends", 0.0, 0.0, {}).injection("postgres").apply(target)
 
     def test_its_links_and_its_process_can_be_hurt(self, target: Target) -> None:
         environment = target.environment
