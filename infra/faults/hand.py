@@ -25,8 +25,8 @@ from infra.backends import BACKENDS
 from infra.commands import arguments, attached, print_faults
 from infra.environment import Environment
 from infra.faults import process
+from infra.faults.ambush import HitWorkers
 from infra.faults.fault import NO_CLOCK, OURS, FaultInjection
-from infra.faults.holders import HitHolder
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse
 from infra.faults.process import SIGNALS, OneProcess
 from infra.faults.register import FAULTS
@@ -92,7 +92,7 @@ def _check_workers(parser: argparse.ArgumentParser, plan: Plan, pid: int | None)
         if "workers" not in FAULTS[step.fault].needs:
             continue
         injection = step.injection(plan.backend)
-        if not (isinstance(injection, HitHolder) and injection.action in SIGNALS):
+        if not (isinstance(injection, HitWorkers) and injection.action in SIGNALS):
             why = "needs a gate inside the worker: pytest suites/ --faults does it to the suite's own"
             raise Unknown(f"{step.fault} {why}")
         if pid is None:
@@ -113,7 +113,7 @@ def _check_possible(plan: Plan, environment: Environment) -> None:
 
 def _words(injection: FaultInjection, pid: int | None) -> str:
     """What is done, by hand: it is not a worker at a gate that is hit."""
-    if isinstance(injection, HitHolder):
+    if isinstance(injection, HitWorkers):
         return f"{injection.action} process {pid}, wherever it is,"
     return injection.describe()
 

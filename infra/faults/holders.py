@@ -5,13 +5,12 @@ renewal too, as a long pause of a garbage collector does: the lease runs out, an
 successor. A hung job's lock is renewed all the while, so that nobody else gets it.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
-from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
-from infra.faults.fault import Fault, FaultInjection, Need, OnWorkers, always
-from infra.faults.target import Action, Gate, Hit, Kind, Target
+from infra.faults.ambush import Ambush, Course, HitWorkers, catch, catch_within
+from infra.faults.fault import Fault, FaultInjection, Need, always
+from infra.faults.target import Action, Gate, Kind
 
 PAST_TTL: Final = 1.6
 """How many TTLs a holder is hit for: its lease is over, unless it is renewed, and its successor at work."""
@@ -28,77 +27,39 @@ _WHERE: Final[Mapping[Gate, str]] = {
     "before-release": "about to release",
     "in-renewal": "about to renew",
 }
-_VERBS: Final[Mapping[Action, str]] = {"freeze": "freeze", "stall": "stall", "kill": "kill", "call": "keep"}
 
 
-@dataclass(frozen=True, slots=True)
-class HitHolder(OnWorkers):
+def _hit(action: Action, gate: Gate) -> HitWorkers:
     """A holder of every lane. About to write means: it has made sure that it still holds. No client closes that gap."""
-
-    action: Action
-    gate: Gate
-
-    def describe(self) -> str:
-        said = f"{_VERBS[self.action]} a holder of every lane, {_WHERE[self.gate]},"
-        return said + {"kill": " and wait", "call": " in a long call"}.get(self.action, "")
-
-    def apply(self, target: Target) -> Sequence[Hit]:
-        """Returns when every lane has caught one, or too much time has passed."""
-        ttl = target.actors.ttl
-
-        def course(ambush: Ambush) -> Course:
-            yield from ambush.catch(self.gate, self.action, seconds=PAST_TTL * ttl if self.action == "call" else 0.0)
-
-        return hits_of(lie_in_wait(target, course, catch_within(ttl)))
+    said = f"{action} a holder of every lane, {_WHERE[gate]},"
+    return HitWorkers(said + {"kill": " and wait"}.get(action, ""), catch(gate, action), action=action)
 
 
-@dataclass(frozen=True, slots=True)
-class LateWrite(OnWorkers):
+def _call(ambush: Ambush) -> Course:
+    yield from ambush.catch("after-acquire", "call", seconds=PAST_TTL * ambush.target.actors.ttl)
+
+
+def _late_write(ambush: Ambush) -> Course:
     """A stale write between its successor's read and write: what a fence on writes alone does not stop.
 
-    In each lane a holder is frozen between its read and its write. When its lease is over a successor gets in and is
-    stalled at the same place, its renewal going on. Then the first is thawed, writes and releases what is no longer
-    its own; when that is over the successor goes on and writes as well. So a release that frees somebody else's lock
-    lets a third one in. All of it happens in `apply`, so nothing is left to hold.
+    A holder is frozen between its read and its write. When its lease is over a successor gets in and is stalled at the
+    same place, its renewal going on. Then the first is thawed, writes and releases what is no longer its own; when that
+    is over the successor goes on and writes as well. So a release that frees somebody else's lock lets a third one in.
     """
-
-    def describe(self) -> str:
-        return "freeze a holder of every lane between its read and its write until its successor stands there too"
-
-    def apply(self, target: Target) -> Sequence[Hit]:
-        """Returns when every lane is through, or too much time has passed; nobody is caught any more."""
-        ttl = target.actors.ttl
-
-        def course(ambush: Ambush) -> Course:
-            try:
-                first = yield from ambush.catch("between-read-and-write", "freeze")
-                # At once and not when the lease is over: whoever gets in too early deserves to be seen as well.
-                yield from ambush.catch("between-read-and-write", "stall", key=first.key)
-                ambush.thaw(first)
-                yield from ambush.wait(SETTLED_WITHIN, lambda: target.actors.settled(first))
-            finally:
-                ambush.thaw_all()
-
-        # A wait for somebody at the gate, and the lease with what servers add to it, before another comes there.
-        return hits_of(lie_in_wait(target, course, catch_within(ttl) + 1.5 * ttl))
+    try:
+        first = yield from ambush.catch("between-read-and-write", "freeze")
+        # At once and not when the lease is over: whoever gets in too early deserves to be seen as well.
+        yield from ambush.catch("between-read-and-write", "stall", key=first.key)
+        ambush.thaw(first)
+        yield from ambush.wait(SETTLED_WITHIN, lambda: ambush.target.actors.settled(first))
+    finally:
+        ambush.thaw_all()
 
 
-@dataclass(frozen=True, slots=True)
-class FreezeSuccessor(OnWorkers):
-    """A holder of every lane is killed, and whoever gets its lock next is frozen past its own lease."""
-
-    def describe(self) -> str:
-        return "kill a holder of every lane, freeze whoever gets its lock next,"
-
-    def apply(self, target: Target) -> Sequence[Hit]:
-        """Returns when every lane has caught both, or too much time has passed."""
-        ttl = target.actors.ttl
-
-        def course(ambush: Ambush) -> Course:
-            first = yield from ambush.catch("after-acquire", "kill")
-            yield from ambush.catch("after-acquire", "freeze", key=first.key)
-
-        return hits_of(lie_in_wait(target, course, 2 * catch_within(ttl) + 1.5 * ttl))
+def _freeze_successor(ambush: Ambush) -> Course:
+    """A holder is killed, and whoever gets its lock next is frozen past its own lease."""
+    first = yield from ambush.catch("after-acquire", "kill")
+    yield from ambush.catch("after-acquire", "freeze", key=first.key)
 
 
 def _fault(name: str, kind: Kind, summary: str, injection: FaultInjection, how: str, sees: str, **more: Any) -> Fault:
@@ -111,7 +72,7 @@ def _freeze_at(gate: Gate, sees: str, *, renewal: bool = False) -> Fault:
         f"freeze-{gate}",
         "freeze",
         f"{_LANES} is frozen {_WHERE[gate]}, for longer than the TTL",
-        HitHolder("freeze", gate),
+        _hit("freeze", gate),
         f"SIGSTOP, {_WHERE[gate]}",
         sees,
         renewal=renewal,
@@ -123,7 +84,7 @@ FREEZES: Final = (
         "freeze-holder",
         "freeze",
         f"{_LANES} is frozen while it holds, for longer than the TTL",
-        HitHolder("freeze", "between-read-and-write"),
+        _hit("freeze", "between-read-and-write"),
         "SIGSTOP, between the look at the clock and the write",
         "its lease ends; thawed, it writes under an old token",
     ),
@@ -138,7 +99,12 @@ FREEZES: Final = (
         "late-write",
         "freeze",
         "a holder frozen past its TTL writes between its successor's read and write",
-        LateWrite(),
+        HitWorkers(
+            "freeze a holder of every lane between its read and its write until its successor stands there too",
+            _late_write,
+            # A wait for somebody at the gate, and the lease with what servers add to it, before another comes there.
+            lambda ttl: catch_within(ttl) + 1.5 * ttl,
+        ),
         "SIGSTOP for one, a stall for its successor, both about to write",
         "a write under an old token right before the successor's first",
         ttls=0.0,
@@ -150,7 +116,7 @@ HOLDERS: Final = (
         "stall-holder",
         "stall",
         f"{_LANES} hangs while it holds, for longer than the TTL; its renewal goes on",
-        HitHolder("stall", "between-read-and-write"),
+        _hit("stall", "between-read-and-write"),
         "its main thread waits, between the look at the clock and the write",
         "it keeps the lock, and everybody else waits",
     ),
@@ -158,7 +124,7 @@ HOLDERS: Final = (
         "long-call",
         "call",
         f"{_LANES} holds while it calls somebody else, for longer than the TTL; its renewal goes on",
-        HitHolder("call", "after-acquire"),
+        HitWorkers("keep a holder of every lane, just after its acquire, in a long call", _call, action="call"),
         "its main thread waits, and goes on by itself",
         "it keeps the lock, and everybody else waits",
     ),
@@ -166,7 +132,7 @@ HOLDERS: Final = (
         "kill-holder",
         "kill",
         f"{_LANES} is killed while it holds",
-        HitHolder("kill", "after-acquire"),
+        _hit("kill", "after-acquire"),
         "SIGKILL, just after its acquire",
         "its successor waits until the lease ends",
     ),
@@ -174,7 +140,7 @@ HOLDERS: Final = (
         "kill-before-release",
         "kill",
         f"{_LANES} is killed when its work is done, before it releases",
-        HitHolder("kill", "before-release"),
+        _hit("kill", "before-release"),
         "SIGKILL, about to release",
         "its successor waits until the lease ends",
     ),
@@ -182,7 +148,11 @@ HOLDERS: Final = (
         "freeze-successor",
         "freeze",
         "a holder of every lane is killed, and its successor frozen for longer than the TTL",
-        FreezeSuccessor(),
+        HitWorkers(
+            "kill a holder of every lane, freeze whoever gets its lock next,",
+            _freeze_successor,
+            lambda ttl: 2 * catch_within(ttl) + 1.5 * ttl,
+        ),
         "SIGKILL for one, SIGSTOP for the next, just after their acquires",
         "two leases in a row must end by themselves",
     ),
