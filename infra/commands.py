@@ -8,7 +8,6 @@ as well, to look into it, which then of course is a different test.
 import argparse
 import contextlib
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -23,8 +22,9 @@ from infra.backends.backend import Trait
 from infra.environment import Environment
 from infra.links import Cut
 from infra.machine import Failed, Unknown
-from infra.nodes import POLL, Node
+from infra.nodes import Node
 from infra.star import GROUPS, STORE
+from infra.waiting import comes_true
 
 BY_HAND: Final = "by-hand"
 """Name of the environment that `up` makes unless told otherwise."""
@@ -290,9 +290,13 @@ def _print_status(client: DockerClient, found: reaper.Found) -> None:
 
 def _left(environment: Environment) -> list[str]:
     """What is not healed, once a moment has passed in which servers find each other."""
-    deadline = time.monotonic() + CLEAN_WITHIN
-    while (left := environment.unclean()) and time.monotonic() < deadline:
-        time.sleep(POLL)
+    left: list[str] = []
+
+    def clean() -> bool:
+        left[:] = environment.unclean()
+        return not left
+
+    comes_true(clean, CLEAN_WITHIN)
     return left
 
 

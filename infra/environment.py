@@ -48,11 +48,12 @@ from infra.failover import Failover
 from infra.faults.target import MonotonicClock
 from infra.links import Links
 from infra.machine import Failed, Say, Unknown
-from infra.nodes import POLL, READY_WITHIN, Cluster, Node
+from infra.nodes import READY_WITHIN, Cluster, Node
 from infra.reach import Reach, needs_published
 from infra.slots import Taken
 from infra.star import GROUPS, STORE
 from infra.toxiproxy import Api
+from infra.waiting import comes_true
 
 __all__ = ["GROUPS", "Environment"]
 
@@ -391,8 +392,5 @@ def _undone_on_error(client: DockerClient, name: str) -> Iterator[None]:
 
 
 def _await(what: str, is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + READY_WITHIN
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise Failed(f"{what} does not answer within {READY_WITHIN:.0f} s")
-        time.sleep(POLL)
+    if not comes_true(is_so, READY_WITHIN):
+        raise Failed(f"{what} does not answer within {READY_WITHIN:.0f} s")

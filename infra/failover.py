@@ -9,8 +9,6 @@ one, then it is the primary again, is followed again, and reached again. It find
 asking both for their roles and Toxiproxy where it leads, so that it also undoes what another process did, or began.
 """
 
-import time
-from collections.abc import Callable
 from typing import Final
 
 from infra import slots, star
@@ -20,6 +18,7 @@ from infra.machine import Failed
 from infra.nodes import Node
 from infra.star import GROUPS
 from infra.toxiproxy import Api, Change
+from infra.waiting import comes_true
 
 ANSWERS_WITHIN: Final = 30.0
 """Seconds for a server to be there that was just started; it measures 0.3."""
@@ -82,7 +81,7 @@ class Failover:
 
         The replica follows a moment later. Raises Failed.
         """
-        if not _wait(ANSWERS_WITHIN, lambda: self.primary.ready() and self.replica.ready()):
+        if not comes_true(lambda: self.primary.ready() and self.replica.ready(), ANSWERS_WITHIN, LOOK_EVERY):
             states = ", ".join(f"{node.name} ({node.state()})" for node in (self.primary, self.replica))
             raise Failed(f"no way back from a failover: one of {states} does not answer")
         led_away = self.led_away()
@@ -135,18 +134,9 @@ class Failover:
         def same() -> bool:
             return self.roles.follows(self.primary.health(), self.replica.health()) and self.lag() == 0
 
-        if not _wait(COPIED_WITHIN, same):
+        if not comes_true(same, COPIED_WITHIN, LOOK_EVERY):
             raise Failed(f"{self.primary.name} is no copy of {name} within {COPIED_WITHIN:.0f} s")
 
 
 def _upstream(node: Node) -> str:
     return f"{node.name}-node:{star.client_port(node.name)}"
-
-
-def _wait(seconds: float, until: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + seconds
-    while not until():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(LOOK_EVERY)
-    return True

@@ -19,6 +19,7 @@ from infra.images import PACKAGER
 from infra.lastwords import last_words
 from infra.links import BY_HAND, Links
 from infra.machine import Failed
+from infra.waiting import POLL
 
 State = Literal["running", "paused", "stopped"]
 
@@ -39,9 +40,6 @@ VENDOR: Final = "org.opencontainers.image.vendor"
 
 DYING: Final = "is zombie"
 """What the engine says when it no longer waits for the end of what it has killed, which may come all the same."""
-
-POLL: Final = 0.05
-"""Seconds between two looks at something that is not ready."""
 
 
 class Node:

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from infra.beside import comes_true
 from infra.faults import fault, probe
 from infra.faults.plan import compile_plan
 from infra.faults.probe import Answer
 from infra.faults.register import FAULTS
+from infra.waiting import comes_true
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
