@@ -18,6 +18,7 @@ from infra.faults.links import CUT_FOR, CutClients, heal_clients
 from infra.faults.options import choice, number, within
 from infra.faults.probe import Answer
 from infra.faults.quality import client_pairs
+from infra.faults.servers import end
 from infra.faults.target import Hit, Target
 from infra.links import Cut
 from infra.machine import Failed
@@ -100,9 +101,7 @@ class CrashAfterAcquire:
         leads = has(target.backend, Trait.LEADER)
         node = fault.leader(target) if leads else target.node(members(target.backend)[0])
         begun = target.clock.now()
-        node.kill(target.by)
-        if node.state() != "stopped":
-            raise Failed(f"{node.name} was killed, but is {node.state()}")
+        end(target, node)
         applied = target.clock.now()
         node.let_go(target.by)
         _await_service(target, node)

@@ -28,17 +28,19 @@ WIPED_FOR: Final = 0.2
 AWAY_FOR: Final = 0.2
 """Seconds that a server which is restarted stays down."""
 
-Verb = Literal["pause", "kill", "wipe"]
+Verb = Literal["pause", "kill", "wipe", "restart"]
 
 
 @dataclass(frozen=True, slots=True)
 class Strike(fault.OnNodes):
-    """Pause servers, kill them, or kill them and remove their data."""
+    """Pause servers, kill them, kill them and remove their data, or stop them in good order."""
 
     kind: Verb
     nodes: tuple[str, ...]
 
     def describe(self) -> str:
+        if self.kind == "restart":
+            return f"stop {', '.join(self.nodes)} in good order, and"
         if LEADER in self.nodes:
             return f"{self.kind} the leader until another leads, and"
         return f"{self.kind} {', '.join(self.nodes)}"
@@ -52,7 +54,7 @@ class Strike(fault.OnNodes):
         if self.kind == "pause":
             _pause(target, node)
         else:
-            kill(target, node)
+            end(target, node, orderly=self.kind == "restart")
         remark = fault.await_successor(target, node) if role == LEADER else ""
         if self.kind == "wipe":
             if remark and has(target.backend, Trait.MEMBERSHIP):
@@ -82,11 +84,11 @@ def named(node: Node, role: str) -> str:
     return f"{node.name} ({role})" if role else node.name
 
 
-def kill(target: Target, node: Node) -> None:
-    """SIGKILL, and the proof. Raises Failed."""
-    node.kill(target.by)
+def end(target: Target, node: Node, *, orderly: bool = False) -> None:
+    """SIGKILL, or SIGTERM first, and the proof. Raises Failed."""
+    (node.stop if orderly else node.kill)(target.by)
     if (state := node.state()) != "stopped":
-        raise Failed(f"{node.name} was killed, but is {state}")
+        raise Failed(f"{node.name} was {'stopped' if orderly else 'killed'}, but is {state}")
 
 
 def _pause(target: Target, node: Node) -> None:
@@ -96,28 +98,6 @@ def _pause(target: Target, node: Node) -> None:
     shows = {Answer.SILENT} if target.alone else {Answer.SILENT, Answer.CLOSED}
     if not target.clock.wait(PROVEN_WITHIN, lambda: probe.ask(target.backend, endpoint) in shows):
         raise Failed(f"{node.name} was paused ({node.state()}), but still answers")
-
-
-@dataclass(frozen=True, slots=True)
-class Restart(fault.OnNodes):
-    """One server is asked to end (SIGTERM), and started again."""
-
-    nodes: tuple[str, ...]
-
-    def describe(self) -> str:
-        return f"stop {', '.join(self.nodes)} in good order, and"
-
-    def apply(self, target: Target) -> Sequence[Hit]:
-        """Proven by the state of the container; where it led, another does."""
-        hits = []
-        for node, role in hit_by(target, self.nodes):
-            begun = target.clock.now()
-            node.stop(target.by)
-            if (state := node.state()) != "stopped":
-                raise Failed(f"{node.name} was stopped, but is {state}")
-            remark = fault.await_successor(target, node) if role == LEADER else ""
-            hits.append(Hit("restart", named(node, role) + remark, begun, target.clock.now()))
-        return hits
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +117,7 @@ class RestartRolling(fault.OnNodes):
                 continue  # another fault has it
             role = LEADER if target.cluster.leader() is node else ""
             begun = target.clock.now()
-            node.stop(target.by)
-            if (state := node.state()) != "stopped":
-                raise Failed(f"{node.name} was stopped, but is {state}")
+            end(target, node, orderly=True)
             applied = target.clock.now()
             node.let_go(target.by)
             if not target.clock.wait(HEALED_WITHIN if target.alone else MASKED_FOR, target.cluster.ready, LOOK_EVERY):
@@ -162,7 +140,7 @@ class RestartAll:
         begun = target.clock.now()
         nodes = target.cluster.nodes
         with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
-            list(pool.map(lambda node: kill(target, node), nodes))
+            list(pool.map(lambda node: end(target, node), nodes))
         return [Hit("restart", ", ".join(node.name for node in nodes), begun, target.clock.now())]
 
     def heal(self, target: Target) -> None:
@@ -220,7 +198,7 @@ RESTARTS: Final = (
         "restart-leader",
         "restart",
         "the leader, or redis1, is stopped in good order and started again",
-        lambda _, nodes: Restart(nodes),
+        lambda _, nodes: Strike("restart", nodes),
         (victims(most=1),),
         seconds=AWAY_FOR,
         needs=("stop",),
