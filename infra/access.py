@@ -1,4 +1,4 @@
-"""How a cluster lets us in: user, password, certificates. Of ours only PostgreSQL asks, for a user and a password.
+"""How a cluster lets us in: user, password, certificates. Of ours only some ask, for a user and a password.
 
 The password of ours is drawn for each environment (`Environment.access`); what follows is about clusters of others.
 
@@ -7,17 +7,25 @@ the workers over a pipe. Whatever may repeat a secret (the text of an error) goe
 written anywhere. Standard library only: workers load this beside any library under test.
 """
 
+from __future__ import annotations
+
 import functools
 import socket
 import ssl
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
 
 FIELDS: Final = ("user", "password", "ca", "cert", "key")
 """What the environment may give, each as FENCEPOST_<BACKEND>_<FIELD>."""
+
+TLS: Final = "tls://"
+"""What stands before the first host of a cluster that speaks TLS."""
 
 MASK: Final = "***"
 
@@ -49,17 +57,17 @@ class Access:
     names: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, backend: str, environ: Mapping[str, str], *, tls: bool) -> Self:
-        """As the variables of `backend` say. Raises BadAccess."""
+    def of(cls, backend: str, environ: Mapping[str, str], *, tls: bool, password_alone: bool = True) -> Self:
+        """As the variables of `backend` say. password_alone: whether one can go without a user. Raises BadAccess."""
         given: dict[str, Any] = {what: value for what in FIELDS if (value := environ.get(variable(backend, what), ""))}
         if not tls and (of_tls := [what for what in ("ca", "cert", "key") if what in given]):
             raise BadAccess(
-                f"{variable(backend, of_tls[0])} is set, but --target {backend}=... does not begin with tls://"
+                f"{variable(backend, of_tls[0])} is set, but --target {backend}=... does not begin with {TLS}"
             )
         for one, other in (("cert", "key"), ("key", "cert"), ("user", "password")):
             if one in given and other not in given:
                 raise BadAccess(f"{variable(backend, one)} is set, but {variable(backend, other)} is not")
-        if "password" in given and "user" not in given and backend in ("etcd", "zookeeper"):
+        if "password" in given and "user" not in given and not password_alone:
             raise BadAccess(f"{variable(backend, 'password')} is set, but {variable(backend, 'user')} is not")
         access = cls(tls=tls, **given)
         access.check(backend)
@@ -136,4 +144,4 @@ def _context(ca: str, cert: str, key: str) -> ssl.SSLContext:
 
 
 OPEN: Final = Access()
-"""Of the clusters of ours, PostgreSQL's aside."""
+"""Everybody is let in, and nothing is encrypted."""

@@ -21,6 +21,7 @@ from docker import DockerClient
 
 from infra import external, machine, nodes, slots, star
 from infra.access import Access
+from infra.backends.backend import Probe
 from infra.clocks import Skew
 from infra.environment import GROUPS, Environment
 from infra.external import External
@@ -29,9 +30,9 @@ from infra.faults.probe import Answer
 from infra.hooks import Hooks
 from infra.links import BY_HAND, Links
 from infra.machine import Failed, Say
-from infra.nodes import POLL, Cluster, Node, State
-from infra.probes import Probe
+from infra.nodes import Cluster, Node, State
 from infra.star import STORE, Proxy
+from infra.waiting import comes_true
 
 GATEWAY: Final = 1
 """Last byte of this machine's own address on the bridge of the clients."""
@@ -303,13 +304,3 @@ def _is_loopback(host: str) -> bool:
         )
     except socket.gaierror:
         return False
-
-
-def comes_true(is_so: Callable[[], bool], within: float) -> bool:
-    """Whether it comes true; asked again and again."""
-    deadline = time.monotonic() + within
-    while not is_so():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(POLL)
-    return True

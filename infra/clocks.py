@@ -19,8 +19,8 @@ from typing import Any, Final
 from docker import DockerClient
 from docker.errors import APIError, NotFound
 
+from infra.backends.backend import Health
 from infra.machine import Failed
-from infra.probes import Health
 
 LABEL: Final = "fencepost.clock"
 """Label of an image, and so of its containers: where the file is that its clock is moved by."""

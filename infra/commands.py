@@ -8,7 +8,6 @@ as well, to look into it, which then of course is a different test.
 import argparse
 import contextlib
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -18,11 +17,14 @@ from requests import RequestException
 
 from infra import client as engine_client
 from infra import frozen, images, machine, nodes, owner, reaper, star
+from infra.backends import BACKENDS
+from infra.backends.backend import Trait
 from infra.environment import Environment
 from infra.links import Cut
 from infra.machine import Failed, Unknown
-from infra.nodes import POLL, Node
-from infra.star import BACKENDS, GROUPS, STORE
+from infra.nodes import Node
+from infra.star import GROUPS, STORE
+from infra.waiting import comes_true
 
 BY_HAND: Final = "by-hand"
 """Name of the environment that `up` makes unless told otherwise."""
@@ -30,8 +32,8 @@ BY_HAND: Final = "by-hand"
 CLEAN_WITHIN: Final = 5.0
 """Seconds until all that was healed must look so."""
 
-USUAL: Final = tuple(backend for backend in BACKENDS if backend != "postgres")
-"""What `up` boots when no backend is named."""
+USUAL: Final = tuple(name for name, backend in BACKENDS.items() if not backend.user)
+"""What `up` boots when no backend is named: those that let everybody in."""
 
 
 def up(argv: Sequence[str]) -> int:
@@ -254,8 +256,9 @@ def _print_addresses(environment: Environment) -> None:
             past = "{}:{}".format(*node.address)
             ways = [environment.endpoints_of(node.name, group) for group in star.groups_of(node.name)]
             print(f"  {node.name:<14} {node.version():<12} {past:<22} " + " ".join(f"{way:<21}" for way in ways))
-    if "postgres" in environment.clusters:
-        print(f"  postgres       user postgres, password {environment.password}, database postgres")
+    for backend in environment.clusters:
+        if note := BACKENDS[backend].login_note:
+            print(f"  {backend:<14} {note.format(password=environment.password)}")
     print(f"  {STORE:<14} past the links {environment.store_dsn(None)}")
     for group in GROUPS:
         print(f"  {'':<14} through c{group}     {environment.store_dsn(group)}")
@@ -277,7 +280,7 @@ def _print_status(client: DockerClient, found: reaper.Found) -> None:
             what = [states.get(node.name, "gone"), health.version if health else "does not serve"]
             what += ["leader"] if node is leader else []
             print(f"  {node.name:<14} {', '.join(what)}")
-        if not leader and backend in star.PEER_PORTS:
+        if not leader and BACKENDS[backend].has(Trait.LEADER):
             print(f"  {backend} has no leader")
     for service in (STORE, "toxiproxy"):
         print(f"  {service:<14} {states.get(service, 'gone')}")
@@ -287,9 +290,13 @@ def _print_status(client: DockerClient, found: reaper.Found) -> None:
 
 def _left(environment: Environment) -> list[str]:
     """What is not healed, once a moment has passed in which servers find each other."""
-    deadline = time.monotonic() + CLEAN_WITHIN
-    while (left := environment.unclean()) and time.monotonic() < deadline:
-        time.sleep(POLL)
+    left: list[str] = []
+
+    def clean() -> bool:
+        left[:] = environment.unclean()
+        return not left
+
+    comes_true(clean, CLEAN_WITHIN)
     return left
 
 

@@ -15,6 +15,8 @@ from docker import DockerClient
 from testcontainers.compose import DockerCompose
 
 from infra import slots, star
+from infra.backends import BACKENDS
+from infra.backends.backend import Trait
 from infra.machine import Failed
 from infra.slots import Taken
 
@@ -30,7 +32,7 @@ BOOTED: Final = "fencepost.booted"
 """Label of a node's container: the image that its backend was booted with, whichever it runs by now."""
 
 IMAGES: Final = {
-    *(star.image_variable(name) for name in ("toxiproxy", *star.BACKENDS)),
+    *(star.image_variable(name) for name in ("toxiproxy", *BACKENDS)),
     *(star.own_image_variable(node) for node in star.NODES),
 }
 """Variables of docker-compose.yml that name an image; a node's own goes before its backend's."""
@@ -48,7 +50,7 @@ class Settings:
 
     images   variables like ETCD_IMAGE or ETCD1_IMAGE -> names of images.
     publish  whether Toxiproxy's ports are published on 127.0.0.1.
-    existing the etcd members that join a cluster which exists, when they have no data.
+    existing the members that join a cluster which exists, when they have no data: see Trait.MEMBERSHIP.
     """
 
     name: str
@@ -64,7 +66,10 @@ class Settings:
         return {
             **self.images,
             **{
-                f"{node.upper()}_STATE": "existing" if node in self.existing else "new" for node in star.MEMBERS["etcd"]
+                f"{node.upper()}_STATE": "existing" if node in self.existing else "new"
+                for backend in BACKENDS.values()
+                if backend.has(Trait.MEMBERSHIP)
+                for node in backend.members
             },
             "FENCEPOST_ENV": self.name,
             "FENCEPOST_NET": slots.net(self.slot),

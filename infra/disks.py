@@ -102,7 +102,7 @@ class Disks:
     def wipe(self, node: str) -> None:
         """Remove everything on its disk; who calls it has made sure that the node is down.
 
-        An etcd does not start on an empty disk without more: see `infra.members`.
+        A member of some backends does not start on an empty disk without more: see Trait.MEMBERSHIP.
         """
         self._look("find", f"/disks/{node}", "-mindepth", "1", "-delete")
 

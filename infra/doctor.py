@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Literal
 
 from infra import base, engine, images, machine
+from infra.backends import BACKENDS, STORE
 from infra.machine import Failed, NotPossible, Say, Trouble
+from infra.sources import PACKAGES
 
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements.lock"
@@ -190,14 +192,15 @@ def check_image(image: images.Image, *, needed: bool) -> Check:
 
 
 def _images() -> list[tuple[images.Image, bool]]:
-    """The default images, and whether every run needs them; in the order in which they are built."""
+    """The default images, and whether every run needs them; in the order in which they are built.
+
+    Toxiproxy's is the slowest to build. Every run needs the store, and by default begins with the first backend.
+    """
+    needed = [next(iter(BACKENDS)), STORE.name]
+    servers = [*needed, *(name for name in PACKAGES if name not in (*needed, *images.STANDS_FOR))]
     return [
-        (images.resolve("toxiproxy"), True),  # the slowest to build
-        (images.resolve("redis"), True),
-        (images.resolve("postgres"), True),
-        (images.resolve("zookeeper"), False),
-        (images.resolve("etcd"), False),
-        (images.resolve("pgbouncer"), False),
+        (images.resolve("toxiproxy"), True),
+        *((images.resolve(server), server in needed) for server in servers),
     ]
 
 

@@ -33,31 +33,32 @@ from infra import (
     machine,
     nodes,
     owner,
-    probes,
     reaper,
     recovery,
     slots,
     star,
 )
 from infra.access import OPEN, Access
+from infra.backends import BACKENDS
+from infra.backends import STORE as STORE_KIND
+from infra.backends.backend import Backend, Health, Probe, Trait
 from infra.compose import Settings
 from infra.disks import TOOLS, Disks
 from infra.failover import Failover
 from infra.faults.target import MonotonicClock
 from infra.links import Links
 from infra.machine import Failed, Say, Unknown
-from infra.members import replace_member
-from infra.nodes import POLL, READY_WITHIN, Cluster, Node
-from infra.probes import Health
+from infra.nodes import READY_WITHIN, Cluster, Node
 from infra.reach import Reach, needs_published
 from infra.slots import Taken
-from infra.star import BACKENDS, GROUPS, STORE
+from infra.star import GROUPS, STORE
 from infra.toxiproxy import Api
+from infra.waiting import comes_true
 
-__all__ = ["BACKENDS", "GROUPS", "Environment"]
+__all__ = ["GROUPS", "Environment"]
 
 STORE_VERSION: Final = "17"
-"""PostgreSQL series of the store, whatever versions are under test."""
+"""The series of the store's server, whatever versions are under test."""
 
 
 class Environment:
@@ -78,7 +79,6 @@ class Environment:
         self._changing = threading.Lock()
         self._clusters: dict[str, Cluster] = {}
         self._kept: dict[str, str] = {}
-        self._probes = probes.all_probes(settings.password)
         self._reach = Reach.to(client, settings)
         self._api = Api(*self._reach.api())
         self.links: Final = Links(self._api)
@@ -103,7 +103,7 @@ class Environment:
             raise Failed(f"there is an environment {name} already (python -m infra status)")
         wanted = {
             "TOXIPROXY_IMAGE": images.resolve("toxiproxy", say=say),
-            "STORE_IMAGE": images.resolve("postgres", STORE_VERSION, say=say),
+            "STORE_IMAGE": images.resolve(STORE_KIND.name, STORE_VERSION, say=say),
         }
         for image in wanted.values():
             images.ensure(image, say)
@@ -150,8 +150,9 @@ class Environment:
             running = self._settings.images.get(variable := star.image_variable(backend))
             if version and running and running != new[variable]:
                 raise Failed(f"{self.name} runs {backend} of {running} and cannot have {new[variable]} as well")
-        beside = [TOOLS, *([images.resolve(star.BOUNCER, say=say)] if "postgres" in wanted else [])]
-        for image in (*chosen.values(), *beside):
+        auxiliaries = [auxiliary for backend in wanted for auxiliary in BACKENDS[backend].auxiliaries]
+        beside = [images.resolve(auxiliary.package.server, say=say) for auxiliary in auxiliaries if auxiliary.package]
+        for image in (*chosen.values(), TOOLS, *beside):
             images.ensure(image, say)
         began = time.monotonic()
         with self._changing:
@@ -204,8 +205,8 @@ class Environment:
         return "{}:{}".format(*self._reach.through(node, group))
 
     def access(self, backend: str) -> Access:
-        """How the endpoints of a backend let clients in: of our clusters only PostgreSQL asks for anything."""
-        return Access(user="postgres", password=self.password) if backend == "postgres" else OPEN
+        """How the endpoints of a backend let clients in."""
+        return self._login(BACKENDS[backend])
 
     def keep_version(self, node: str) -> None:
         """From now on, in this process, what a node runs is what it is meant to be: nothing brings it back."""
@@ -216,17 +217,17 @@ class Environment:
         return self._settings.images[star.image_variable(backend)]
 
     def failover(self) -> Failover | None:
-        """Redis' primary and replica, where redis was booted."""
+        """A primary and its replica, where a backend that has them was booted."""
         return self._failover
 
     def store_dsn(self, group: int | None) -> str:
         """Where the store is for a client group, or, for None, by a way that no fault touches."""
         host, port = self._reach.past(STORE) if group is None else self._reach.through(STORE, group)
-        return f"postgresql://postgres:{self.password}@{host}:{port}/fencepost"
+        return f"postgresql://{STORE_KIND.user}:{self.password}@{host}:{port}/fencepost"
 
     def store_health(self) -> Health | None:
         """What the store says of itself. No fault touches it, so its clock is the engine's own."""
-        return self._probes["postgres"](*self._reach.past(STORE))
+        return self._probe(STORE)(*self._reach.past(STORE))
 
     def heal(self) -> None:
         """Undo every fault, whoever did it: disks, nodes, links, a failover, versions, and wait until all is ready.
@@ -283,7 +284,7 @@ class Environment:
             everybody = dict(zip(star.nodes_of(backend), (*members, *auxiliaries), strict=True))
             found += [f"{node} does not serve" for node, health in everybody.items() if not health]
             found += clocks.astray(everybody, store.result())
-            if all(members) and not probes.whole(backend, members):
+            if all(members) and not BACKENDS[backend].whole(members):
                 found.append(f"{backend} has no leader that all members follow")
         if self._failover:
             found += self._failover.unclean()
@@ -316,9 +317,9 @@ class Environment:
         cluster = Cluster(
             [node(name) for name in star.MEMBERS[backend]], [node(name) for name in star.AUXILIARIES[backend]]
         )
-        if backend == "redis":
+        if roles := BACKENDS[backend].replication:
             pair = cluster.nodes[0], cluster.auxiliaries[0]
-            self._failover = Failover(self.links, self._api, *pair, self._settings.slot)
+            self._failover = Failover(self.links, self._api, roles, *pair, self._settings.slot)
         return cluster
 
     def _await_paths(self, *members: str) -> None:
@@ -333,10 +334,13 @@ class Environment:
         with ThreadPoolExecutor(max_workers=8) as pool:
             list(pool.map(lambda way: _await(way, lambda: ways[way][0](*ways[way][1:]) is not None), ways))
 
-    def _probe(self, node: str) -> probes.Probe:
-        if node in self._probes:  # of another kind than its backend
-            return self._probes[node]
-        return self._probes["postgres" if node == STORE else star.backend_of(node)]
+    def _probe(self, node: str) -> Probe:
+        kind = star.kind_of(node)
+        ask, access = kind.probe_of(node), self._login(kind)
+        return lambda host, port: ask(host, port, access)
+
+    def _login(self, kind: Backend) -> Access:
+        return Access(user=kind.user, password=self.password) if kind.user else OPEN
 
     def _remake(self, node: str, image: str) -> None:
         with self._changing:
@@ -354,10 +358,10 @@ class Environment:
         ]
 
     def _empty(self, node: str) -> None:
-        """Remove the data of a node that is down. An etcd's place is taken by a new member on the empty disk."""
-        if star.backend_of(node) == "etcd":
-            others = [self._reach.past(other) for other in star.MEMBERS["etcd"] if other != node]
-            replace_member(others, star.peer_url(node))
+        """Remove the data of a node that is down. See Trait.MEMBERSHIP: a new member starts on the empty disk."""
+        backend = star.kind_of(node)
+        if backend.has(Trait.MEMBERSHIP):
+            backend.replace_member([self._reach.past(other) for other in backend.members if other != node], node)
             with self._changing:
                 self._settings = replace(self._settings, existing=self._settings.existing | {node})
                 compose.renew(self._settings, node)
@@ -388,8 +392,5 @@ def _undone_on_error(client: DockerClient, name: str) -> Iterator[None]:
 
 
 def _await(what: str, is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + READY_WITHIN
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise Failed(f"{what} does not answer within {READY_WITHIN:.0f} s")
-        time.sleep(POLL)
+    if not comes_true(is_so, READY_WITHIN):
+        raise Failed(f"{what} does not answer within {READY_WITHIN:.0f} s")

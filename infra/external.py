@@ -9,31 +9,20 @@ from the environment: see `infra.access`. `infra/beside.py` is the environment t
 import re
 import socket
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-import psycopg
-
-from infra import libpq, probes, star
-from infra.access import Access, BadAccess, variable
+from infra.access import TLS, Access, BadAccess, variable
+from infra.backends import BACKENDS
+from infra.backends.backend import EXPLAINS_WITHIN, Health, Probe, unexpected
 from infra.faults.fault import Need, World
 from infra.hooks import NEEDED, Hooks
 from infra.machine import Failed
-from infra.probes import Health, Probe
 
-ANSWERS_WITHIN: Final = 3.0
-"""Seconds for a node's first answer."""
-
-TLS: Final = "tls://"
 _ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]/,\s]+)):([0-9]{1,5})")
-_PROBES: Final[Mapping[str, Callable[[str, int, Access], Health | None]]] = {
-    "redis": probes.redis,
-    "zookeeper": probes.zookeeper,
-    "etcd": probes.etcd,
-}
 
 
 class BadTarget(ValueError):
@@ -51,8 +40,7 @@ class External:
     @property
     def names(self) -> tuple[str, ...]:
         """What its nodes are called here."""
-        first = star.MEMBERS[self.backend][0]
-        return tuple(f"{first.rstrip('1')}{number}" if number > 1 else first for number in range(1, len(self) + 1))
+        return tuple(map(BACKENDS[self.backend].member, range(1, len(self) + 1)))
 
     def __len__(self) -> int:
         return len(self.addresses)
@@ -63,10 +51,7 @@ class External:
 
     def probe(self) -> Probe:
         """Asks a node what it says of itself."""
-        if self.backend == "postgres":
-            return lambda host, port: _postgres(host, port, self.access)
-        ask = _PROBES[self.backend]
-        return lambda host, port: ask(host, port, self.access)
+        return lambda host, port: BACKENDS[self.backend].probe(host, port, self.access)
 
 
 def endpoint(host: str, port: int) -> str:
@@ -80,11 +65,11 @@ def parse(pairs: Sequence[str], environ: Mapping[str, str]) -> dict[str, Externa
     for pair in pairs:
         backend, _, rest = pair.partition("=")
         if "@" in pair:
-            named = backend if backend in star.BACKENDS else "<backend>"
+            named = backend if backend in BACKENDS else "<backend>"
             user, password = (variable(named, what) for what in ("user", "password"))
             raise BadTarget(f"user and password are taken from {user} and {password}, never from the command line")
-        if backend not in star.BACKENDS:
-            raise BadTarget(f"{pair}: expected one of {', '.join(star.BACKENDS)} and =HOST:PORT,...")
+        if backend not in BACKENDS:
+            raise BadTarget(f"{pair}: expected one of {', '.join(BACKENDS)} and =HOST:PORT,...")
         if backend in found:
             raise BadTarget(f"{pair}: there is one of {backend} already")
         parts = [part.strip() for part in rest.split(",")]
@@ -92,12 +77,13 @@ def parse(pairs: Sequence[str], environ: Mapping[str, str]) -> dict[str, Externa
         addresses = tuple(_address(part.removeprefix(TLS) if tls else part, pair) for part in parts)
         if len(set(addresses)) < len(addresses):
             raise BadTarget(f"{pair}: names a node twice")
-        if backend == "postgres" and len(addresses) > 1:
+        if len(addresses) > 1 == len(BACKENDS[backend].hosts):
             raise BadTarget(f"{pair}: one server, please")
         try:
-            found[backend] = External(backend, addresses, Access.of(backend, environ, tls=tls))
+            access = Access.of(backend, environ, tls=tls, password_alone=BACKENDS[backend].password_alone)
         except BadAccess as error:
             raise BadTarget(str(error)) from error
+        found[backend] = External(backend, addresses, access)
     return found
 
 
@@ -132,7 +118,7 @@ def check(external: External) -> None:
     if wrong:
         raise Failed(external.access.masked("; ".join(f"{', '.join(who)}: {why}" for why, who in wrong.items())))
     healths = [health for health in told if isinstance(health, Health)]
-    if not probes.whole(external.backend, healths):
+    if not BACKENDS[external.backend].whole(healths):
         raise Failed(f"{external.backend}: these nodes do not follow one leader among them: name all of its members")
 
 
@@ -145,26 +131,24 @@ def _address(text: str, pair: str) -> tuple[str, int]:
 
 def _examine(external: External, index: int) -> Health | str:
     """What a node says of itself, or why it says nothing."""
-    access, (host, port) = external.access, external.addresses[index]
+    backend, access, (host, port) = BACKENDS[external.backend], external.access, external.addresses[index]
     try:
         health = external.probe()(host, port)
         if health is None:
-            return _QUESTIONS[external.backend](endpoint(host, port), access)
+            return backend.refusal(endpoint(host, port), access)
     except socket.gaierror:
         return "no such host"
     except TimeoutError:
-        return f"no answer within {ANSWERS_WITHIN:.0f} s" + (" (does it speak TLS there?)" if access.tls else "")
+        return f"no answer within {EXPLAINS_WITHIN:.0f} s" + (" (does it speak TLS there?)" if access.tls else "")
     except ssl.SSLCertVerificationError as error:
         return f"its certificate is not accepted: {error.verify_message}"
     except ssl.SSLError as error:
         return _no_tls(external, error)
     except ConnectionResetError:
-        return _unexpected("", access)
+        return unexpected("", access)
     except OSError as error:
         return (error.strerror or str(error)).lower()
-    if external.backend == "redis" and health.me == "slave":
-        return "it is a replica, and clients write to primaries"
-    return health
+    return backend.unusable(health) or health
 
 
 def _no_tls(external: External, error: ssl.SSLError) -> str:
@@ -173,82 +157,3 @@ def _no_tls(external: External, error: ssl.SSLError) -> str:
     if not external.access.cert:
         advice.append(f"if it wants a certificate of ours, name one in {variable(external.backend, 'cert')}")
     return f"no TLS with us: {said} ({'; '.join(advice)})"
-
-
-def _ask_redis(where: str, access: Access) -> str:
-    with access.connect(where, ANSWERS_WITHIN) as connection:
-        connection.sendall(probes.redis_login(access) + b"PING\r\nINFO server\r\nQUIT\r\n")
-        said = _all_of(connection).decode(errors="replace")
-    error = next((line[1:] for line in said.splitlines() if line.startswith("-")), "")
-    if error.startswith("NOAUTH"):
-        return f"it wants a password: {variable('redis', 'password')}"
-    return error or _unexpected(said, access)
-
-
-def _ask_zookeeper(where: str, access: Access) -> str:
-    with access.connect(where, ANSWERS_WITHIN) as connection:
-        connection.sendall(b"srvr")
-        said = _all_of(connection).decode(errors="replace")
-    if "not in the whitelist" in said:
-        return "it does not answer `srvr`: 4lw.commands.whitelist must name it"
-    return _unexpected(said, access)
-
-
-def _ask_etcd(where: str, access: Access) -> str:
-    body = b"{}"
-    with access.connect(where, ANSWERS_WITHIN) as connection:
-        connection.sendall(
-            b"POST /v3/maintenance/status HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s"
-            % (where.encode(), len(body), body)
-        )
-        said = _all_of(connection).decode(errors="replace")
-    if "HTTP request to an HTTPS server" in said:
-        return f"it speaks TLS: put {TLS} before the first host"
-    return "it knows no leader" if said.startswith("HTTP/1.1 200") else _unexpected(said, access)
-
-
-def _ask_postgres(where: str, access: Access) -> str:
-    host, _, port = where.rpartition(":")
-    try:
-        _log_in(host.strip("[]"), int(port), access).close()
-    except psycopg.OperationalError as error:
-        return str(error).strip().splitlines()[-1]
-    return "it does not tell its version"
-
-
-_QUESTIONS: Final[Mapping[str, Callable[[str, Access], str]]] = {
-    "redis": _ask_redis,
-    "zookeeper": _ask_zookeeper,
-    "etcd": _ask_etcd,
-    "postgres": _ask_postgres,
-}
-"""Backend -> asks a node that does not serve us why."""
-
-
-def _unexpected(said: str, access: Access) -> str:
-    if not said.strip() or (not said.isprintable() and said.startswith(("\x15", "\0"))):
-        hint = "" if access.tls else f" (does it speak TLS? then put {TLS} before the first host)"
-        return f"it hangs up without an answer{hint}"
-    return f"it answers {' '.join(said.split())[:100]!r}"
-
-
-def _all_of(connection: socket.socket) -> bytes:
-    """What comes until the other side closes, or says nothing more."""
-    said = b""
-    while chunk := connection.recv(65536):
-        said += chunk
-    return said
-
-
-def _postgres(host: str, port: int, access: Access) -> Health | None:
-    try:
-        connection = _log_in(host, port, access)
-    except psycopg.OperationalError:
-        return None
-    version = connection.info.parameter_status("server_version") or ""
-    connection.close()
-    return Health(version.partition(" ")[0])
-
-
-def _log_in(host: str, port: int, access: Access) -> psycopg.Connection:
-    return psycopg.connect(**libpq.login(endpoint(host, port), access), connect_timeout=int(ANSWERS_WITHIN))

@@ -17,21 +17,24 @@ from pathlib import Path
 from typing import Final
 
 from infra import base, engine, machine, sources
+from infra.backends import BACKENDS
 from infra.engine import docker
 from infra.machine import Failed, Say, Trouble, Unknown
-from infra.sources import CARRIED, MODULES, VERSION, WHERE
+from infra.sources import CARRIED, MODULES, PACKAGES, VERSION, WHERE
 
 RECIPES: Final = Path(__file__).parent / "images"
 TOXIPROXY: Final = "2.12.0"
 
 BUILT_WITHIN = 1800.0
-"""Seconds for one build; the slowest, etcd out of Go modules, took 620 on two cores that had much else to do."""
+"""Seconds for one build; the slowest, a server out of Go modules, took 620 on two cores that had much else to do."""
 
 PRUNED_WITHIN = 600.0
 """Seconds to remove what a build leaves; more than 60 were seen."""
 
-STANDS_FOR: Final[Mapping[str, str]] = {"valkey": "redis"}
-"""Another server for a backend -> that backend: the same protocol, and for us the same command line."""
+STANDS_FOR: Final[Mapping[str, str]] = {
+    package.server: name for name, backend in BACKENDS.items() for package in backend.packages[1:]
+}
+"""Another server for a backend -> that backend."""
 
 
 class UnknownBackend(Unknown):
@@ -43,16 +46,15 @@ class UnknownVersion(Unknown):
 
 
 NEEDS: Final[Mapping[str, Sequence[str]]] = {
-    **dict.fromkeys(("redis", "valkey", "postgres"), ("clock",)),
-    "planted-redis": ("planted", "redis"),
-    "planted-etcd": ("planted", "etcd"),
+    **{server: package.needs for server, package in PACKAGES.items() if package.needs},
+    **{f"planted-{name}": ("planted", name) for name, backend in BACKENDS.items() if backend.plants},
 }
 """Recipe -> the recipes whose images it takes files out of, by `FROM fencepost/NAME:${SUITE} AS NAME`."""
 
 PACKAGER: Final = "fencepost.packager"
 """Label of an image: whose package the server in it is."""
 
-BUILT_BY_GO: Final = ("toxiproxy", "etcd-modules")
+BUILT_BY_GO: Final = ("toxiproxy", *(f"{server}-modules" for server, package in PACKAGES.items() if package.module))
 """Recipes that get modules, and so need this machine's ways to them."""
 
 
@@ -73,7 +75,7 @@ class Image:
 
 
 def spelled(pair: str) -> tuple[str, str]:
-    """Backend and version of `etcd=3.4`; `valkey=8`, which is another server for redis, is (redis, valkey:8).
+    """Backend and version of `etcd=3.4`; of `valkey=8`, another server that stands for a backend, its and `valkey:8`.
 
     What is missing is empty; whether there is such a backend and version is for `resolve` to say.
     """
@@ -87,9 +89,9 @@ def resolve(backend: str, version: str | None = None, say: Say = machine.say) ->
     """The image for a version: None is the default, `3.5.16` just that, `3.4` the newest of that series.
 
     A series is the default suite's if that has it, else another stable suite's, else what sid carries, else the newest
-    patch that is a Go module. `valkey:8` is another server for redis, `image:NAME` an image of the user's own. Raises
-    UnknownBackend or UnknownVersion, which list what there is. What no stable suite has for life is asked for, once a
-    day, unless its image is here.
+    patch that is a Go module. `valkey:8` is another server for its backend, `image:NAME` an image of the user's own.
+    Raises UnknownBackend or UnknownVersion, which list what there is. What no stable suite has for life is asked for,
+    once a day, unless its image is here.
     """
     if backend == "toxiproxy":
         if version in (None, TOXIPROXY):
@@ -128,7 +130,7 @@ def resolve(backend: str, version: str | None = None, say: Say = machine.say) ->
 
 
 def _server(backend: str, version: str) -> tuple[str, str]:
-    """The server and its own version: redis may be another, `valkey:8`."""
+    """The server and its own version: `valkey:8` is another that stands for its backend."""
     server, _, rest = version.partition(":")
     return (server, rest) if STANDS_FOR.get(server) == backend else (backend, version)
 

@@ -8,7 +8,9 @@ from typing import Any, Final, Literal
 from docker import DockerClient
 from docker.errors import APIError, NotFound
 
-from infra import clocks, probes, star
+from infra import clocks, star
+from infra.backends import BACKENDS
+from infra.backends.backend import Health, Probe
 from infra.carry import Carry
 from infra.client import TIMEOUT
 from infra.clocks import Skew
@@ -17,7 +19,7 @@ from infra.images import PACKAGER
 from infra.lastwords import last_words
 from infra.links import BY_HAND, Links
 from infra.machine import Failed
-from infra.probes import Health, Probe
+from infra.waiting import POLL
 
 State = Literal["running", "paused", "stopped"]
 
@@ -38,9 +40,6 @@ VENDOR: Final = "org.opencontainers.image.vendor"
 
 DYING: Final = "is zombie"
 """What the engine says when it no longer waits for the end of what it has killed, which may come all the same."""
-
-POLL: Final = 0.05
-"""Seconds between two looks at something that is not ready."""
 
 
 class Node:
@@ -146,13 +145,16 @@ class Node:
 
     def carry(self, image: str) -> Carry | None:
         """What takes its data to this image, where that does not start on them as they are; see `infra.carry`."""
-        carry = Carry(self._client, self._container, self.image(), image)
-        return carry if self.name in star.MEMBERS["postgres"] and carry.needed() else None
+        migration = star.kind_of(self.name).migration
+        if not migration or self.name not in star.MEMBERS[self.backend]:
+            return None
+        carry = Carry(self._client, self._container, self.image(), image, migration)
+        return carry if carry.needed() else None
 
     def wipe(self) -> None:
-        """Remove its data; it must be down. It starts as one that never had any: an etcd as a new member.
+        """Remove its data; it must be down. It starts as one that never had any, of some backends as a new member.
 
-        Raises Failed, also when no majority of etcd's members is there to take a new one; then it keeps its data.
+        Raises Failed, also when no majority of members is there to take a new one; then it keeps its data.
         """
         if (state := self.state()) != "stopped":
             raise Failed(f"{self.name} is {state}: only the data of a node that is down can be removed")
@@ -299,16 +301,16 @@ class Cluster:
         return told[: len(self.nodes)], told[len(self.nodes) :]
 
     def leader(self) -> Node | None:
-        """Who leads, asked past the proxies; None when nobody does, and for Redis and PostgreSQL, which have no roles.
+        """Who leads, asked past the proxies; None when nobody does, and where there are no roles.
 
         After the leader was cut off it is still the answer until the others have elected another.
         """
-        index = probes.leader(self.backend, self.healths())
+        index = BACKENDS[self.backend].leader(self.healths())
         return None if index is None else self.nodes[index]
 
     def ready(self) -> bool:
         """Whether every member serves and follows the same leader, and the auxiliaries do their duty."""
-        return probes.whole(self.backend, *self.all_healths())
+        return BACKENDS[self.backend].whole(*self.all_healths())
 
     def await_ready(self, timeout: float = READY_WITHIN, *, mend: Callable[[Node], None] | None = None) -> None:
         """Wait until `ready`. Raises Failed, naming who is not, after `timeout` seconds or when a node has ended.
@@ -316,7 +318,7 @@ class Cluster:
         mend: helps a node that does not serve, again and again; then one that has ended is not given up.
         """
         deadline = time.monotonic() + timeout
-        while not probes.whole(self.backend, *(told := self.all_healths())):
+        while not BACKENDS[self.backend].whole(*(told := self.all_healths())):
             everybody = zip((*self.nodes, *self.auxiliaries), (*told[0], *told[1]), strict=True)
             missing = [node for node, health in everybody if not health]
             ended = [node for node in missing if node.state() == "stopped"]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from infra import images, machine
+from infra.backends import BACKENDS
 from infra.images import Image
 from infra.machine import Say
 
@@ -51,14 +52,8 @@ class Plant:
         return f"{self.server}={self.version}"
 
 
-PLANTS: Final = (
-    Plant("redis", "expired-grant", "every fifth SET with a TTL is answered OK, and its lease is over at once"),
-    Plant("redis", "lost-token", "every fifth INCR does not count, and is answered with the number before"),
-    Plant("redis", "late-expiry", "what should live for a TTL lives for three"),
-    Plant("redis", "slow", "every request waits for 10 ms before the server sees it"),
-    Plant("etcd", "expired-grant", "a lease is granted for three times as long as it lasts"),
-    Plant("etcd", "late-expiry", "a lease lasts for three times as long as it is granted for"),
-    Plant("etcd", "slow", "every piece of a request waits for 10 ms before the server sees it"),
+PLANTS: Final = tuple(
+    Plant(server, name, bug) for server, backend in BACKENDS.items() for name, bug in backend.plants.items()
 )
 
 

@@ -1,16 +1,15 @@
-"""Ways back that a start alone is not: a node of another version, an etcd that lost its place in its cluster."""
+"""Ways back that a start alone is not: a node of another version, a member that lost its place in its cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from infra import members, star
-from infra.carry import HOW
+from infra import star
+from infra.backends.backend import Trait
 from infra.lastwords import last_words
 from infra.machine import Failed
 from infra.nodes import READY_WITHIN
-from infra.star import PRIMARY, REPLICA
 
 if TYPE_CHECKING:
     from infra.faults.target import Clock
@@ -44,7 +43,7 @@ def remake(node: Node, image: str, links: Links, clock: Clock) -> str:
         if carry is None or node.image() == image:
             raise
         clock.wait(READY_WITHIN, decided, _LOOK_EVERY)
-        raise Refused(f"{node.name} does not go over {HOW}: {error}") from error
+        raise Refused(f"{node.name} does not go over {carry.how}: {error}") from error
     clock.wait(READY_WITHIN, decided, _LOOK_EVERY)
     if node.state() == "stopped":
         _bury(node, links, clock)
@@ -55,25 +54,26 @@ def remake(node: Node, image: str, links: Links, clock: Clock) -> str:
         raise Failed(f"{node.name} does not serve as {image} within {READY_WITHIN:.0f} s")
     if carry:
         carry.done()
-    return HOW if carry else ""
+    return carry.how if carry else ""
 
 
 def give_back(nodes: Sequence[Node], booted: Mapping[str, str], links: Links, clock: Clock) -> list[str]:
     """Start the nodes (name -> image) as what they were booted with, on the data that they have.
 
-    An etcd whose data refuse that gets them from its peers anew, if those are as they were booted. Whoever else
-    refuses goes on as what it was: a line for each, why. nodes: of one backend, members first. Raises Failed.
+    A member (Trait.MEMBERSHIP) whose data refuse that gets them from its peers anew, if those are as they were booted.
+    Whoever else refuses goes on as what it was: a line for each, why. nodes: of one backend, members first. Raises
+    Failed.
     """
     refused: dict[str, str] = {}
     for node in nodes:
-        if node.name not in booted or (node.name == REPLICA and PRIMARY in refused):  # it could not follow
+        if node.name not in booted or star.primary_of(node.name) in refused:  # it could not follow
             continue
         was = node.image()
         try:
             remake(node, booted[node.name], links, clock)
         except Refused as why:
             others = {other.image() for other in nodes if other is not node}
-            if node.backend == "etcd" and others == {booted[node.name]}:
+            if star.kind_of(node.name).has(Trait.MEMBERSHIP) and others == {booted[node.name]}:
                 node.wipe()
                 node.revive()
             else:
@@ -83,14 +83,15 @@ def give_back(nodes: Sequence[Node], booted: Mapping[str, str], links: Links, cl
 
 
 def mend(node: Node, cluster: Cluster, links: Links, clock: Clock) -> None:
-    """Start a node that ended by itself; an etcd whose place was given away before it was wiped, as a new member.
+    """Start a node that ended by itself; a member whose place was given away before it was wiped, as a new one.
 
     It would end again on its old data. Such a half is left by who is killed in the middle of `Node.wipe`.
     """
-    if node.backend == "etcd" and node.wanted() == "running" and node.state() == "stopped":
+    backend = star.kind_of(node.name)
+    if backend.has(Trait.MEMBERSHIP) and node.wanted() == "running" and node.state() == "stopped":
         others = [other.address for other in cluster.nodes if other is not node and other.ready()]
         majority = 2 * len(others) > len(cluster.nodes)
-        if majority and members.lost_place(others, star.peer_url(node.name)):
+        if majority and backend.lost_place(others, node.name):
             _bury(node, links, clock)
             node.wipe()
     node.revive()

@@ -1,4 +1,4 @@
-"""Where versions come from: Debian's releases, and for etcd the Go module proxy. What they have is asked of them.
+"""Where versions come from: Debian's releases, and for some the Go module proxy. What they have is asked of them.
 
 A stable release keeps its series for life, so a series (`3.5`) of one is known without asking. What exactly it has, and
 what there is in sid and at the module proxy, changes: each is asked when somebody needs to know, at most once a day,
@@ -15,17 +15,19 @@ from pathlib import Path
 from typing import Final
 
 from infra import base, machine
+from infra.backends import BACKENDS
+from infra.backends.backend import Package
 from infra.engine import docker
 from infra.machine import Failed, Say, Trouble
 
-CARRIED: Final[Mapping[str, Mapping[str, str]]] = {
-    "redis": {"trixie": "8.0", "bookworm": "7.0"},
-    "valkey": {"trixie": "8.1"},
-    "zookeeper": {"trixie": "3.9", "bookworm": "3.8"},
-    "etcd": {"trixie": "3.5", "bookworm": "3.4"},
-    "postgres": {"trixie": "17", "bookworm": "15"},
-    "pgbouncer": {"trixie": "1.24", "bookworm": "1.18"},
+PACKAGES: Final[Mapping[str, Package]] = {
+    package.server: package
+    for backend in BACKENDS.values()
+    for package in (*backend.packages, *(beside.package for beside in backend.auxiliaries if beside.package))
 }
+"""Server -> how it can be had."""
+
+CARRIED: Final[Mapping[str, Mapping[str, str]]] = {server: package.series for server, package in PACKAGES.items()}
 """Server -> stable suite -> its series; the default suite stands first."""
 
 SID: Final = "sid"
@@ -49,17 +51,7 @@ ASKED_EVERY: Final = 86400.0
 SUITE_ANSWERS_WITHIN: Final = 300.0
 PROXY_ANSWERS_WITHIN: Final = 10.0
 
-_PACKAGES: Final[Mapping[str, str]] = {
-    "redis": "redis-server",
-    "zookeeper": "libzookeeper-java",
-    "etcd": "etcd-server",
-    "postgres": "postgresql",
-    "pgbouncer": "pgbouncer",
-    "valkey": "valkey-server",
-}
-"""Server -> the package that tells its version; for PostgreSQL the one that needs it (`postgresql-17`)."""
-
-_ETCD: Final = "go.etcd.io/etcd/server/v3"
+_VERSIONED: Final = [package.debian for package in PACKAGES.values() if package.versioned]
 
 _ITS_OWN: Final = "its-own"
 """Stands for the mirror that the container itself was made from."""
@@ -69,7 +61,7 @@ _POLICY: Final = """
 echo "deb $MIRROR $SUITE main" >/tmp/list
 [ -z "$MIRROR" ] || options='-o Dir::Etc::sourcelist=/tmp/list -o Dir::Etc::sourceparts=-'
 apt-get update -qq $options >&2
-apt-cache policy $options PACKAGES $(apt-cache depends $options postgresql | sed -n 's/^ *Depends: //p')
+apt-cache policy $options PACKAGES $(apt-cache depends $options VERSIONED | sed -n 's/^ *Depends: //p')
 """
 """MIRROR is empty where the suite is the container's own."""
 
@@ -81,7 +73,7 @@ _known: dict[str, Had] = {}
 
 def of(server: str) -> list[str]:
     """The sources that may have a server, in the order in which a version is looked for."""
-    return [*CARRIED[server], SID, *([MODULES] if server == "etcd" else [])]
+    return [*CARRIED[server], SID, *([MODULES] if PACKAGES[server].module else [])]
 
 
 def ask(source: str, say: Say = machine.say) -> Had:
@@ -125,7 +117,8 @@ def upstream(version: str) -> str:
 
 def _kept(source: str) -> Path:
     """The file that an answer is kept in: another question, or one to somebody else, has another."""
-    asked = [_ETCD, machine.go_settings().get("GOPROXY")] if source == MODULES else [_POLICY, _PACKAGES]
+    names = [[package.debian, package.module] for package in PACKAGES.values()]
+    asked = [names, machine.go_settings().get("GOPROXY") if source == MODULES else _POLICY]
     return machine.cache_dir() / f"versions-{source}-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]}.json"
 
 
@@ -135,18 +128,18 @@ def _ask_suite(suite: str, say: Say) -> dict[str, list[str]]:
     base.ensure(asked_in, say)
     mirror = "" if asked_in == suite else machine.debian_mirror() or _ITS_OWN
     say(f"asking apt what {WHERE[suite]} carries")
+    policy = _POLICY.replace("PACKAGES", " ".join(package.debian for package in PACKAGES.values()))
+    policy = policy.replace("VERSIONED", " ".join(_VERSIONED))
     said = docker(
         "run", "--rm", *machine.network(), "--env", f"MIRROR={mirror}", "--env", f"SUITE={suite}", base.name(asked_in),
-        "sh", "-ec", _POLICY.replace("PACKAGES", " ".join(_PACKAGES.values())),
+        "sh", "-ec", policy,
         timeout=SUITE_ANSWERS_WITHIN,
     )  # fmt: skip
-    servers = {package: server for server, package in _PACKAGES.items() if server != "postgres"}
     found: dict[str, list[str]] = {}
     server: str | None = None
     for line in said.splitlines():
         if not line.startswith(" "):
-            package = line.rstrip(":")
-            server = "postgres" if re.fullmatch(r"postgresql-\d+", package) else servers.get(package)
+            server = _server(line.rstrip(":"))
         elif server and line.strip().startswith("Candidate: "):
             version = upstream(line.partition(": ")[2])
             if VERSION.fullmatch(version):
@@ -156,15 +149,27 @@ def _ask_suite(suite: str, say: Say) -> dict[str, list[str]]:
     return found
 
 
+def _server(debian: str) -> str | None:
+    """The server of a Debian package that tells its version."""
+    for server, package in PACKAGES.items():
+        if re.fullmatch(rf"{package.debian}-\d+" if package.versioned else package.debian, debian):
+            return server
+    return None
+
+
 def _ask_modules() -> dict[str, list[str]]:
-    """As the module proxy lists them, by its protocol: this machine needs no Go."""
+    return {server: _ask_module(server, package.module) for server, package in PACKAGES.items() if package.module}
+
+
+def _ask_module(server: str, module: str) -> list[str]:
+    """As the module proxy lists its versions, by its protocol: this machine needs no Go."""
     import requests  # not before: the doctor looks into this module when nothing is installed yet
 
     ways = re.split(r"[,|]", machine.go_settings().get("GOPROXY", ""))
     trusted, why = base.certificate_file(), "GOPROXY, which names the module proxy, names none that could be asked"
     for way in ways:
         if way.startswith(("http://", "https://")):
-            address = f"{way.rstrip('/')}/{_ETCD}/@v/list"
+            address = f"{way.rstrip('/')}/{module}/@v/list"
             try:
                 answer = requests.get(address, timeout=PROXY_ANSWERS_WITHIN, verify=str(trusted) if trusted else True)
                 answer.raise_for_status()
@@ -172,8 +177,8 @@ def _ask_modules() -> dict[str, list[str]]:
                 why = type(error).__name__  # not its words: an address may have a password in it
                 continue
             versions = [line.strip().removeprefix("v") for line in answer.text.splitlines()]
-            return {"etcd": sorted(filter(VERSION.fullmatch, versions), key=by_number, reverse=True)}
-    raise Failed(f"no list of etcd's versions: {why}")
+            return sorted(filter(VERSION.fullmatch, versions), key=by_number, reverse=True)
+    raise Failed(f"no list of {server}'s versions: {why}")
 
 
 def by_number(version: str) -> list[int]:

@@ -1,21 +1,23 @@
 """The shape of the star: its nodes, where they stand, and the proxy of every ordered pair. Pure data, no I/O.
 
-Toxiproxy is the centre. It stands on every bridge, and each ZooKeeper and etcd node has a bridge of its own, so the
-only way from one node to another, or from a client to a node, is a proxy. On the bridge of node A it answers to
-`via-A` and to the names of A's peers; the port tells which peer: (bridge, port) is the ordered pair. Clients come in
-groups, each with links of its own, so that one can lose a node that another still reaches.
+Toxiproxy is the centre. It stands on every bridge, and each node that has peers has a bridge of its own, so the only
+way from one node to another, or from a client to a node, is a proxy. On the bridge of node A it answers to `via-A` and
+to the names of A's peers; the port tells which peer: (bridge, port) is the ordered pair. Clients come in groups, each
+with links of its own, so that one can lose a node that another still reaches.
 
-Two nodes stand beside a backend's members: a Redis that follows redis1, and a PgBouncer before PostgreSQL. What they
-dial is a proxy on the bridge `data`, where Toxiproxy answers to `via-data`.
+Some nodes stand beside a backend's members: its auxiliaries. What they dial is a proxy on the bridge `data`, where
+Toxiproxy answers to `via-data`.
 
-The addresses are those of docker-compose.yml.
+Members and addresses are those of `infra.backends` and of docker-compose.yml.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-BACKENDS: Final = ("redis", "zookeeper", "etcd", "postgres")
+from infra.backends import BACKENDS
+from infra.backends import STORE as STORE_KIND
+from infra.backends.backend import Backend
 
 GROUPS: Final = (1, 2, 3)
 """Client groups: `c1`, `c2`, `c3` as ends of a link."""
@@ -28,41 +30,15 @@ STORE: Final = "store"
 API_PORT: Final = 8474
 """Of Toxiproxy."""
 
-MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "redis": ("redis1", "redis2", "redis3", "redis4", "redis5"),
-    "zookeeper": ("zk1", "zk2", "zk3"),
-    "etcd": ("etcd1", "etcd2", "etcd3"),
-    "postgres": ("postgres",),
-}
+MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {name: backend.members for name, backend in BACKENDS.items()}
 """Backend -> its nodes in order; the names are those of the services in docker-compose.yml."""
 
-PRIMARY: Final = "redis1"
-REPLICA: Final = "redis1-replica"
-"""Follows the primary. Clients have no way of their own to it: after a failover theirs to the primary leads to it."""
-
-BOUNCER: Final = "pgbouncer"
-"""Pools connections to PostgreSQL."""
-
 AUXILIARIES: Final[Mapping[str, tuple[str, ...]]] = {
-    "redis": (REPLICA,),
-    "zookeeper": (),
-    "etcd": (),
-    "postgres": (BOUNCER,),
+    name: tuple(auxiliary.name for auxiliary in backend.auxiliaries) for name, backend in BACKENDS.items()
 }
-"""Backend -> nodes that come with it and are none of its members: Redlock's five know nothing of a sixth."""
+"""Backend -> nodes that come with it and are none of its members."""
 
-CLIENT_PORT: Final[Mapping[str, int]] = {"redis": 6379, "zookeeper": 2181, "etcd": 2379, "postgres": 5432}
-BOUNCER_PORT: Final = 6432
-
-PEER_PORTS: Final[Mapping[str, Mapping[str, int]]] = {
-    "zookeeper": {"quorum": 2880, "election": 3880},
-    "etcd": {"peer": 2380},
-}
-"""Backend -> what peers talk about -> the port less the number of the node that listens there."""
-
-REPLICATION_PORT: Final = 6380
-DIALS: Final = ((REPLICA, PRIMARY, "replication", REPLICATION_PORT), (BOUNCER, "postgres", "server", 5433))
-"""Who dials whom, what for, and at which port of Toxiproxy's, on the bridge `data`."""
+_BESIDE: Final = {auxiliary.name: auxiliary for backend in BACKENDS.values() for auxiliary in backend.auxiliaries}
 
 TOXIPROXY_HOST: Final = 2
 """Last byte of Toxiproxy's address on the bridge of the clients."""
@@ -70,14 +46,17 @@ TOXIPROXY_HOST: Final = 2
 DATA_HOST: Final = 18
 """The same on the bridge `data`."""
 
+_MEMBERS_HOSTS: Final = {
+    member: host for backend in BACKENDS.values() for member, host in zip(backend.members, backend.hosts, strict=True)
+}
+
+STORE_HOST: Final = 83
+
 HOSTS: Final[Mapping[str, int]] = {
-    **{f"redis{i}": 18 + i for i in range(1, 6)},
-    "postgres": 24,
-    **{f"etcd{i}": 27 + 8 * i for i in range(1, 4)},
-    **{f"zk{i}": 51 + 8 * i for i in range(1, 4)},
-    STORE: 83,
-    BOUNCER: 26,
-    REPLICA: 25,
+    **dict(sorted(_MEMBERS_HOSTS.items(), key=lambda pair: pair[1])),
+    STORE: STORE_HOST,
+    # Those without a way for clients last: the ports that infra/published.yml names have no gaps then.
+    **{auxiliary.name: auxiliary.host for auxiliary in sorted(_BESIDE.values(), key=lambda one: not one.reached)},
 }
 """Node -> last byte of its own address."""
 
@@ -131,6 +110,11 @@ def backend_of(node: str) -> str:
     raise KeyError(node)
 
 
+def dialled(node: str) -> int:
+    """The port of Toxiproxy's, on the bridge `data`, at which an auxiliary node dials its member."""
+    return _BESIDE[node].dials[2]
+
+
 def client(group: int) -> str:
     """Name of a client group as an end of a link."""
     return f"c{group}"
@@ -138,14 +122,18 @@ def client(group: int) -> str:
 
 def client_port(node: str) -> int:
     """The port on which a node itself serves clients."""
-    if node == BOUNCER:
-        return BOUNCER_PORT
-    return CLIENT_PORT["postgres" if node == STORE else backend_of(node)]
+    return _BESIDE[node].port if node in _BESIDE else kind_of(node).port
 
 
-def peer_url(node: str) -> str:
-    """By which the other members of etcd know this one."""
-    return f"http://{node}:{PEER_PORTS['etcd']['peer'] + MEMBERS['etcd'].index(node) + 1}"
+def kind_of(node: str) -> Backend:
+    """The kind of server that a node is, or stands beside: the store is one as well. KeyError for unknown names."""
+    return STORE_KIND if node == STORE else BACKENDS[backend_of(node)]
+
+
+def primary_of(node: str) -> str | None:
+    """Whom a replica follows; None for what is no replica."""
+    auxiliary = _BESIDE.get(node)
+    return auxiliary.dials[0] if auxiliary and kind_of(node).replication else None
 
 
 def listener(node: str, group: int) -> int:
@@ -155,7 +143,7 @@ def listener(node: str, group: int) -> int:
 
 def groups_of(node: str) -> tuple[int, ...]:
     """The client groups that have a way of their own to a node."""
-    return () if node == REPLICA else GROUPS
+    return GROUPS if node not in _BESIDE or _BESIDE[node].reached else ()
 
 
 def proxies() -> Iterator[Proxy]:
@@ -171,13 +159,12 @@ def proxies() -> Iterator[Proxy]:
                 listen=f"via-ctl:{listener(node, group)}",
                 upstream=f"{node}-node:{client_port(node)}",
             )
-    for backend, kinds in PEER_PORTS.items():
-        members = MEMBERS[backend]
-        for source in members:
-            for number, target in enumerate(members, 1):
+    for backend in BACKENDS.values():
+        for source in backend.members:
+            for number, target in enumerate(backend.members, 1):
                 if target == source:
                     continue
-                for kind, base in kinds.items():
+                for kind, base in backend.peer_ports.items():
                     yield Proxy(
                         name=f"{source}-{target}-{kind}",
                         source=source,
@@ -185,10 +172,11 @@ def proxies() -> Iterator[Proxy]:
                         listen=f"via-{source}:{base + number}",
                         upstream=f"{target}-node:{base + number}",
                     )
-    for source, target, kind, port in DIALS:
+    for auxiliary in _BESIDE.values():
+        target, kind, port = auxiliary.dials
         yield Proxy(
-            name=f"{source}-{target}-{kind}",
-            source=source,
+            name=f"{auxiliary.name}-{target}-{kind}",
+            source=auxiliary.name,
             target=target,
             listen=f"via-data:{port}",
             upstream=f"{target}-node:{client_port(target)}",

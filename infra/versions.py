@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from infra import base, machine, sources
+from infra.backends import BACKENDS
 from infra.images import STANDS_FOR
 from infra.machine import NotPossible, Say, Trouble
 from infra.sources import CARRIED, WHERE, Had
-from infra.star import BACKENDS
 
 SERVERS: Final = [server for server in CARRIED if STANDS_FOR.get(server, server) in BACKENDS]
 """Whose version can be chosen, who stands for a backend behind it."""
@@ -75,7 +75,7 @@ def main(argv: Sequence[str], say: Say = machine.say) -> int:
             version = offer.version if backend == offer.server else f"{offer.server} {offer.version}"
             note = "  (the default)" if (offer.server, offer.source) == (backend, base.SUITES[0]) else ""
             print(f"{backend:<10} {version:<14} {WHERE[offer.source]:<16} {offer.spellings}{note}")
-        print(f"{'any':<10} {'your own':<14} {'an image':<16} {BACKENDS[0]}=image:NAME")
+        print(f"{'any':<10} {'your own':<14} {'an image':<16} {next(iter(BACKENDS))}=image:NAME")
     for source, why in silent.items():
         say(f"{WHERE[source]} could not be asked: {why}")
     if not had:

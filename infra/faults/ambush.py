@@ -8,10 +8,11 @@ what happens in a lane, while `lie_in_wait` moves all lanes on:
         yield from ambush.catch("after-acquire", "freeze", key=first.key)
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from infra.faults.fault import OnWorkers
 from infra.faults.target import Action, Aim, Gate, Hit, Kind, Target, Victim
 
 Course = Generator[None, None, None]
@@ -115,3 +116,34 @@ def lie_in_wait(target: Target, course: Callable[[Ambush], Course], patience: fl
 def hits_of(ambushes: list[Ambush]) -> list[Hit]:
     """Of all lanes."""
     return [hit for ambush in ambushes for hit in ambush.hits]
+
+
+@dataclass(frozen=True, slots=True)
+class HitWorkers(OnWorkers):
+    """A fault on workers: every lane goes through a course, each by itself; whoever comes too late is left alone.
+
+    doing     for people, before the run.
+    patience  (the longest TTL in seconds) -> seconds for a course.
+    action    what is done to the holder, where that is all.
+    """
+
+    doing: str
+    course: Callable[[Ambush], Course]
+    patience: Callable[[float], float] = catch_within
+    action: Action | None = None
+
+    def describe(self) -> str:
+        return self.doing
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Returns when every lane is through, or too much time has passed; nobody is caught any more."""
+        return hits_of(lie_in_wait(target, self.course, self.patience(target.actors.ttl)))
+
+
+def catch(gate: Gate, action: Action) -> Callable[[Ambush], Course]:
+    """The course that catches one worker."""
+
+    def course(ambush: Ambush) -> Course:
+        yield from ambush.catch(gate, action)
+
+    return course

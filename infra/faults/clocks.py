@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from infra import clocks
+from infra.backends.backend import Health, Trait
 from infra.clocks import Skew
-from infra.faults import fault
-from infra.faults.fault import PROVEN_WITHIN, Fault, Options
+from infra.faults.fault import PROVEN_WITHIN, Fault
+from infra.faults.options import Option, Options, must, real, victims
 from infra.faults.target import Hit, Target
 from infra.machine import Failed
 from infra.nodes import Node
-from infra.probes import Health
-from infra.star import MEMBERS
 
 FORWARD: Final = (5, 90)
 """Seconds, least and most: longer than any TTL, so that every lock ends."""
@@ -43,14 +42,6 @@ MOVED_FOR: Final = 1.0
 
 PRECISION: Final = 0.05
 """Seconds by which a node may miss the time that it should tell, besides the time that answers take."""
-
-_MOST: Final = 2
-"""Servers hit at once: a minority of Redlock's five."""
-
-_UNFIT: Final = {
-    "zookeeper": "sessions expire by Java's nanoTime, a monotonic clock, which does not jump",
-    "etcd": "leases expire by the monotonic clock, and Go asks the kernel for the time, past every library",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,113 +154,74 @@ def _await_told(target: Target, node: Node, is_so: Callable[[Health, int], bool]
     return target.clock.wait(PROVEN_WITHIN, looked)
 
 
-def jump_forward() -> Fault:
-    """Locks end before their time."""
-    return _fault(
-        "clock-jump-forward",
-        "{} jumps forward by more than any TTL",
-        lambda options: {"offset": _number(options, "seconds", 0.15, clocks.FAR)},
-        lambda rng: {"seconds": rng.randint(*FORWARD)},
-        ("seconds",),
-        how="preloaded shim: its wall clock is ahead",
-        sees="every lock ends at once; after the heal new ones live longer",
-        ttls=1.0,
-    )
+def _rate(rng: random.Random) -> float:
+    factor = rng.uniform(*DRIFT)
+    return round(rng.choice((factor, 1 / factor)), 2)
 
 
-def jump_back() -> Fault:
-    """Locks live on after their time."""
-    return _fault(
-        "clock-jump-back",
-        "{} jumps back",
-        lambda options: {"offset": -_number(options, "seconds", 0.15, clocks.FAR)},
-        lambda rng: {"seconds": rng.randint(*BACK)},
-        ("seconds",),
-        how="preloaded shim: its wall clock is behind",
-        sees="locks live on after their TTL; at the heal all end at once",
-        ttls=2.0,
-    )
+def _is_rate(value: Any, backend: str, options: Options) -> float:
+    rate: float = _ANY_RATE.check(value, backend, options)
+    must(abs(rate - 1.0) >= 0.1, "be a tenth from 1 at least")
+    return rate
 
 
-def drift() -> Fault:
-    """A TTL is another time there than here."""
-
-    def choose(rng: random.Random) -> Options:
-        factor = rng.uniform(*DRIFT)
-        return {"rate": round(rng.choice((factor, 1 / factor)), 2)}
-
-    def rate(options: Options) -> Mapping[str, float]:
-        rate = _number(options, "rate", 0.0, clocks.FASTEST)
-        if abs(rate - 1.0) < 0.1:
-            raise ValueError(f"rate: must be a tenth from 1 at least, not {rate!r}")
-        return {"rate": rate}
-
-    return _fault(
-        "clock-drift",
-        "{} runs too fast or too slow",
-        rate,
-        choose,
-        ("rate",),
-        how="preloaded shim: its wall clock runs at another rate",
-        sees="locks end before their TTL, or live on after it",
-        ttls=3.0,
-    )
+_ANY_RATE: Final = real("rate", 0.0, clocks.FASTEST, _rate)
 
 
-def strobe() -> Fault:
-    """Some of the times that a clock tells are ahead, and some behind."""
-    return _fault(
-        "clock-strobe",
-        "{} goes ahead and behind by turns",
-        lambda options: {
-            "amplitude": _number(options, "seconds", 0.5, clocks.FAR),
-            "period": 2 * _number(options, "turn_ms", 10, 60_000) / 1000,
-        },
-        lambda rng: {"seconds": round(rng.uniform(*STROBE), 1), "turn_ms": rng.randrange(*TURNS, 10)},
-        ("seconds", "turn_ms"),
-        how="preloaded shim: its wall clock goes to and fro",
-        sees="locks end at once or live on, as it happens",
-        ttls=2.0,
-    )
+def _seconds(least: float, draw: Callable[[random.Random], float]) -> Option:
+    return real("seconds", least, clocks.FAR, draw)
 
 
-def _fault(
-    name: str,
-    summary: str,
-    skew: Callable[[Options], Mapping[str, float]],
-    choose: Callable[[random.Random], Options],
-    known: Sequence[str],
-    *,
-    how: str,
-    sees: str,
-    ttls: float,
-) -> Fault:
-    def make(backend: str, options: Options) -> MoveClocks:
-        fault.only(options, "nodes", *known)
-        nodes = fault.checked_nodes(options["nodes"], MEMBERS[backend], _most(backend))
-        return MoveClocks(nodes, **skew(options))
-
+def _fault(name: str, summary: str, inject: Callable[..., MoveClocks], *options: Option, **more: Any) -> Fault:
     return Fault(
         name,
         "clock",
-        summary.format("the clock of redis1 and maybe another, or of postgres,"),
-        make,
-        choose=lambda rng, backend: {"nodes": fault.some_nodes(rng, backend, _most(backend)), **choose(rng)},
+        f"the clock of redis1 and maybe another, or of postgres, {summary}",
+        inject,
+        (victims(), *options),
         seconds=MOVED_FOR,
-        ttls=ttls,
-        unfit=_UNFIT,
-        needs=frozenset({"clock"}),
-        how=how,
-        sees=sees,
+        trait=Trait.WALL_CLOCK,
+        needs=("clock",),
+        **more,
     )
 
 
-def _most(backend: str) -> int:
-    return min(_MOST, len(MEMBERS[backend]))
-
-
-def _number(options: Options, name: str, least: float, most: float) -> float:
-    value = options[name]
-    if type(value) not in (int, float) or not least <= value <= most:
-        raise ValueError(f"{name}: must be a number from {least:g} to {most:g}, not {value!r}")
-    return float(value)
+CLOCKS: Final = (
+    _fault(
+        "clock-jump-forward",
+        "jumps forward by more than any TTL",
+        lambda _, nodes, seconds: MoveClocks(nodes, offset=seconds),
+        _seconds(0.15, lambda rng: rng.randint(*FORWARD)),
+        how="preloaded shim: its wall clock is ahead",
+        sees="every lock ends at once; after the heal new ones live longer",
+        ttls=1.0,
+    ),
+    _fault(
+        "clock-jump-back",
+        "jumps back",
+        lambda _, nodes, seconds: MoveClocks(nodes, offset=-seconds),
+        _seconds(0.15, lambda rng: rng.randint(*BACK)),
+        how="preloaded shim: its wall clock is behind",
+        sees="locks live on after their TTL; at the heal all end at once",
+        ttls=2.0,
+    ),
+    _fault(
+        "clock-drift",
+        "runs too fast or too slow",
+        lambda _, nodes, rate: MoveClocks(nodes, rate=rate),
+        replace(_ANY_RATE, check=_is_rate),
+        how="preloaded shim: its wall clock runs at another rate",
+        sees="locks end before their TTL, or live on after it",
+        ttls=3.0,
+    ),
+    _fault(
+        "clock-strobe",
+        "goes ahead and behind by turns",
+        lambda _, nodes, seconds, turn_ms: MoveClocks(nodes, amplitude=seconds, period=2 * turn_ms / 1000),
+        _seconds(0.5, lambda rng: round(rng.uniform(*STROBE), 1)),
+        real("turn_ms", 10, 60_000, lambda rng: rng.randrange(*TURNS, 10)),
+        how="preloaded shim: its wall clock goes to and fro",
+        sees="locks end at once or live on, as it happens",
+        ttls=2.0,
+    ),
+)

@@ -1,23 +1,23 @@
 """Faults on disks: slow, stalled, full.
 
 The disk of the leader, of redis1 and maybe another, or of the server. In ZooKeeper it takes the leader's and a
-follower's: its leader acknowledges what the two followers have kept, and goes on leading whatever its own disk does. A
-follower that does not keep what it was told is dropped after syncLimit.
+follower's (`Backend.disks`): its leader acknowledges what the two followers have kept, and goes on leading whatever its
+own disk does. A follower that does not keep what it was told is dropped after syncLimit.
 """
 
-import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from infra.faults import fault, writes
-from infra.faults.fault import EFFECT_WITHIN, LEADERS, LOOK_EVERY, PROVEN_WITHIN, Fault, Nobody, Options
-from infra.faults.servers import FOLLOWER, LEADER, named, some, victims
+from infra.backends import BACKENDS
+from infra.backends.backend import Trait, Written
+from infra.faults import fault
+from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, PROVEN_WITHIN, Fault, Nobody, has
+from infra.faults.options import FOLLOWER, LEADER, Option, number, victims, within
+from infra.faults.servers import hit_by, named
 from infra.faults.target import Hit, Target
-from infra.faults.writes import Written
 from infra.machine import Failed
 from infra.nodes import Node
-from infra.star import members
 
 SLOW_FOR: Final = 2.0
 """Seconds; longer than the shortest TTL."""
@@ -30,9 +30,6 @@ ENOUGH: Final = 1_000_000
 
 What a server has set aside is written before it asks for more: pages that it freed, and files that it made longer.
 """
-
-ENDS: Final = ("redis", "etcd")
-"""Backends whose servers end when they cannot write. ZooKeeper's and PostgreSQL's stay."""
 
 _STALLED: Final = 0.5
 """Seconds without an acknowledgement that show a stall; it comes within milliseconds where there is none."""
@@ -51,7 +48,7 @@ class SlowDisk:
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by a write to the first of them that is acknowledged late, or not at all; then another may lead."""
-        hit = list(victims(target, self.nodes))
+        hit = list(hit_by(target, self.nodes))
         for node, _ in hit:
             if (state := node.state()) != "running":
                 raise Nobody(f"{node.name} is {state}, and does nothing with its disk")
@@ -61,10 +58,10 @@ class SlowDisk:
                 target.environment.disks.stall(node.name, target.by)
             else:
                 target.environment.disks.slow(node.name, self.delay_ms / 1000, target.by)
-        for node, _ in hit if target.backend not in LEADERS else hit[:1]:
+        for node, _ in hit[:1] if has(target.backend, Trait.LEADER) else hit:
             self._prove(target, node)
         said = ", ".join(named(node, role) for node, role in hit)
-        if self.delay_ms is None and target.backend == "etcd" and hit[0][1] == LEADER:
+        if self.delay_ms is None and has(target.backend, Trait.STALL_DEPOSES) and hit[0][1] == LEADER:
             said += fault.await_successor(target, hit[0][0])
         return [Hit("disk", said, begun, target.clock.now())]
 
@@ -94,10 +91,10 @@ class FillDisk:
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by what is left, seen from outside, and by a write that is refused, or that ends the server."""
-        return [self._fill(target, node, role) for node, role in victims(target, self.nodes)]
+        return [self._fill(target, node, role) for node, role in hit_by(target, self.nodes)]
 
     def heal(self, target: Target) -> None:
-        """See `Injury`. Who ended is started again."""
+        """See `FaultInjection`. Who ended is started again."""
         target.environment.disks.clear(target.by)
         for node in target.cluster.nodes:
             node.let_go(target.by)
@@ -116,7 +113,7 @@ class FillDisk:
 
         if not target.clock.wait(EFFECT_WITHIN, refuses, LOOK_EVERY):
             raise Failed(f"the disk of {node.name} is full, but it keeps what is written")
-        if target.backend in ENDS:
+        if has(target.backend, Trait.ENDS_WHEN_FULL):
             target.clock.wait(PROVEN_WITHIN, lambda: node.state() == "stopped", LOOK_EVERY)
         if ended := node.state() == "stopped":
             _bury(target, node)
@@ -143,75 +140,51 @@ def _bury(target: Target, node: Node) -> None:
 
 
 def _write(target: Target, node: Node, size: int = 1, patience: float = 1.0) -> Written:
-    return writes.write(target.backend, node.address, target.environment.password, size, patience)
+    access = target.environment.access(target.backend)
+    return BACKENDS[target.backend].write(node.address, access, size, patience)
 
 
-def _checked(backend: str, options: Options) -> tuple[str, ...]:
-    known = (LEADER, FOLLOWER, *members(backend)) if backend in LEADERS else members(backend)
-    return fault.checked_nodes(options["nodes"], known, 2)
+def _disks(roles: Callable[[str], Sequence[str]] = lambda _: (LEADER,)) -> Option:
+    return victims(named=2, known=(LEADER, FOLLOWER), roles=roles)
 
 
-def _some(rng: random.Random, backend: str) -> list[str]:
-    return [LEADER, FOLLOWER] if backend == "zookeeper" else some(rng, backend)
+_WAITED_FOR: Final = _disks(lambda backend: BACKENDS[backend].disks)
+"""Disks that a write waits for."""
 
-
-def slow_disk() -> Fault:
-    """Slow enough to be felt, fast enough that nobody is deposed."""
-
-    def make(backend: str, options: Options) -> SlowDisk:
-        fault.only(options, "nodes", "delay_ms")
-        if type(options["delay_ms"]) is not int or not 1 <= options["delay_ms"] <= 10_000:
-            raise ValueError(f"delay_ms: must be a number of milliseconds from 1 to 10000, not {options['delay_ms']!r}")
-        return SlowDisk(_checked(backend, options), options["delay_ms"])
-
-    return Fault(
+DISKS: Final = (
+    # Slow enough to be felt, fast enough that nobody is deposed.
+    Fault(
         "slow-disk",
         "disk",
         "every synchronisation of a disk takes some tens of milliseconds more",
-        make,
-        choose=lambda rng, backend: {"nodes": _some(rng, backend), "delay_ms": rng.randint(*DELAYS)},
+        lambda _, nodes, delay_ms: SlowDisk(nodes, delay_ms),
+        (_WAITED_FOR, number("delay_ms", 1, 10_000, within(DELAYS), "a number of milliseconds")),
         seconds=SLOW_FOR,
-        needs=frozenset({"disk"}),
+        needs=("disk",),
         how="strace beside the server delays fsync and its kin",
         sees="every acknowledged write takes so much longer, and what waits behind it",
-    )
-
-
-def stall_disk() -> Fault:
-    """What deposes etcd leaders in real life."""
-
-    def make(backend: str, options: Options) -> SlowDisk:
-        fault.only(options, "nodes")
-        return SlowDisk(_checked(backend, options), None)
-
-    return Fault(
+    ),
+    # What deposes etcd leaders in real life.
+    Fault(
         "stall-disk",
         "disk",
         "no synchronisation of a disk ends, until it heals",
-        make,
-        choose=lambda rng, backend: {"nodes": _some(rng, backend)},
+        lambda _, nodes: SlowDisk(nodes, None),
+        (_WAITED_FOR,),
         seconds=SLOW_FOR,
-        needs=frozenset({"disk"}),
+        needs=("disk",),
         how="the same with a delay of an hour, broken off",
         sees="no write is acknowledged until the heal (etcd: until another leads); Redis answers nothing at all",
-    )
-
-
-def fill_disk() -> Fault:
-    """The leader's; or of redis1 and maybe another."""
-
-    def make(backend: str, options: Options) -> FillDisk:
-        fault.only(options, "nodes")
-        return FillDisk(_checked(backend, options))
-
-    return Fault(
+    ),
+    Fault(
         "fill-disk",
         "disk",
         "no room is left on a disk",
-        make,
-        choose=lambda rng, backend: {"nodes": some(rng, backend)},
+        lambda _, nodes: FillDisk(nodes),
+        (_disks(),),
         seconds=SLOW_FOR,
-        needs=frozenset({"disk"}),
+        needs=("disk",),
         how="ballast in a file without a name on the volume, a tmpfs of limited size",
         sees="Redis and etcd end, ZooKeeper's leader stops serving, PostgreSQL refuses what needs room",
-    )
+    ),
+)

@@ -8,16 +8,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
-from infra import probes
+from infra.backends import BACKENDS
+from infra.backends.backend import Trait
 from infra.faults import probe
+from infra.faults.options import Option, Options, checked, drawn
 from infra.faults.probe import Answer
 from infra.faults.target import Hit, Kind, Target
 from infra.machine import Failed
 from infra.nodes import Node
 from infra.star import members
-
-Options = Mapping[str, Any]
-"""What a plan fixes about a fault, as plain JSON."""
 
 Need = Literal[
     "client-links", "peer-links", "store-link", "refusal", "pause", "kill", "stop", "wipe", "clock", "disk", "version",
@@ -37,15 +36,12 @@ MASKED_FOR: Final = 5.0
 HEALED_WITHIN: Final = 40.0
 """Seconds within which a healed cluster must be whole: 0.1-7 measured, on an idle machine."""
 
-LEADERS: Final = ("zookeeper", "etcd")
-"""Backends whose members talk to each other and elect a leader."""
-
 
 LOOK_EVERY: Final = 0.05
 """Seconds between two questions to a node: asked without a pause, an election takes longer."""
 
 
-class Injury(Protocol):
+class FaultInjection(Protocol):
     """A fault with every choice made. Who leads and who holds is found out by `apply`.
 
     Faults overlap. What is done to links and nodes is done under the key `target.by`, and healed under it.
@@ -68,7 +64,7 @@ class Injury(Protocol):
 
 
 class OnLinks:
-    """An injury that is undone where its links are let go."""
+    """A fault injection that is undone where its links are let go."""
 
     __slots__ = ()
 
@@ -77,7 +73,7 @@ class OnLinks:
 
 
 class OnNodes:
-    """An injury that is undone where all nodes are let go."""
+    """A fault injection that is undone where all nodes are let go."""
 
     __slots__ = ()
 
@@ -87,7 +83,7 @@ class OnNodes:
 
 
 class OnWorkers:
-    """An injury that is undone where its workers are let go."""
+    """A fault injection that is undone where its workers are let go."""
 
     __slots__ = ()
 
@@ -123,10 +119,10 @@ class Fault:
     name     as in plans and on the command line.
     kind     what it does, as `FaultInterval.kind`.
     summary  one line for people who choose.
-    make     (backend, options) -> the injury. Raises ValueError("option: what is wrong").
-    choose   (rng, backend) -> the options: everything that is left to chance, as plain JSON. None: there are none.
+    inject   (backend, the checked options by name) -> the injection. Raises ValueError("option: what is wrong").
+    options  what a plan fixes about it, in the order in which chance decides.
     seconds, ttls  how long it goes on by default: so many seconds and so many TTLs.
-    unfit    backend -> the reason why it cannot be done there.
+    trait    what the backend must have; the backend says why it has it not.
     needs    what must be possible.
     least    how many nodes there must be; a target may have fewer than ours.
     how      how it is done, in a few words.
@@ -141,12 +137,12 @@ class Fault:
     name: str
     kind: Kind
     summary: str
-    make: Callable[[str, Options], Injury]
-    choose: Callable[[random.Random, str], Options] | None = None
+    inject: Callable[..., FaultInjection]
+    options: tuple[Option, ...] = ()
     seconds: float = 0.0
     ttls: float = 0.0
-    unfit: Mapping[str, str] = field(default_factory=dict)
-    needs: frozenset[Need] = frozenset()
+    trait: Trait | None = None
+    needs: tuple[Need, ...] = ()
     least: int = 1
     how: str = ""
     sees: str = ""
@@ -160,17 +156,34 @@ class Fault:
         """Whether all of it happens while it is applied, so that nothing is left that could go on for a while."""
         return self.lasting or not (self.seconds or self.ttls or self.planned)
 
+    def make(self, backend: str, options: Options) -> FaultInjection:
+        """With these choices made. Raises ValueError("option: what is wrong")."""
+        return self.inject(backend, **checked(self.asked(backend), options, backend))
+
+    def choose(self, rng: random.Random, backend: str) -> dict[str, Any]:
+        """Everything that is left to chance, as plain JSON."""
+        return drawn(self.asked(backend), rng, backend)
+
+    def asked(self, backend: str) -> list[Option]:
+        """The options that it has there."""
+        return [option for option in self.options if not (option.unless and has(backend, option.unless))]
+
     def lasts(self, ttl: float) -> float:
         """Seconds for which it goes on by default, where this is the longest TTL."""
         return round(self.seconds + self.ttls * ttl, 3)
 
     def applies(self, backend: str, world: World = OURS) -> str | None:
         """None, or the reason why it cannot be done to this backend in this world."""
-        if backend in self.unfit:
-            return self.unfit[backend]
+        if self.trait and not has(backend, self.trait):
+            return BACKENDS[backend].lacks[self.trait]
         if (there_are := len(members(backend))) < self.least:
             return f"it takes {self.least} nodes, and here {'is' if there_are == 1 else 'are'} {there_are}"
         return next((reason for need, reason in world.missing.items() if need in self.needs), None)
+
+
+def has(backend: str, trait: Trait) -> bool:
+    """Whether a backend, by its name, has a trait."""
+    return BACKENDS[backend].has(trait)
 
 
 class Nobody(Failed):
@@ -198,7 +211,7 @@ def await_successor(target: Target, old: Node) -> str:
 
     def succeeded() -> bool:
         healths = [None if node is old else node.health() for node in target.cluster.nodes]
-        return probes.leader(target.backend, healths) is not None
+        return BACKENDS[target.backend].leader(healths) is not None
 
     patience = EFFECT_WITHIN if target.alone else MASKED_FOR
     return "" if target.clock.wait(patience, succeeded, LOOK_EVERY) else f"; no successor within {patience:.0f} s"
@@ -218,7 +231,7 @@ def await_whole(target: Target) -> None:
     Who ended by itself, as a server does that finds its disk full or none of its peers, is started again.
     A failover that could not be undone while other faults were on is undone first.
     """
-    if target.backend == "redis" and (pair := target.environment.failover()):
+    if has(target.backend, Trait.REPLICA) and (pair := target.environment.failover()):
         pair.fail_back()
     endpoints = list(target.endpoints.values())
 
@@ -234,39 +247,6 @@ def await_whole(target: Target) -> None:
         raise Failed(f"{target.backend} is not whole again {HEALED_WITHIN:.0f} s after the heal")
 
 
-def without_options(injury: Injury) -> Callable[[str, Options], Injury]:
-    """`Fault.make` of what leaves nothing to chance."""
-
-    def make(_: str, options: Options) -> Injury:
-        only(options)
-        return injury
-
-    return make
-
-
-def only(options: Options, *known: str) -> None:
-    """Raises ValueError unless exactly the known options are there."""
-    for name in options:
-        if name not in known:
-            raise ValueError(f"{name}: there is no such option" + (f" ({', '.join(known)})" if known else ""))
-    for name in known:
-        if name not in options:
-            raise ValueError(f"{name}: is missing")
-
-
-def checked_nodes(names: object, known: Sequence[str], most: int) -> tuple[str, ...]:
-    """The option `nodes`. Raises ValueError."""
-    if not (isinstance(names, list) and names and all(name in known for name in names)):
-        raise ValueError(f"nodes: must be a list of {', '.join(known)}, not {names!r}")
-    if len(set(names)) < len(names) or len(names) > most:
-        raise ValueError(f"nodes: must be at most {most} different nodes, not {names!r}")
-    return tuple(names)
-
-
-def some_nodes(rng: random.Random, backend: str, most: int) -> list[str]:
-    """Up to `most` nodes at random. Of redis the first, where the single-node lock lives, is always among them."""
-    names = members(backend)
-    count = rng.randint(1, most)
-    if backend == "redis":
-        return [names[0], *sorted(rng.sample(names[1:], count - 1))]
-    return sorted(rng.sample(names, count))
+def always(injection: FaultInjection) -> Callable[[str], FaultInjection]:
+    """`Fault.inject` of what leaves nothing to chance."""
+    return lambda _: injection

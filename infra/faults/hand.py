@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from infra import lifetime
+from infra.backends import BACKENDS
 from infra.commands import arguments, attached, print_faults
 from infra.environment import Environment
 from infra.faults import process
-from infra.faults.fault import NO_CLOCK, OURS, Injury
-from infra.faults.holders import HitHolder
+from infra.faults.ambush import HitWorkers
+from infra.faults.fault import NO_CLOCK, OURS, FaultInjection
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse
 from infra.faults.process import SIGNALS, OneProcess
 from infra.faults.register import FAULTS
@@ -33,7 +34,6 @@ from infra.faults.runner import Runner
 from infra.faults.target import MonotonicClock, Target
 from infra.machine import Unknown
 from infra.spelling import instead
-from infra.star import BACKENDS
 
 LISTS: Final = ("nodes", "order", "groups")
 """Options that take several names, and so may be told as `a,b`."""
@@ -91,8 +91,8 @@ def _check_workers(parser: argparse.ArgumentParser, plan: Plan, pid: int | None)
     for step in plan.steps:
         if "workers" not in FAULTS[step.fault].needs:
             continue
-        injury = step.injury(plan.backend)
-        if not (isinstance(injury, HitHolder) and injury.action in SIGNALS):
+        injection = step.injection(plan.backend)
+        if not (isinstance(injection, HitWorkers) and injection.action in SIGNALS):
             why = "needs a gate inside the worker: pytest suites/ --faults does it to the suite's own"
             raise Unknown(f"{step.fault} {why}")
         if pid is None:
@@ -111,11 +111,11 @@ def _check_possible(plan: Plan, environment: Environment) -> None:
             raise Unknown(f"{step.fault} does not apply to {plan.backend}: {reason}")
 
 
-def _words(injury: Injury, pid: int | None) -> str:
+def _words(injection: FaultInjection, pid: int | None) -> str:
     """What is done, by hand: it is not a worker at a gate that is hit."""
-    if isinstance(injury, HitHolder):
-        return f"{injury.action} process {pid}, wherever it is,"
-    return injury.describe()
+    if isinstance(injection, HitWorkers):
+        return f"{injection.action} process {pid}, wherever it is,"
+    return injection.describe()
 
 
 def _of_file(name: str) -> Plan:
@@ -160,11 +160,11 @@ def _option(text: str) -> tuple[str, Any]:
 
 def _leave(step: Step, target: Target) -> None:
     """Do it and go; what was half done is healed."""
-    injury = step.injury(target.backend)
+    injection = step.injection(target.backend)
     try:
-        hits = injury.apply(target)
+        hits = injection.apply(target)
     except BaseException:
-        injury.heal(target)
+        injection.heal(target)
         raise
     for hit in hits:
         print(f"{step.fault}: applied after {(hit.applied - hit.begun) / 1e9:.1f} s: {hit.target}")

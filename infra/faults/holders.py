@@ -5,13 +5,12 @@ renewal too, as a long pause of a garbage collector does: the lease runs out, an
 successor. A hung job's lock is renewed all the while, so that nobody else gets it.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
-from infra.faults.fault import Fault, Injury, Need, OnWorkers, without_options
-from infra.faults.target import Action, Gate, Hit, Kind, Target
+from infra.faults.ambush import Ambush, Course, HitWorkers, catch, catch_within
+from infra.faults.fault import Fault, FaultInjection, Need, always
+from infra.faults.target import Action, Gate, Kind
 
 PAST_TTL: Final = 1.6
 """How many TTLs a holder is hit for: its lease is over, unless it is renewed, and its successor at work."""
@@ -19,7 +18,7 @@ PAST_TTL: Final = 1.6
 SETTLED_WITHIN: Final = 0.5
 """Seconds within which a thawed worker must have written and released; it measures 20-200 ms."""
 
-NEEDS: Final[frozenset[Need]] = frozenset({"workers"})
+NEEDS: Final[tuple[Need, ...]] = ("workers",)
 
 _LANES: Final = "a worker of every lane"
 _WHERE: Final[Mapping[Gate, str]] = {
@@ -28,183 +27,133 @@ _WHERE: Final[Mapping[Gate, str]] = {
     "before-release": "about to release",
     "in-renewal": "about to renew",
 }
-_VERBS: Final[Mapping[Action, str]] = {"freeze": "freeze", "stall": "stall", "kill": "kill", "call": "keep"}
 
 
-@dataclass(frozen=True, slots=True)
-class HitHolder(OnWorkers):
+def _hit(action: Action, gate: Gate) -> HitWorkers:
     """A holder of every lane. About to write means: it has made sure that it still holds. No client closes that gap."""
-
-    action: Action
-    gate: Gate
-
-    def describe(self) -> str:
-        said = f"{_VERBS[self.action]} a holder of every lane, {_WHERE[self.gate]},"
-        return said + {"kill": " and wait", "call": " in a long call"}.get(self.action, "")
-
-    def apply(self, target: Target) -> Sequence[Hit]:
-        """Returns when every lane has caught one, or too much time has passed."""
-        ttl = target.actors.ttl
-
-        def course(ambush: Ambush) -> Course:
-            yield from ambush.catch(self.gate, self.action, seconds=PAST_TTL * ttl if self.action == "call" else 0.0)
-
-        return hits_of(lie_in_wait(target, course, catch_within(ttl)))
+    said = f"{action} a holder of every lane, {_WHERE[gate]},"
+    return HitWorkers(said + {"kill": " and wait"}.get(action, ""), catch(gate, action), action=action)
 
 
-@dataclass(frozen=True, slots=True)
-class LateWrite(OnWorkers):
+def _call(ambush: Ambush) -> Course:
+    yield from ambush.catch("after-acquire", "call", seconds=PAST_TTL * ambush.target.actors.ttl)
+
+
+def _late_write(ambush: Ambush) -> Course:
     """A stale write between its successor's read and write: what a fence on writes alone does not stop.
 
-    In each lane a holder is frozen between its read and its write. When its lease is over a successor gets in and is
-    stalled at the same place, its renewal going on. Then the first is thawed, writes and releases what is no longer
-    its own; when that is over the successor goes on and writes as well. So a release that frees somebody else's lock
-    lets a third one in. All of it happens in `apply`, so nothing is left to hold.
+    A holder is frozen between its read and its write. When its lease is over a successor gets in and is stalled at the
+    same place, its renewal going on. Then the first is thawed, writes and releases what is no longer its own; when that
+    is over the successor goes on and writes as well. So a release that frees somebody else's lock lets a third one in.
     """
-
-    def describe(self) -> str:
-        return "freeze a holder of every lane between its read and its write until its successor stands there too"
-
-    def apply(self, target: Target) -> Sequence[Hit]:
-        """Returns when every lane is through, or too much time has passed; nobody is caught any more."""
-        ttl = target.actors.ttl
-
-        def course(ambush: Ambush) -> Course:
-            try:
-                first = yield from ambush.catch("between-read-and-write", "freeze")
-                # At once and not when the lease is over: whoever gets in too early deserves to be seen as well.
-                yield from ambush.catch("between-read-and-write", "stall", key=first.key)
-                ambush.thaw(first)
-                yield from ambush.wait(SETTLED_WITHIN, lambda: target.actors.settled(first))
-            finally:
-                ambush.thaw_all()
-
-        # A wait for somebody at the gate, and the lease with what servers add to it, before another comes there.
-        return hits_of(lie_in_wait(target, course, catch_within(ttl) + 1.5 * ttl))
+    try:
+        first = yield from ambush.catch("between-read-and-write", "freeze")
+        # At once and not when the lease is over: whoever gets in too early deserves to be seen as well.
+        yield from ambush.catch("between-read-and-write", "stall", key=first.key)
+        ambush.thaw(first)
+        yield from ambush.wait(SETTLED_WITHIN, lambda: ambush.target.actors.settled(first))
+    finally:
+        ambush.thaw_all()
 
 
-@dataclass(frozen=True, slots=True)
-class FreezeSuccessor(OnWorkers):
-    """A holder of every lane is killed, and whoever gets its lock next is frozen past its own lease."""
-
-    def describe(self) -> str:
-        return "kill a holder of every lane, freeze whoever gets its lock next,"
-
-    def apply(self, target: Target) -> Sequence[Hit]:
-        """Returns when every lane has caught both, or too much time has passed."""
-        ttl = target.actors.ttl
-
-        def course(ambush: Ambush) -> Course:
-            first = yield from ambush.catch("after-acquire", "kill")
-            yield from ambush.catch("after-acquire", "freeze", key=first.key)
-
-        return hits_of(lie_in_wait(target, course, 2 * catch_within(ttl) + 1.5 * ttl))
+def _freeze_successor(ambush: Ambush) -> Course:
+    """A holder is killed, and whoever gets its lock next is frozen past its own lease."""
+    first = yield from ambush.catch("after-acquire", "kill")
+    yield from ambush.catch("after-acquire", "freeze", key=first.key)
 
 
-def freeze_holder() -> Fault:
-    """Frozen past its lease, in the gap that no client can close."""
+def _fault(name: str, kind: Kind, summary: str, injection: FaultInjection, how: str, sees: str, **more: Any) -> Fault:
+    """Goes on for longer than a TTL if it is not said how long."""
+    return Fault(name, kind, summary, always(injection), needs=NEEDS, how=how, sees=sees, **{"ttls": PAST_TTL, **more})
+
+
+def _freeze_at(gate: Gate, sees: str, *, renewal: bool = False) -> Fault:
     return _fault(
-        "freeze-holder",
-        "freeze",
-        f"{_LANES} is frozen while it holds, for longer than the TTL",
-        HitHolder("freeze", "between-read-and-write"),
-        how="SIGSTOP, between the look at the clock and the write",
-        sees="its lease ends; thawed, it writes under an old token",
-    )
-
-
-def freeze_at(gate: Gate) -> Fault:
-    """Frozen past its lease elsewhere."""
-    sees = {
-        "after-acquire": "its lease ends; thawed, it notices before it touches anything",
-        "before-release": "its lease ends; thawed, it releases what is no longer its own",
-        "in-renewal": "its lease ends; thawed, it sends a renewal that is late, wherever its work stands",
-    }
-    fault = _fault(
         f"freeze-{gate}",
         "freeze",
         f"{_LANES} is frozen {_WHERE[gate]}, for longer than the TTL",
-        HitHolder("freeze", gate),
-        how=f"SIGSTOP, {_WHERE[gate]}",
-        sees=sees[gate],
-    )
-    return replace(fault, renewal=gate == "in-renewal")
-
-
-def stall_holder() -> Fault:
-    """Hung; its lock must stay its own."""
-    return _fault(
-        "stall-holder",
-        "stall",
-        f"{_LANES} hangs while it holds, for longer than the TTL; its renewal goes on",
-        HitHolder("stall", "between-read-and-write"),
-        how="its main thread waits, between the look at the clock and the write",
-        sees="it keeps the lock, and everybody else waits",
+        _hit("freeze", gate),
+        f"SIGSTOP, {_WHERE[gate]}",
+        sees,
+        renewal=renewal,
     )
 
 
-def long_call() -> Fault:
-    """Hung for a known time."""
-    return _fault(
-        "long-call",
-        "call",
-        f"{_LANES} holds while it calls somebody else, for longer than the TTL; its renewal goes on",
-        HitHolder("call", "after-acquire"),
-        how="its main thread waits, and goes on by itself",
-        sees="it keeps the lock, and everybody else waits",
-    )
-
-
-def kill_holder() -> Fault:
-    """Killed; its successor has to wait for the TTL."""
-    return _fault(
-        "kill-holder",
-        "kill",
-        f"{_LANES} is killed while it holds",
-        HitHolder("kill", "after-acquire"),
-        how="SIGKILL, just after its acquire",
-        sees="its successor waits until the lease ends",
-    )
-
-
-def kill_before_release() -> Fault:
-    """Killed when its work is done."""
-    return _fault(
-        "kill-before-release",
-        "kill",
-        f"{_LANES} is killed when its work is done, before it releases",
-        HitHolder("kill", "before-release"),
-        how="SIGKILL, about to release",
-        sees="its successor waits until the lease ends",
-    )
-
-
-def late_write() -> Fault:
-    """Frozen past its lease, and thawed at the worst moment."""
-    return _fault(
+FREEZES: Final = (
+    _fault(
+        "freeze-holder",
+        "freeze",
+        f"{_LANES} is frozen while it holds, for longer than the TTL",
+        _hit("freeze", "between-read-and-write"),
+        "SIGSTOP, between the look at the clock and the write",
+        "its lease ends; thawed, it writes under an old token",
+    ),
+    _freeze_at("after-acquire", "its lease ends; thawed, it notices before it touches anything"),
+    _freeze_at("before-release", "its lease ends; thawed, it releases what is no longer its own"),
+    _freeze_at(
+        "in-renewal",
+        "its lease ends; thawed, it sends a renewal that is late, wherever its work stands",
+        renewal=True,
+    ),
+    _fault(
         "late-write",
         "freeze",
         "a holder frozen past its TTL writes between its successor's read and write",
-        LateWrite(),
+        HitWorkers(
+            "freeze a holder of every lane between its read and its write until its successor stands there too",
+            _late_write,
+            # A wait for somebody at the gate, and the lease with what servers add to it, before another comes there.
+            lambda ttl: catch_within(ttl) + 1.5 * ttl,
+        ),
+        "SIGSTOP for one, a stall for its successor, both about to write",
+        "a write under an old token right before the successor's first",
         ttls=0.0,
-        how="SIGSTOP for one, a stall for its successor, both about to write",
-        sees="a write under an old token right before the successor's first",
-    )
+    ),
+)
 
-
-def freeze_successor() -> Fault:
-    """Two in a row."""
-    return _fault(
+HOLDERS: Final = (
+    _fault(
+        "stall-holder",
+        "stall",
+        f"{_LANES} hangs while it holds, for longer than the TTL; its renewal goes on",
+        _hit("stall", "between-read-and-write"),
+        "its main thread waits, between the look at the clock and the write",
+        "it keeps the lock, and everybody else waits",
+    ),
+    _fault(
+        "long-call",
+        "call",
+        f"{_LANES} holds while it calls somebody else, for longer than the TTL; its renewal goes on",
+        HitWorkers("keep a holder of every lane, just after its acquire, in a long call", _call, action="call"),
+        "its main thread waits, and goes on by itself",
+        "it keeps the lock, and everybody else waits",
+    ),
+    _fault(
+        "kill-holder",
+        "kill",
+        f"{_LANES} is killed while it holds",
+        _hit("kill", "after-acquire"),
+        "SIGKILL, just after its acquire",
+        "its successor waits until the lease ends",
+    ),
+    _fault(
+        "kill-before-release",
+        "kill",
+        f"{_LANES} is killed when its work is done, before it releases",
+        _hit("kill", "before-release"),
+        "SIGKILL, about to release",
+        "its successor waits until the lease ends",
+    ),
+    _fault(
         "freeze-successor",
         "freeze",
         "a holder of every lane is killed, and its successor frozen for longer than the TTL",
-        FreezeSuccessor(),
-        how="SIGKILL for one, SIGSTOP for the next, just after their acquires",
-        sees="two leases in a row must end by themselves",
-    )
-
-
-def _fault(
-    name: str, kind: Kind, summary: str, injury: Injury, *, how: str, sees: str, ttls: float = PAST_TTL
-) -> Fault:
-    return Fault(name, kind, summary, without_options(injury), ttls=ttls, needs=NEEDS, how=how, sees=sees)
+        HitWorkers(
+            "kill a holder of every lane, freeze whoever gets its lock next,",
+            _freeze_successor,
+            lambda ttl: 2 * catch_within(ttl) + 1.5 * ttl,
+        ),
+        "SIGKILL for one, SIGSTOP for the next, just after their acquires",
+        "two leases in a row must end by themselves",
+    ),
+)

@@ -5,27 +5,26 @@ or the server crashes; and only then the holder goes on. Its renewal goes on all
 In a release, it is frozen while it waits for the server's answer.
 """
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from infra.backends.backend import Trait
 from infra.faults import fault, probe, proof
 from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
-from infra.faults.fault import HEALED_WITHIN, LEADERS, LOOK_EVERY, MASKED_FOR, Fault, Options
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, has
 from infra.faults.holders import NEEDS, SETTLED_WITHIN
 from infra.faults.links import CUT_FOR, CutClients, heal_clients
+from infra.faults.options import choice, number, within
 from infra.faults.probe import Answer
-from infra.faults.quality import checked_number, client_pairs
+from infra.faults.quality import client_pairs
+from infra.faults.servers import end
 from infra.faults.target import Hit, Target
 from infra.links import Cut
 from infra.machine import Failed
 from infra.nodes import Node
 from infra.star import members
 from infra.toxics import Delay
-
-HOWS: Final = (Cut.DROP, Cut.HOLD)
-"""How a holder may be cut: it must not be told."""
 
 ANSWERS: Final = (80, 120)
 """ms by which answers come later while a release is awaited, least and most: time enough to freeze who asked."""
@@ -59,7 +58,7 @@ class CutHolder:
         ambushes = lie_in_wait(target, course, catch_within(target.actors.ttl))
         if not found:
             return []
-        cuts = CutClients(self.how, (found[0],), members(target.backend)).apply(target)
+        cuts = CutClients.all_from(self.how, found[:1], members(target.backend)).apply(target)
         _let_go(ambushes)
         stalls = [replace(hit, target=f"{hit.target} ({found[0]})") for hit in hits_of(ambushes)]
         said = "whose workers have just acquired"
@@ -99,12 +98,10 @@ class CrashAfterAcquire:
             node.let_go(target.by)
 
     def _crash(self, target: Target) -> Hit:
-        leads = target.backend in LEADERS
+        leads = has(target.backend, Trait.LEADER)
         node = fault.leader(target) if leads else target.node(members(target.backend)[0])
         begun = target.clock.now()
-        node.kill(target.by)
-        if node.state() != "stopped":
-            raise Failed(f"{node.name} was killed, but is {node.state()}")
+        end(target, node)
         applied = target.clock.now()
         node.let_go(target.by)
         _await_service(target, node)
@@ -172,61 +169,35 @@ def _let_go(ambushes: Sequence[Ambush]) -> None:
         ambush.thaw_all()
 
 
-def cut_holder() -> Fault:
-    """A grant that its holder cannot keep, or give back."""
+CUT_HOLDER: Final = Fault(
+    "cut-holder",
+    "cut",
+    "a worker of every lane loses all nodes just after its acquire",
+    lambda _, how: CutHolder(Cut(how)),
+    (choice("how", (Cut.DROP, Cut.HOLD)),),  # it must not be told
+    seconds=CUT_FOR,
+    needs=(*NEEDS, "client-links"),
+    how="its main thread waits until its group is cut (Toxiproxy: bytes dropped or held)",
+    sees="it can neither renew nor release; what it sends is lost, or comes late",
+)
 
-    def make(_: str, options: Options) -> CutHolder:
-        fault.only(options, "how")
-        if options["how"] not in HOWS:
-            raise ValueError(f"how: must be {' or '.join(HOWS)}, not {options['how']!r}")
-        return CutHolder(Cut(options["how"]))
+CRASH_AFTER_ACQUIRE: Final = Fault(
+    "crash-after-acquire",
+    "kill",
+    "the leader, or redis1, crashes between a worker's acquire and what it does next",
+    fault.always(CrashAfterAcquire()),
+    needs=(*NEEDS, "kill"),
+    how="its main thread waits while the server is killed (SIGKILL) and started again",
+    sees="some requests fail; what was granted stays granted",
+)
 
-    def choose(rng: random.Random, _: str) -> Options:
-        return {"how": str(rng.choice(HOWS))}
-
-    return Fault(
-        "cut-holder",
-        "cut",
-        "a worker of every lane loses all nodes just after its acquire",
-        make,
-        choose=choose,
-        seconds=CUT_FOR,
-        needs=NEEDS | {"client-links"},
-        how="its main thread waits until its group is cut (Toxiproxy: bytes dropped or held)",
-        sees="it can neither renew nor release; what it sends is lost, or comes late",
-    )
-
-
-def crash_after_acquire() -> Fault:
-    """A grant must survive the server's crash."""
-    return Fault(
-        "crash-after-acquire",
-        "kill",
-        "the leader, or redis1, crashes between a worker's acquire and what it does next",
-        fault.without_options(CrashAfterAcquire()),
-        needs=NEEDS | {"kill"},
-        how="its main thread waits while the server is killed (SIGKILL) and started again",
-        sees="some requests fail; what was granted stays granted",
-    )
-
-
-def late_release() -> Fault:
-    """Frozen past its lease, within a release."""
-
-    def make(_: str, options: Options) -> LateRelease:
-        fault.only(options, "latency_ms")
-        return LateRelease(checked_number(options, "latency_ms", 20, 1000))
-
-    def choose(rng: random.Random, _: str) -> Options:
-        return {"latency_ms": rng.randint(*ANSWERS)}
-
-    return Fault(
-        "late-release",
-        "freeze",
-        "a worker of every lane is frozen between its release and the answer to it, until its successor holds",
-        make,
-        choose=choose,
-        needs=NEEDS | {"client-links"},
-        how="SIGSTOP while it waits for an answer (Toxiproxy: latency), a stall for its successor",
-        sees="what it asks for after that answer comes when its lease is over",
-    )
+LATE_RELEASE: Final = Fault(
+    "late-release",
+    "freeze",
+    "a worker of every lane is frozen between its release and the answer to it, until its successor holds",
+    lambda _, latency_ms: LateRelease(latency_ms),
+    (number("latency_ms", 20, 1000, within(ANSWERS)),),
+    needs=(*NEEDS, "client-links"),
+    how="SIGSTOP while it waits for an answer (Toxiproxy: latency), a stall for its successor",
+    sees="what it asks for after that answer comes when its lease is over",
+)

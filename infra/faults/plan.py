@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from infra.faults.fault import Injury
+from infra.backends import BACKENDS
+from infra.faults.fault import FaultInjection
 from infra.faults.register import FAULTS, NO_FAULT
 from infra.spelling import instead
-from infra.star import BACKENDS
 
-Words = Callable[[Injury], str]
-"""What is said of an injury: `Injury.describe`, as a rule."""
+Words = Callable[[FaultInjection], str]
+"""What is said of an injection: `FaultInjection.describe`, as a rule."""
 
 MOST_SECONDS: Final = 3600.0
 """Longest `after` and `for`."""
@@ -59,13 +59,13 @@ class Step:
     options: Mapping[str, Any]
     beside: bool = False
 
-    def injury(self, backend: str) -> Injury:
+    def injection(self, backend: str) -> FaultInjection:
         """The fault with its choices made. Raises ValueError("option: what is wrong")."""
         return FAULTS[self.fault].make(backend, self.options)
 
-    def describe(self, backend: str, words: Words = lambda injury: injury.describe()) -> str:
+    def describe(self, backend: str, words: Words = lambda injection: injection.describe()) -> str:
         """For people: "pause redis1 for 1.5 s"; of what passes by itself: "change the leader, then wait 1.5 s"."""
-        said = words(self.injury(backend))
+        said = words(self.injection(backend))
         if self.for_ and not FAULTS[self.fault].passes:
             return f"{said} for {self.for_:.1f} s"
         said = said.removesuffix(" and").removesuffix(",")
@@ -91,7 +91,7 @@ class Plan:
         """Whether it leaves a cluster that is not what it was, so that it is run only once."""
         return any(FAULTS[step.fault].lasting for step in self.steps)
 
-    def describe(self, words: Words = lambda injury: injury.describe()) -> list[str]:
+    def describe(self, words: Words = lambda injection: injection.describe()) -> list[str]:
         """For people, a line a step: "after 0.9 s: cut clients c2 from all nodes (drop) for 2.0 s"."""
         lines = []
         for number, step in enumerate(self.steps):
@@ -184,7 +184,7 @@ def _drawn(rng: random.Random, name: str, backend: str, ttl: float, *, beside: b
     fault = FAULTS[name]
     if fault.planned:
         raise BadPlan(f"fault: {name} {fault.planned}")
-    options = fault.choose(rng, backend) if fault.choose else {}
+    options = fault.choose(rng, backend)
     after = round(rng.uniform(*(BESIDE if beside else AFTER)), 2)
     return Step(name, after, fault.lasts(ttl), options, beside)
 
@@ -203,7 +203,7 @@ def _step(data: object, where: str, backend: str) -> Step:
         raise BadPlan(f"{where}.beside: must be true or false, not {beside!r}")
     step = Step(told["fault"], float(told["after"]), float(told["for"]), dict(told["options"]), beside)
     try:
-        step.injury(backend)
+        step.injection(backend)
     except ValueError as error:
         raise BadPlan(f"{where}.options.{error}") from error
     return step

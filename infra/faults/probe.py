@@ -4,23 +4,16 @@ The question is the shortest that a backend answers whatever its state, so that 
 """
 
 import socket
-import struct
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from typing import Final, TypeVar
 
 from infra.access import OPEN, Access
+from infra.backends import BACKENDS
 
 T = TypeVar("T")
-
-QUESTIONS: Final[Mapping[str, bytes]] = {
-    "redis": b"PING\r\n",
-    "zookeeper": b"srvr",
-    "etcd": b"GET /version HTTP/1.0\r\n\r\n",
-    "postgres": b"\x00\x00\x00\x08\x04\xd2\x16\x2f",  # SSLRequest, answered by one letter
-}
 
 PATIENCE: Final = 0.25
 """Seconds without a byte that count as silence; an answer takes 1-2 ms."""
@@ -49,26 +42,9 @@ def forget(endpoints: Iterable[str]) -> None:
         _ACCESS.pop(endpoint, None)
 
 
-def long_question(backend: str, size: int) -> bytes:
-    """A question of a little more than `size` bytes that is answered, or at least refused, when all of it is there."""
-    padding = b"x" * size
-    match backend:
-        case "redis":
-            return b"EXISTS " + padding + b"\r\n"
-        case "etcd":
-            return b"GET /version HTTP/1.0\r\nX-Padding: " + padding + b"\r\n\r\n"
-        case "zookeeper":  # to go on with a session that never was
-            asked = struct.pack(">iqiqi", 0, 0, 2000, 1, size) + padding + b"\0"
-            return struct.pack(">i", len(asked)) + asked
-        case "postgres":
-            asked = struct.pack(">i", 3 << 16) + b"user\0postgres\0application_name\0" + padding + b"\0\0"
-            return struct.pack(">i", 4 + len(asked)) + asked
-    raise KeyError(backend)
-
-
 def ask(backend: str, endpoint: str, patience: float = PATIENCE) -> Answer:
     """Connect to `host:port` and ask. CLOSED: refused, reset, or ended without a byte."""
-    return _converse(backend, endpoint, patience, QUESTIONS[backend])[0]
+    return _converse(backend, endpoint, patience, BACKENDS[backend].question)[0]
 
 
 def ask_all(backend: str, endpoints: Sequence[str], patience: float = PATIENCE) -> list[Answer]:
@@ -78,7 +54,9 @@ def ask_all(backend: str, endpoints: Sequence[str], patience: float = PATIENCE) 
 
 def timed(backend: str, endpoint: str, patience: float, size: int = 0) -> tuple[Answer, float]:
     """The same, and the seconds from the question, of about `size` bytes, to the first byte of its answer."""
-    return _converse(backend, endpoint, patience, long_question(backend, size) if size else QUESTIONS[backend])
+    return _converse(
+        backend, endpoint, patience, BACKENDS[backend].long_question(size) if size else BACKENDS[backend].question
+    )
 
 
 def timed_end(backend: str, endpoint: str, patience: float) -> tuple[Answer, float]:
@@ -90,7 +68,7 @@ def timed_end(backend: str, endpoint: str, patience: float) -> tuple[Answer, flo
     try:
         with connect(backend, endpoint, patience) as connection:
             asked = time.monotonic()
-            connection.sendall(QUESTIONS[backend])
+            connection.sendall(BACKENDS[backend].question)
             if (first := answer(connection)) is Answer.ANSWERED:
                 connection.shutdown(socket.SHUT_WR)
                 while connection.recv(4096):
@@ -114,8 +92,7 @@ def answer(connection: socket.socket) -> Answer:
 
 def connect(backend: str, endpoint: str, patience: float = PATIENCE) -> socket.socket:
     """A connection to `host:port`, encrypted where that is asked for. Raises OSError."""
-    # PostgreSQL's question comes before any encryption.
-    access = OPEN if backend == "postgres" else _ACCESS.get(endpoint, OPEN)
+    access = OPEN if BACKENDS[backend].asked_in_clear else _ACCESS.get(endpoint, OPEN)
     return access.connect(endpoint, patience)
 
 

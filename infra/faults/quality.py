@@ -3,16 +3,16 @@
 Each is proven by the time that a question through every link of a client takes.
 """
 
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from infra.faults import fault, probe, proof
-from infra.faults.fault import Fault, Options
+from infra.faults import probe, proof
+from infra.faults.fault import Fault
 from infra.faults.links import CUT_FOR, heal_clients
+from infra.faults.options import Option, number, within
 from infra.faults.probe import Answer
-from infra.faults.target import Hit, Kind, Target
+from infra.faults.target import Hit, Target
 from infra.toxics import Bandwidth, Delay, Impairment, LateEnd, Slices
 
 LATENCIES: Final = (20, 60)
@@ -33,6 +33,9 @@ ENDS: Final = (500, 1500)
 LONG: Final = 4000
 """Bytes of the question that proves how wide a link is, or how it is sliced."""
 
+Ask = Callable[[str, str, float], tuple[Answer, float]]
+"""(backend, `host:port`, patience in seconds) -> what became of a question, and the seconds that it took."""
+
 
 @dataclass(frozen=True, slots=True)
 class Impair:
@@ -40,14 +43,12 @@ class Impair:
 
     doing  for people: "slow all links by 40 ± 10 ms each way".
     least  seconds that a question takes then, by `ask`.
-    ask    (backend, `host:port`, patience in seconds) -> what became of a question, and the seconds that it took.
     """
 
-    kind: Kind
     what: Impairment
     doing: str
     least: float
-    ask: Callable[[str, str, float], tuple[Answer, float]]
+    ask: Ask
 
     def describe(self) -> str:
         return self.doing
@@ -65,7 +66,7 @@ class Impair:
             self.least,
             lambda endpoint, patience: self.ask(target.backend, endpoint, patience),
         )
-        return [Hit(self.kind, f"all links of {target.backend}", begun, target.clock.now())]
+        return [Hit("slow", f"all links of {target.backend}", begun, target.clock.now())]
 
     def heal(self, target: Target) -> None:
         """Proven by questions through each link of the clients."""
@@ -84,123 +85,88 @@ def peer_pairs(target: Target) -> list[tuple[str, str]]:
     return [(a, b) for a in nodes for b in nodes if a < b and (a, b) in there_are]
 
 
-def slow_links() -> Fault:
-    """Every byte comes later."""
-
-    def make(_: str, options: Options) -> Impair:
-        latency, jitter = _numbers(options, latency_ms=(0, 10_000), jitter_ms=(0, 10_000))
-        if jitter > latency:
-            raise ValueError("jitter_ms: must not be more than latency_ms")
-        doing = f"slow all links by {latency} ± {jitter} ms each way"
-        return Impair("slow", Delay(latency, jitter), doing, 2 * (latency - jitter) / 1000, probe.timed)
-
-    def choose(rng: random.Random, _: str) -> Options:
-        latency = rng.randint(*LATENCIES)
-        return {"latency_ms": latency, "jitter_ms": latency // 4}
-
-    return _fault(
-        "slow-links", "every link of the backend becomes slow", make, choose, "latency", "every answer comes later"
-    )
-
-
-def throttle_links() -> Fault:
-    """So many bytes in a second and no more."""
-
-    def make(_: str, options: Options) -> Impair:
-        (rate,) = _numbers(options, rate_kb=(1, 1000))
-        least = LONG / 1000 / rate  # a kB is 1000 bytes
-        return Impair("slow", Bandwidth(rate), f"let {rate} kB/s through all links each way", least, _ask_long)
-
-    def choose(rng: random.Random, _: str) -> Options:
-        return {"rate_kb": rng.randint(*RATES)}
-
-    return _fault(
-        "throttle-links",
-        "every link of the backend becomes narrow",
-        make,
-        choose,
-        "bandwidth",
-        "answers come the later the more is asked",
-    )
-
-
-def slice_links() -> Fault:
-    """Bytes arrive in small pieces."""
-
-    def make(_: str, options: Options) -> Impair:
-        size, pause = _numbers(options, bytes=(1, 10_000), pause_us=(0, 100_000))
-        least = max(LONG // size - 1, 0) * pause / 1e6
-        doing = f"cut all bytes into pieces of at most {size}, one every {pause} us,"
-        return Impair("slow", Slices(size, 0, pause), doing, least, _ask_long)
-
-    def choose(rng: random.Random, _: str) -> Options:
-        return {"bytes": rng.randint(*SLICES), "pause_us": rng.randint(*SLICE_US)}
-
-    return _fault(
-        "slice-links",
-        "what passes any link of the backend arrives in small pieces",
-        make,
-        choose,
-        "slicer",
-        "answers come in pieces, and later",
-    )
-
-
-def slow_close() -> Fault:
-    """Connections end late."""
-
-    def make(_: str, options: Options) -> Impair:
-        (late,) = _numbers(options, late_ms=(0, 60_000))
-        doing = f"let the end of every connection arrive {late} ms late"
-        return Impair("slow", LateEnd(late), doing, late / 1000, probe.timed_end)
-
-    def choose(rng: random.Random, _: str) -> Options:
-        return {"late_ms": rng.randint(*ENDS)}
-
-    return _fault(
-        "slow-close",
-        "the end of a connection arrives late, through any link of the backend",
-        make,
-        choose,
-        "slow_close",
-        "connections of the dead linger, and so may what they hold",
-    )
+def _ask(backend: str, endpoint: str, patience: float) -> tuple[Answer, float]:
+    return probe.timed(backend, endpoint, patience)
 
 
 def _ask_long(backend: str, endpoint: str, patience: float) -> tuple[Answer, float]:
     return probe.timed(backend, endpoint, patience, LONG)
 
 
-def _fault(
-    name: str,
-    summary: str,
-    make: Callable[[str, Options], Impair],
-    choose: Callable[[random.Random, str], Options],
-    toxic: str,
-    sees: str,
-) -> Fault:
+def _ask_end(backend: str, endpoint: str, patience: float) -> tuple[Answer, float]:
+    return probe.timed_end(backend, endpoint, patience)
+
+
+def _slow(_: str, latency_ms: int, jitter_ms: int) -> Impair:
+    if jitter_ms > latency_ms:
+        raise ValueError("jitter_ms: must not be more than latency_ms")
+    doing = f"slow all links by {latency_ms} ± {jitter_ms} ms each way"
+    return Impair(Delay(latency_ms, jitter_ms), doing, 2 * (latency_ms - jitter_ms) / 1000, _ask)
+
+
+def _throttle(_: str, rate_kb: int) -> Impair:
+    least = LONG / 1000 / rate_kb  # a kB is 1000 bytes
+    return Impair(Bandwidth(rate_kb), f"let {rate_kb} kB/s through all links each way", least, _ask_long)
+
+
+def _slice(_: str, bytes: int, pause_us: int) -> Impair:
+    least = max(LONG // bytes - 1, 0) * pause_us / 1e6
+    doing = f"cut all bytes into pieces of at most {bytes}, one every {pause_us} us,"
+    return Impair(Slices(bytes, 0, pause_us), doing, least, _ask_long)
+
+
+def _close_late(_: str, late_ms: int) -> Impair:
+    doing = f"let the end of every connection arrive {late_ms} ms late"
+    return Impair(LateEnd(late_ms), doing, late_ms / 1000, _ask_end)
+
+
+def _fault(name: str, summary: str, inject: Callable[..., Impair], *options: Option, toxic: str, sees: str) -> Fault:
     return Fault(
         name,
         "slow",
         summary,
-        make,
-        choose=choose,
+        inject,
+        options,
         seconds=CUT_FOR,
-        needs=frozenset({"client-links"}),
+        needs=("client-links",),
         how=f"Toxiproxy: {toxic}, both directions",
         sees=sees,
     )
 
 
-def _numbers(options: Options, **bounds: tuple[int, int]) -> list[int]:
-    """Whole numbers by these names, each between bounds. Raises ValueError."""
-    fault.only(options, *bounds)
-    return [checked_number(options, name, *bound) for name, bound in bounds.items()]
-
-
-def checked_number(options: Mapping[str, object], name: str, least: int, most: int) -> int:
-    """A whole number. Raises ValueError."""
-    value = options[name]
-    if type(value) is not int or not least <= value <= most:
-        raise ValueError(f"{name}: must be a whole number from {least} to {most}, not {value!r}")
-    return value
+QUALITY: Final = (
+    _fault(
+        "slow-links",
+        "every link of the backend becomes slow",
+        _slow,
+        number("latency_ms", 0, 10_000, within(LATENCIES)),
+        number("jitter_ms", 0, 10_000, lambda _, __, options: options["latency_ms"] // 4),
+        toxic="latency",
+        sees="every answer comes later",
+    ),
+    _fault(
+        "throttle-links",
+        "every link of the backend becomes narrow",
+        _throttle,
+        number("rate_kb", 1, 1000, within(RATES)),
+        toxic="bandwidth",
+        sees="answers come the later the more is asked",
+    ),
+    _fault(
+        "slice-links",
+        "what passes any link of the backend arrives in small pieces",
+        _slice,
+        number("bytes", 1, 10_000, within(SLICES)),
+        number("pause_us", 0, 100_000, within(SLICE_US)),
+        toxic="slicer",
+        sees="answers come in pieces, and later",
+    ),
+    _fault(
+        "slow-close",
+        "the end of a connection arrives late, through any link of the backend",
+        _close_late,
+        number("late_ms", 0, 60_000, within(ENDS)),
+        toxic="slow_close",
+        sees="connections of the dead linger, and so may what they hold",
+    ),
+)

@@ -10,11 +10,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from infra.faults import fault, probe, proof
-from infra.faults.fault import Fault, Options
+from infra.backends import BACKENDS
+from infra.backends.backend import Trait
+from infra.faults import probe, proof
+from infra.faults.fault import Fault
 from infra.faults.links import HOW, heal_clients
+from infra.faults.options import choice, number, one_of, within
 from infra.faults.probe import Answer
-from infra.faults.quality import checked_number, client_pairs
+from infra.faults.quality import client_pairs
 from infra.faults.target import Hit, Target
 from infra.links import Cut
 from infra.machine import Failed
@@ -69,7 +72,7 @@ class ResetConnections:
                     target.links.impair(group, node, Reset(), target.by)
                     target.links.impair(node, group, Reset(), target.by)
             for connection in ours:
-                _say(connection, probe.QUESTIONS[target.backend])
+                _say(connection, BACKENDS[target.backend].question)
             target.clock.wait(RESETTING)
             with target.links.together():
                 for group, node in pairs:
@@ -120,54 +123,6 @@ class Flap:
         heal_clients(target, [(group, self.node) for group in target.groups])
 
 
-def reset_connections() -> Fault:
-    """Once, or a few times."""
-
-    def make(_: str, options: Options) -> ResetConnections:
-        fault.only(options, "times")
-        return ResetConnections(checked_number(options, "times", 1, MOST))
-
-    return Fault(
-        "reset-connections",
-        "reset",
-        "whatever clients have open is reset, once or a few times",
-        make,
-        choose=lambda rng, _: {"times": rng.randint(1, 3)},
-        needs=frozenset({"client-links"}),
-        how=f"Toxiproxy: reset_peer for {RESETTING} s, then proxies disabled for a moment",
-        sees="connections end in the middle of what they do: a request or its reply is lost",
-    )
-
-
-def flap_links() -> Fault:
-    """One node, that is there, and not, and there."""
-    hows = (Cut.DROP, Cut.HOLD)
-
-    def make(backend: str, options: Options) -> Flap:
-        fault.only(options, "node", "how", "times")
-        if options["node"] not in members(backend):
-            raise ValueError(f"node: must be one of {', '.join(members(backend))}, not {options['node']!r}")
-        if options["how"] not in hows:
-            raise ValueError(f"how: must be {' or '.join(hows)}, not {options['how']!r}")
-        return Flap(options["node"], Cut(options["how"]), checked_number(options, "times", 1, MOST))
-
-    def choose(rng: random.Random, backend: str) -> Options:
-        # Of redis the first, where the single-node lock lives.
-        node = members(backend)[0] if backend == "redis" else rng.choice(members(backend))
-        return {"node": node, "how": str(rng.choice(hows)), "times": rng.randint(2, 4)}
-
-    return Fault(
-        "flap-links",
-        "cut",
-        "all links of a node, to clients and peers, go and come back a few times",
-        make,
-        choose=choose,
-        needs=frozenset({"client-links"}),
-        how=f"{HOW[Cut.DROP]}, or held; {DOWN} s down, {BETWEEN} s up",
-        sees="silence, again and again, too short for an election or a lease to end",
-    )
-
-
 def _connections(target: Target, pairs: Sequence[tuple[str, str]], stack: ExitStack) -> list[socket.socket]:
     """One through each of the links, as far as they can be had; all, while no other fault is on. Raises Failed."""
     found = []
@@ -190,3 +145,32 @@ def _say(connection: socket.socket, question: bytes) -> None:
 
 def _often(times: int) -> str:
     return "" if times == 1 else f", {times} times"
+
+
+def _node(rng: random.Random, backend: str) -> str:
+    names = members(backend)
+    return names[0] if BACKENDS[backend].has(Trait.FIRST_NODE) else rng.choice(names)
+
+
+RESETS: Final = (
+    Fault(
+        "reset-connections",
+        "reset",
+        "whatever clients have open is reset, once or a few times",
+        lambda _, times: ResetConnections(times),
+        (number("times", 1, MOST, within((1, 3))),),
+        needs=("client-links",),
+        how=f"Toxiproxy: reset_peer for {RESETTING} s, then proxies disabled for a moment",
+        sees="connections end in the middle of what they do: a request or its reply is lost",
+    ),
+    Fault(
+        "flap-links",
+        "cut",
+        "all links of a node, to clients and peers, go and come back a few times",
+        lambda _, node, how, times: Flap(node, Cut(how), times),
+        (one_of("node", members, _node), choice("how", (Cut.DROP, Cut.HOLD)), number("times", 1, MOST, within((2, 4)))),
+        needs=("client-links",),
+        how=f"{HOW[Cut.DROP]}, or held; {DOWN} s down, {BETWEEN} s up",
+        sees="silence, again and again, too short for an election or a lease to end",
+    ),
+)

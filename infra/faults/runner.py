@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from infra.faults import fault
-from infra.faults.fault import Injury
+from infra.faults.fault import FaultInjection
 from infra.faults.plan import Plan, Step
 from infra.faults.target import Hit, Kind, Target
 
@@ -92,11 +92,11 @@ class Runner:
     def _begin(self, step: Step, on: list[_On]) -> None:
         clock = self._target.clock
         target = replace(self._target, by=f"step{next(self._keys)}", alone=not on)
-        one = _On(step, step.injury(self._plan.backend), target)
+        one = _On(step, step.injection(self._plan.backend), target)
         on.append(one)
         begun = clock.now()
         try:
-            one.hits += one.injury.apply(target)
+            one.hits += one.injection.apply(target)
         except fault.Nobody:
             if target.alone:
                 raise
@@ -114,7 +114,7 @@ class Runner:
         healing = self._target.clock.now()
         self._say(f"{one.step.fault}: healing")
         last = len(on) == 1
-        one.injury.heal(replace(one.target, alone=last))
+        one.injection.heal(replace(one.target, alone=last))
         if last:
             fault.await_whole(self._target)
         on.remove(one)
@@ -151,7 +151,7 @@ class _On:
     """A fault that is on: applied, or about to be. until: ns; when it shall be healed."""
 
     step: Step
-    injury: Injury
+    injection: FaultInjection
     target: Target
     until: int = 0
     hits: list[Hit] = field(default_factory=list)

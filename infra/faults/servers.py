@@ -1,16 +1,18 @@
-"""Faults on servers: frozen for a while, killed and started again on their data, or killed and started without it.
+"""Faults on servers: frozen for a while, killed, wiped, stopped, restarted one by one or all at once.
 
 Where there is a leader it is the one that is hit, and the fault goes on for a while after the others have elected
 another. Of the five Redis servers it is the first, where the single-node lock lives, and maybe a second.
 """
 
-import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
+from infra.backends.backend import Trait
 from infra.faults import fault, probe
-from infra.faults.fault import LEADERS, PROVEN_WITHIN, Fault, Need, Nobody, Options
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, PROVEN_WITHIN, Fault, Need, Nobody, has
+from infra.faults.options import FOLLOWER, LEADER, Option, Options, different, victims
 from infra.faults.probe import Answer
 from infra.faults.target import Hit, Target
 from infra.machine import Failed
@@ -23,48 +25,46 @@ DOWN_FOR: Final = 1.5
 WIPED_FOR: Final = 0.2
 """Seconds that a server without its data stays down; a short time, so that locks that it forgot are still held."""
 
-LEADER: Final = "leader"
-"""Stands for the node that leads at the moment of impact."""
+AWAY_FOR: Final = 0.2
+"""Seconds that a server which is restarted stays down."""
 
-FOLLOWER: Final = "follower"
-"""Stands for the first node that does not."""
-
-_MOST: Final = 2
-"""Servers hit at once: a minority of Redlock's five."""
+Verb = Literal["pause", "kill", "wipe", "restart"]
 
 
 @dataclass(frozen=True, slots=True)
 class Strike(fault.OnNodes):
-    """Pause servers, kill them, or kill them and remove their data."""
+    """Pause servers, kill them, kill them and remove their data, or stop them in good order."""
 
-    kind: Literal["pause", "kill", "wipe"]
+    kind: Verb
     nodes: tuple[str, ...]
 
     def describe(self) -> str:
+        if self.kind == "restart":
+            return f"stop {', '.join(self.nodes)} in good order, and"
         if LEADER in self.nodes:
             return f"{self.kind} the leader until another leads, and"
         return f"{self.kind} {', '.join(self.nodes)}"
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by the state of the container, for a pause also by its silence."""
-        return [self._strike(target, node, role) for node, role in victims(target, self.nodes)]
+        return [self._strike(target, node, role) for node, role in hit_by(target, self.nodes)]
 
     def _strike(self, target: Target, node: Node, role: str) -> Hit:
         begun = target.clock.now()
         if self.kind == "pause":
             _pause(target, node)
         else:
-            kill(target, node)
+            end(target, node, orderly=self.kind == "restart")
         remark = fault.await_successor(target, node) if role == LEADER else ""
         if self.kind == "wipe":
-            if remark and target.backend == "etcd":
+            if remark and has(target.backend, Trait.MEMBERSHIP):
                 # Only a majority can take the new member that starts in its place.
                 raise Nobody(f"{node.name} keeps its data{remark}")
             node.wipe()
         return Hit(self.kind, named(node, role) + remark, begun, target.clock.now())
 
 
-def victims(target: Target, names: Sequence[str]) -> Iterator[tuple[Node, str]]:
+def hit_by(target: Target, names: Sequence[str]) -> Iterator[tuple[Node, str]]:
     """The nodes behind names, LEADER and FOLLOWER among them, each with its role or "". Raises Nobody.
 
     Who leads is asked once, and only where it matters.
@@ -84,11 +84,11 @@ def named(node: Node, role: str) -> str:
     return f"{node.name} ({role})" if role else node.name
 
 
-def kill(target: Target, node: Node) -> None:
-    """SIGKILL, and the proof. Raises Failed."""
-    node.kill(target.by)
+def end(target: Target, node: Node, *, orderly: bool = False) -> None:
+    """SIGKILL, or SIGTERM first, and the proof. Raises Failed."""
+    (node.stop if orderly else node.kill)(target.by)
     if (state := node.state()) != "stopped":
-        raise Failed(f"{node.name} was killed, but is {state}")
+        raise Failed(f"{node.name} was {'stopped' if orderly else 'killed'}, but is {state}")
 
 
 def _pause(target: Target, node: Node) -> None:
@@ -100,59 +100,129 @@ def _pause(target: Target, node: Node) -> None:
         raise Failed(f"{node.name} was paused ({node.state()}), but still answers")
 
 
-def checked(backend: str, options: Options, most: int = _MOST) -> tuple[str, ...]:
-    """The option `nodes`: one role or node where there are leaders, otherwise up to `most` nodes. Raises ValueError."""
-    if backend in LEADERS:
-        return fault.checked_nodes(options["nodes"], (LEADER, *members(backend)), 1)
-    return fault.checked_nodes(options["nodes"], members(backend), most)
+@dataclass(frozen=True, slots=True)
+class RestartRolling(fault.OnNodes):
+    """One server after another, each ready again before the next. All of it happens in `apply`."""
+
+    nodes: tuple[str, ...]
+
+    def describe(self) -> str:
+        return f"restart {', '.join(self.nodes)} one after another, and"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """A hit for each. Ends early when another fault keeps the servers from getting ready."""
+        hits: list[Hit] = []
+        for node in map(target.node, self.nodes):
+            if node.wanted() != "running":
+                continue  # another fault has it
+            role = LEADER if target.cluster.leader() is node else ""
+            begun = target.clock.now()
+            end(target, node, orderly=True)
+            applied = target.clock.now()
+            node.let_go(target.by)
+            if not target.clock.wait(HEALED_WITHIN if target.alone else MASKED_FOR, target.cluster.ready, LOOK_EVERY):
+                if target.alone:
+                    raise Failed(f"{node.name} was restarted, but {target.backend} does not get ready")
+                return [*hits, Hit("restart", named(node, role), begun, applied)]
+            hits.append(Hit("restart", named(node, role), begun, applied, applied, target.clock.now()))
+        return hits
 
 
-def some(rng: random.Random, backend: str, most: int = _MOST) -> list[str]:
-    """The leader; or the first node, where the single-node lock lives, and maybe others."""
-    if backend in LEADERS:
-        return [LEADER]
-    return fault.some_nodes(rng, backend, min(most, len(members(backend))))
+@dataclass(frozen=True, slots=True)
+class RestartAll:
+    """Every server is killed, all at once, and started again on its data: a power failure."""
+
+    def describe(self) -> str:
+        return "kill all servers at once, and"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by the states of the containers."""
+        begun = target.clock.now()
+        nodes = target.cluster.nodes
+        with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
+            list(pool.map(lambda node: end(target, node), nodes))
+        return [Hit("restart", ", ".join(node.name for node in nodes), begun, target.clock.now())]
+
+    def heal(self, target: Target) -> None:
+        nodes = target.cluster.nodes
+        with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
+            list(pool.map(lambda node: node.let_go(target.by), nodes))
 
 
-def strike_server(kind: Literal["pause", "kill", "wipe"]) -> Fault:
-    """The leader, or redis1 and maybe another."""
+def _any_order(value: Any, backend: str, _: Options) -> tuple[str, ...]:
+    return different(value, members(backend), len(members(backend)))
 
-    def make(backend: str, options: Options) -> Strike:
-        fault.only(options, "nodes")
-        return Strike(kind, checked(backend, options))
 
-    choose: Callable[[random.Random, str], Options] = lambda rng, backend: {"nodes": some(rng, backend)}  # noqa: E731
-    what, how, sees, needs = _KINDS[kind]
+def _strike(verb: Verb, what: str, how: str, sees: str, *needs: Need, seconds: float = DOWN_FOR) -> Fault:
     return Fault(
-        f"{kind}-server",
-        kind,
+        f"{verb}-server",
+        verb,
         f"the leader, or redis1 and maybe another, {what}",
-        make,
-        choose=choose,
-        seconds=WIPED_FOR if kind == "wipe" else DOWN_FOR,
-        needs=frozenset(needs),
+        lambda _, nodes: Strike(verb, nodes),
+        (victims(),),
+        seconds=seconds,
+        needs=needs,
         how=how,
         sees=sees,
     )
 
 
-_KINDS: Final[dict[str, tuple[str, str, str, tuple[Need, ...]]]] = {
-    "pause": (
+STRIKES: Final = (
+    _strike(
+        "pause",
         "is frozen for a while",
         "Docker: the container's processes frozen",
         "silence, then late answers",
-        ("pause",),
+        "pause",
     ),
-    "kill": (
+    _strike(
+        "kill",
         "is killed, and started again on its data",
         "Docker: SIGKILL, start",
         "connections closed, then refused",
-        ("kill",),
+        "kill",
     ),
-    "wipe": (
+    _strike(
+        "wipe",
         "is killed, and started again without its data",
         "SIGKILL, the volume emptied, start; etcd: its member removed and a new one added",
         "as killed; Redis and PostgreSQL have forgotten everything, the others get it from their peers",
-        ("kill", "wipe"),
+        "kill",
+        "wipe",
+        seconds=WIPED_FOR,
     ),
-}
+)
+
+RESTARTS: Final = (
+    Fault(
+        "restart-leader",
+        "restart",
+        "the leader, or redis1, is stopped in good order and started again",
+        lambda _, nodes: Strike("restart", nodes),
+        (victims(most=1),),
+        seconds=AWAY_FOR,
+        needs=("stop",),
+        how="Docker: SIGTERM, start",
+        sees="connections closed, then refused; another leads (ZooKeeper: after an election)",
+    ),
+    Fault(
+        "restart-rolling",
+        "restart",
+        "every server is restarted, one after another, each ready again before the next",
+        lambda _, nodes: RestartRolling(nodes),
+        (Option("nodes", _any_order, lambda rng, backend, _: rng.sample(members(backend), len(members(backend)))),),
+        needs=("stop",),
+        how="Docker: SIGTERM, start, for each",
+        sees="as restart-leader, of each server in turn; a majority is always there",
+    ),
+    Fault(
+        "restart-all",
+        "restart",
+        "every server is killed, all at once, and started again on its data",
+        fault.always(RestartAll()),
+        seconds=AWAY_FOR,
+        needs=("kill",),
+        how="Docker: SIGKILL, start, of all",
+        sees="connections closed, then refused; nobody serves until all are back",
+    ),
+)

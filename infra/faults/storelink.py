@@ -7,12 +7,15 @@ write that comes late or is not answered: at a random moment it would mostly be 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import urlsplit
 
-from infra.faults import fault, proof
+from infra.backends import STORE as STORE_KIND
+from infra.faults import proof
 from infra.faults.ambush import Ambush, Course, catch_within, hits_of, lie_in_wait
-from infra.faults.fault import Fault, Options
-from infra.faults.links import CUT_FOR, checked_group, some_group
+from infra.faults.fault import Fault
+from infra.faults.links import CUT_FOR
+from infra.faults.options import GROUP
 from infra.faults.target import Hit, Target
 from infra.links import Cut
 from infra.star import STORE
@@ -41,7 +44,9 @@ class StoreLink:
         else:
             target.links.block(STORE, self.group, Cut.DROP, target.by)
         shows = proof.SHOWS[Cut.HOLD] if self.late else proof.DOWN
-        proof.await_silence(target, "postgres", [self._endpoint(target)], shows, f"{self.group} and the store are cut")
+        proof.await_silence(
+            target, STORE_KIND.name, [self._endpoint(target)], shows, f"{self.group} and the store are cut"
+        )
         applied = target.clock.now()
         for ambush in ambushes:
             ambush.thaw_all()
@@ -51,7 +56,7 @@ class StoreLink:
         """Proven by a question to the store through the link."""
         target.actors.let_go(target.by)
         target.links.lift(target.by)
-        proof.await_voices(target, "postgres", [self._endpoint(target)], f"{self.group} and the store are healed")
+        proof.await_voices(target, STORE_KIND.name, [self._endpoint(target)], f"{self.group} and the store are healed")
 
     def _endpoint(self, target: Target) -> str:
         return urlsplit(target.environment.store_dsn(int(self.group.removeprefix("c")))).netloc.rpartition("@")[2]
@@ -62,41 +67,33 @@ class StoreLink:
         return f"replies of the store to clients {self.group}"
 
 
-def delayed_write() -> Fault:
-    """Held on its way, delivered late."""
-    return _store_link(
-        "delayed-write",
-        late=True,
-        summary="what one group of clients writes to the store arrives late",
-        how="Toxiproxy: latency of a day on the bytes to the store",
-        sees="no answer from the store; the write lands at the heal, whoever holds the lock by then",
-    )
-
-
-def store_reply_lost() -> Fault:
-    """Done, but nobody is told."""
-    return _store_link(
-        "store-reply-lost",
-        late=False,
-        summary="the store does what one group of clients asks for, but its answers are lost",
-        how="Toxiproxy: timeout 0 on the bytes from the store",
-        sees="no answer from the store; the write was done",
-    )
-
-
 def _store_link(name: str, summary: str, how: str, sees: str, *, late: bool) -> Fault:
-    def make(_: str, options: Options) -> StoreLink:
-        fault.only(options, "group")
-        return StoreLink(checked_group(options), late)
-
     return Fault(
         name,
         "cut",
         summary,
-        make,
-        choose=some_group,
+        lambda _, group: StoreLink(group, late),
+        (GROUP,),
         seconds=CUT_FOR,
-        needs=frozenset({"store-link"}),
+        needs=("store-link",),
         how=how,
         sees=sees,
     )
+
+
+STORE_LINK: Final = (
+    _store_link(
+        "delayed-write",
+        "what one group of clients writes to the store arrives late",
+        "Toxiproxy: latency of a day on the bytes to the store",
+        "no answer from the store; the write lands at the heal, whoever holds the lock by then",
+        late=True,
+    ),
+    _store_link(
+        "store-reply-lost",
+        "the store does what one group of clients asks for, but its answers are lost",
+        "Toxiproxy: timeout 0 on the bytes from the store",
+        "no answer from the store; the write was done",
+        late=False,
+    ),
+)

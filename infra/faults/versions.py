@@ -3,22 +3,26 @@
 Whether a version starts on the data of another is for itself to say: where it refuses, its own last words are told.
 `Replace` is undone, as far as that goes: a server that cannot return stays what it is, and the environment is not
 clean. `Roll` is not: what a member has become it is meant to be from then on. PostgreSQL takes the data of another
-major version by dump and restore (`infra.carry`).
+major version by dump and restore (`Migration`).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from infra import images, members
+from infra import images
+from infra.backends import BACKENDS
+from infra.backends.backend import Trait
+from infra.failover import Failover
 from infra.faults import fault
-from infra.faults.fault import HEALED_WITHIN, LEADERS, LOOK_EVERY, MASKED_FOR, Fault, Options
-from infra.faults.servers import FOLLOWER, LEADER, named
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, has
+from infra.faults.options import FOLLOWER, LEADER, Option, Options, choice, must, number, one_of
+from infra.faults.servers import named
 from infra.faults.target import Hit, Target
 from infra.machine import Failed
 from infra.nodes import Node
 from infra.recovery import Refused, remake
-from infra.star import MEMBERS, PRIMARY
+from infra.star import MEMBERS
 
 Order = Literal["leader", "follower"]
 """Who goes first."""
@@ -28,7 +32,7 @@ REFUSED: Final = "restart"
 """Kinds of hits: of a member that went over, and of one that did not, and so was only restarted as what it was."""
 
 AGREED_WITHIN: Final = 30.0
-"""Seconds until etcd's members agree on the version that all of them are up to; it measures 2-5."""
+"""Seconds until members agree on the version that all of them are up to; it measures 2-5."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Replace:
         node = fault.leader(target) if self.node == LEADER else target.node(self.node)
         image = images.resolve(target.backend, self.version)
         images.ensure(image)
-        pair = target.environment.failover() if node.name == PRIMARY else None
+        pair = _pair_of(target, node)
         concerned = [pair.replica, node] if pair else [node]
         if any(one.wanted() != "running" for one in concerned) or (pair and pair.led_away()):
             return []
@@ -106,7 +110,7 @@ class Roll:
         """A hit for each, proven by the version that it says it is. On the way back to what they were booted with the
         first that refuses is the last, and stays what it was; on the way there its Refused is raised.
 
-        Where all have gone over, etcd's members agree on it when this returns.
+        Where all have gone over they agree on it when this returns, if they have to (Trait.COMMON_VERSION).
         """
         image = images.resolve(target.backend, self.version)
         images.ensure(image)
@@ -115,17 +119,17 @@ class Roll:
             hits.append(self._roll(target, waiting, image.name))
             if hits[-1].kind == REFUSED:
                 return hits
-        if target.backend == "etcd" and not _others(target, image.name):
+        if has(target.backend, Trait.COMMON_VERSION) and not _others(target, image.name):
             _await_agreement(target)
         return hits
 
     def heal(self, target: Target) -> None:
-        """See `Injury`. There is nothing to undo."""
+        """See `FaultInjection`. There is nothing to undo."""
 
     def _roll(self, target: Target, waiting: Sequence[Node], image: str) -> Hit:
-        leads = fault.leader(target) if target.backend in LEADERS else target.cluster.nodes[0]
+        leads = fault.leader(target) if has(target.backend, Trait.LEADER) else target.cluster.nodes[0]
         node = min(waiting, key=lambda one: (one is leads) == (self.first == "follower"))
-        name = named(node, LEADER if node is leads and target.backend in LEADERS else "")
+        name = named(node, LEADER if node is leads and has(target.backend, Trait.LEADER) else "")
         begun = target.clock.now()
         try:
             remark = _go_over(target, node, image)
@@ -142,6 +146,12 @@ class Roll:
         return replace(hit, healing=hit.applied, healed=target.clock.now())
 
 
+def _pair_of(target: Target, node: Node) -> Failover | None:
+    """The primary that it is, and its replica."""
+    pair = target.environment.failover()
+    return pair if pair and pair.primary is node else None
+
+
 def _others(target: Target, image: str) -> list[Node]:
     """Members that run another image, in order, but those that another fault has."""
     return [node for node in target.cluster.nodes if node.image() != image and node.wanted() == "running"]
@@ -153,7 +163,7 @@ def _go_over(target: Target, node: Node, image: str) -> str:
     Returns what became of it, in words. Raises Refused with its last words; then all are what they were.
     """
     before, was = node.version(), node.image()
-    pair = target.environment.failover() if node.name == PRIMARY else None
+    pair = _pair_of(target, node)
     concerned = [pair.replica, node] if pair else [node]
     if image == target.environment.booted(target.backend):
         concerned.reverse()  # a replica can read what an older primary sends, not what a newer one does
@@ -175,66 +185,56 @@ def _change(node: Node, before: str, was: str) -> str:
 
 
 def _await_agreement(target: Target) -> None:
+    backend = BACKENDS[target.backend]
+
     def agreed() -> bool:
         series = {node.version().rpartition(".")[0] for node in target.cluster.nodes}
-        told = {members.agreed(node.address).rpartition(".")[0] for node in target.cluster.nodes}
+        told = {backend.agreed_version(node.address).rpartition(".")[0] for node in target.cluster.nodes}
         return len(series) == 1 and told == series
 
     if not target.clock.wait(AGREED_WITHIN, agreed, LOOK_EVERY):
-        raise Failed(f"the members of etcd do not agree on their version within {AGREED_WITHIN:.0f} s")
+        raise Failed(f"the members of {target.backend} do not agree on their version within {AGREED_WITHIN:.0f} s")
 
 
-def roll_version() -> Fault:
-    """Any backend; see `Roll`."""
-
-    def make(backend: str, options: Options) -> Roll:
-        fault.only(options, "version", "first", "members")
-        first, count, most = options["first"], options["members"], len(MEMBERS[backend])
-        if first not in (LEADER, FOLLOWER):
-            raise ValueError(f"first: must be {LEADER} or {FOLLOWER}, not {first!r}")
-        if type(count) is not int or not 1 <= count <= most:
-            raise ValueError(f"members: must be a number from 1 to {most}, not {count!r}")
-        lead = "the leader" if backend in LEADERS else MEMBERS[backend][0]
-        return Roll(_version(options), first, count, lead)
-
-    return Fault(
-        "roll-version",
-        "version",
-        "members become another version for good, one after another, on the same data",
-        make,
-        planned="needs a version, and cannot be undone: --from and --to do it",
-        lasting=True,
-        needs=frozenset({"version"}),
-        how="an orderly end, then a container of another image on the same volume, for each",
-        sees="as restart-rolling",
-    )
+def _is_version(value: Any, _: str, __: Options) -> str:
+    must(isinstance(value, str) and value, "be a text like 3.5")
+    return str(value)
 
 
-def _version(options: Options) -> str:
-    version = options["version"]
-    if not isinstance(version, str) or not version:
-        raise ValueError(f"version: must be a text like 3.5, not {version!r}")
-    return version
+def _members(backend: str) -> Sequence[str]:
+    return (LEADER, *MEMBERS[backend]) if has(backend, Trait.LEADER) else MEMBERS[backend]
 
 
-def replace_version() -> Fault:
-    """Any member."""
+_VERSION: Final = Option("version", _is_version)
 
-    def make(backend: str, options: Options) -> Replace:
-        fault.only(options, "node", "version")
-        known = (LEADER, *MEMBERS[backend]) if backend in LEADERS else MEMBERS[backend]
-        node = options["node"]
-        if node not in known:
-            raise ValueError(f"node: must be one of {', '.join(known)}, not {node!r}")
-        return Replace(node, _version(options))
-
-    return Fault(
+VERSIONS: Final = (
+    Fault(
         "replace-version",
         "version",
         "a member is replaced by another version on the same data",
-        make,
+        lambda _, node, version: Replace(node, version),
+        (one_of("node", _members), _VERSION),
         planned="needs a version: name it in a plan, or by hand with --set node=NODE --set version=VERSION",
-        needs=frozenset({"version"}),
+        needs=("version",),
         how="an orderly end, then a container of another image on the same volume",
         sees="as when a server is restarted",
-    )
+    ),
+    Fault(
+        "roll-version",
+        "version",
+        "members become another version for good, one after another, on the same data",
+        lambda backend, version, first, members: Roll(
+            version, first, members, "the leader" if has(backend, Trait.LEADER) else MEMBERS[backend][0]
+        ),
+        (
+            _VERSION,
+            choice("first", (LEADER, FOLLOWER)),
+            number("members", 1, lambda backend: len(MEMBERS[backend]), what="a number"),
+        ),
+        planned="needs a version, and cannot be undone: --from and --to do it",
+        lasting=True,
+        needs=("version",),
+        how="an orderly end, then a container of another image on the same volume, for each",
+        sees="as restart-rolling",
+    ),
+)

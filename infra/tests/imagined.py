@@ -17,15 +17,17 @@ import pytest
 
 from infra import clocks, star, toxics
 from infra import links as links_module
+from infra.access import OPEN
+from infra.backends import BACKENDS
+from infra.backends.backend import Backend, Health, Server, Trait, Written
+from infra.backends.etcd import Etcd
 from infra.clocks import Skew
 from infra.faults import clocks as clock_faults
-from infra.faults import failover, probe, writes
+from infra.faults import probe
 from infra.faults.probe import Answer
 from infra.faults.target import Target
-from infra.faults.writes import Written
 from infra.links import Links
 from infra.nodes import Cluster, Node
-from infra.probes import Health
 from infra.star import Proxy
 from infra.tests.simulated import Lane, World, a_lane
 from infra.toxics import Toxic
@@ -177,7 +179,7 @@ class Star:
         endpoints = {(group, name): f"{group}:{name}" for group in groups for name in self.engines}
         environment = SimpleNamespace(
             disks=self.disks,
-            password="",
+            access=lambda _: OPEN,
             failover=lambda: None,
             store_health=lambda: Health("", ahead=0.0),
             store_dsn=lambda group: f"postgresql://postgres:x@c{group}:store/fencepost",
@@ -210,7 +212,7 @@ class Star:
         if engine.status != "running":
             return None
         ahead = clocks.ahead(engine.skews, self.now())
-        if self.backend in ("redis", "postgres"):
+        if not BACKENDS[self.backend].has(Trait.LEADER):
             return Health("1", ahead=ahead)
         self._elect()
         if self.leads not in self._heard_by(name):
@@ -265,7 +267,7 @@ class Star:
     def write(self, name: str) -> Written:
         engine, done = self.engines[name], self.disks.of(name)
         if engine.status == "exited" or "full" in done:
-            if self.backend in ("redis", "etcd") and engine.status == "running":
+            if BACKENDS[self.backend].has(Trait.ENDS_WHEN_FULL) and engine.status == "running":
                 engine.status = "exited"  # it cannot write
             return Written("refused", 0.0)
         silent = engine.status == "paused" or "stalled" in done
@@ -300,10 +302,10 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
             raise ConnectionRefusedError(endpoint)
         return Connection(endpoint)
 
-    def transfer(_: Node, new: Node) -> bool:
-        if star.leads in star._heard_by(new.name):
-            star.leads, star.term = new.name, star.term + 1
-        return star.leads == new.name
+    def hand_over(_: Etcd, __: Server, successor: Health) -> bool:
+        if star.leads in star._heard_by(successor.me):
+            star.leads, star.term = successor.me, star.term + 1
+        return star.leads == successor.me
 
     with pytest.MonkeyPatch.context() as patch:
         engines_have_clocks(patch)
@@ -314,8 +316,8 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
         patch.setattr(probe, "connect", connect)
         patch.setattr(probe, "answer", lambda connection: star.ask(connection.endpoint)[0])
         patch.setattr(probe, "at_once", lambda endpoints, ask: list(map(ask, endpoints)))
-        patch.setattr(writes, "write", lambda _, address, *__: star.write(address[0]))
-        patch.setattr(failover, "_transfer", transfer)
+        patch.setattr(Backend, "write", lambda _, address, *__: star.write(address[0]))
+        patch.setattr(Etcd, "hand_over", hand_over)
         patch.setattr(clock_faults, "time", SimpleNamespace(time_ns=star.now))
         try:
             yield star

@@ -48,7 +48,7 @@ def test_a_text_is_told_without_the_password(told: str) -> None:
 def test_contradicting_variables_are_named(given: dict[str, str], tls: bool, says: str) -> None:
     [backend] = {name.split("_")[1].lower() for name in given}
     with pytest.raises(BadAccess, match=says):
-        Access.of(backend, given, tls=tls)
+        Access.of(backend, given, tls=tls, password_alone=backend == "redis")
 
 
 @pytest.mark.parametrize(

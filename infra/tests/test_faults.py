@@ -9,10 +9,10 @@ from typing import Any, get_args
 
 import pytest
 
-from infra import star
+from infra.backends import BACKENDS
 from infra.faults import fault
-from infra.faults.fault import Injury
-from infra.faults.links import ALL_GROUPS
+from infra.faults.fault import FaultInjection
+from infra.faults.options import ALL_GROUPS
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan
 from infra.faults.probe import Answer
 from infra.faults.register import FAULTS
@@ -67,7 +67,7 @@ def test_bad_options_are_told(backend: str, name: str, options: dict[str, Any], 
 
 def test_who_is_unfit_is_told_why() -> None:
     failovers = [fault for fault in FAULTS.values() if fault.kind == "failover"]
-    assert {fault.name: [name for name in star.BACKENDS if not fault.applies(name)] for fault in failovers} == {
+    assert {fault.name: [name for name in BACKENDS if not fault.applies(name)] for fault in failovers} == {
         "promote-replica": ["redis"],
         "change-leader": ["zookeeper", "etcd"],
         "terminate-backends": ["postgres"],
@@ -75,7 +75,7 @@ def test_who_is_unfit_is_told_why() -> None:
 
 
 def test_versions_are_named_in_a_plan() -> None:
-    assert FAULTS["replace-version"].choose is None
+    assert FAULTS["replace-version"].planned
     with pytest.raises(BadPlan, match="needs a version: name it in a plan"):
         compile_plan(["replace-version"], 1, "etcd", ttl=1.0)
     replaced = Step("replace-version", 0.0, 1.0, {"node": "leader", "version": "3.5"})
@@ -96,25 +96,25 @@ workers alone have tests of their own, those on versions as well."""
 CONTRACT = [
     (name, backend)
     for name, fault in FAULTS.items()
-    for backend in star.BACKENDS
-    if not (fault.applies(backend) or fault.planned or fault.needs == {"workers"} or name in ELSEWHERE)
+    for backend in BACKENDS
+    if not (fault.applies(backend) or fault.planned or fault.needs == ("workers",) or name in ELSEWHERE)
 ]
 SECONDS = ("cut-client-hold", "slow-links", "kill-server", "pause-server", "slow-disk", "stall-holder")
 """What another may be on meanwhile: something done to links, to servers, to disks, to workers."""
 
 
-def injury_of(name: str, backend: str, seed: int = 1) -> Injury:
-    return compile_plan([name], seed, backend, 1.0).steps[0].injury(backend)
+def injection_of(name: str, backend: str, seed: int = 1) -> FaultInjection:
+    return compile_plan([name], seed, backend, 1.0).steps[0].injection(backend)
 
 
 @pytest.mark.parametrize(("name", "backend"), CONTRACT)
 def test_a_fault_says_what_it_does_does_it_and_leaves_nothing(name: str, backend: str) -> None:
     with imagined(backend) as star:
         for seed in range(3):
-            injury, target = injury_of(name, backend, seed), star.target("a", alone=True)
-            assert injury.describe()
+            injection, target = injection_of(name, backend, seed), star.target("a", alone=True)
+            assert injection.describe()
             begun = star.world.now()
-            hits = injury.apply(target)
+            hits = injection.apply(target)
             assert hits
             for hit in hits:
                 assert hit.kind in get_args(Kind)
@@ -123,9 +123,9 @@ def test_a_fault_says_what_it_does_does_it_and_leaves_nothing(name: str, backend
                 assert (hit.healing, hit.healed) == (0, 0) or hit.applied <= hit.healing <= hit.healed
             assert FAULTS[name].kind in {hit.kind for hit in hits}
             assert bool(star.unclean()) or FAULTS[name].passes or FAULTS[name].kind == "kill"
-            injury.heal(target)
+            injection.heal(target)
             assert star.unclean() == []
-            injury.heal(target)
+            injection.heal(target)
             fault.await_whole(target)
             assert star.unclean() == []
 
@@ -135,7 +135,7 @@ def test_a_fault_says_what_it_does_does_it_and_leaves_nothing(name: str, backend
 def test_of_two_faults_each_heals_what_it_did_and_nothing_else(name: str, backend: str, second: str) -> None:
     with imagined(backend) as star:
         for names in ((name, second), (second, name)):
-            first, later = (injury_of(each, backend) for each in names)
+            first, later = (injection_of(each, backend) for each in names)
             one, other = star.target("a", alone=True), star.target("b", alone=False)
             assert first.apply(one)
             before = star.unclean()
@@ -175,16 +175,16 @@ PARTS: list[tuple[str, str, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("backend", "name", "options", "lost"), PARTS)
 def test_these_groups_lose_these_nodes(backend: str, name: str, options: dict[str, Any], lost: str) -> None:
     with imagined(backend) as star:
-        target, injury = star.target("a", alone=True), FAULTS[name].make(backend, options)
+        target, injection = star.target("a", alone=True), FAULTS[name].make(backend, options)
 
         def unseen() -> str:
             dark = {group: sorted(set(star.engines) - seen(star, group)) for group in target.groups}
             return " ".join(f"{group}:{''.join(node[-1] for node in nodes)}" for group, nodes in dark.items())
 
-        injury.apply(target)
+        injection.apply(target)
         assert unseen() == lost
         assert target.cluster.ready()  # nobody among the nodes felt it
-        injury.heal(target)
+        injection.heal(target)
         assert unseen() == "c1: c2: c3:"
 
 
@@ -227,11 +227,11 @@ def test_what_comes_and_goes_by_itself_does_so_at_these_times(
         assert star.unclean() == []
 
 
-@pytest.mark.parametrize("backend", star.BACKENDS)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_rolling_restart_takes_one_at_a_time(backend: str) -> None:
     with imagined(backend) as star:
         step = compile_plan(["restart-rolling"], 3, backend, 1.0).steps[0]
-        hits = step.injury(backend).apply(star.target("a", alone=True))
+        hits = step.injection(backend).apply(star.target("a", alone=True))
         assert [hit.target.split()[0] for hit in hits] == step.options["nodes"]
         assert sorted(step.options["nodes"]) == sorted(star.engines)
         assert all(earlier.healed <= later.begun for earlier, later in pairwise(hits))
@@ -253,9 +253,9 @@ def test_nothing_is_done_to_the_disk_of_a_server_that_is_down(name: str) -> None
     with imagined("redis") as star:
         FAULTS["kill-server"].make("redis", {"nodes": ["redis1"]}).apply(star.target("a", alone=True))
         step = compile_plan([name], 1, "redis", 1.0).steps[0]
-        injury = replace(step, options={**step.options, "nodes": ["redis1"]}).injury("redis")
+        injection = replace(step, options={**step.options, "nodes": ["redis1"]}).injection("redis")
         with pytest.raises(fault.Nobody, match="redis1 is stopped"):
-            injury.apply(star.target("b", alone=False))
+            injection.apply(star.target("b", alone=False))
         assert star.disks.done == {}
 
 
@@ -264,7 +264,7 @@ def test_of_five_servers_rings_are_majorities_and_bridges_have_one_server_in_com
         """What the groups see, each view once, the smallest first."""
         with imagined("redis") as star:
             target = star.target("a", alone=True)
-            injury_of(name, "redis").apply(target)
+            injection_of(name, "redis").apply(target)
             return sorted(map(set, {frozenset(seen(star, group)) for group in target.groups}), key=len)
 
     assert [len(view) for view in views("split-ring")] == [3, 3, 3]

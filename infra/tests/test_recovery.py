@@ -5,7 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from infra import images, members, recovery, star
+from infra import images, recovery, star
+from infra.backends.etcd import Etcd
 from infra.faults import versions
 from infra.faults.register import FAULTS
 from infra.recovery import Refused
@@ -104,7 +105,7 @@ class TestMend:
         servers = [Server(f"etcd{number}") for number in (1, 2, 3)]
         for server in servers[others_run:]:
             server.running = False
-        monkeypatch.setattr(members, "lost_place", lambda others, peer: lost and peer == "http://etcd3:2383")
+        monkeypatch.setattr(Etcd, "lost_place", lambda _, others, member: lost and member == "etcd3")
         links, cluster = SimpleNamespace(bury=lambda _: None), SimpleNamespace(nodes=servers)
         clock = SimpleNamespace(wait=lambda seconds, until, every: until())
         recovery.mend(*cast("Any", (servers[2], cluster, links, clock)))
@@ -115,7 +116,7 @@ class TestMend:
 def test_a_roll_to_the_same_version_and_back_names_the_images(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images, "resolve", lambda backend, version: images.Image(backend, f"mine:{version}"))
     monkeypatch.setattr(images, "ensure", lambda _: None)
-    environment = SimpleNamespace(booted=lambda _: BOOTED, keep_version=lambda _: None)
+    environment = SimpleNamespace(booted=lambda _: BOOTED, keep_version=lambda _: None, failover=lambda: None)
     cluster = SimpleNamespace(nodes=[Server("postgres", BOOTED)], ready=lambda: True)
     clock = SimpleNamespace(now=lambda: 0, wait=lambda *_: True)
     target = SimpleNamespace(
@@ -123,6 +124,6 @@ def test_a_roll_to_the_same_version_and_back_names_the_images(monkeypatch: pytes
     )
     hits: list[str] = []
     for version in ("2", "1"):
-        injury = FAULTS["roll-version"].make("postgres", {"version": version, "first": "follower", "members": 1})
-        hits += [hit.target for hit in injury.apply(cast("Any", target))]
+        injection = FAULTS["roll-version"].make("postgres", {"version": version, "first": "follower", "members": 1})
+        hits += [hit.target for hit in injection.apply(cast("Any", target))]
     assert hits == [f"postgres from 17.11 ({was}) to 17.11 ({now})" for was, now in ((BOOTED, OTHER), (OTHER, BOOTED))]

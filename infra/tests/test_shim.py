@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra import clocks, images
+from infra.backends.backend import Health
 from infra.clocks import Skew
 from infra.machine import Failed
-from infra.probes import Health
 
 if TYPE_CHECKING:
     from pathlib import Path

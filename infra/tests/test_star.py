@@ -3,6 +3,8 @@
 import pytest
 
 from infra import star
+from infra.backends.postgres import BOUNCER
+from infra.backends.redis import REPLICA
 
 
 def test_every_pair_has_a_listener_of_its_own() -> None:
@@ -14,8 +16,8 @@ def test_every_pair_has_a_listener_of_its_own() -> None:
 def test_backends_and_nodes_have_names() -> None:
     assert star.backend_of("zk2") == "zookeeper"
     assert star.client_port("store") == star.client_port("postgres") == 5432
-    assert [star.backend_of(node) for node in (star.REPLICA, star.BOUNCER)] == ["redis", "postgres"]
-    assert star.REPLICA not in star.MEMBERS["redis"]
-    assert star.own_image_variable(star.REPLICA) == "REDIS1_REPLICA_IMAGE"
+    assert [star.backend_of(node) for node in (REPLICA, BOUNCER)] == ["redis", "postgres"]
+    assert REPLICA not in star.MEMBERS["redis"]
+    assert star.own_image_variable(REPLICA) == "REDIS1_REPLICA_IMAGE"
     with pytest.raises(KeyError):
         star.backend_of("store")

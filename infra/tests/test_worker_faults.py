@@ -256,8 +256,8 @@ def test_a_holder_is_cut_off_right_after_its_acquire(how: str, monkeypatch: pyte
 
 def test_nobody_is_cut_when_nobody_holds() -> None:
     with imagined("etcd", a_lane("a")) as star:
-        injury, target = Step("cut-holder", 0.5, 2.0, {"how": "drop"}).injury("etcd"), star.target("", alone=True)
-        assert (injury.apply(target), star.unclean()) == ([], [])
+        injection, target = Step("cut-holder", 0.5, 2.0, {"how": "drop"}).injection("etcd"), star.target("", alone=True)
+        assert (injection.apply(target), star.unclean()) == ([], [])
 
 
 def test_a_server_crashes_while_a_holder_of_every_lane_stands_after_its_acquire(
@@ -281,8 +281,8 @@ def test_a_server_crashes_while_a_holder_of_every_lane_stands_after_its_acquire(
 def test_a_server_that_does_not_come_back_fails_the_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Star, "health", lambda *_: None)
     with imagined("redis") as star:
-        injury, target = FAULTS["crash-after-acquire"].make("redis", {}), star.target("", alone=True)
+        injection, target = FAULTS["crash-after-acquire"].make("redis", {}), star.target("", alone=True)
         with pytest.raises(Failed, match="redis1 was killed and started again, but does not serve within 40 s"):
-            injury.apply(target)
-        injury.heal(target)
+            injection.apply(target)
+        injection.heal(target)
         assert star.world.at_rest()

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from infra.environment import BACKENDS
+from infra.backends import BACKENDS
 from infra.faults.plan import compile_plan
 from infra.faults.register import FAULTS
 from suites.commands.cycles import Cycles, ttl_on

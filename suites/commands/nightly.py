@@ -29,8 +29,8 @@ from typing import Any, Final
 
 from checkers.claims import Word
 from infra import images
+from infra.backends import BACKENDS
 from infra.sources import CARRIED
-from infra.star import BACKENDS
 from results.commands.digest import digest
 from results.commands.find import RUNS, find
 from results.commands.merge import merge

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.environment import BACKENDS
+from infra.backends import BACKENDS
 from infra.faults.plan import Plan, random_plan
 from results.run import Run
 from suites.commands.cycles import Cycle, Cycles, drawn_on
@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--done", default="soak.jsonl", metavar="FILE", help="what was done; those are not done again")
     parser.add_argument("--failed", default="soak-failed", metavar="DIR", help="where plans that failed are written")
     options = parser.parse_args(argv)
-    backends = options.backend or BACKENDS
+    backends = options.backend or tuple(BACKENDS)
     done = _read(Path(options.done))
     with Cycles() as cycles:
         for number in range(options.count):

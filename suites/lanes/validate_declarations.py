@@ -14,9 +14,10 @@ from checkers.claims import NO_FAULT, Claim, Hazard, matches
 from checkers.mechanisms import MECHANISMS
 from checkers.property import Need, Property
 from checkers.register import BOUNDED, PROPERTIES
+from infra.backends import BACKENDS
 from infra.faults.register import FAULTS
 from infra.spelling import instead
-from infra.star import AUXILIARIES, BACKENDS
+from infra.star import AUXILIARIES
 from suites.declarations import Must, number, texts, validators
 from suites.lanes.lane import STORES, features, lanes_of
 from suites.lock import Declarations, LockClient, admitted

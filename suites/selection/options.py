@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from infra import external, hooks, images, star
-from infra.environment import BACKENDS
+from infra.backends import BACKENDS
 from infra.external import External
 from infra.faults.plan import STORM, BadPlan, Plan, fault_names, storm_seed
 from infra.faults.plan import parse as parse_plan

@@ -11,10 +11,11 @@ from functools import cache
 from typing import Any, Final
 
 from infra import images, star
-from infra.faults.fault import LEADERS
+from infra.backends import BACKENDS
+from infra.backends.backend import Trait
+from infra.faults.options import FOLLOWER, LEADER
 from infra.faults.plan import Plan, Step
 from infra.faults.register import FAULTS
-from infra.faults.servers import FOLLOWER, LEADER
 from results.stages import COLUMNS, MIXED, ROLLBACK
 
 LEADER_LAST, LEADER_FIRST = COLUMNS[MIXED]
@@ -75,7 +76,7 @@ _STEPS: Final = {LEADER_LAST: _leader_last, LEADER_FIRST: _leader_first, HALF: _
 
 def _trouble(backend: str) -> Iterator[Step]:
     """The leader killed, a member cut off."""
-    if backend in LEADERS:
+    if BACKENDS[backend].has(Trait.LEADER):
         yield _step("kill-server", {"nodes": [LEADER]})
         yield _step("cut-nodes-drop", {"follower": 0})
     else:

@@ -3,8 +3,8 @@
 import pytest
 
 from checkers.claims import Word
+from infra.backends import BACKENDS
 from infra.planted import PLANTS
-from infra.star import BACKENDS
 from results.stages import BROKEN_SERVER, CALIBRATION, CANDIDATE
 from suites.lanes.mutant_catalogue import CATALOGUE
 from suites.selection import calibration

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from infra.environment import BACKENDS
+from infra.backends import BACKENDS
 from suites.locks import registry
 from suites.worker.pool import ROOT
 

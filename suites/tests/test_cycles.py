@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.environment import BACKENDS
+from infra.backends import BACKENDS
 from suites.commands.cycles import DRAWN, STORES, drawn_on, lanes_on, ttl_on
 from suites.selection.profiles import PLAINEST
 

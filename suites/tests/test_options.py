@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.environment import BACKENDS
+from infra.backends import BACKENDS
 from infra.faults.plan import STORM, compile_plan
 from infra.faults.register import FAULTS, NO_FAULT
 from suites.lanes.lane import LOCK_GONE, Lane

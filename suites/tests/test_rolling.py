@@ -3,8 +3,9 @@
 import pytest
 
 from checkers.claims import Word
+from infra.backends import BACKENDS
 from infra.faults.plan import Plan
-from infra.star import BACKENDS, MEMBERS
+from infra.star import MEMBERS
 from results.stages import BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK
 from suites.selection import rolling
 from suites.selection.rolling import END, LEADER_FIRST, LEADER_LAST, ROLLING

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from checkers.claims import Word
-from infra.environment import BACKENDS
+from infra.backends import BACKENDS
 from results.stages import BASELINE, CANDIDATE
 from results.terminal.progress import Key, Progress
 from suites.selection.selection import Selection

@@ -19,6 +19,7 @@ from checkers.history import History
 from checkers.judgement import judge_all
 from checkers.wire import Run, State
 from infra import store
+from infra.backends import BACKENDS
 from infra.environment import Environment
 from infra.faults.plan import Plan
 from infra.faults.runner import Runner
@@ -50,8 +51,6 @@ LOOK_EVERY: Final = 0.5
 BEYOND_BOUND: Final = 0.5
 """Seconds beyond a lock's bound of recovery for which the trial still waits until it is granted again."""
 STORE_TIMEOUT: Final = 0.5
-PACE: Final = {"redis": 0.12, "zookeeper": 0.10, "etcd": 0.16, "postgres": 0.15}
-"""Seconds of a step of work, by backend: slower servers get fewer rounds, so that all lanes fit on two cores."""
 FIT: Final = 20
 """How many workers run at full pace on two cores. With more workers, or with several trials in parallel, the pace of
 every worker is divided accordingly."""
@@ -283,7 +282,7 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
     lanes, specs, beyond = [], [], trial.beyond_ttl
     equal = environment.cluster(trial.backend).leader() is not None  # to any node a client may go
     run = secrets.token_hex(3)
-    pace = PACE[trial.backend] * max(1.0, sum(lane.workload.workers for lane in trial.lanes) / fit())
+    pace = BACKENDS[trial.backend].pace * max(1.0, sum(lane.workload.workers for lane in trial.lanes) / fit())
     for lane in trial.lanes:
         count = lane.workload.workers
         keys = tuple(f"{lane.name.replace('/', '.')}.{run}.{n}" for n in range(lane.workload.keys))

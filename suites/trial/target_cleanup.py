@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from checkers.wire import Reason
-from infra.beside import comes_true
 from infra.environment import GROUPS, Environment
 from infra.machine import Failed, Trouble
+from infra.waiting import comes_true
 from suites.lock import LockClient, LockError, Refused, Sweeps, opened
 
 ADMITTED_WITHIN: Final = 5.0

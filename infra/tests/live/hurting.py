@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from infra.beside import comes_true
 from infra.faults import fault, probe
 from infra.faults.plan import compile_plan
 from infra.faults.probe import Answer
 from infra.faults.register import FAULTS
+from infra.waiting import comes_true
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,15 +41,15 @@ def await_(condition: Callable[[], bool], why: Callable[[], str] = str) -> None:
 def done(target: Target, name: str, **options: object) -> Iterator[Hit]:
     """The one hit of a fault, as long as it lasts; afterwards all is whole, if no other is on."""
     step = compile_plan([name], 1, target.backend, ttl=1.0).steps[0]
-    injury = replace(step, options={**step.options, **options}).injury(target.backend)
+    injection = replace(step, options={**step.options, **options}).injection(target.backend)
     try:
-        hits = injury.apply(target)
+        hits = injection.apply(target)
         assert hits[0].kind == FAULTS[name].kind
         assert hits[0].begun < hits[0].applied
         yield hits[0]
     finally:
-        injury.heal(target)
-        injury.heal(target)  # idempotent
+        injection.heal(target)
+        injection.heal(target)  # idempotent
     if target.alone:
         fault.await_whole(target)
 

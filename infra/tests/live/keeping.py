@@ -12,7 +12,7 @@ import psycopg
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from infra import failover
+from infra.backends.redis import connect
 from infra.libpq import DATABASE
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def keep(target: Target, word: str) -> None:
         where = "{}:{}".format(*node.address)
         match target.backend:
             case "redis":
-                with failover.connect(node.address) as redis:
+                with connect(node.address) as redis:
                     redis.set(KEY, word)
             case "etcd":
                 etcd(where, "kv/put", key=KEY, value=word)
@@ -52,7 +52,7 @@ def kept(target: Target, node: Node) -> object:
     where = "{}:{}".format(*node.address)
     match target.backend:
         case "redis":
-            with failover.connect(node.address) as redis:
+            with connect(node.address) as redis:
                 return redis.get(KEY)
         case "etcd":
             found = etcd(where, "kv/range", key=KEY, serializable=True).get("kvs", [])

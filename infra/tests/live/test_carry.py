@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
-from infra import images, star
-from infra.carry import HOW
+from infra import images
+from infra.backends.postgres import BOUNCER, Postgres
 from infra.environment import Environment
 from infra.faults.target import MonotonicClock
 from infra.recovery import Refused, remake
 from infra.tests.environments import target_of
 from infra.tests.live.hurting import await_, place
 from infra.tests.live.keeping import asked, session
-from infra.tests.live.test_versions import applied, injury_of
+from infra.tests.live.test_versions import applied, injection_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +55,7 @@ def answer(environment: Environment, question: str, user: str = "postgres") -> o
 def bounced(environment: Environment) -> bool:
     """Whether one gets an answer through PgBouncer."""
     try:
-        with session(environment, place(environment.endpoints_of(star.BOUNCER, 1))) as connection:
+        with session(environment, place(environment.endpoints_of(BOUNCER, 1))) as connection:
             return asked(connection, "SELECT 1") == 1
     except psycopg.OperationalError:
         return False
@@ -97,9 +98,9 @@ def test_what_the_new_version_does_not_take_leaves_the_old_one_as_it_was(
     with session(old) as connection:
         connection.execute(MADE)
         connection.execute("CREATE EXTENSION adminpack")  # which there is no more
-    injury = injury_of("postgres", "postgres", "17")
+    injection = injection_of("postgres", "postgres", "17")
     with pytest.raises(Refused, match='extension "adminpack" is not available'):
-        injury.apply(target)
+        injection.apply(target)
     assert old.node("postgres").version().startswith("15.")
     await_(lambda: old.unclean() == [])
     assert answer(old, "SELECT nextval('fencepost.tokens')") == 42
@@ -108,7 +109,7 @@ def test_what_the_new_version_does_not_take_leaves_the_old_one_as_it_was(
     # One that takes them all, and then does not start.
     with session(old) as connection:
         connection.execute("DROP EXTENSION adminpack")
-    monkeypatch.setattr("infra.carry._RESTORE", RUINED)
+    monkeypatch.setattr(Postgres, "migration", replace(Postgres.migration, restore=RUINED))
     image = images.resolve("postgres", "17")
     node: Node = old.node("postgres")
     with pytest.raises(Refused, match=r"does not start as fencepost/postgres:trixie on its data: .*contains errors"):
@@ -137,14 +138,14 @@ def test_up_with_everything_but_sessions_and_not_back(old: Environment) -> None:
     holder.execute("SELECT pg_advisory_lock(1)")
     assert bounced(old)
 
-    up = injury_of("postgres", "postgres", "17")
+    up = injection_of("postgres", "postgres", "17")
     with Hammer(old) as hammer:
         hit = applied(target, up)
         before = len(hammer.acknowledged)
         await_(lambda: len(hammer.acknowledged) > before + 20)
     told = hit.target.split()
     assert told[:2] == ["postgres", "from"]
-    assert (told[2][:3], told[3], told[4][:3], " ".join(told[5:])) == ("15.", "to", "17.", HOW)
+    assert (told[2][:3], told[3], told[4][:3], " ".join(told[5:])) == ("15.", "to", "17.", Postgres.migration.how)
     assert answer(old, "SELECT token FROM fencepost.leases WHERE name = 'k'", "guest") == 41
     assert answer(old, "SELECT nextval('fencepost.tokens')") == 42
     assert answer(old, "SELECT count(*) FROM fencepost.leases", "guest") == 1
@@ -160,10 +161,12 @@ def test_up_with_everything_but_sessions_and_not_back(old: Environment) -> None:
     await_(lambda: bounced(old))
     assert left(old) == []
 
-    back = injury_of("postgres", "postgres", "15")
+    back = injection_of("postgres", "postgres", "15")
     with pytest.raises(Refused, match='unrecognized configuration parameter "transaction_timeout"') as refused:
         back.apply(target)
-    assert str(refused.value).startswith(f"postgres does not go over {HOW}: fencepost/postgres:bookworm: ")
+    assert str(refused.value).startswith(
+        f"postgres does not go over {Postgres.migration.how}: fencepost/postgres:bookworm: "
+    )
     back.heal(target)
     up.heal(target)
     assert node.version().startswith("17.")

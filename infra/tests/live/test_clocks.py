@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra import clocks, compose, failover
+from infra import clocks, compose
+from infra.backends.backend import Health
+from infra.backends.redis import connect
 from infra.clocks import Skew
 from infra.environment import Environment
 from infra.machine import Failed
-from infra.probes import Health
 from infra.star import backend_of
 from infra.tests.environments import target_of
 from infra.tests.live import hurting
@@ -45,7 +46,7 @@ class Servers:
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
         self.nodes = environment.cluster("redis").nodes
-        self.redis = [failover.connect(node.address) for node in self.nodes]
+        self.redis = [connect(node.address) for node in self.nodes]
 
     def ahead(self, node: int = 0) -> float:
         """Seconds by which a Redis is ahead of us, as any client can ask it."""

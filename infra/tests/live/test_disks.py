@@ -8,17 +8,17 @@ import pytest
 
 from infra import client as engine_client
 from infra import disks, reaper
+from infra.backends import BACKENDS
+from infra.backends.backend import Written
 from infra.environment import Environment
-from infra.faults import fault, writes
+from infra.faults import fault
 from infra.machine import Failed
-from infra.star import BACKENDS
 from infra.tests.environments import on
 from infra.tests.live.hurting import Redis, await_, done
 from infra.tests.live.keeping import keep, kept
 
 if TYPE_CHECKING:
     from infra.faults.target import Target
-    from infra.faults.writes import Written
     from infra.nodes import Node
 
 
@@ -26,7 +26,7 @@ MIB = 1 << 20
 
 
 def write(target: Target, node: Node, size: int = 1, patience: float = 5.0) -> Written:
-    return writes.write(target.backend, node.address, target.environment.password, size, patience)
+    return BACKENDS[target.backend].write(node.address, target.environment.access(target.backend), size, patience)
 
 
 def sidecars(environment: Environment) -> list[str]:

@@ -3,7 +3,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from infra.environment import BACKENDS, GROUPS, Environment
+from infra.backends import BACKENDS
+from infra.environment import GROUPS, Environment
 from infra.faults.target import Target
 from infra.links import Cut
 from infra.machine import Failed, Unknown

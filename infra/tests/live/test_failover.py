@@ -11,7 +11,8 @@ import pytest
 from redis import ConnectionError as NoConnection
 from redis import Redis
 
-from infra import failover, star
+from infra.backends.postgres import BOUNCER
+from infra.backends.redis import PRIMARY, REPLICA, connect
 from infra.environment import Environment
 from infra.faults import fault
 from infra.faults.plan import Plan, Step
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 def client(endpoint: str) -> Redis:
     """Whoever is there, asked once."""
-    return failover.connect(place(endpoint))
+    return connect(place(endpoint))
 
 
 def pair_of(target: Target) -> Failover:
@@ -41,42 +42,42 @@ def pair_of(target: Target) -> Failover:
 
 
 def past(target: Target, node: str) -> Redis:
-    return failover.connect(target.environment.node(node).address)
+    return connect(target.environment.node(node).address)
 
 
 @on("redis")
 class TestReplica:
     def test_it_follows_and_its_link_can_be_cut(self, target: Target) -> None:
-        primary = client(target.endpoints["c1", star.PRIMARY])
-        replica = past(target, star.REPLICA)
+        primary = client(target.endpoints["c1", PRIMARY])
+        replica = past(target, REPLICA)
         primary.set("told", "before")
         await_(lambda: replica.get("told") == "before")
         for how in Cut:
-            target.links.cut(star.REPLICA, star.PRIMARY, how)
+            target.links.cut(REPLICA, PRIMARY, how)
             primary.set("told", how.value)
             lag = pair_of(target).lag()
             assert lag > 0
             assert replica.get("told") != how.value
-            assert f"{star.REPLICA} <-> {star.PRIMARY}" in target.links.active()[0]
+            assert f"{REPLICA} <-> {PRIMARY}" in target.links.active()[0]
             target.links.heal_all()
             await_(lambda how=how: replica.get("told") == how.value)  # type: ignore[misc]
             await_(pair_of(target).follows)
 
     def test_it_is_none_of_redlocks_five(self, target: Target) -> None:
         assert [node.name for node in target.cluster.nodes] == [f"redis{i}" for i in range(1, 6)]
-        assert [node.name for node in target.cluster.auxiliaries] == [star.REPLICA]
+        assert [node.name for node in target.cluster.auxiliaries] == [REPLICA]
         with pytest.raises(KeyError):
-            target.environment.endpoints_of(star.REPLICA, 1)
+            target.environment.endpoints_of(REPLICA, 1)
 
 
 @on("redis")
 class TestPromoteReplica:
     def test_an_acknowledged_lock_is_lost_and_tokens_go_back(self, target: Target) -> None:
-        first, second = target.endpoints["c1", star.PRIMARY], target.endpoints["c2", star.PRIMARY]
+        first, second = target.endpoints["c1", PRIMARY], target.endpoints["c2", PRIMARY]
         holder = client(first)
         holder.delete("lock", "tokens")
         assert [holder.incr("tokens") for _ in range(3)] == [1, 2, 3]
-        await_(lambda: past(target, star.REPLICA).get("tokens") == "3")
+        await_(lambda: past(target, REPLICA).get("tokens") == "3")
         granted: list[int] = []
 
         class Meanwhile(MonotonicClock):
@@ -90,39 +91,39 @@ class TestPromoteReplica:
 
         busy = replace(target, clock=Meanwhile())
         with live(first) as connection, done(busy, "promote-replica", behind_ms=50) as hit:
-            assert hit.target.startswith(f"{star.REPLICA}, ")
+            assert hit.target.startswith(f"{REPLICA}, ")
             assert granted == [4]
             assert connection.recv(1) == b""  # what was connected is closed
             for group in target.groups:
-                assert client(target.endpoints[group, star.PRIMARY]).get("lock") is None
-            assert past(target, star.PRIMARY).get("lock") == "A"  # the old primary knows, past the links
+                assert client(target.endpoints[group, PRIMARY]).get("lock") is None
+            assert past(target, PRIMARY).get("lock") == "A"  # the old primary knows, past the links
             assert client(second).set("lock", "B", nx=True, px=60_000)  # and both hold it
             assert client(second).incr("tokens") == 4  # as another has
             assert target.environment.unclean() == [
-                f"clients of {star.PRIMARY} are led to {star.REPLICA}",
-                f"{star.REPLICA} was promoted",
+                f"clients of {PRIMARY} are led to {REPLICA}",
+                f"{REPLICA} was promoted",
             ]
         await_(pair_of(target).follows)
         for group in target.groups:
-            assert client(target.endpoints[group, star.PRIMARY]).mget("lock", "tokens") == ["B", "4"]
-        assert past(target, star.PRIMARY).mget("lock", "tokens") == ["B", "4"]
-        assert 0 < past(target, star.PRIMARY).pttl("lock") < 60_000
+            assert client(target.endpoints[group, PRIMARY]).mget("lock", "tokens") == ["B", "4"]
+        assert past(target, PRIMARY).mget("lock", "tokens") == ["B", "4"]
+        assert 0 < past(target, PRIMARY).pttl("lock") < 60_000
         client(first).set("lock", "C")
-        await_(lambda: past(target, star.REPLICA).get("lock") == "C")
+        await_(lambda: past(target, REPLICA).get("lock") == "C")
 
     def test_another_process_fails_back_without_a_loss(self, target: Target) -> None:
-        way = target.endpoints["c3", star.PRIMARY]
+        way = target.endpoints["c3", PRIMARY]
         pair_of(target).promote("somebody")
         client(way).set("since", "then")
         other = Environment.attach(target.environment.name)
-        assert f"{star.REPLICA} was promoted" in other.unclean()
+        assert f"{REPLICA} was promoted" in other.unclean()
         other.heal()
         assert other.unclean() == []
-        assert past(target, star.PRIMARY).get("since") == client(way).get("since") == "then"
+        assert past(target, PRIMARY).get("since") == client(way).get("since") == "then"
 
     def test_a_promoted_one_that_is_killed_is_still_promoted(self, target: Target) -> None:
-        way = target.endpoints["c1", star.PRIMARY]
-        pair, replica = pair_of(target), target.environment.node(star.REPLICA)
+        way = target.endpoints["c1", PRIMARY]
+        pair, replica = pair_of(target), target.environment.node(REPLICA)
         pair.promote("somebody")
         client(way).set("since", "then")
         replica.kill("another")
@@ -135,7 +136,7 @@ class TestPromoteReplica:
         assert pair.led_away()
         pair.let_go("somebody")
         assert not pair.led_away()
-        assert past(target, star.PRIMARY).get("since") == "then"
+        assert past(target, PRIMARY).get("since") == "then"
         await_(pair.follows)
 
     @pytest.mark.parametrize(
@@ -156,11 +157,11 @@ class TestPromoteReplica:
             await_(lambda: target.environment.unclean() == [])
 
     def test_a_replica_that_does_not_follow_is_not_promoted(self, target: Target) -> None:
-        target.links.cut(star.REPLICA, star.PRIMARY, Cut.REFUSE, "another")
+        target.links.cut(REPLICA, PRIMARY, Cut.REFUSE, "another")
         await_(lambda: not pair_of(target).follows())
         step = Step("promote-replica", 0.0, 0.0, {"behind_ms": 10})
         with pytest.raises(Failed, match="does not follow"):
-            step.injury("redis").apply(target)
+            step.injection("redis").apply(target)
         target.links.lift("another")
         await_(pair_of(target).follows)
 
@@ -185,7 +186,7 @@ class TestChangeLeader:
 @on("postgres")
 class TestTerminateBackends:
     def test_sessions_end_and_their_locks_are_free(self, target: Target) -> None:
-        with closing(connect(target, "c1")) as holder, closing(connect(target, "c2")) as other:
+        with closing(session_of(target, "c1")) as holder, closing(session_of(target, "c2")) as other:
             assert asked(holder, "SELECT pg_try_advisory_lock(1)") is True
             assert asked(other, "SELECT pg_try_advisory_lock(1)") is False
             pids = {asked(holder, "SELECT pg_backend_pid()"), asked(other, "SELECT pg_backend_pid()")}
@@ -194,13 +195,13 @@ class TestTerminateBackends:
                 for ended in (holder, other):
                     with pytest.raises(psycopg.errors.AdminShutdown):
                         asked(ended, "SELECT 1")
-            with closing(connect(target, "c2")) as again:
+            with closing(session_of(target, "c2")) as again:
                 assert asked(again, "SELECT pg_try_advisory_lock(1)") is True
                 there = again.execute("SELECT pid FROM pg_stat_activity").fetchall()
                 assert not pids & {pid for (pid,) in there}
 
     def test_nobody_is_there(self, target: Target) -> None:
-        assert Step("terminate-backends", 0.0, 0.0, {}).injury("postgres").apply(target) == []
+        assert Step("terminate-backends", 0.0, 0.0, {}).injection("postgres").apply(target) == []
 
 
 @on("postgres")
@@ -224,23 +225,23 @@ class TestBouncer:
             one.execute("BEGIN")
             assert asked(other, "SELECT pg_try_advisory_lock(2)") is False  # now it is another
             one.execute("COMMIT")
-        with closing(connect(target, "c3")) as late:
+        with closing(session_of(target, "c3")) as late:
             assert asked(late, "SELECT pg_try_advisory_lock(2)") is False  # nobody holds it, and it is not free
             assert asked(late, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 1
-        assert Step("terminate-backends", 0.0, 0.0, {}).injury("postgres").apply(target)
+        assert Step("terminate-backends", 0.0, 0.0, {}).injection("postgres").apply(target)
 
     def test_its_links_and_its_process_can_be_hurt(self, target: Target) -> None:
         environment = target.environment
-        bouncer = environment.node(star.BOUNCER)
+        bouncer = environment.node(BOUNCER)
         assert bouncer.version().startswith("1.")
         for hurt, told in ((bouncer.pause, "paused"), (bouncer.kill, "stopped")):
             hurt()
-            assert f"{star.BOUNCER} is {told}" in environment.unclean()
+            assert f"{BOUNCER} is {told}" in environment.unclean()
             with pytest.raises(psycopg.OperationalError):
                 pooled(target, "c1").close()
             bouncer.heal()
             await_(bouncer.ready)
-        for a, b in (("c1", star.BOUNCER), (star.BOUNCER, "postgres")):
+        for a, b in (("c1", BOUNCER), (BOUNCER, "postgres")):
             environment.links.cut(a, b, Cut.REFUSE)
             assert environment.links.active() == [f"{a} <-> {b}: refused"]
             with pytest.raises(psycopg.OperationalError):
@@ -250,12 +251,12 @@ class TestBouncer:
             assert asked(whole, "SELECT 1") == 1
 
     def test_it_keeps_the_password_to_itself(self, target: Target) -> None:
-        assert target.environment.password.encode() not in target.environment.logs(star.BOUNCER)
+        assert target.environment.password.encode() not in target.environment.logs(BOUNCER)
 
 
-def connect(target: Target, group: str, node: str = "postgres") -> Session:
+def session_of(target: Target, group: str, node: str = "postgres") -> Session:
     return session(target.environment, place(target.environment.endpoints_of(node, int(group[1:]))))
 
 
 def pooled(target: Target, group: str) -> Session:
-    return connect(target, group, star.BOUNCER)
+    return session_of(target, group, BOUNCER)

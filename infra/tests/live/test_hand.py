@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.__main__ import main
+from infra.backends import BACKENDS
 from infra.compose import ROOT
-from infra.environment import BACKENDS
 from infra.faults.plan import compile_plan
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from infra import base, engine, images, machine
+from infra.backends import BACKENDS
 from infra.images import resolve
 from infra.machine import Failed
-from infra.star import BACKENDS
 from infra.tests.live.hurting import await_
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from infra import star
+from infra.backends import BACKENDS
 from infra.environment import Environment
-from infra.faults.probe import QUESTIONS, Answer, answer
+from infra.faults.probe import Answer, answer
 from infra.faults.target import Target
 from infra.links import Cut, Links
 from infra.machine import Failed
@@ -97,12 +98,12 @@ def test_a_group_of_clients_is_cut(target: Target, how: str, during: Answer, aft
         with done(target, f"cut-client-{how}", group="c2") as hit:
             assert hit.target == f"clients c2 from {', '.join(names(target))}"
             if how != "refuse":
-                connection.sendall(QUESTIONS[target.backend])
+                connection.sendall(BACKENDS[target.backend].question)
             assert answer(connection) is during
             assert ask_all(target, "c2") == {during}
             assert ask_all(target, "c3") == {Answer.ANSWERED}
             assert past(target, node) is Answer.ANSWERED
         if how != "refuse":
             assert answer(connection) is afterwards
-        other.sendall(QUESTIONS[target.backend])
+        other.sendall(BACKENDS[target.backend].question)
         assert answer(other) is Answer.ANSWERED  # the links of others never felt it

@@ -11,12 +11,13 @@ import pytest
 from etcd3 import Etcd3Client
 from redis import Redis
 
-from infra import failover, images, probes, recovery, sources
+from infra import images, recovery, sources
+from infra.backends import BACKENDS
+from infra.backends.redis import PRIMARY, REPLICA, connect
 from infra.clocks import Skew
 from infra.environment import Environment
 from infra.faults.target import MonotonicClock
 from infra.planted import PLANTS, Plant
-from infra.star import PRIMARY, REPLICA
 from infra.tests.environments import taken
 from infra.tests.live.hurting import await_
 
@@ -69,7 +70,7 @@ def planted(request: pytest.FixtureRequest) -> Iterator[Plant]:
 @pytest.fixture
 def redis(planted: Plant, environment: Environment) -> Iterator[Redis]:
     """redis1, without any key."""
-    with failover.connect(environment.node(PRIMARY).address) as redis:
+    with connect(environment.node(PRIMARY).address) as redis:
         redis.flushall()
         yield redis
 
@@ -148,7 +149,7 @@ class TestTheSameServer:
         assert pair is not None
         tokens = [redis.eval(INCR, 1, "fence") for _ in range(20)]
         assert redis.wait(1, int(WITHIN * 1000)) == 1
-        with failover.connect(replica.address) as copy:
+        with connect(replica.address) as copy:
             assert copy.get("fence") == str(tokens[-1])
             pair.promote("test")
             replica.kill("test")  # which finds its role, and its bug, in its own file
@@ -179,8 +180,8 @@ def test_a_lease_of_etcd_is_not_what_was_said(planted: Plant, environment: Envir
 def test_every_request_to_etcd_waits(planted: Plant, environment: Environment) -> None:
     """Its status, over HTTP."""
     node = environment.cluster("etcd").nodes[0]
-    assert statistics.median(waits(lambda: probes.etcd(*node.address))) >= 0.010
-    told = probes.etcd(*node.address)
+    assert statistics.median(waits(lambda: BACKENDS["etcd"].probe(*node.address))) >= 0.010
+    told = BACKENDS["etcd"].probe(*node.address)
     assert told is not None
     assert told.version.startswith(sources.CARRIED["etcd"][PLANTS[0].image.suite or ""])
     node.kill()

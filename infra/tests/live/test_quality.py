@@ -91,8 +91,8 @@ def test_who_asks_all_the_time_is_reset_in_the_middle(environment: Environment, 
     """In that moment a request may be lost, or its reply: counted by the server and not by its client."""
     counted = ended = 0
     with ThreadPoolExecutor(1) as pool:
-        injury = FAULTS["reset-connections"].make(target.backend, {"times": 3})
-        going_on = pool.submit(injury.apply, target)
+        injection = FAULTS["reset-connections"].make(target.backend, {"times": 3})
+        going_on = pool.submit(injection.apply, target)
         while not going_on.done():
             try:
                 line = Redis(target.endpoints["c1", "redis1"])
@@ -102,7 +102,7 @@ def test_who_asks_all_the_time_is_reset_in_the_middle(environment: Environment, 
                 continue
             finally:
                 ended += 1
-        injury.heal(target)
+        injection.heal(target)
         assert len(going_on.result()) == 3
     assert ended >= 3
     assert counted > 10

@@ -38,7 +38,7 @@ kinds = {fault.kind: fault.name for fault in lasting}
 done = []
 for number, (kind, name) in enumerate(reversed(kinds.items())):
     step = compile_plan([name], 1, "redis", 1.0).steps[0]
-    if step.injury("redis").apply(replace(target, by=f"step{number}", alone=not number)):
+    if step.injection("redis").apply(replace(target, by=f"step{number}", alone=not number)):
         done.append(kind)
 print(*done, flush=True)
 sys.stdin.read()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra import commands, images, members, star
+from infra import commands, images
+from infra.backends import BACKENDS
 from infra.faults import fault
 from infra.faults.probe import Answer
 from infra.tests.environments import on
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from infra.faults.target import Target
 
 
-@on(*star.BACKENDS)
+@on(*BACKENDS)
 def test_a_wiped_server_starts_with_nothing_of_its_own(environment: Environment, target: Target) -> None:
     keep(target, "before")
     victim = target.cluster.leader() or target.cluster.nodes[0]
@@ -90,7 +91,7 @@ def test_an_orderly_restart_keeps_all_and_another_leads(target: Target) -> None:
     assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
 
 
-@on(*star.BACKENDS)
+@on(*BACKENDS)
 def test_a_power_failure_takes_all_and_what_was_kept_is_kept(target: Target) -> None:
     keep(target, "before")
     with done(target, "restart-all") as hit:
@@ -105,19 +106,19 @@ def test_an_etcd_that_was_replaced_but_not_wiped_is_healed(environment: Environm
     node = target.node("etcd2")
     node.kill()
     others = [target.node(name).address for name in ("etcd1", "etcd3")]
-    assert not members.lost_place(others, star.peer_url("etcd2"))
-    members.replace_member(others, star.peer_url("etcd2"))
-    assert members.lost_place(others, star.peer_url("etcd2"))
+    assert not BACKENDS["etcd"].lost_place(others, "etcd2")
+    BACKENDS["etcd"].replace_member(others, "etcd2")
+    assert BACKENDS["etcd"].lost_place(others, "etcd2")
     environment.heal()
     assert environment.unclean() == []
-    assert not members.lost_place(others, star.peer_url("etcd2"))
+    assert not BACKENDS["etcd"].lost_place(others, "etcd2")
 
 
 @on("etcd")
 def test_an_etcd_of_an_older_version_that_died_is_healed(environment: Environment, target: Target) -> None:
     node, older = target.node("etcd2"), images.resolve("etcd", "3.4")
     images.ensure(older)
-    await_(lambda: members.agreed(node.address).startswith("3.5"))  # below, an older one is welcome
+    await_(lambda: BACKENDS["etcd"].agreed_version(node.address).startswith("3.5"))  # below, an older one is welcome
     node.replace(older.name)
     await_(lambda: node.state() == "stopped", lambda: node.logs().decode()[-3000:])
     assert commands.heal(["--env", environment.name]) == 0

@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 from infra import compose, slots, star
+from infra.backends import BACKENDS
+from infra.backends.postgres import BOUNCER
+from infra.backends.redis import REPLICA
 from infra.compose import Settings
 
 
@@ -66,15 +69,15 @@ class TestComposeFile:
     def test_auxiliaries_dial_through_toxiproxy(self, file: dict[str, Any]) -> None:
         via = slots.address(9, star.DATA_HOST)
         assert file["services"]["toxiproxy"]["networks"]["data"]["ipv4_address"] == via
-        dials = {(source, port) for source, _, _, port in star.DIALS}
-        assert f"replicaof {via} {star.REPLICATION_PORT}" in " ".join(file["services"][star.REPLICA]["command"])
-        assert (star.REPLICA, star.REPLICATION_PORT) in dials
-        assert file["services"][star.BOUNCER]["environment"]["PGBOUNCER_SERVER"] == f"host={via} port=5433"
-        assert (star.BOUNCER, 5433) in dials
+        command = " ".join(file["services"][REPLICA]["command"])
+        assert f"replicaof {via} {star.dialled(REPLICA)}" in command
+        assert (
+            file["services"][BOUNCER]["environment"]["PGBOUNCER_SERVER"] == f"host={via} port={star.dialled(BOUNCER)}"
+        )
 
     def test_a_node_knows_what_its_backend_was_booted_with(self, file: dict[str, Any]) -> None:
         booted = [file["services"][f"etcd{i}"]["labels"][compose.BOOTED] for i in (1, 2, 3)]
         assert booted == ["etcd:old", "etcd:old", "etcd:old"]
-        for backend in star.BACKENDS:
+        for backend in BACKENDS:
             for node in star.nodes_of(backend):
                 assert file["services"][node]["labels"][compose.BOOTED]

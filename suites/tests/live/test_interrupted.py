@@ -21,8 +21,8 @@ from docker.errors import APIError, NotFound
 
 from infra import client as engine_client
 from infra import reaper
-from infra.beside import comes_true
 from infra.reaper import ENV, LEAKED, OWNER
+from infra.waiting import comes_true
 from suites.worker.pool import ROOT
 
 pytestmark = pytest.mark.usefixtures("interruptible")

@@ -6,9 +6,8 @@ from functools import partial
 import pytest
 
 from checkers.wire import Reason
-from infra.failover import connect
+from infra.backends.redis import PRIMARY, REPLICA, connect
 from infra.links import Cut
-from infra.star import PRIMARY, REPLICA
 from suites.lock import NEVER, Grant, Indeterminate, LockClient, Shares, now
 from suites.locks import redis_fair
 from suites.locks.redis_fair import PATIENCE

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from infra import probes
-from infra.probes import Health
+from infra.backends import BACKENDS
+from infra.backends.backend import Health
+from infra.backends.redis import RedisReplication
 
 Saying = Callable[[str], int]
 
@@ -47,7 +48,7 @@ def saying() -> Iterator[Saying]:
     ],
 )
 def test_another_server_for_redis_is_told_by_its_own_name(saying: Saying, server: str, version: str) -> None:
-    health = probes.redis("127.0.0.1", saying(f"+PONG\r\n$9\r\n{server}\r\n$9\r\n{REPLICATION}\r\n+OK\r\n"))
+    health = BACKENDS["redis"].probe("127.0.0.1", saying(f"+PONG\r\n$9\r\n{server}\r\n$9\r\n{REPLICATION}\r\n+OK\r\n"))
     assert health
     assert (health.version, health.me, health.leader) == (version, "master", "abc")
 
@@ -66,17 +67,17 @@ def test_another_server_for_redis_is_told_by_its_own_name(saying: Saying, server
 def test_a_redis_has_a_history_when_it_is_connected_and_its_copy_is_on_disk(
     saying: Saying, says: str, leader: str
 ) -> None:
-    health = probes.redis("127.0.0.1", saying(f"+PONG\r\nredis_version:8.0.2\r\n{says}+OK\r\n"))
+    health = BACKENDS["redis"].probe("127.0.0.1", saying(f"+PONG\r\nredis_version:8.0.2\r\n{says}+OK\r\n"))
     assert health
     assert health.leader == leader
 
 
 def test_two_whose_copies_are_not_on_disk_do_not_follow_each_other() -> None:
     replica, primary = (Health("8.0.2", me=role, leader="abc") for role in ("slave", "master"))
-    assert probes.follows(replica, primary)
-    assert not probes.follows(replace(replica, leader=""), replace(primary, leader=""))
-    assert not probes.follows(replica, replica)
-    assert not probes.follows(None, primary)
+    assert RedisReplication().follows(replica, primary)
+    assert not RedisReplication().follows(replace(replica, leader=""), replace(primary, leader=""))
+    assert not RedisReplication().follows(replica, replica)
+    assert not RedisReplication().follows(None, primary)
 
 
 class TestLeader:
@@ -85,22 +86,22 @@ class TestLeader:
     def test_zookeeper_the_later_epoch_counts(self) -> None:
         old, new = Health("3.9.3", term=4, leader="leader"), Health("3.9.3", term=5, leader="leader")
         follower = Health("3.9.3", term=5, leader="follower")
-        assert probes.leader("zookeeper", [old, new, follower]) == 1
-        assert probes.leader("zookeeper", [new, old, follower]) == 0
-        assert probes.leader("zookeeper", [None, None, follower]) is None
+        assert BACKENDS["zookeeper"].leader([old, new, follower]) == 1
+        assert BACKENDS["zookeeper"].leader([new, old, follower]) == 0
+        assert BACKENDS["zookeeper"].leader([None, None, follower]) is None
 
     def test_etcd_a_majority_counts(self) -> None:
         def member(me: str, leader: str, term: int) -> Health:
             return Health("3.5.16", term=term, me=me, leader=leader)
 
-        assert probes.leader("etcd", [member("a", "a", 2), member("b", "a", 2), member("c", "a", 2)]) == 0
-        assert probes.leader("etcd", [member("a", "a", 2), member("b", "b", 3), member("c", "b", 3)]) == 1
-        assert probes.leader("etcd", [member("a", "a", 2), None, None]) is None
-        assert probes.leader("etcd", [member("a", "a", 2), member("b", "b", 3), None]) is None
+        assert BACKENDS["etcd"].leader([member("a", "a", 2), member("b", "a", 2), member("c", "a", 2)]) == 0
+        assert BACKENDS["etcd"].leader([member("a", "a", 2), member("b", "b", 3), member("c", "b", 3)]) == 1
+        assert BACKENDS["etcd"].leader([member("a", "a", 2), None, None]) is None
+        assert BACKENDS["etcd"].leader([member("a", "a", 2), member("b", "b", 3), None]) is None
 
     def test_whole_is_all_behind_one(self) -> None:
         leader, follower = Health("3.9.3", leader="leader"), Health("3.9.3", leader="follower")
-        assert probes.whole("zookeeper", [follower, leader, follower])
-        assert not probes.whole("zookeeper", [leader, leader, follower])
-        assert not probes.whole("zookeeper", [follower, leader, None])
-        assert probes.whole("redis", [Health("8.0.2")] * 5)
+        assert BACKENDS["zookeeper"].whole([follower, leader, follower])
+        assert not BACKENDS["zookeeper"].whole([leader, leader, follower])
+        assert not BACKENDS["zookeeper"].whole([follower, leader, None])
+        assert BACKENDS["redis"].whole([Health("8.0.2")] * 5)

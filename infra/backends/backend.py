@@ -1,0 +1,422 @@
+"""What a backend is: one kind of lock service, and all that the project knows about it, in one object.
+
+`infra/backends/NAME.py` says it for one kind; `infra/backends/__init__.py` lists them. The rest of the project asks for
+traits and calls the methods below, and names no backend. A new one is its module, its entry in the list, its services
+in docker-compose.yml and the recipe of its image.
+
+Standard library only, of Python 3.10: the doctor loads these modules where nothing is installed yet, and workers beside
+any library under test. A method that needs a client library loads it when it is called.
+"""
+
+import http.client
+import socket
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import ClassVar, Final, Literal, Protocol
+
+from infra.access import OPEN, TLS, Access
+
+PATIENCE: Final = 1.0
+"""Seconds for the answer to a probe; a node that serves answers within milliseconds."""
+
+EXPLAINS_WITHIN: Final = 3.0
+"""Seconds for a node to say why it does not let us in."""
+
+Address = tuple[str, int]
+"""Host and port."""
+
+
+class Trait(Enum):
+    """What faults, recovery and recipes need to know of a backend."""
+
+    LEADER = "its members elect a leader"
+    PEERS = "its members talk to each other"
+    PARTS = "a part of its members can be lost"
+    SPLITS = "its members can be divided into sides"
+    HANDS_OVER = "its leader can make another member the leader"
+    MEMBERSHIP = "its members agree on who they are, and a member without its data is replaced by a new one"
+    COMMON_VERSION = "its members agree on a version that all of them are up to"
+    REPLICA = "a replica follows its first member"
+    FIRST_NODE = "locks on a single node live on its first member"
+    WALL_CLOCK = "leases expire by the wall clock"
+    WAITING_LEASES = "who waits renews a lease"
+    SESSION_PROCESSES = "the server has a process for each session"
+    STALL_DEPOSES = "a leader whose disk stalls is replaced by another"
+    ENDS_WHEN_FULL = "a server ends when its disk is full"
+
+
+class Refused(Exception):
+    """The server, or its absence, said no."""
+
+
+NO_ANSWER: Final = (OSError, http.client.HTTPException, Refused)
+"""What a question to a server may raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """A node that serves clients.
+
+    version  as the node tells it ("3.5.16"); another server for a backend with its name ("valkey 8.1.1").
+    term     etcd: the raft term. ZooKeeper: the epoch, which the latest transaction shows. Else 0.
+    me       its identity among its peers, "" where it has none. Redis: "master" or "slave".
+    leader   the identity of whom it follows, maybe its own; "follower" or "leader" for ZooKeeper, which tells its role
+             and not whom it follows; for Redis the id of the history of writes that it makes or follows, "" while it is
+             cut off from its primary, and until a copy that it took is kept on its disk. "" where there are no roles.
+    ahead    seconds by which its clock is ahead of this machine's wall clock, where backends tell the time: Redis and
+             PostgreSQL. Else None.
+    unsure   seconds that `ahead` may be wrong either way: half of what the answer took.
+    """
+
+    version: str
+    term: int = 0
+    me: str = ""
+    leader: str = ""
+    ahead: float | None = field(default=None, compare=False)
+    unsure: float = field(default=0.0, compare=False)
+
+
+Probe = Callable[[str, int], Health | None]
+"""(host, port) -> what the node says."""
+
+Outcome = Literal["kept", "refused", "silent"]
+"""What became of a write. refused: an error, or no connection. silent: no answer in time, so it may still be kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """seconds: from the question, which follows the connection, to the answer. said: in words what was answered."""
+
+    outcome: Outcome
+    seconds: float
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A server as it can be had.
+
+    server     what users call it, and the folder of its recipe in `infra/images/`.
+    debian     the Debian package whose version is the server's.
+    series     stable suite -> the series that it carries for life; the default suite stands first.
+    versioned  whether the package only depends on the one with the server, which has the major version in its name
+               (`postgresql` on `postgresql-17`).
+    module     the Go module with its other versions, "" where there is none.
+    needs      the recipes whose images its own takes files out of.
+    """
+
+    server: str
+    debian: str
+    series: Mapping[str, str]
+    versioned: bool = False
+    module: str = ""
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Auxiliary:
+    """A node that comes with a backend and is none of its members: Redlock's five know nothing of a sixth.
+
+    host, port  the last byte of its own address; where it serves clients.
+    dials       the member that it connects to through Toxiproxy, what for, and at which port of the bridge `data`.
+    reached     whether clients have a way of their own to it.
+    package     its server where that is another than the backend's.
+    """
+
+    name: str
+    host: int
+    port: int
+    dials: tuple[str, str, int]
+    reached: bool = True
+    package: Package | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """How data get from one version to another that does not start on them: shell scripts, run beside the node.
+
+    how        for people: "by dump and restore".
+    variables  of the node's container that the scripts need.
+    begin      what all scripts begin with.
+    versions   prints a line for the version of the data ("none" if there are none), and one for the server.
+    needed     (the two lines) -> whether these data have to be carried to that server.
+    dump, restore, back, done  by the former image, then by the new one; what undoes both; what removes what was kept.
+    """
+
+    how: str
+    variables: tuple[str, ...]
+    begin: str
+    versions: str
+    needed: Callable[[str, str], bool]
+    dump: str
+    restore: str
+    back: str
+    done: str
+
+
+class Server(Protocol):
+    """A node, as far as questions to it go: its name for people, and its address past the proxies."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def address(self) -> Address: ...
+
+
+class Replication(ABC):
+    """The roles of a primary and its replica. Every verb raises Failed when a server does not do it."""
+
+    @abstractmethod
+    def promoted(self, health: Health) -> bool:
+        """Whether what a server says of itself is that it is a primary."""
+
+    @abstractmethod
+    def follows(self, replica: Health | None, primary: Health | None) -> bool:
+        """Whether a replica is connected to its primary and has the history of its writes, on its disk as well."""
+
+    @abstractmethod
+    def leads(self, server: Server) -> bool:
+        """Whether it is a primary."""
+
+    @abstractmethod
+    def offset(self, server: Server) -> int:
+        """Bytes of the history of writes that it knows."""
+
+    @abstractmethod
+    def lead(self, server: Server) -> None:
+        """Make it a primary."""
+
+    @abstractmethod
+    def follow(self, server: Server, primary: Address) -> None:
+        """Make it a replica."""
+
+    @abstractmethod
+    def remember(self, server: Server) -> None:
+        """Have it keep its role with its data, for when it is killed and started."""
+
+    @abstractmethod
+    def mark(self, server: Server, text: str) -> None:
+        """Write a key of ours."""
+
+    @abstractmethod
+    def marked(self, server: Server) -> str | None:
+        """What that key holds."""
+
+    @abstractmethod
+    def look(self, address: Address, patience: float) -> tuple[bool, str | None] | None:
+        """Whether the server there is a primary, and its mark; None when nobody answers within so many seconds."""
+
+
+class Backend(ABC):
+    """One kind of lock service. See the module."""
+
+    name: ClassVar[str]
+    """As users say it, and as in plans."""
+
+    prefix: ClassVar[str]
+    """What its members are called, without their numbers. They are services of docker-compose.yml."""
+
+    hosts: ClassVar[Sequence[int]]
+    """The last byte of the address of each member, in order: so many there are."""
+
+    port: ClassVar[int]
+    """Where a member serves clients."""
+
+    peer_ports: ClassVar[Mapping[str, int]] = {}
+    """What peers talk about -> the port less the number of the member that listens there."""
+
+    auxiliaries: ClassVar[tuple[Auxiliary, ...]] = ()
+
+    packages: ClassVar[tuple[Package, ...]]
+    """Its server first, then others that stand for it: the same protocol, and for us the same command line."""
+
+    plants: ClassVar[Mapping[str, str]] = {}
+    """Bug of a planted server (`infra/planted.py`) -> what the server does."""
+
+    traits: ClassVar[frozenset[Trait]]
+    lacks: ClassVar[Mapping[Trait, str]] = {}
+    """Trait that a fault needs -> why this backend has it not, as users read it."""
+
+    pace: ClassVar[float]
+    """Seconds of a step of a worker's work: slower servers get fewer rounds, so that all lanes fit on two cores."""
+
+    user: ClassVar[str] = ""
+    """Who we log in as on clusters of ours; empty where everybody is let in."""
+
+    login_note: ClassVar[str] = ""
+    """How to log in, for people; {password} stands for the password."""
+
+    password_alone: ClassVar[bool] = False
+    """Whether a password can go without a user."""
+
+    question: ClassVar[bytes]
+    """The shortest question that is answered whatever the server's state: it proves that a link is cut, or whole."""
+
+    asked_in_clear: ClassVar[bool] = False
+    """Whether that question comes before any encryption."""
+
+    disks: ClassVar[tuple[str, ...]] = ("leader",)
+    """Roles whose disks a write waits for, where there is a leader."""
+
+    migration: ClassVar[Migration | None] = None
+    """How its data get to a version that does not start on them."""
+
+    replication: ClassVar[Replication | None] = None
+    """Where it has a replica."""
+
+    # --- who ---
+
+    def member(self, number: int) -> str:
+        """The name of the n-th member, from 1."""
+        return self.prefix if number == 1 == len(self.hosts) else f"{self.prefix}{number}"
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The names of its members, in order."""
+        return tuple(self.member(number) for number in range(1, len(self.hosts) + 1))
+
+    def has(self, trait: Trait) -> bool:
+        """Whether it has a trait."""
+        return trait in self.traits
+
+    # --- what its nodes say ---
+
+    @abstractmethod
+    def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
+        """What a member says of itself, asked by the plainest means; None if it is not up, or paused, or not serving.
+
+        One question that every version answers; no client library where that can be, and no retries.
+        """
+
+    def probe_of(self, node: str) -> Callable[[str, int, Access], Health | None]:
+        """The probe of a node, an auxiliary too."""
+        del node
+        return self.probe
+
+    def leader(self, healths: Sequence[Health | None]) -> int | None:
+        """Index of the leader among what the members say, None when there is none that a majority can have.
+
+        A leader that was cut off goes on calling itself one until it notices, so the later term decides.
+        """
+        del healths
+        return None
+
+    def whole(self, healths: Sequence[Health | None], auxiliaries: Sequence[Health | None] = ()) -> bool:
+        """Whether every node serves and, where there are roles, all follow one leader, and replicas their primary."""
+        return all(healths) and all(auxiliaries)
+
+    @abstractmethod
+    def long_question(self, size: int) -> bytes:
+        """A question of a little more than `size` bytes: answered, or at least refused, when all of it is there."""
+
+    # --- what is asked of its nodes ---
+
+    def write(self, address: Address, access: Access = OPEN, size: int = 1, patience: float = 1.0) -> Written:
+        """One write that a server keeps before it acknowledges it: the proof that its disk is slow, stalled or full.
+
+        About `size` bytes, which leave nothing behind; `patience` seconds at most for each answer.
+        """
+        asked = time.monotonic()
+        try:
+            self.keep(address, access, size, patience)
+        except TimeoutError as error:
+            return Written("silent", time.monotonic() - asked, str(error))
+        except NO_ANSWER as error:
+            return Written("refused", time.monotonic() - asked, str(error))
+        return Written("kept", time.monotonic() - asked)
+
+    @abstractmethod
+    def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
+        """What `write` does. Raises TimeoutError where no answer came in time, else one of NO_ANSWER."""
+
+    def hand_over(self, leader: Server, successor: Health) -> bool:
+        """Ask the leader to make another member the leader; whether it says that it did. See Trait.HANDS_OVER."""
+        raise NotImplementedError
+
+    def end_sessions(self, server: Server, access: Access, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
+        """End every session of clients but our own; the processes that had them. See Trait.SESSION_PROCESSES.
+
+        wait: until a condition is true, and whether it came true. Raises Failed if they do not end, Refused if the
+        server cannot be told.
+        """
+        raise NotImplementedError
+
+    def agreed_version(self, address: Address) -> str:
+        """The version that all members are up to, as one of them tells it ("3.5.0"): none that is older may join.
+
+        See Trait.COMMON_VERSION. Empty where it does not tell.
+        """
+        raise NotImplementedError
+
+    # --- members that lost their data: Trait.MEMBERSHIP ---
+
+    def replace_member(self, others: Sequence[Address], member: str) -> None:
+        """Put a new member, which has yet to be started, in the place of one. others: the addresses of those left.
+
+        Raises Failed when they do not do it: without a majority they cannot.
+        """
+        raise NotImplementedError
+
+    def lost_place(self, others: Sequence[Address], member: str) -> bool:
+        """Whether the others agree that a member was removed, and nobody has started in its place."""
+        raise NotImplementedError
+
+    # --- clusters of somebody else's ---
+
+    @abstractmethod
+    def refusal(self, endpoint: str, access: Access) -> str:
+        """Why the node at `host:port`, which its probe found not serving, does not let us in. Raises OSError."""
+
+    def unusable(self, health: Health) -> str:
+        """Why a node that serves is none that clients can be sent to, "" if it is one."""
+        del health
+        return ""
+
+
+def converse(
+    endpoint: str, question: bytes, access: Access, patience: float = PATIENCE, *, strict: bool = False
+) -> str:
+    """Send a question and read until the other side closes, or does not answer: what came, be it nothing.
+
+    strict: raises OSError where it did not close in order.
+    """
+    told = b""
+    try:
+        with access.connect(endpoint, patience) as connection:
+            connection.sendall(question)
+            while chunk := connection.recv(65536):
+                told += chunk
+    except OSError:
+        if strict:
+            raise
+    return told.decode(errors="replace")
+
+
+def exactly(connection: socket.socket, size: int) -> bytes:
+    """So many bytes. Raises OSError or Refused."""
+    told = b""
+    while len(told) < size:
+        if not (chunk := connection.recv(size - len(told))):
+            raise Refused("it closed the connection")
+        told += chunk
+    return told
+
+
+def with_clock(health: Health, now: float, asked: float, answered: float) -> Health:
+    """now: what its clock told, some time between the question and the answer (both of ours); all in s since 1970."""
+    return Health(
+        health.version, health.term, health.me, health.leader,
+        ahead=now - (asked + answered) / 2, unsure=(answered - asked) / 2,
+    )  # fmt: skip
+
+
+def unexpected(said: str, access: Access) -> str:
+    """Why we are not let in where a node answers something else than its protocol, or nothing."""
+    if not said.strip() or (not said.isprintable() and said.startswith(("\x15", "\0"))):
+        hint = "" if access.tls else f" (does it speak TLS? then put {TLS} before the first host)"
+        return f"it hangs up without an answer{hint}"
+    return f"it answers {' '.join(said.split())[:100]!r}"

@@ -1,0 +1,202 @@
+"""etcd: three members that agree by raft, with leases and keep-alives, asked over the JSON gateway.
+
+A member that lost its data may not come back as who it was: it could vote twice. Its place is given to a new one, which
+starts on an empty disk and is told that the cluster exists (ETCD_INITIAL_CLUSTER_STATE).
+"""
+
+import base64
+import contextlib
+import http.client
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from infra.access import OPEN, TLS, Access
+from infra.backends.backend import (
+    EXPLAINS_WITHIN,
+    NO_ANSWER,
+    PATIENCE,
+    Address,
+    Backend,
+    Health,
+    Package,
+    Refused,
+    Server,
+    Trait,
+    converse,
+    unexpected,
+)
+from infra.machine import Failed
+
+REPLACED_WITHIN: Final = 10.0
+"""Seconds for both changes of a replacement; they take 20 ms."""
+
+CHANGED_WITHIN: Final = 3.0
+"""Seconds for the answer to one change: one that lost its leader is answered late or never."""
+
+HANDED_OVER_WITHIN: Final = 20.0
+"""Seconds for the answer to a change of leaders."""
+
+_TRY_EVERY: Final = 0.1
+_KEY: Final = base64.b64encode(b"fencepost-disk").decode()
+
+
+class Etcd(Backend):
+    """See the module."""
+
+    name = "etcd"
+    prefix = "etcd"
+    hosts = range(35, 59, 8)
+    port = 2379
+    peer_ports: ClassVar[Mapping[str, int]] = {"peer": 2380}
+    packages = (
+        Package("etcd", "etcd-server", {"trixie": "3.5", "bookworm": "3.4"}, module="go.etcd.io/etcd/server/v3"),
+    )
+    plants: ClassVar[Mapping[str, str]] = {
+        "expired-grant": "a lease is granted for three times as long as it lasts",
+        "late-expiry": "a lease lasts for three times as long as it is granted for",
+        "slow": "every piece of a request waits for 10 ms before the server sees it",
+    }
+    traits = frozenset(
+        {
+            Trait.LEADER, Trait.PEERS, Trait.PARTS, Trait.SPLITS, Trait.HANDS_OVER, Trait.MEMBERSHIP,
+            Trait.COMMON_VERSION, Trait.WAITING_LEASES, Trait.STALL_DEPOSES, Trait.ENDS_WHEN_FULL,
+        }
+    )  # fmt: skip
+    lacks: ClassVar[Mapping[Trait, str]] = {
+        Trait.REPLICA: "its members agree on a write before it is acknowledged: none is behind",
+        Trait.SESSION_PROCESSES: "only PostgreSQL has a process for each session",
+        Trait.WALL_CLOCK: (
+            "leases expire by the monotonic clock, and Go asks the kernel for the time, past every library"
+        ),
+    }
+    pace = 0.16
+    question = b"GET /version HTTP/1.0\r\n\r\n"
+
+    def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
+        """A member that knows a leader."""
+        try:
+            told = _ask((host, port), "/v3/maintenance/status", {}, PATIENCE, access)
+        except NO_ANSWER:
+            return None
+        leader = told.get("leader", "0")
+        if leader == "0":
+            return None
+        return Health(told["version"], term=int(told["raftTerm"]), me=told["header"]["member_id"], leader=leader)
+
+    def leader(self, healths: Sequence[Health | None]) -> int | None:
+        """Members say whom they follow, so a majority of them decides as well."""
+        known = [(index, health) for index, health in enumerate(healths) if health]
+        for index, health in known:
+            followers = [other for _, other in known if (other.leader, other.term) == (health.me, health.term)]
+            if 2 * len(followers) > len(healths):
+                return index
+        return None
+
+    def whole(self, healths: Sequence[Health | None], auxiliaries: Sequence[Health | None] = ()) -> bool:
+        followed = {(health.leader, health.term) for health in healths if health}
+        return super().whole(healths, auxiliaries) and len(followed) == 1
+
+    def long_question(self, size: int) -> bytes:
+        return b"GET /version HTTP/1.0\r\nX-Padding: " + b"x" * size + b"\r\n\r\n"
+
+    def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
+        """A key under a lease of seconds."""
+        lease = _ask(address, "/v3/lease/grant", {"TTL": 2}, patience, access)["ID"]
+        value = base64.b64encode(b"x" * size).decode()
+        _ask(address, "/v3/kv/put", {"key": _KEY, "value": value, "lease": lease}, patience, access)
+        _ask(address, "/v3/lease/revoke", {"ID": lease}, patience, access)
+
+    def hand_over(self, leader: Server, successor: Health) -> bool:
+        """It goes on without its office."""
+        try:
+            _ask(leader.address, "/v3/maintenance/transfer-leadership", {"targetID": successor.me}, HANDED_OVER_WITHIN)
+        except NO_ANSWER:
+            return False
+        return True
+
+    def agreed_version(self, address: Address) -> str:
+        """Seconds after the last of them has become what it is."""
+        try:
+            told = _ask(address, "/version", None, CHANGED_WITHIN)
+        except NO_ANSWER:
+            return ""
+        return str(told.get("etcdcluster", ""))
+
+    def peer_url(self, member: str) -> str:
+        """By which the other members know this one."""
+        return f"http://{member}:{self.peer_ports['peer'] + self.members.index(member) + 1}"
+
+    def replace_member(self, others: Sequence[Address], member: str) -> None:
+        """Done twice it is done anew: nothing tells whether one that was added has ever started and voted."""
+        deadline, peer = time.monotonic() + REPLACED_WITHIN, self.peer_url(member)
+        while True:
+            trouble = []
+            for address in others:
+                try:
+                    _replace(address, peer)
+                except (*NO_ANSWER, Failed) as error:
+                    trouble.append(f"{address[0]}: {error}")
+                else:
+                    return
+            if time.monotonic() > deadline:
+                raise Failed(f"the member {peer} is not replaced: {'; '.join(trouble)}")
+            time.sleep(_TRY_EVERY)
+
+    def lost_place(self, others: Sequence[Address], member: str) -> bool:
+        """So it is once the one who was there was removed, be it that a new one was added, until that starts."""
+        told, peer = [], self.peer_url(member)
+        for address in others:
+            with contextlib.suppress(*NO_ANSWER, Failed):
+                told.append(_change(address, "list")["members"])
+        started = any(peer in known["peerURLs"] and "name" in known for members in told for known in members)
+        return bool(told) and not started
+
+    def refusal(self, endpoint: str, access: Access) -> str:
+        body = b"{}"
+        question = (
+            b"POST /v3/maintenance/status HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s"
+            % (endpoint.encode(), len(body), body)
+        )
+        said = converse(endpoint, question, access, EXPLAINS_WITHIN, strict=True)
+        if "HTTP request to an HTTPS server" in said:
+            return f"it speaks TLS: put {TLS} before the first host"
+        return "it knows no leader" if said.startswith("HTTP/1.1 200") else unexpected(said, access)
+
+
+def _replace(address: Address, peer: str) -> None:
+    there = [member for member in _change(address, "list")["members"] if peer in member["peerURLs"]]
+    for member in there:
+        _change(address, "remove", ID=member["ID"])
+    _change(address, "add", peerURLs=[peer])
+
+
+def _change(address: Address, verb: str, **what: object) -> Mapping[str, Any]:
+    """Of the list of members. Raises Failed where it is refused, OSError or HTTPException where nobody answers."""
+    try:
+        return _ask(address, f"/v3/cluster/member/{verb}", what, CHANGED_WITHIN)
+    except Refused as error:
+        raise Failed(f"member {verb}: {error}") from error
+
+
+def _ask(
+    address: Address, path: str, what: Mapping[str, object] | None, patience: float, access: Access = OPEN
+) -> Mapping[str, Any]:
+    """A POST with what is asked, a GET for None. Raises one of NO_ANSWER."""
+    connection = http.client.HTTPConnection(*address, timeout=patience)
+    try:
+        if access.tls:
+            connection.sock = access.connect("{}:{}".format(*address), patience)
+        connection.request("GET" if what is None else "POST", path, None if what is None else json.dumps(what))
+        answer = connection.getresponse()
+        told = json.loads(answer.read())
+    except ValueError as error:
+        raise Refused("no JSON") from error
+    finally:
+        connection.close()
+    if not isinstance(told, dict):
+        raise Refused("no JSON object")
+    if answer.status != http.client.OK:
+        raise Refused(str(told.get("message", answer.status)))
+    return told

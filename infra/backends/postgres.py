@@ -1,0 +1,272 @@
+"""PostgreSQL: a single server, with a process for each session, and PgBouncer before it. The store is one as well.
+
+It takes the data of another major version by dump and restore: none starts on the files of another. Two containers of
+our own, without a network, do that beside the node while it is down, so that nobody can be told anything that is not in
+the dump. In the one the former version dumps all (roles, databases, tables, sequences, grants), in the other the new
+one loads that into a directory of its own, which then takes the place of the former. What was there is kept until the
+new version serves. Sessions do not survive, and with them the advisory locks.
+"""
+
+import os
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from infra.access import OPEN, Access
+from infra.backends.backend import (
+    EXPLAINS_WITHIN,
+    PATIENCE,
+    Address,
+    Auxiliary,
+    Backend,
+    Health,
+    Migration,
+    Package,
+    Refused,
+    Server,
+    Trait,
+    with_clock,
+)
+from infra.machine import Failed
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+BOUNCER: Final = "pgbouncer"
+"""Pools connections to PostgreSQL."""
+
+LOGS_IN_WITHIN: Final = 2
+"""Seconds for a login; libpq takes no less."""
+
+_ROW: Final = 1000  # bytes; less than PostgreSQL compresses
+_TABLE: Final = "fencepost-disk"
+
+_BEGIN: Final = """\
+set -eu
+data=${PGDATA:-/data/postgres} work=/data/carry
+as() { setpriv --reuid=postgres --regid=postgres --init-groups -- "$@"; }
+begin() {
+    as pg_ctl -D "$1" -w -s -l /tmp/log -o "-c listen_addresses= -c unix_socket_directories=/tmp" start || {
+        cat /tmp/log >&2
+        exit 1
+    }
+}
+end() { as pg_ctl -D "$1" -m fast -w -s stop; }
+"""
+_VERSIONS: Final = 'cat "$data/PG_VERSION" 2>/dev/null || echo none; postgres --version'
+_DUMP: Final = """\
+rm -rf "$work"
+install -d -o postgres "$work"
+begin "$data"
+as pg_dumpall -h /tmp -U postgres --no-sync -f "$work/dump.sql"
+end "$data"
+"""
+# Its superuser is there from the start: of all that a dump begins with only that cannot be made again.
+_RESTORE: Final = """\
+chown postgres "$work"
+as initdb -D "$work/next" --username=postgres --encoding=UTF8 --locale=C.UTF-8 \
+    --auth-local=trust --auth-host=scram-sha-256 --no-sync >/dev/null
+cat "$data/pg_hba.conf" >"$work/next/pg_hba.conf"
+begin "$work/next"
+sed '0,/^CREATE ROLE postgres;$/{//d}' "$work/dump.sql" |
+    as psql -X -q -v ON_ERROR_STOP=1 -v VERBOSITY=terse -h /tmp -U postgres -o /dev/null postgres
+end "$work/next"
+mv "$data" "$work/was"
+mv "$work/next" "$data"
+"""
+_BACK: Final = """\
+mv "$data" "$work/next"
+mv "$work/was" "$data"
+rm -rf "$work"
+"""
+
+_TERMINATE: Final = (
+    "WITH theirs AS MATERIALIZED (SELECT pid, backend_start FROM pg_stat_activity"
+    " WHERE datname = current_database() AND backend_type = 'client backend'"
+    " AND pid <> pg_backend_pid()) SELECT * FROM theirs WHERE pg_terminate_backend(pid)"
+)
+
+
+def _other_major(data: str, server: str) -> bool:
+    """data: what PG_VERSION holds. server: "postgres (PostgreSQL) 17.11 (Debian ...)"."""
+    return data not in ("none", server.removeprefix("postgres (PostgreSQL) ").partition(".")[0].partition(" ")[0])
+
+
+class Postgres(Backend):
+    """See the module."""
+
+    name = "postgres"
+    prefix = "postgres"
+    hosts = (24,)
+    port = 5432
+    auxiliaries = (
+        Auxiliary(
+            BOUNCER,
+            26,
+            6432,
+            ("postgres", "server", 5433),
+            package=Package(BOUNCER, BOUNCER, {"trixie": "1.24", "bookworm": "1.18"}),
+        ),
+    )
+    packages = (
+        Package("postgres", "postgresql", {"trixie": "17", "bookworm": "15"}, versioned=True, needs=("clock",)),
+    )
+    traits = frozenset({Trait.WALL_CLOCK, Trait.SESSION_PROCESSES})
+    lacks: ClassVar[Mapping[Trait, str]] = {
+        Trait.LEADER: "a single server has no leader",
+        Trait.PEERS: "a single server has no peers",
+        Trait.PARTS: "a single server is lost as a whole or not at all",
+        Trait.SPLITS: "a single server cannot fall apart",
+        Trait.REPLICA: "a single server has no replica",
+        Trait.WAITING_LEASES: "who waits has no lease",
+    }
+    pace = 0.15
+    user = "postgres"
+    login_note = "user postgres, password {password}, database postgres"
+    password_alone = True
+    question = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"  # SSLRequest, answered by one letter
+    asked_in_clear = True
+    migration = Migration(
+        how="by dump and restore",
+        variables=("PGDATA",),
+        begin=_BEGIN,
+        versions=_VERSIONS,
+        needed=_other_major,
+        dump=_DUMP,
+        restore=_RESTORE,
+        back=_BACK,
+        done='rm -rf "$work"',
+    )
+
+    def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
+        """By a login, so it needs the password."""
+        return self._logged_in(host, port, access)
+
+    def probe_of(self, node: str) -> Callable[[str, int, Access], Health | None]:
+        return self._bouncer if node == BOUNCER else self.probe
+
+    def _bouncer(self, host: str, port: int, access: Access) -> Health | None:
+        """PgBouncer itself, by its console, whatever becomes of PostgreSQL behind it."""
+        health = self._logged_in(host, port, access, BOUNCER)
+        return health and Health(health.version.partition("/")[0])  # it says 1.24.1/bouncer
+
+    def _logged_in(self, host: str, port: int, access: Access, database: str | None = None) -> Health | None:
+        import psycopg
+
+        try:
+            with closing(_connect(f"{host}:{port}", access, LOGS_IN_WITHIN, dbname=database)) as connection:
+                version = connection.info.parameter_status("server_version") or ""
+                health = Health(version.partition(" ")[0])
+                if database == BOUNCER:
+                    return health  # its console knows no SELECT
+                asked = time.time()
+                now = float(_value(connection, b"SELECT extract(epoch FROM clock_timestamp())"))
+                return with_clock(health, now, asked, time.time())
+        except (psycopg.OperationalError, OSError):
+            return None
+
+    def long_question(self, size: int) -> bytes:
+        asked = struct.pack(">i", 3 << 16) + b"user\0postgres\0application_name\0" + b"x" * size + b"\0\0"
+        return struct.pack(">i", 4 + len(asked)) + asked
+
+    def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
+        """A temporary table."""
+        import psycopg
+
+        rows = -(-size // _ROW)
+        made = f"CREATE TEMPORARY TABLE \"{_TABLE}\" AS SELECT repeat('x', {_ROW}) FROM generate_series(1, {rows})"
+        late = threading.Event()
+        try:
+            with (
+                _connect(
+                    "{}:{}".format(*address), access, max(LOGS_IN_WITHIN, round(patience)), autocommit=True
+                ) as connection,
+                _cut_short(connection, patience, late),
+            ):
+                connection.execute(made.encode())
+        except psycopg.Error as error:
+            if late.is_set() or isinstance(error, psycopg.errors.ConnectionTimeout):
+                raise TimeoutError(str(error)) from error
+            raise Refused(str(error)) from error
+
+    def end_sessions(self, server: Server, access: Access, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
+        """Of the database of locks."""
+        import psycopg
+
+        endpoint, options = "{}:{}".format(*server.address), "-c statement_timeout=3000"
+        try:
+            with _connect(endpoint, access, LOGS_IN_WITHIN, options=options, autocommit=True) as connection:
+                ended = connection.execute(_TERMINATE).fetchall()
+
+                def gone() -> bool:
+                    left = connection.execute("SELECT pid, backend_start FROM pg_stat_activity").fetchall()
+                    return not set(left) & set(ended)
+
+                if not wait(gone):
+                    raise Failed("PostgreSQL was told to terminate sessions, but still has them")
+        except psycopg.OperationalError as error:
+            raise Refused(str(error)) from error
+        return sorted(pid for pid, _ in ended)
+
+    def refusal(self, endpoint: str, access: Access) -> str:
+        import psycopg
+
+        try:
+            _connect(endpoint, access, int(EXPLAINS_WITHIN)).close()
+        except psycopg.OperationalError as error:
+            return str(error).strip().splitlines()[-1]
+        return "it does not tell its version"
+
+
+def _connect(
+    endpoint: str, access: Access, patience: int, *, dbname: str | None = None, **more: Any
+) -> "Connection[tuple[Any, ...]]":
+    """Raises psycopg.OperationalError, or OSError for a host that does not exist. dbname: that of locks if None."""
+    import psycopg
+
+    from infra import libpq
+
+    told = libpq.login(endpoint, access) | ({"dbname": dbname} if dbname else {})
+    return psycopg.connect(**told, connect_timeout=patience, **more)
+
+
+@contextmanager
+def _cut_short(connection: "Connection[Any]", patience: float, late: threading.Event) -> Iterator[None]:
+    """End the connection after so many seconds, and say so.
+
+    Its own timeouts do not help: a commit that waits for the disk is not interrupted.
+    """
+
+    def hang_up() -> None:
+        late.set()
+        with socket.socket(fileno=os.dup(connection.fileno())) as wire:
+            wire.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(patience, hang_up)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _value(connection: "Connection[Any]", question: bytes) -> bytes:
+    """One value. Unlike psycopg's own `execute` it does not wait for ever when the server is frozen meanwhile."""
+    import psycopg
+
+    pgconn = connection.pgconn
+    pgconn.send_query(question)
+    while pgconn.is_busy():
+        if not select.select([pgconn.socket], [], [], PATIENCE)[0]:
+            raise psycopg.OperationalError("no answer")
+        pgconn.consume_input()
+    result = pgconn.get_result()
+    value = result.get_value(0, 0) if result else None
+    if value is None:
+        raise psycopg.OperationalError(pgconn.get_error_message())
+    return value

@@ -1,0 +1,211 @@
+"""Redis: five independent servers for Redlock. The first has a replica, and is where single-node locks live.
+
+Valkey stands for it. Nothing is agreed upon: replication is asynchronous, and leases end by each server's wall clock.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from infra.access import OPEN, Access, variable
+from infra.backends.backend import (
+    EXPLAINS_WITHIN,
+    Address,
+    Auxiliary,
+    Backend,
+    Health,
+    Package,
+    Refused,
+    Replication,
+    Server,
+    Trait,
+    converse,
+    unexpected,
+    with_clock,
+)
+from infra.machine import Failed
+
+if TYPE_CHECKING:
+    from redis import Redis as Client
+
+PRIMARY: Final = "redis1"
+REPLICA: Final = "redis1-replica"
+"""Follows the primary. Clients have no way of their own to it: after a failover theirs to the primary leads to it."""
+
+PATIENCE: Final = 3.0
+"""Seconds for an answer about replication; they measure a millisecond."""
+
+_MARK: Final = "fencepost:failover"
+"""Key that the primary acknowledges and the replica lacks."""
+
+_KEY: Final = b"fencepost-disk"
+_ASK: Final = b"PING\r\nINFO server\r\nINFO replication\r\nINFO persistence\r\nQUIT\r\n"
+
+
+class RedisReplication(Replication):
+    """By the commands of replication."""
+
+    def promoted(self, health: Health) -> bool:
+        return health.me == "master"
+
+    def follows(self, replica: Health | None, primary: Health | None) -> bool:
+        if not (replica and primary):
+            return False
+        return (primary.me, replica.me) == ("master", "slave") and replica.leader == primary.leader != ""
+
+    def leads(self, server: Server) -> bool:
+        return str(_info(server)["role"]) == "master"
+
+    def offset(self, server: Server) -> int:
+        return int(_info(server)["master_repl_offset"])
+
+    def lead(self, server: Server) -> None:
+        _ask(server, "REPLICAOF", "NO", "ONE")
+        if not self.leads(server):
+            raise Failed(f"{server.name} was promoted, but does not say so")
+
+    def follow(self, server: Server, primary: Address) -> None:
+        _ask(server, "REPLICAOF", *primary)
+
+    def remember(self, server: Server) -> None:
+        _ask(server, "CONFIG", "REWRITE")
+
+    def mark(self, server: Server, text: str) -> None:
+        _ask(server, "SET", _MARK, text)
+
+    def marked(self, server: Server) -> str | None:
+        mark: str | None = _ask(server, "GET", _MARK)
+        return mark
+
+    def look(self, address: Address, patience: float) -> tuple[bool, str | None] | None:
+        from redis import RedisError
+
+        try:
+            with connect(address, patience) as client:
+                told: dict[str, Any] = client.execute_command("INFO", "replication")
+                return told["role"] == "master", client.execute_command("GET", _MARK)
+        except RedisError:
+            return None
+
+
+class Redis(Backend):
+    """See the module."""
+
+    name = "redis"
+    prefix = "redis"
+    hosts = range(19, 24)
+    port = 6379
+    auxiliaries = (Auxiliary(REPLICA, 25, 6379, (PRIMARY, "replication", 6380), reached=False),)
+    packages = (
+        Package("redis", "redis-server", {"trixie": "8.0", "bookworm": "7.0"}, needs=("clock",)),
+        Package("valkey", "valkey-server", {"trixie": "8.1"}, needs=("clock",)),
+    )
+    plants: ClassVar[Mapping[str, str]] = {
+        "expired-grant": "every fifth SET with a TTL is answered OK, and its lease is over at once",
+        "lost-token": "every fifth INCR does not count, and is answered with the number before",
+        "late-expiry": "what should live for a TTL lives for three",
+        "slow": "every request waits for 10 ms before the server sees it",
+    }
+    traits = frozenset(
+        {
+            Trait.PARTS, Trait.SPLITS, Trait.REPLICA, Trait.FIRST_NODE, Trait.WALL_CLOCK, Trait.ENDS_WHEN_FULL,
+        }
+    )  # fmt: skip
+    lacks: ClassVar[Mapping[Trait, str]] = {
+        Trait.LEADER: "five independent servers have no leader",
+        Trait.PEERS: "five independent servers have no peers",
+        Trait.SESSION_PROCESSES: "only PostgreSQL has a process for each session",
+        Trait.WAITING_LEASES: "who waits has no lease yet",
+    }
+    pace = 0.12
+    password_alone = True
+    question = b"PING\r\n"
+    replication = RedisReplication()
+
+    def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
+        """Loading its file counts as not serving."""
+        asked = time.time()
+        told = converse(f"{host}:{port}", _login(access) + _ASK, access)
+        told = told.removeprefix("+OK\r\n" if access.password else "")
+        answered = time.time()
+        said = dict(line.partition(":")[::2] for line in told.split("\r\n"))
+        if not (told.startswith("+PONG") and "redis_version" in said and "role" in said):
+            return None
+        follows = said["role"] == "master" or said.get("master_link_status") == "up"
+        # Killed while it writes the file of a copy anew, it would start with what it had before.
+        kept = not any(said.get(f"aof_rewrite_{state}", "0") != "0" for state in ("in_progress", "scheduled"))
+        leader = said["master_replid"] if follows and kept else ""
+        health = Health(_version(said), me=said["role"], leader=leader)
+        now = said.get("server_time_usec")  # since 6.2
+        return with_clock(health, int(now) / 1e6, asked, answered) if now else health
+
+    def whole(self, healths: Sequence[Health | None], auxiliaries: Sequence[Health | None] = ()) -> bool:
+        """The replica follows the first."""
+        serving = super().whole(healths, auxiliaries)
+        return serving and all(self.replication.follows(replica, healths[0]) for replica in auxiliaries)
+
+    def long_question(self, size: int) -> bytes:
+        return b"EXISTS " + b"x" * size + b"\r\n"
+
+    def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
+        """A key that expires at once."""
+        with access.connect("{}:{}".format(*address), patience) as connection:
+            connection.sendall(_command(b"SET", _KEY, b"x" * size, b"PX", b"1"))
+            if (told := connection.recv(200)) != b"+OK\r\n":
+                raise Refused(told.decode(errors="replace").strip() or "it closed the connection")
+
+    def refusal(self, endpoint: str, access: Access) -> str:
+        question = _login(access) + b"PING\r\nINFO server\r\nQUIT\r\n"
+        said = converse(endpoint, question, access, EXPLAINS_WITHIN, strict=True)
+        error = next((line[1:] for line in said.splitlines() if line.startswith("-")), "")
+        if error.startswith("NOAUTH"):
+            return f"it wants a password: {variable(self.name, 'password')}"
+        return error or unexpected(said, access)
+
+    def unusable(self, health: Health) -> str:
+        return "it is a replica, and clients write to primaries" if health.me == "slave" else ""
+
+
+def connect(address: Address, patience: float = PATIENCE) -> "Client":
+    """A client that has its answers within so many seconds or not at all; for `with`."""
+    from redis import Redis as Client
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    host, port = address
+    once = Retry(NoBackoff(), 0)
+    return Client(host=host, port=port, socket_timeout=patience, retry=once, decode_responses=True)
+
+
+def _ask(server: Server, *words: object) -> Any:
+    from redis import RedisError
+
+    try:
+        with connect(server.address) as client:
+            return client.execute_command(*words)
+    except RedisError as error:
+        raise Failed(f"{server.name}: {words[0]}: {error}") from error
+
+
+def _info(server: Server) -> dict[str, Any]:
+    told: dict[str, Any] = _ask(server, "INFO", "replication")
+    return told
+
+
+def _version(said: Mapping[str, str]) -> str:
+    """`8.0.2`, or `valkey 8.1.1`: another server tells a version of Redis too, whose equal it is."""
+    server = said.get("server_name", "redis")
+    own = said.get(f"{server}_version")
+    return f"{server} {own}" if own and server != "redis" else said["redis_version"]
+
+
+def _login(access: Access) -> bytes:
+    """What a connection begins with."""
+    if not access.password:
+        return b""
+    return _command(*(word.encode() for word in ("AUTH", access.user, access.password) if word))
+
+
+def _command(*words: bytes) -> bytes:
+    """As Redis' protocol writes it."""
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)

@@ -1,0 +1,95 @@
+"""ZooKeeper: three servers in a quorum, with sessions and ephemeral nodes, asked by `srvr`."""
+
+import re
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
+
+from infra.access import OPEN, Access
+from infra.backends.backend import (
+    EXPLAINS_WITHIN,
+    Address,
+    Backend,
+    Health,
+    Package,
+    Refused,
+    Trait,
+    converse,
+    exactly,
+    unexpected,
+)
+
+_NAME: Final = "fencepost-disk"
+
+
+class ZooKeeper(Backend):
+    """See the module."""
+
+    name = "zookeeper"
+    prefix = "zk"
+    hosts = range(59, 83, 8)
+    port = 2181
+    peer_ports: ClassVar[Mapping[str, int]] = {"quorum": 2880, "election": 3880}
+    packages = (Package("zookeeper", "libzookeeper-java", {"trixie": "3.9", "bookworm": "3.8"}),)
+    traits = frozenset({Trait.LEADER, Trait.PEERS, Trait.PARTS, Trait.SPLITS})
+    lacks: ClassVar[Mapping[Trait, str]] = {
+        Trait.REPLICA: "its members agree on a write before it is acknowledged: none is behind",
+        Trait.SESSION_PROCESSES: "only PostgreSQL has a process for each session",
+        Trait.WAITING_LEASES: "its client library keeps the session of one that waits alive by itself",
+        Trait.WALL_CLOCK: "sessions expire by Java's nanoTime, a monotonic clock, which does not jump",
+    }
+    pace = 0.10
+    question = b"srvr"
+    # Its leader acknowledges what the two followers have kept.
+    disks = ("leader", "follower")
+
+    def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
+        """In a quorum."""
+        told = converse(f"{host}:{port}", self.question, access)
+        version = re.search(r"Zookeeper version: ([0-9.]+)", told)
+        mode = re.search(r"^Mode: (\w+)", told, re.MULTILINE)
+        zxid = re.search(r"^Zxid: 0x([0-9a-f]+)", told, re.MULTILINE)
+        if not (version and mode and zxid):
+            return None
+        return Health(version[1].rstrip("."), term=int(zxid[1], 16) >> 32, leader=mode[1])
+
+    def leader(self, healths: Sequence[Health | None]) -> int | None:
+        known = [(index, health) for index, health in enumerate(healths) if health]
+        leads = [(health.term, index) for index, health in known if health.leader in ("leader", "standalone")]
+        return max(leads)[1] if leads else None
+
+    def whole(self, healths: Sequence[Health | None], auxiliaries: Sequence[Health | None] = ()) -> bool:
+        roles = sorted(health.leader for health in healths if health)
+        one_leads = roles in (["standalone"], ["follower"] * (len(healths) - 1) + ["leader"])
+        return super().whole(healths, auxiliaries) and one_leads
+
+    def long_question(self, size: int) -> bytes:
+        """To go on with a session that never was."""
+        asked = struct.pack(">iqiqi", 0, 0, 2000, 1, size) + b"x" * size + b"\0"
+        return struct.pack(">i", len(asked)) + asked
+
+    def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
+        """A session with an ephemeral node. Messages have their length before them, numbers the highest byte first."""
+        with access.connect("{}:{}".format(*address), patience) as connection:
+
+            def ask(message: bytes) -> bytes:
+                connection.sendall(struct.pack(">i", len(message)) + message)
+                return exactly(connection, *struct.unpack(">i", exactly(connection, 4)))
+
+            session = ask(struct.pack(">iqiqi16s", 0, 0, 1000, 0, 16, b""))
+            if not struct.unpack(">q", session[8:16])[0]:
+                raise Refused("no session")
+            path, value = f"/{_NAME}-{time.time_ns()}".encode(), b"x" * size
+            acl = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")
+            strings = b"".join(struct.pack(">i", len(text)) + text for text in (path, value))
+            told = ask(struct.pack(">ii", 1, 1) + strings + acl + struct.pack(">i", 1))  # create it, ephemeral
+            if (code := struct.unpack(">i", told[12:16])[0]) != 0:
+                raise Refused(f"error {code}")
+            ask(struct.pack(">ii", 2, -11))  # the session ends
+
+    def refusal(self, endpoint: str, access: Access) -> str:
+        said = converse(endpoint, self.question, access, EXPLAINS_WITHIN, strict=True)
+        if "not in the whitelist" in said:
+            return "it does not answer `srvr`: 4lw.commands.whitelist must name it"
+        return unexpected(said, access)

@@ -1,0 +1,218 @@
+"""What a plan fixes about a fault: options, each with its check and its random choice, told once.
+
+NODES = nodes(most=2)
+HOW = choice("how", (Cut.DROP, Cut.HOLD))
+LATENCY = number("latency_ms", 20, 1000, draw=lambda rng: rng.randint(80, 120))
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from infra.backends import BACKENDS
+from infra.backends.backend import Trait
+from infra.star import GROUPS, client, members
+
+Options = Mapping[str, Any]
+"""Name -> value, as plain JSON."""
+
+Names = Callable[[str], Sequence[str]]
+"""Backend -> names that may be told."""
+
+Bound = int | Callable[[str], int]
+"""A number, or one that depends on the backend."""
+
+ALL_GROUPS: Final = tuple(map(client, GROUPS))
+
+LEADER: Final = "leader"
+"""Stands for the node that leads at the moment of impact."""
+
+FOLLOWER: Final = "follower"
+"""Stands for the first node that does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One thing that a fault needs to know.
+
+    check   (value, backend, the options before it) -> the value as the injection takes it. Raises ValueError: what it
+            must be.
+    draw    (rng, backend, the options before it) -> a value by chance, as plain JSON; None where only a plan says it.
+    unless  a trait: backends that have it do not have this option.
+    """
+
+    name: str
+    check: Callable[[Any, str, Options], Any]
+    draw: Callable[[random.Random, str, Options], Any] | None = None
+    unless: Trait | None = None
+
+    def checked(self, options: Options, backend: str) -> Any:
+        """The value as the injection takes it. Raises ValueError("option: what is wrong")."""
+        value = options[self.name]
+        try:
+            return self.check(value, backend, options)
+        except ValueError as error:
+            raise ValueError(f"{self.name}: {error}, not {value!r}") from None
+
+
+def checked(known: Sequence[Option], options: Options, backend: str) -> dict[str, Any]:
+    """All of them. Raises ValueError("option: what is wrong") unless exactly these are there, and right."""
+    names = [option.name for option in known]
+    for name in options:
+        if name not in names:
+            raise ValueError(f"{name}: there is no such option" + (f" ({', '.join(names)})" if names else ""))
+    for name in names:
+        if name not in options:
+            raise ValueError(f"{name}: is missing")
+    return {option.name: option.checked(options, backend) for option in known}
+
+
+def drawn(known: Sequence[Option], rng: random.Random, backend: str) -> dict[str, Any]:
+    """All of them by chance, as plain JSON."""
+    options: dict[str, Any] = {}
+    for option in known:
+        if option.draw:
+            options[option.name] = option.draw(rng, backend, options)
+    return options
+
+
+def must(condition: object, what: str) -> None:
+    """Raises ValueError unless it is so. what: "be one of a, b"."""
+    if not condition:
+        raise ValueError(f"must {what}")
+
+
+def has_leader(backend: str) -> bool:
+    """Whether the members of a backend elect a leader."""
+    return BACKENDS[backend].has(Trait.LEADER)
+
+
+def listed(names: Sequence[str]) -> str:
+    """For people."""
+    return ", ".join(names)
+
+
+# --- kinds of options ---
+
+
+def choice(name: str, known: Sequence[str]) -> Option:
+    """One of a few words; by chance any of them."""
+
+    def check(value: Any, _: str, __: Options) -> str:
+        must(value in known, "be " + (" or ".join(known) if len(known) == 2 else f"one of {listed(known)}"))
+        return str(value)
+
+    return Option(name, check, lambda rng, _, __: str(rng.choice(known)))
+
+
+def one_of(name: str, known: Names, draw: Callable[[random.Random, str], str] | None = None) -> Option:
+    """One of the names that a backend has."""
+
+    def check(value: Any, backend: str, _: Options) -> str:
+        must(value in known(backend), f"be one of {listed(known(backend))}")
+        return str(value)
+
+    return Option(name, check, draw and (lambda rng, backend, _: draw(rng, backend)))
+
+
+def number(
+    name: str,
+    least: int,
+    most: Bound,
+    draw: Callable[[random.Random, str, Options], int] | None = None,
+    what: str = "a whole number",
+) -> Option:
+    """A whole number."""
+
+    def check(value: Any, backend: str, _: Options) -> int:
+        bound = most if isinstance(most, int) else most(backend)
+        must(type(value) is int and least <= value <= bound, f"be {what} from {least} to {bound}")
+        return int(value)
+
+    return Option(name, check, draw)
+
+
+def any_below(name: str, count: Callable[[str], int]) -> Option:
+    """The index of one of so many."""
+    return number(
+        name, 0, lambda backend: count(backend) - 1, lambda rng, backend, _: rng.randrange(count(backend)), "a number"
+    )
+
+
+def real(name: str, least: float, most: float, draw: Callable[[random.Random], float]) -> Option:
+    """A number."""
+
+    def check(value: Any, _: str, __: Options) -> float:
+        must(type(value) in (int, float) and least <= value <= most, f"be a number from {least:g} to {most:g}")
+        return float(value)
+
+    return Option(name, check, lambda rng, _, __: draw(rng))
+
+
+def within(bounds: tuple[int, int]) -> Callable[[random.Random, str, Options], int]:
+    """The random choice of a whole number between two."""
+    return lambda rng, _, __: rng.randint(*bounds)
+
+
+def different(names: Any, known: Sequence[str], most: int, least: int = 1) -> tuple[str, ...]:
+    """Several different names. Raises ValueError."""
+    must(isinstance(names, list) and names and all(name in known for name in names), f"be a list of {listed(known)}")
+    must(len(set(names)) == len(names) <= most, f"be at most {most} different nodes")
+    must(len(names) >= least, f"be at least {least} different nodes")
+    return tuple(names)
+
+
+GROUP: Final = choice("group", ALL_GROUPS)
+"""A client group."""
+
+
+def _some_groups(rng: random.Random, _: str, __: Options) -> list[str]:
+    return sorted(rng.sample(ALL_GROUPS, rng.randint(1, len(ALL_GROUPS) - 1)))
+
+
+def _few_groups(value: Any, _: str, __: Options) -> tuple[str, ...]:
+    must(
+        isinstance(value, list) and value and all(group in ALL_GROUPS for group in value),
+        f"be a list of {listed(ALL_GROUPS)}",
+    )
+    must(len(set(value)) == len(value) < len(ALL_GROUPS), "be different groups and not all of them")
+    return tuple(value)
+
+
+FEW_GROUPS: Final = Option("groups", _few_groups, _some_groups, unless=Trait.LEADER)
+"""Client groups, not all of them: those that see one side where servers do not talk to each other."""
+
+
+def some_nodes(rng: random.Random, backend: str, most: int, least: int = 1) -> list[str]:
+    """So many nodes at random. See Trait.FIRST_NODE: then the first is always among them, and the first told."""
+    names, count = members(backend), rng.randint(least, most)
+    if BACKENDS[backend].has(Trait.FIRST_NODE):
+        return [names[0], *sorted(rng.sample(names[1:], count - 1))]
+    return sorted(rng.sample(names, count))
+
+
+def victims(
+    most: int = 2,
+    *,
+    named: int = 1,
+    known: Sequence[str] = (LEADER,),
+    roles: Callable[[str], Sequence[str]] = lambda _: (LEADER,),
+) -> Option:
+    """The servers that are hit. Where there is a leader they are told by `known` roles or by name, `named` at most, and
+    by chance it is `roles`; else they are up to `most` nodes, of five for Redlock a minority, the first always among
+    them by chance if single-node locks live there.
+    """
+
+    def count(backend: str) -> int:
+        return min(most, len(members(backend)))
+
+    def check(value: Any, backend: str, _: Options) -> tuple[str, ...]:
+        if has_leader(backend):
+            return different(value, (*known, *members(backend)), named)
+        return different(value, members(backend), count(backend))
+
+    def draw(rng: random.Random, backend: str, _: Options) -> list[str]:
+        return list(roles(backend)) if has_leader(backend) else some_nodes(rng, backend, count(backend))
+
+    return Option("nodes", check, draw)
