@@ -207,6 +207,16 @@ def decisive(judgement: Judgement) -> Violation | None:
     return verdict.violations[0] if verdict is not None and verdict.violations else None
 
 
+def mapping(value: object) -> Mapping[str, Any]:
+    """A JSON object that was stored without a fixed shape; empty where it is anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def words(value: object) -> list[str]:
+    """A JSON array that was stored without a fixed shape, as texts: a command line; empty where it is anything else."""
+    return list(map(str, value)) if isinstance(value, list) else []
+
+
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
     """Items that have the same key, in the order in which the keys first occur."""
     groups: dict[Key, list[Item]] = {}

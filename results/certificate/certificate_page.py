@@ -22,6 +22,7 @@ from results.comparison.compare import Seen
 from results.comparison.speeds import RATIO, Speed
 from results.pages import web
 from results.pages.links import to_lane, to_page
+from results.record import words
 from results.report.grid import SHORT
 from results.stages import ALONE, BASELINE, COLUMNS, MIXED, ROLLBACK, TITLES, TOGETHER
 from results.storage import files
@@ -107,8 +108,8 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
 
 def _again(command: object) -> str:
     """The command line that runs it again; empty where none was stored."""
-    words = list(map(str, command)) if isinstance(command, list) else []
-    return shlex.join([".venv/bin/python", "-m", *words] if words[:1] == ["pytest"] else words)
+    typed_in = words(command)
+    return shlex.join([".venv/bin/python", "-m", *typed_in] if typed_in[:1] == ["pytest"] else typed_in)
 
 
 def _upgrades(certificate: Certificate, images: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
@@ -162,8 +163,8 @@ def _loss(loss: Loss, root: Path) -> dict[str, Any]:
 
 def _counts(promises: Iterable[Promise], stage: str) -> list[tuple[Word, int]]:
     """How many promises of a stage came to which word."""
-    words = Counter(promise.stages[stage].word for promise in promises if stage in promise.stages)
-    return [(word, words[word]) for word in Word if words[word]]
+    said = Counter(promise.stages[stage].word for promise in promises if stage in promise.stages)
+    return [(word, said[word]) for word in Word if said[word]]
 
 
 def _controls(certificate: Certificate) -> tuple[Shown, ...]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from checkers.claims import Word
 from results.certificate.trials import BUSY, TrialTold
 from results.pages.surroundings import nodes
-from results.record import Cell
+from results.record import Cell, mapping, words
 from results.stages import ALONE, BASELINE, CANDIDATE, STAGES
 
 _OURS: Final = (
@@ -109,10 +109,10 @@ def _images(trials: Iterable[TrialTold]) -> list[dict[str, Any]]:
     nodes_of: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for trial in trials:
         versions = trial.about.get("versions") or {}
-        stored = _table(trial.about.get("nodes"))
+        stored = mapping(trial.about.get("nodes"))
         for node in nodes(trial.about):
             if node.name in versions:  # what is no server has none: it is the same in both stages
-                packager = _text(_table(stored.get(node.name)).get("packager"))
+                packager = _text(mapping(stored.get(node.name)).get("packager"))
                 nodes_of[trial.backend, trial.stage, node.version, node.image, node.digest, packager].add(node.name)
     names = ("backend", "stage", "version", "image", "digest", "packager")
     order = sorted(nodes_of, key=lambda key: (key[0], STAGES.index(key[1]), *key[2:]))
@@ -123,8 +123,8 @@ def _differences(trials: Iterable[TrialTold]) -> list[dict[str, Any]]:
     """Of nodes that both stages have; of each stage the first trial that tells of one."""
     settings: dict[tuple[str, str], dict[str, Mapping[str, str]]] = defaultdict(dict)
     for trial in trials:
-        for name, node in _table(trial.about.get("nodes")).items():
-            settings[trial.backend, name].setdefault(trial.stage, _settings(_table(node)))
+        for name, node in mapping(trial.about.get("nodes")).items():
+            settings[trial.backend, name].setdefault(trial.stage, _settings(mapping(node)))
     differing: dict[tuple[str, str, str | None, str | None], list[str]] = defaultdict(list)
     for (backend, node), stages in sorted(settings.items()):
         if len(stages) == len(ALONE):
@@ -148,10 +148,8 @@ def _apart(before: str, after: str) -> tuple[str, str]:
 
 def _settings(node: Mapping[str, Any]) -> dict[str, str]:
     """Its environment, and its command line as one."""
-    settings = {str(name): _same_everywhere(str(value)) for name, value in _table(node.get("settings")).items()}
-    command = node.get("command")
-    words = " ".join(map(str, command)) if isinstance(command, list) else ""
-    return {**settings, _COMMAND: _same_everywhere(words)}
+    settings = {str(name): _same_everywhere(str(value)) for name, value in mapping(node.get("settings")).items()}
+    return {**settings, _COMMAND: _same_everywhere(" ".join(words(node.get("command"))))}
 
 
 def _same_everywhere(text: str) -> str:
@@ -173,10 +171,6 @@ def uncovered(cells: Iterable[Cell]) -> list[dict[str, Any]]:
         for because, (faults, locks) in sorted(places.items())
     ]
     return sorted(rows, key=lambda row: -len(row["faults"]) * len(row["locks"]))
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Did the test bite? How often what puts promises to the test happened, in each stage of an upgrade. Pure.
+"""How often what stresses a promise happened in each stage of an upgrade: contention, expired leases, ... Pure.
 
 A zero makes that part of the certificate inconclusive, unless there is a reason why it could not happen at all.
 """
@@ -25,7 +25,7 @@ _UNFENCED: Final = "unfenced"
 
 @dataclass(frozen=True, slots=True)
 class Bite:
-    """How often one thing happened. why: it could not, or was not to, where it did not; else empty."""
+    """How often one thing happened. why: where it did not, why it could not have; empty for no reason."""
 
     backend: str
     what: str
@@ -35,7 +35,7 @@ class Bite:
 
     @property
     def blunt(self) -> bool:
-        """Whether it was to happen, and did not."""
+        """Whether it could have happened, and did not."""
         return not self.number and not self.why
 
 

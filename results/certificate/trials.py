@@ -80,8 +80,8 @@ class Step:
     refused: bool
 
 
-def told(root: Path, problems: list[str]) -> tuple[TrialTold, ...]:
-    """Of the run folder `root` all trials of a stage. What is damaged is told in `problems` and left out."""
+def load(root: Path, problems: list[str]) -> tuple[TrialTold, ...]:
+    """All trials of a stage in the run folder `root`. What is damaged is named in `problems` and left out."""
     trials = []
     for folder in files.entries(root / "trials", []):
         try:

@@ -63,7 +63,7 @@ def made(run: Run, came: Mapping[str, Any] | None = None) -> tuple[Certificate, 
     except KeyError as error:
         raise BadFile(f"{run.path}: no upgrade was tried (pytest suites/ --from ... --to ...)") from error
     problems: list[str] = []
-    contents, tried = run.read(), trials.told(run.path, problems)
+    contents, tried = run.read(), trials.load(run.path, problems)
     # Judgements can be read where their history cannot: then they rest on nothing.
     contents = replace(contents, problems=tuple(dict.fromkeys((*contents.problems, *problems))))
     certificate = certify(

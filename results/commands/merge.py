@@ -22,7 +22,7 @@ from checkers.history import BadHistory
 from results.commands import find
 from results.commands.find import NAMING
 from results.pages import trend
-from results.record import Cell, NotRun
+from results.record import Cell, NotRun, mapping, words
 from results.run import Run
 from results.storage import files, reading, running
 from results.storage.codec import decoded
@@ -142,7 +142,7 @@ def _difference(part: Mapping[str, Any], other: Mapping[str, Any]) -> str:
         if asked.get(name) != others.get(name):
             return f"{names} are not parts of one run: {name} {asked.get(name)!r}, {others.get(name)!r}"
     for name in ("versions", "targets"):
-        mine, theirs = _mapping(asked, name), _mapping(others, name)
+        mine, theirs = mapping(asked.get(name)), mapping(others.get(name))
         for backend in sorted(mine.keys() & theirs.keys()):
             if mine[backend] != theirs[backend]:
                 what = f"{name} of {backend} {mine[backend]!r}, {theirs[backend]!r}"
@@ -156,11 +156,6 @@ def _difference(part: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     return ""
 
 
-def _mapping(asked: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = asked.get(name)
-    return value if isinstance(value, dict) else {}
-
-
 def _shard(part: Mapping[str, Any]) -> tuple[int, int]:
     """(i, n) of `--shard i/n`; zeros for a run that is no shard."""
     match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", str(part["asked"].get("shard")), re.ASCII)
@@ -169,12 +164,11 @@ def _shard(part: Mapping[str, Any]) -> tuple[int, int]:
 
 def _command(asked: Mapping[str, Any]) -> list[str]:
     """The command without what says which part of a run to run, and how to tell of it."""
-    command = asked.get("command")
-    words = [str(word) for word in command] if isinstance(command, list) else []
+    given = words(asked.get("command"))
     left: list[str] = []
     position = 0
-    while position < len(words):
-        word = words[position]
+    while position < len(given):
+        word = given[position]
         if word in _SELECTING:
             position += 1  # its value
         elif not (word in _TELLING or word.partition("=")[0] in _SELECTING or word[:2] in ("-n", "-k", "-r")):
@@ -190,8 +184,8 @@ def _prepare(out: Path, parts: Sequence[Mapping[str, Any]]) -> Run:
     together: dict[str, Any] = {
         name: value for name, value in asked[0].items() if all(each.get(name) == value for each in asked)
     }
-    together["targets"] = {key: value for each in asked for key, value in _mapping(each, "targets").items()}
-    versions = [(key, str(value)) for each in asked for key, value in _mapping(each, "versions").items()]
+    together["targets"] = {key: value for each in asked for key, value in mapping(each.get("targets")).items()}
+    versions = [(key, str(value)) for each in asked for key, value in mapping(each.get("versions")).items()]
     together["versions"] = {
         backend: ", ".join(dict.fromkeys(value for key, value in versions if key == backend)) for backend, _ in versions
     }

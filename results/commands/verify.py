@@ -13,6 +13,7 @@ from results.certificate import serialize
 from results.certificate.certify import STATUS, sentence
 from results.certificate.write_certificate import DERIVED, made
 from results.commands.find import NAMING, find, parser
+from results.record import mapping
 from results.run import Run
 from results.storage import files, verdicts
 from results.storage.codec import decoded
@@ -59,8 +60,7 @@ def _not_borne_out(file: Path, wrong: Sequence[str], stored: Mapping[str, Any]) 
 
 def _by_whom(stored: Mapping[str, Any]) -> str:
     """Which version made it: another may judge otherwise, or say the same in other words."""
-    conditions = stored.get("conditions")
-    suite = conditions.get("suite") if isinstance(conditions, dict) else None
+    suite = mapping(stored.get("conditions")).get("suite")
     return f"; it was made by fencepost {suite}, and can be verified by that version only" if suite else ""
 
 

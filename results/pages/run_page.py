@@ -19,7 +19,7 @@ from markupsafe import Markup
 from checkers.claims import NO_FAULT, Word
 from results.pages import charts, rates, web
 from results.pages.links import to_lane, to_page
-from results.record import Cell, LaneSummary, grouped, judged
+from results.record import Cell, LaneSummary, grouped, judged, words
 from results.report import sentences
 from results.report.grid import (
     SHORT,
@@ -136,8 +136,7 @@ def _problem(problem: str, root: Path) -> dict[str, str]:
 
 
 def _command(about: Mapping[str, Any]) -> str:
-    command = about.get("command")
-    return shlex.join(map(str, command)) if isinstance(command, list) else ""
+    return shlex.join(words(about.get("command")))
 
 
 def _said(value: object) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.history import FaultInterval
-from results.record import LaneRecord, TrialRecord
+from results.record import LaneRecord, TrialRecord, mapping, words
 from results.text import duration, seconds
 
 _OURS: Final = "suites.locks."
@@ -55,21 +55,19 @@ def facts(record: TrialRecord) -> list[tuple[str, str]]:
 
 def nodes(about: Mapping[str, Any]) -> list[Node]:
     """The servers, and whatever else has a version."""
-    versions, stored = _mapping(about.get("versions")), _mapping(about.get("nodes"))
+    versions, stored = mapping(about.get("versions")), mapping(about.get("nodes"))
     servers = []
     for name in dict.fromkeys((*versions, *stored)):
-        node = _mapping(stored.get(name))
-        command = node.get("command")
-        settings = _mapping(node.get("settings"))
-        words = [f"{key}={value}" for key, value in settings.items()]
-        words += command if isinstance(command, list) else []
+        node = mapping(stored.get(name))
+        settings = mapping(node.get("settings"))
+        command = [*(f"{key}={value}" for key, value in settings.items()), *words(node.get("command"))]
         servers.append(
             Node(
                 str(name),
                 str(versions.get(name, "")),
                 str(node.get("image", "")),
                 str(node.get("digest", "")),
-                shlex.join(str(word) for word in words),
+                shlex.join(command),
             )
         )
     return servers
@@ -99,7 +97,7 @@ def again(record: TrialRecord, folder: Path) -> str:
     names = dict.fromkeys(name for lane in record.lanes for name in lane.history.facts.fault_names) or {"none": None}
     column = str(about.get("column") or "+".join(names))
     words = [".venv/bin/python", "-m", "pytest", "suites/"]
-    locks = _mapping(about.get("locks"))
+    locks = mapping(about.get("locks"))
     if about.get("profile"):
         # It chose the lanes: asked for by name, a lock would be tried in all that it has.
         words += ["--profile", str(about["profile"]), "--backend", str(about.get("backend")), "-k", column]
@@ -126,7 +124,3 @@ def rest(about: Mapping[str, Any]) -> str:
     """Everything that was stored about the trial and is not told elsewhere, as JSON."""
     left = {key: value for key, value in about.items() if key not in _TOLD}
     return json.dumps(left, indent=2, ensure_ascii=False, default=str) if left else ""
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

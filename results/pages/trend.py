@@ -18,7 +18,7 @@ from results.pages import rates, runs_page
 from results.pages.links import to_lane, to_page
 from results.pages.rates import Rates
 from results.pages.runs_page import NO_LONGER, Change, Listed
-from results.record import Cell, judged
+from results.record import Cell, judged, mapping, words
 from results.report.became import Kind, kind
 from results.storage import files, running, summary
 from results.storage.files import BadFile
@@ -156,17 +156,12 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _words(asked: Mapping[str, Any]) -> list[str]:
-    command = asked.get("command")
-    return [str(word) for word in command] if isinstance(command, list) else []
-
-
 def _command(asked: Mapping[str, Any]) -> str:
     """As it was typed, without where the results went."""
-    kept, words = [], iter(_words(asked))
-    for word in words:
+    kept, command = [], iter(words(asked.get("command")))
+    for word in command:
         if word == "--results":
-            next(words, None)
+            next(command, None)
         elif not word.startswith("--results="):
             kept.append(word)
     return " ".join(kept)
@@ -175,13 +170,12 @@ def _command(asked: Mapping[str, Any]) -> str:
 def _like(asked: Mapping[str, Any]) -> str:
     """The same for runs that tried the same, whatever seed, machine and default versions they had."""
     chosen: list[str] = []
-    words = _words(asked)
-    for at, word in enumerate(words):
+    command = words(asked.get("command"))
+    for at, word in enumerate(command):
         name, equals, value = word.partition("=")
         if name in _CHOOSING:
-            chosen.append(f"{name} {value if equals else ''.join(words[at + 1 : at + 2])}")
-    targets = asked.get("targets")
-    return json.dumps([asked.get("profile"), sorted(chosen), sorted(targets) if isinstance(targets, dict) else []])
+            chosen.append(f"{name} {value if equals else ''.join(command[at + 1 : at + 2])}")
+    return json.dumps([asked.get("profile"), sorted(chosen), sorted(mapping(asked.get("targets")))])
 
 
 # What changed
@@ -230,9 +224,9 @@ def _changes(before: Verdicts, now: Verdicts) -> list[Change]:
         old, (word, link) = before.get(key, (None, ""))[0], now.get(key, (None, ""))
         if (what := _kind(old, word)) is not None:
             backend, lock, fault, name, lane = key
-            words = (str(old or ""), str(word or ""))
-            same = (what, backend, lock, fault, name, *words)
-            first = changes.get(same) or Change(what, backend, lock, fault, name, *words, lane, link)
+            both = (str(old or ""), str(word or ""))
+            same = (what, backend, lock, fault, name, *both)
+            first = changes.get(same) or Change(what, backend, lock, fault, name, *both, lane, link)
             changes[same] = replace(first, lanes=first.lanes + 1)
     order = list(runs_page.KINDS)
     return sorted(

@@ -9,6 +9,7 @@ hash of the page around it: the same page always has the same, and no string in 
 
 import base64
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -21,6 +22,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from checkers.claims import Word
+from results.pages.shapes import SHAPES
 from results.report.sentences import MEANINGS
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
@@ -119,7 +121,7 @@ def write_assets(folder: Path) -> None:
 def timeline_script() -> str:
     """The script that draws timelines."""
     parts = "".join((_TEMPLATES / name).read_text("utf-8") for name in _TIMELINE)
-    return f'"use strict";\n(() => {{\n{parts}}})();\n'
+    return f'"use strict";\n(() => {{\nconst PATHS = {json.dumps(SHAPES)};\n{parts}}})();\n'
 
 
 @cache

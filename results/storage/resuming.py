@@ -5,12 +5,13 @@ What the run was asked for stands in its `run.json`; `suites` knows what that me
 
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from results.record import words
 from results.storage import files, running, summary
 from results.storage.files import BadFile
 from results.storage.run_folder import RunFolder
@@ -35,7 +36,7 @@ def why_not(run: RunFolder) -> str:
     about = run.about()
     if about.get("merged"):
         return "was merged from others: resume that one of them which was interrupted"
-    if not _words(about):
+    if not asked(run):
         return "does not say by which command it was run"
     if running.is_running(run.path):
         return "is still going on"
@@ -46,13 +47,13 @@ def why_not(run: RunFolder) -> str:
 
 def command(run: RunFolder) -> str:
     """What goes on with it, to be typed into a shell. Raises BadFile."""
-    words = [*_words(run.about()), "--resume", str(typed(run.path))]
-    return shlex.join([".venv/bin/python", "-m", "pytest", *words])
+    given = [*asked(run), "--resume", str(typed(run.path))]
+    return shlex.join([".venv/bin/python", "-m", "pytest", *given])
 
 
 def asked(run: RunFolder) -> list[str]:
     """The arguments of pytest with which it was begun. Raises BadFile."""
-    return _words(run.about())
+    return words(run.about().get("command"))[1:]
 
 
 def interruption(run: RunFolder) -> dict[str, Any]:
@@ -83,11 +84,6 @@ def set_aside(run: RunFolder, folder: Path) -> None:
     aside = run.path / ASIDE
     aside.mkdir(exist_ok=True)
     folder.rename(aside / files.safe_name(folder.name, [path.name for path in aside.iterdir()]))
-
-
-def _words(about: Mapping[str, Any]) -> list[str]:
-    command: Sequence[object] = about["command"] if isinstance(about.get("command"), list) else ()
-    return [str(word) for word in command[1:]]
 
 
 def _about_end(run: RunFolder) -> Mapping[str, Any]:

@@ -11,12 +11,12 @@ from results.text import plain
 
 
 def say(words: str) -> None:
-    """A line."""
+    """Print a line."""
     print(plain(words))
 
 
 def warn(words: str) -> None:
-    """A line for whoever looks after the run, beside what was asked for."""
+    """Print a line on stderr, with the name of the room before it."""
     print(f"results: {plain(words)}", file=sys.stderr)
 
 

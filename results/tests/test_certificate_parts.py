@@ -127,7 +127,7 @@ def test_a_lock_of_the_anti_patterns_is_broken_by_design(tmp_path: Path) -> None
     of_ours = {"redis": "antipatterns.get_then_del:GetThenDel", "other": "redis_single:RedisLock"}
     locks = {name: f"suites.locks.{place}" for name, place in of_ours.items()}
     made.save_trial(record(BASELINE, "none", locks=locks))
-    (found,) = [one for one in trials.told(made.path, []) if one.column == "none"]
+    (found,) = [one for one in trials.load(made.path, []) if one.column == "none"]
     assert found.by_design == {"redis"}
 
 
@@ -206,7 +206,7 @@ def test_errors_that_are_new_come_first() -> None:
 
 
 def test_errors_and_refusals_are_read_from_the_histories(tmp_path: Path) -> None:
-    found = {one.stage: one for one in trials.told(closed(tmp_path, parts=ALONE).path, [])}
+    found = {one.stage: one for one in trials.load(closed(tmp_path, parts=ALONE).path, [])}
     unfenced, fenced = found[BASELINE].lanes
     assert (unfenced.refused, fenced.refused) == (0, 1)
     assert unfenced.errors == dict.fromkeys(samples.stale_write().errors[1:], 1)
@@ -215,7 +215,7 @@ def test_errors_and_refusals_are_read_from_the_histories(tmp_path: Path) -> None
 
 def test_conditions_name_images_and_what_differs_between_the_two(tmp_path: Path) -> None:
     made = closed(tmp_path, suite="0.1.0 (abc)")
-    found = conditions(made.about(), trials.told(made.path, []))
+    found = conditions(made.about(), trials.load(made.path, []))
     assert [(one["stage"], one["version"], one["digest"][-1], one["packager"]) for one in found["images"]] == [
         (BASELINE, "7.0.15", "1", "Debian bookworm"), (CANDIDATE, "8.0.2", "2", "Debian trixie"),
     ]  # fmt: skip

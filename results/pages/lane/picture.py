@@ -18,7 +18,8 @@ from results.pages import svg
 from results.pages.lane import axis as axes
 from results.pages.lane.axis import Axis
 from results.pages.lane.focus import Focus
-from results.pages.lane.glyphs import CROSS, GLYPHS, OTHER, kind_of, question
+from results.pages.lane.glyphs import question
+from results.pages.shapes import SHAPES, shape_of
 from results.pages.svg import tag
 from results.report import sentences
 from results.text import cut, duration, seconds
@@ -322,13 +323,13 @@ def _operation(canvas: _Canvas, row: int, number: int | None) -> list[Markup]:
         canvas.symbols.add("tail")
         shapes.append(tag("path", d=f"M{end:.1f} {y:.1f}h{_TAIL:.0f}", class_="tail"))
     if not acquire:
-        kind = kind_of(f)
-        canvas.symbols.add(kind if f in GLYPHS else f"other {sentences.KINDS.get(f, '')}")
+        kind = shape_of(f)
+        canvas.symbols.add(kind if kind != "other" else f"other {sentences.KINDS.get(f, '')}")
         bad = "" if result == Outcome.OK else " bad"
-        shapes.append(tag("path", d=GLYPHS.get(f, OTHER), transform=at, class_=f"{kind}{bad}"))
+        shapes.append(tag("path", d=SHAPES[kind], transform=at, class_=f"{kind}{bad}"))
     if result == Outcome.FAIL:
         canvas.symbols.add("refused")
-        shapes.append(tag("path", d=CROSS, transform=at, class_="cross"))
+        shapes.append(tag("path", d=SHAPES["cross"], transform=at, class_="cross"))
     elif result != Outcome.OK:
         canvas.symbols.add("unknown")
         shapes.append(question(at))

@@ -16,9 +16,10 @@ from checkers.history import FaultInterval, History
 from checkers.holds import HoldColumns
 from checkers.wire import FINAL, LATE, NESTED, SHARED, F, Outcome, Reason
 from results.pages import web
+from results.pages.lane import glyphs
 from results.pages.lane.columns import columns
 from results.pages.lane.focus import Focus
-from results.pages.lane.glyphs import CROSS, GLYPHS
+from results.pages.shapes import SHAPES, shape_of
 from results.pages.svg import join, tag
 from results.report.sentences import KINDS
 from results.text import duration, seconds
@@ -30,19 +31,13 @@ _MOST_LINES: Final = 3
 _SHORTEST: Final = 1000  # ns
 _OUTCOMES: Final = ("ok", "refused", "unknown")
 
-_SHAPES: Final[dict[int, str]] = {
+_OF_ITS_OWN: Final[dict[int, str]] = {
     F.ACQUIRE: "acquire",
     F.TRY_ACQUIRE: "acquire",
-    F.RENEW: "renew",
-    F.KEEP_ALIVE: "renew",
-    F.RELEASE: "release",
-    F.READ: "read",
-    F.WRITE: "write",
     F.EFFECT: "write",
-    F.LOST: "lost",
     F.STALL: "stall",
 }
-"""Shapes; all other kinds have one in common."""
+"""What the canvas draws otherwise than the picture."""
 
 _TAILS: Final = (
     (SHARED, ", beside other readers"),
@@ -152,9 +147,13 @@ def _code(f: int, outcome: int, reason: int, flags: int) -> tuple[str, int, str,
     result, what else is known.
     """
     valued = f in (F.WRITE, F.EFFECT) or (f == F.READ and outcome == Outcome.OK)
-    tail = "".join(words for flag, words in _TAILS if flags & flag and (flag != SHARED or _SHAPES.get(f) == "acquire"))
+    tail = "".join(words for flag, words in _TAILS if flags & flag and (flag != SHARED or _shape(f) == "acquire"))
     nothing = " nothing" if valued else ""
-    return _SHAPES.get(f, "other"), _place(outcome), _kind(f), nothing, _result(outcome, reason), tail
+    return _shape(f), _place(outcome), _kind(f), nothing, _result(outcome, reason), tail
+
+
+def _shape(f: int) -> str:
+    return _OF_ITS_OWN.get(f) or shape_of(f)
 
 
 def _kind(f: int) -> str:
@@ -220,16 +219,14 @@ def _tools(violations: int) -> Markup:
 def _legend() -> Markup:
     """What the shapes mean; those of the picture above are the same."""
     hold = tag("path", d="M-13-6h26v12h-26z", class_="hold")
-    past = tag("path", d="M-13-6h26v12h-26z", class_="past-plain") + tag("path", d="M-9 6L3-6M-1 6L11-6", class_="line")
-    access = tag("path", d=GLYPHS[F.WRITE], class_="write bad") + tag("path", d=CROSS, class_="cross")
     items = [
         (tag("path", d="M-13 0h26", class_="waiting"), "waits"),
         (hold, "holds"),
-        (past, "after its lease"),
-        (tag("path", d=GLYPHS[F.WRITE], class_="write"), "write"),
-        (tag("path", d=GLYPHS[F.READ], class_="read"), "read"),
-        (tag("path", d=GLYPHS[F.RENEW], class_="renew"), "renewal"),
-        (access, "access refused"),
+        (glyphs.past(), "after its lease"),
+        (tag("path", d=SHAPES["write"], class_="write"), "write"),
+        (tag("path", d=SHAPES["read"], class_="read"), "read"),
+        (tag("path", d=SHAPES["renew"], class_="renew"), "renewal"),
+        (glyphs.refused(), "access refused"),
         (tag("path", d="M-3-3L3 3M-3 3L3-3", class_="axis"), "other refused, timed out"),
         (tag("text", "?", y=5, class_="question", text_anchor="middle"), "unknown"),
         (tag("path", d="M-6-6h12L0 5z", class_="violation"), "violation"),

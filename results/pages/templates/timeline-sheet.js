@@ -1,17 +1,8 @@
 // The sheet on which a timeline is drawn: a canvas, colours and hatches from the page's style, and one time axis from
-// which every part takes its places. Shapes are those of the picture above (`results/pages/lane/picture.py`).
+// which every part takes its places. Shapes are those of the picture above: PATHS is `SHAPES` of
+// `results/pages/shapes.py`.
 
-const SHAPES = {
-  write: new Path2D("M0-6.5L6.5 0L0 6.5L-6.5 0z"),
-  read: new Path2D("M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0z"),
-  renew: new Path2D("M0-6v12M-3.5-2.5L0-6L3.5-2.5"),
-  release: new Path2D("M-1.5-8h3v16h-3z"),
-  lost: new Path2D("M-5.5 5L0-5.5L5.5 5z"),
-  other: new Path2D("M-3-3h6v6h-6z"),
-  cross: new Path2D("M-4.5-4.5L4.5 4.5M-4.5 4.5L4.5-4.5"),
-  small: new Path2D("M-2.5-2.5L2.5 2.5M-2.5 2.5L2.5-2.5"),
-  violation: new Path2D("M-6-10h12L0 1z"),
-};
+const SHAPES = Object.fromEntries(Object.entries(PATHS).map(([name, path]) => [name, new Path2D(path)]));
 const COLOURS = [
   "paper", "raised", "ink", "soft", "line", "link", "hold", "hold-edge", "past", "past-edge", "bad", "write", "read",
   "band", "hatch", "rate",

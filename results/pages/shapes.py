@@ -1,0 +1,35 @@
+"""The shapes of operations, as SVG path data around (0, 0): the picture of a violation and the canvas draw the same."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from checkers.wire import F
+
+SHAPES: Final[Mapping[str, str]] = {
+    "write": "M0-6.5L6.5 0L0 6.5L-6.5 0z",
+    "read": "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0z",
+    "renew": "M0-6v12M-3.5-2.5L0-6L3.5-2.5",
+    "release": "M-1.5-8h3v16h-3z",
+    "lost": "M-5.5 5L0-5.5L5.5 5z",
+    "effect": "M0-7.5L2-2H7.5L3.2 1.4L4.7 6.8L0 3.6L-4.7 6.8L-3.2 1.4L-7.5-2H-2z",
+    "other": "M-3-3h6v6h-6z",
+    "cross": "M-4.5-4.5L4.5 4.5M-4.5 4.5L4.5-4.5",
+    "small": "M-2.5-2.5L2.5 2.5M-2.5 2.5L2.5-2.5",
+    "violation": "M-6-10h12L0 1z",
+}
+"""Name → path. `cross` and `small` mark what was refused, `violation` a moment."""
+
+_OF_KINDS: Final[Mapping[int, str]] = {
+    F.WRITE: "write",
+    F.READ: "read",
+    F.RENEW: "renew",
+    F.KEEP_ALIVE: "renew",
+    F.RELEASE: "release",
+    F.LOST: "lost",
+    F.EFFECT: "effect",
+}
+
+
+def shape_of(f: int) -> str:
+    """The name of an operation's shape, which is also the class that gives it its colours."""
+    return _OF_KINDS.get(f, "other")
