@@ -10,27 +10,24 @@ import itertools
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Self
 
-from docker import DockerClient
-
-from infra import external, machine, nodes, slots, star
+from infra import container, external, machine, slots, star
 from infra.access import Access
-from infra.backends.backend import Probe
 from infra.clocks import Skew
+from infra.container import ServerProcess, State
 from infra.environment import GROUPS, Environment
 from infra.external import External
 from infra.faults import probe
 from infra.faults.probe import Answer
 from infra.hooks import Hooks
-from infra.links import BY_HAND, Links
 from infra.machine import Failed, Say
-from infra.nodes import Cluster, Node, State
+from infra.nodes import Cluster, Node
 from infra.star import STORE, Proxy
 from infra.waiting import comes_true
 
@@ -50,24 +47,15 @@ REACHED_WITHIN: Final = 3.0
 """Seconds for a node's first answer through a proxy."""
 
 
-class ExternalNode(Node):
-    """A node of somebody else's: the same verbs, by way of hooks. What it is like is what we last had done to it."""
+class HookedServer(ServerProcess):
+    """A server of somebody else's, by way of hooks. What it does is what we last had done to it."""
 
-    def __init__(
-        self,
-        client: DockerClient,
-        links: Links,
-        name: str,
-        address: tuple[str, int],
-        ask: Probe,
-        hooks: Hooks,
-        places: Mapping[str, str],
-    ) -> None:
-        """places: what stands in the commands of hooks."""
-        nothing = lambda *_: None  # noqa: E731
-        super().__init__(client, links, "", name, address, ask, nothing, nothing, nothing, untouched=True)
+    def __init__(self, name: str, hooks: Hooks, places: Mapping[str, str], answers: Callable[[], bool]) -> None:
+        """places: what stands in the commands of hooks. answers: asks it past the links."""
+        self._name = name
         self._hooks = hooks
         self._places = places
+        self._answers = answers
         self._done: State = "running"
         self._unsure = False
         """A hook failed, and what it had done by then nobody knows."""
@@ -75,11 +63,26 @@ class ExternalNode(Node):
     def state(self) -> State:
         return self._done
 
-    def skew(self, skew: Skew, by: str = BY_HAND) -> None:  # noqa: ARG002
-        raise Failed(f"{self.name}: the clock of a target is not ours to set")
+    def start(self) -> None:
+        self._undo("start", STARTS_WITHIN)
 
-    def replace(self, image: str, meanwhile: Callable[[], None] = lambda: None) -> None:  # noqa: ARG002
-        raise Failed(f"{self.name}: the version of a target is not ours to change")
+    def pause(self) -> None:
+        self._do("pause", "paused")
+
+    def resume(self) -> None:
+        self._undo("resume", SHOWS_WITHIN)
+
+    def end(self, *, orderly: bool) -> None:
+        self._do("stop" if orderly else "kill", "stopped")
+
+    def wipe(self) -> None:
+        self._hooks.run("wipe", self._places)
+
+    def remake(self, image: str) -> None:  # noqa: ARG002
+        raise Failed(f"{self._name}: the version of a target is not ours to change")
+
+    def carry(self, image: str) -> None:
+        """Never: see `remake`."""
 
     def image(self) -> str:
         return ""
@@ -87,32 +90,14 @@ class ExternalNode(Node):
     def made_from(self) -> dict[str, Any]:
         return {}
 
-    def wipe(self) -> None:
-        """See `Node.wipe`: it must be down."""
-        if self._done != "stopped":
-            raise Failed(f"{self.name} is {self._done}: only the data of a node that is down can be removed")
-        self._hooks.run("wipe", self._places)
-
     def logs(self) -> bytes:
         return b""
 
-    def _settle(self, *, orderly: bool = False) -> None:
-        wanted = self.wanted()
-        if wanted == self._done:
-            return
-        if self._done == "paused":
-            self._undo("resume", SHOWS_WITHIN)
-        elif self._done == "stopped":
-            self._undo("start", STARTS_WITHIN)
-            self._dead = False
-            self._links.revive(self.name)
-        if wanted == "stopped":
-            # First, since Toxiproxy cannot be told anything about a link while it dials a machine that is gone.
-            self._links.bury(self.name)
-            self._do("stop" if orderly else "kill", "stopped")
-            self._dead = True
-        elif wanted == "paused":
-            self._do("pause", "paused")
+    def has_clock(self) -> bool:
+        return False
+
+    def set_clock(self, skews: Sequence[Skew]) -> None:  # noqa: ARG002
+        raise Failed(f"{self._name}: the clock of a target is not ours to set")
 
     def _do(self, verb: str, state: State) -> None:
         """Have it done; if that fails it may be done all the same, so it counts as done until it is undone."""
@@ -134,10 +119,7 @@ class ExternalNode(Node):
         """Until it answers, or does not any more. Raises Failed."""
         if not comes_true(lambda: self._answers() is answers, within):
             how = "does not answer" if answers else "still answers"
-            raise Failed(f"{self.name}: hook {verb} ended well, but after {within:.0f} s it {how}")
-
-    def _answers(self) -> bool:
-        return probe.ask(self.backend, external.endpoint(*self.address)) is Answer.ANSWERED
+            raise Failed(f"{self._name}: hook {verb} ended well, but after {within:.0f} s it {how}")
 
 
 class ExternalEnvironment(Environment):
@@ -204,7 +186,7 @@ class ExternalEnvironment(Environment):
 
     def unclean(self) -> list[str]:
         found = self.links.active()
-        states = nodes.states(self._client, self.name)
+        states = container.states(self._client, self.name)
         found += [
             f"{name} is {states.get(name, 'gone')}" for name in ("toxiproxy", STORE) if states.get(name) != "running"
         ]
@@ -236,11 +218,16 @@ class ExternalEnvironment(Environment):
         self._check_ports()
         self.links.use([*(proxy for proxy in star.proxies() if proxy.target == STORE), *self._proxies()])
 
-    def _node(self, given: External, index: int, access: Access) -> ExternalNode:
+    def _node(self, given: External, index: int, access: Access) -> Node:
         (host, port), name = given.addresses[index], given.names[index]
         places = {"node": host, "port": str(port), "name": name, "backend": given.backend}
         ask = replace(given, access=access).probe()
-        return ExternalNode(self._client, self.links, name, (host, port), ask, self._hooks, places)
+
+        def answers() -> bool:
+            return probe.ask(given.backend, external.endpoint(host, port)) is Answer.ANSWERED
+
+        process = HookedServer(name, self._hooks, places, answers)
+        return Node(self.links, name, (host, port), ask, process, untouched=True)
 
     def _proxies(self) -> Iterator[Proxy]:
         for given in self._externals.values():

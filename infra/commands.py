@@ -16,7 +16,7 @@ from docker.errors import DockerException
 from requests import RequestException
 
 from infra import client as engine_client
-from infra import frozen, images, machine, nodes, owner, reaper, star
+from infra import container, frozen, images, machine, owner, reaper, star
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait
 from infra.environment import Environment
@@ -271,7 +271,7 @@ def _print_status(client: DockerClient, found: reaper.Found) -> None:
     except Failed as error:
         print(f"  {error}")
         return
-    states = nodes.states(client, found.name)
+    states = container.states(client, found.name)
     for backend, cluster in environment.clusters.items():
         leader = cluster.leader()
         members, auxiliaries = cluster.all_healths()

@@ -27,11 +27,11 @@ from infra import client as engine_client
 from infra import (
     clocks,
     compose,
+    container,
     frozen,
     images,
     lifetime,
     machine,
-    nodes,
     owner,
     reaper,
     recovery,
@@ -43,6 +43,7 @@ from infra.backends import BACKENDS
 from infra.backends import STORE as STORE_KIND
 from infra.backends.backend import Backend, Health, Probe, Trait
 from infra.compose import Settings
+from infra.container import Container
 from infra.disks import TOOLS, Disks
 from infra.failover import Failover
 from infra.faults.target import MonotonicClock
@@ -127,7 +128,7 @@ class Environment:
         """Take hold of an environment that another process made. Raises Failed when it is not there or not whole."""
         client = engine_client.connect()
         self = cls(client, compose.read(client, name))
-        states = nodes.states(client, name)
+        states = container.states(client, name)
         for backend in BACKENDS:
             if all(node in states for node in star.nodes_of(backend)):
                 self._clusters[backend] = self._cluster(backend, untouched=False)
@@ -254,13 +255,13 @@ class Environment:
             raise Failed("; ".join(refused))
 
     def made_from(self) -> dict[str, dict[str, Any]]:
-        """Toxiproxy and the store, which are in every environment; see `Node.made_from`. Raises Failed."""
+        """Toxiproxy and the store, which are in every environment; see `ServerProcess.made_from`. Raises Failed."""
         services = ("toxiproxy", STORE)
-        return {name: nodes.made_from(self._client, compose.container(self.name, name)) for name in services}
+        return {name: container.made_from(self._client, compose.container(self.name, name)) for name in services}
 
     def logs(self, service: str) -> bytes:
         """What a node, the store or Toxiproxy wrote, with times. Raises Unknown with the list of what there is."""
-        there = nodes.states(self._client, self.name)
+        there = container.states(self._client, self.name)
         if service not in there:
             raise Unknown(f"{service!r} does not run in {self.name}; there are {', '.join(sorted(there))}")
         said: bytes = self._client.api.logs(compose.container(self.name, service), timestamps=True)
@@ -271,8 +272,8 @@ class Environment:
         with ThreadPoolExecutor(max_workers=4) as pool:
             links = pool.submit(self.links.active)
             store = pool.submit(self.store_health)
-            states = pool.submit(nodes.states, self._client, self.name)
-            replaced = pool.submit(nodes.replaced, self._client, self.name, self._kept)
+            states = pool.submit(container.states, self._client, self.name)
+            replaced = pool.submit(container.replaced, self._client, self.name, self._kept)
             on_disks = pool.submit(self.disks.active)
             healths = {backend: cluster.all_healths() for backend, cluster in self.clusters.items()}
         found = links.result() + on_disks.result() + frozen.active(self.name)
@@ -301,18 +302,15 @@ class Environment:
 
     def _cluster(self, backend: str, *, untouched: bool) -> Cluster:
         def node(name: str) -> Node:
-            return Node(
+            process = Container(
                 self._client,
-                self.links,
-                compose.container(self.name, name),
                 name,
-                self._reach.past(name),
-                self._probe(name),
+                compose.container(self.name, name),
                 lambda image: self._remake(name, image),
                 lambda: self._empty(name),
                 lambda: self.disks.free(name),
-                untouched=untouched,
             )
+            return Node(self.links, name, self._reach.past(name), self._probe(name), process, untouched=untouched)
 
         cluster = Cluster(
             [node(name) for name in star.MEMBERS[backend]], [node(name) for name in star.AUXILIARIES[backend]]
@@ -350,7 +348,7 @@ class Environment:
 
     def _give_back(self) -> list[str]:
         """The versions that everybody is meant to be, where they start on the data; else why not, a line each."""
-        meant = {node: image for node, (_, image) in nodes.replaced(self._client, self.name, self._kept).items()}
+        meant = {node: image for node, (_, image) in container.replaced(self._client, self.name, self._kept).items()}
         return [
             why
             for cluster in self.clusters.values()

@@ -1,27 +1,20 @@
-"""Nodes and clusters: their processes by the docker SDK, their state of mind by asking them past the proxies."""
+"""Nodes and clusters: what is wanted of their processes, and what they say when they are asked past the proxies."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Literal
-
-from docker import DockerClient
-from docker.errors import APIError, NotFound
+from typing import Any, Final
 
 from infra import clocks, star
 from infra.backends import BACKENDS
 from infra.backends.backend import Health, Probe
 from infra.carry import Carry
-from infra.client import TIMEOUT
 from infra.clocks import Skew
-from infra.compose import BOOTED
-from infra.images import PACKAGER
+from infra.container import ServerProcess, State
 from infra.lastwords import last_words
 from infra.links import BY_HAND, Links
 from infra.machine import Failed
 from infra.waiting import POLL
-
-State = Literal["running", "paused", "stopped"]
 
 _STATES: Final[tuple[State, ...]] = ("stopped", "paused")
 """What may be wanted of a node, the stronger first."""
@@ -32,18 +25,9 @@ _RIGHT: Final = Health("", ahead=0.0)
 READY_WITHIN: Final = 60.0
 """Seconds a cluster may take until all members serve; the slowest measures 4 on an idle machine."""
 
-STOPS_WITHIN: Final = 10
-"""Seconds for an orderly end, before it is killed."""
-
-VENDOR: Final = "org.opencontainers.image.vendor"
-"""Label of images of others: https://specs.opencontainers.org/image-spec/annotations/"""
-
-DYING: Final = "is zombie"
-"""What the engine says when it no longer waits for the end of what it has killed, which may come all the same."""
-
 
 class Node:
-    """One member of a backend, or what comes with it: a container.
+    """One member of a backend, or what comes with it.
 
     Every verb is idempotent and raises Failed when the engine cannot.
 
@@ -53,38 +37,23 @@ class Node:
 
     def __init__(
         self,
-        client: DockerClient,
         links: Links,
-        container: str,
         name: str,
         address: tuple[str, int],
         probe: Probe,
-        remake: Callable[[str], None],
-        empty: Callable[[], None],
-        free: Callable[[], None],
+        process: ServerProcess,
         *,
         untouched: bool = False,
     ) -> None:
-        """remake: makes and starts its container anew, from an image of that name.
-
-        empty: removes what is on its disk.
-
-        free: ends what holds its processes fast, which cannot die before.
-
-        untouched: whether it was made by this process, so that nobody else can have moved its clock.
-        """
+        """untouched: whether it was made by this process, so that nobody else can have moved its clock."""
         self.name: Final = name
         self.backend: Final = star.backend_of(name)
         self.index: Final = star.nodes_of(self.backend).index(name)
         self.address: Final = address
-        self._client = client
         self._links = links
         self._dead = False
-        self._container = container
         self._probe = probe
-        self._remake = remake
-        self._empty = empty
-        self._free = free
+        self._process = process
         self._wishes: dict[str, State] = {}
         self._skews: dict[str, Skew] = {}
         self._clock: tuple[Skew, ...] | None = () if untouched else None  # as it was set last; None: not known
@@ -93,9 +62,8 @@ class Node:
         return f"Node({self.name})"
 
     def state(self) -> State:
-        """What its container does. Raises Failed when it is gone."""
-        status = self._ask(self._client.api.inspect_container)["State"]["Status"]
-        return "paused" if status == "paused" else "running" if status == "running" else "stopped"
+        """What its process does. Raises Failed when it is gone."""
+        return self._process.state()
 
     def kill(self, by: str = BY_HAND) -> None:
         """SIGKILL, and wait until it is dead. Its data stays; connections to it are refused."""
@@ -113,13 +81,13 @@ class Node:
         self._settle()
 
     def skew(self, skew: Skew, by: str = BY_HAND) -> None:
-        """Move its clock. Several add up; a paused node's moves when it goes on."""
+        """Move its clock. Several add up; a paused node's moves when it goes on. Raises Failed where it has none."""
         self._skews[by] = skew
         self._settle()
 
     def has_clock(self) -> bool:
         """Whether its clock can be moved. Raises Failed when its container is gone."""
-        return clocks.movable(self._client, self._container)
+        return self._process.has_clock()
 
     def skews(self) -> tuple[Skew, ...]:
         """All that its clock is wrong by."""
@@ -131,13 +99,15 @@ class Node:
         When others want it down or paused, it is that afterwards. meanwhile: what is done to its data while it is down;
         where that fails it starts again as what it was.
         """
+        if not self.image():
+            raise Failed(f"{self.name}: the version of a target is not ours to change")
         self._down(self.state(), orderly=True)
         try:
             meanwhile()
         except BaseException:
             self._settle()
             raise
-        self._remake(image)
+        self._process.remake(image)
         self._clock = ()
         self._dead = False
         self._links.revive(self.name)
@@ -145,11 +115,7 @@ class Node:
 
     def carry(self, image: str) -> Carry | None:
         """What takes its data to this image, where that does not start on them as they are; see `infra.carry`."""
-        migration = star.kind_of(self.name).migration
-        if not migration or self.name not in star.MEMBERS[self.backend]:
-            return None
-        carry = Carry(self._client, self._container, self.image(), image, migration)
-        return carry if carry.needed() else None
+        return self._process.carry(image)
 
     def wipe(self) -> None:
         """Remove its data; it must be down. It starts as one that never had any, of some backends as a new member.
@@ -158,18 +124,17 @@ class Node:
         """
         if (state := self.state()) != "stopped":
             raise Failed(f"{self.name} is {state}: only the data of a node that is down can be removed")
-        self._empty()
+        self._process.wipe()
 
     def image(self) -> str:
         """Name of the image that its container was made from."""
-        name: str = self._ask(self._client.api.inspect_container)["Config"]["Image"]
-        return name
+        return self._process.image()
 
     def made_from(self) -> dict[str, Any]:
         """Its image (name, digest of its contents, and who packaged the server), its command, and what was set for it,
         passwords left out.
         """
-        return _made_from(self._ask(self._client.api.inspect_container))
+        return self._process.made_from()
 
     def wanted(self) -> State:
         """What all who did something to it want of it together."""
@@ -215,8 +180,7 @@ class Node:
 
     def logs(self) -> bytes:
         """Everything that it wrote to its outputs, with times."""
-        said: bytes = self._ask(self._client.api.logs, timestamps=True)
-        return said
+        return self._process.logs()
 
     def _settle(self, *, orderly: bool = False) -> None:
         """Bring the container, and its clock, to what is wanted of it by all together."""
@@ -227,55 +191,32 @@ class Node:
             if state == "stopped":
                 self._up()
             elif state == "paused" and wanted == "running":
-                self._ask(self._client.api.unpause)
+                self._process.resume()
             self._set_clock()
             if wanted == "paused" and state != "paused":
-                self._ask(self._client.api.pause)
+                self._process.pause()
 
     def _down(self, state: State, *, orderly: bool) -> None:
         self._dead = True
         # First, since Toxiproxy cannot be told anything about a link while it dials an address that is gone.
         self._links.bury(self.name)
         if state == "paused":
-            self._ask(self._client.api.unpause)  # the engine does not kill what is paused
-        if state == "stopped":
-            return
-        with ThreadPoolExecutor(max_workers=1) as pool:  # at once: what is freed before is whole for a moment
-            ending = pool.submit(self._end, orderly=orderly)
-            self._free()
-            ending.result()
-
-    def _end(self, *, orderly: bool) -> None:
-        if orderly:
-            self._ask(self._client.api.stop, timeout=STOPS_WITHIN)
-            return
-        try:
-            self._ask(self._client.api.kill, "SIGKILL")
-        except Failed as error:
-            if DYING not in str(error):
-                raise
-        self._ask(self._client.api.wait, timeout=TIMEOUT)
+            self._process.resume()  # the engine does not kill what is paused
+        if state != "stopped":
+            self._process.end(orderly=orderly)
 
     def _up(self) -> None:
         self._set_clock()  # while it is down, so that it never sees the wrong time
-        self._ask(self._client.api.start)
+        self._process.start()
         self._dead = False
         self._links.revive(self.name)
 
     def _set_clock(self) -> None:
         wanted = tuple(self._skews.values())
         if wanted != self._clock and self.state() != "paused":
-            if wanted or clocks.movable(self._client, self._container):
-                clocks.write(self._client, self._container, wanted)
+            if wanted or self._process.has_clock():
+                self._process.set_clock(wanted)
             self._clock = wanted
-
-    def _ask(self, verb: Callable[..., Any], *args: object, **options: object) -> Any:
-        try:
-            return verb(self._container, *args, **options)
-        except NotFound as error:
-            raise Failed(f"{self.name}: its container {self._container} is gone") from error
-        except APIError as error:
-            raise Failed(f"{self.name}: {error.explanation}") from error
 
 
 class Cluster:
@@ -339,56 +280,3 @@ class Cluster:
     def close(self) -> None:
         """End our threads; the nodes stay."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-def made_from(client: DockerClient, container: str) -> dict[str, Any]:
-    """As `Node.made_from`, of a container that is no node. Raises Failed."""
-    try:
-        return _made_from(client.api.inspect_container(container))
-    except APIError as error:
-        raise Failed(f"{container}: {error.explanation}") from error
-
-
-def _made_from(told: Mapping[str, Any]) -> dict[str, Any]:
-    """told: what the engine says of a container."""
-    config = told["Config"]
-    labels = config["Labels"] or {}
-    settings = dict(pair.partition("=")[::2] for pair in config["Env"] or ())
-    return {
-        "image": config["Image"],
-        "digest": told["Image"],
-        "packager": labels.get(PACKAGER) or labels.get(VENDOR) or "",
-        "command": [*(config["Entrypoint"] or ()), *(config["Cmd"] or ())],
-        "settings": {
-            name: value for name, value in sorted(settings.items()) if name != "PATH" and "PASSWORD" not in name.upper()
-        },
-    }
-
-
-def states(client: DockerClient, environment: str) -> Mapping[str, State]:
-    """Service -> state of every container of an environment, in one question."""
-    return {
-        service: container["State"] if container["State"] in ("running", "paused") else "stopped"
-        for service, container in _containers(client, environment).items()
-    }
-
-
-def replaced(client: DockerClient, environment: str, kept: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """The nodes that run another image than they are meant to: node -> (the one, the other).
-
-    kept: node -> what it is meant to be where that is not what its backend was booted with.
-    """
-    found = {}
-    for service, container in sorted(_containers(client, environment).items()):
-        meant = container["Labels"].get(BOOTED) and kept.get(service, container["Labels"][BOOTED])
-        if meant and container["Image"] != meant:
-            # Listed by an id when the name means a newer image by now, so this asks for the name that it was made by.
-            image = client.api.inspect_container(container["Id"])["Config"]["Image"]
-            if image != meant:
-                found[service] = image, meant
-    return found
-
-
-def _containers(client: DockerClient, environment: str) -> dict[str, dict[str, Any]]:
-    told = client.api.containers(all=True, filters={"label": f"com.docker.compose.project={environment}"})
-    return {container["Labels"]["com.docker.compose.service"]: container for container in told}

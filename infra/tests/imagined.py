@@ -22,6 +22,7 @@ from infra.backends import BACKENDS
 from infra.backends.backend import Backend, Health, Server, Trait, Written
 from infra.backends.etcd import Etcd
 from infra.clocks import Skew
+from infra.container import Container
 from infra.faults import clocks as clock_faults
 from infra.faults import probe
 from infra.faults.probe import Answer
@@ -172,7 +173,8 @@ class Star:
     def _node(self, name: str) -> Node:
         client = cast("Any", SimpleNamespace(api=self.engines[name]))
         nothing: Any = lambda *_: None  # noqa: E731
-        return Node(client, self.links, name, name, (name, 0), self.health, nothing, nothing, nothing, untouched=True)
+        process = Container(client, name, name, nothing, nothing, nothing)
+        return Node(self.links, name, (name, 0), self.health, process, untouched=True)
 
     def target(self, by: str, *, alone: bool) -> Target:
         groups = tuple(map(star.client, star.GROUPS))

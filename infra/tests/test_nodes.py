@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from infra import compose
 from infra.clocks import Skew
+from infra.container import made_from
 from infra.environment import Environment
 from infra.machine import Failed
-from infra.nodes import Node, made_from
+from infra.nodes import Node
 from infra.tests.imagined import Engine, Star, engines_have_clocks
 
 FIVE, SEVEN = Skew(offset=5.0), Skew(offset=7.0)

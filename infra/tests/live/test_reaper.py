@@ -10,7 +10,7 @@ import pytest
 from docker import DockerClient
 
 from infra import client as engine_client
-from infra import nodes, reaper
+from infra import container, reaper
 from infra.environment import Environment
 from infra.star import STORE
 
@@ -114,7 +114,7 @@ class TestWithAnEngine:
         with _process(code, name) as (_, said):
             said.readline()
         assert reaper.reap(client, lambda line: None).count(name) == 0
-        assert nodes.states(client, name) == {"toxiproxy": "running", STORE: "running"}
+        assert container.states(client, name) == {"toxiproxy": "running", STORE: "running"}
 
 
 @contextmanager
