@@ -15,11 +15,11 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import Final
 
-from checkers.ending import BAD, to_the_end
+from checkers.command.exit_status import BAD, to_the_end
+from checkers.command.report import Told
 from checkers.engines.kernel import slowed
-from checkers.history import BadHistory
+from checkers.history.history import BadHistory
 from checkers.models.registry import MODELS
-from checkers.told import Told
 
 VALID: Final = 0
 INVALID: Final = 1
@@ -122,7 +122,7 @@ def _number(text: str) -> float:
 def _validate(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Ends the process where the options make no sense."""
     if options.properties:
-        from checkers.register import PROPERTIES
+        from checkers.properties.register import PROPERTIES
 
         for name in options.properties:
             if name not in PROPERTIES:
@@ -130,7 +130,7 @@ def _validate(parser: argparse.ArgumentParser, options: argparse.Namespace) -> N
         if options.model:
             parser.error("argument --property: a model is asked for already")
     if options.model:
-        from checkers.modelled import problem
+        from checkers.command.model import problem
 
         wrong = problem(options.model)
         if wrong is not None:
@@ -161,11 +161,11 @@ def _told(file: Path, options: argparse.Namespace) -> Told:
 
     loaded = load_with_defaults(file)
     if options.model:
-        from checkers import modelled
+        from checkers.command import model as modelled
 
         return modelled.judged(file, loaded, options)
     if loaded.family == Family.RECORDED and loaded.history.facts.trial:
-        from checkers import properties
+        from checkers.command import recording as properties
 
         return properties.judged(file, loaded.history, options.properties, explain=options.explain)
     raise BadHistory(f"{file}: --model is missing, one of {', '.join(MODELS)}, or package.module:Class")

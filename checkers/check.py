@@ -3,19 +3,19 @@
 from collections.abc import Iterable
 
 from checkers.claims import NO_FAULT, matches
-from checkers.duplicates import NO_DUPLICATE, SALES
-from checkers.exclusion import HOLDER_EXCLUSION, SERVER_EXCLUSION
-from checkers.fencing import FENCED_STORE
-from checkers.history import History
-from checkers.judgement import declared, not_applicable, not_expected
-from checkers.liveness import RECOVERY
-from checkers.permits import PERMITS
-from checkers.property import Property
-from checkers.register import PROPERTIES
-from checkers.tokens import TOKEN_ORDER
-from checkers.updates import LISTS, NO_LOST_UPDATE
-from checkers.verdict import Verdict
-from checkers.view import View
+from checkers.history.history import History
+from checkers.history.view import View
+from checkers.judging.judgement import declared, not_applicable, not_expected
+from checkers.properties.check_result import Verdict
+from checkers.properties.exclusion import HOLDER_EXCLUSION, SERVER_EXCLUSION
+from checkers.properties.fenced_store import FENCED_STORE
+from checkers.properties.no_duplicate import NO_DUPLICATE, SALES
+from checkers.properties.no_lost_update import LISTS, NO_LOST_UPDATE
+from checkers.properties.permits import PERMITS
+from checkers.properties.property import Property
+from checkers.properties.recovery import RECOVERY
+from checkers.properties.register import PROPERTIES
+from checkers.properties.token_order import TOKEN_ORDER
 from checkers.wire import NONE, F
 
 

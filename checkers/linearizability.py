@@ -13,17 +13,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.engines.engine import Answer, Conflict
 from checkers.engines.search import Searched, search_keys
-from checkers.formats.values import shown
-from checkers.history import History
+from checkers.history.history import History
+from checkers.history.values import shown
+from checkers.models.engine import Answer, Conflict
 from checkers.models.model import Settings, Unusable
+from checkers.models.operations import WHOLE, ByKey, Rows
 from checkers.models.own import ModelError, specification
 from checkers.models.registry import Specification
-from checkers.operations import WHOLE, ByKey, Rows
-from checkers.shrink import Shrunk, shrink
+from checkers.proofs.shrink import Shrunk, shrink
+from checkers.proofs.witness import tell
 from checkers.wire import Outcome
-from checkers.witness import tell
 
 BUDGET: Final = 60.0
 """Seconds, where nothing else is said."""
@@ -56,7 +56,7 @@ class Judgement:
 
     valid       None: unknown; `reason` says which key and why.
     operations  how many the model speaks of.
-    kind        invalid: what happened, a short term (`checkers.witness` has its sentence).
+    kind        invalid: what happened, a short term (`checkers.proofs.witness` has its sentence).
     key         invalid: the index of the key, `operations.WHOLE` where the model knows none.
     least       called where valid is False; `rows`, `minimal` and `story` are its parts.
     order       called where valid is True: rows, those of each key in an order that explains every answer.

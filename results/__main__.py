@@ -10,8 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from checkers.ending import BAD, to_the_end
-from checkers.history import BadHistory
+from checkers.command.exit_status import BAD, to_the_end
+from checkers.history.history import BadHistory
 from results.storage import files
 from results.storage.files import BadFile
 from results.terminal.output import warn

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict, T
 from msgspec import Meta
 
 from checkers.claims import Word
-from checkers.history import Facts, History
-from checkers.judgement import Judgement
-from checkers.verdict import Violation
+from checkers.history.history import Facts, History
+from checkers.judging.judgement import Judgement
+from checkers.properties.check_result import Violation
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)

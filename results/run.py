@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from checkers.history import BadHistory
+from checkers.history.history import BadHistory
 from results.pages import run_page, trend, trial_page, web
 from results.record import TrialRecord
 from results.storage import files, reading, summary, verdicts

@@ -69,7 +69,7 @@ class Declarations(Protocol):
     """What a lock says of itself, each with the value of one that says nothing. Times in seconds.
 
     name      as it stands in reports; of a user's lock the name of its class.
-    lease     what extends a hold at the server (see `checkers.history.Facts.lease`).
+    lease     what extends a hold at the server (see `checkers.history.history.Facts.lease`).
     tokens    whether grants carry fencing tokens.
     fair      whether the lock promises first-in-first-out order.
     drift     bound on how fast the server's clock may run against ours, as a fraction.

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from checkers.bench import baseline, cases, generate, measure, texts
 from checkers.bench.cases import Case
 from checkers.bench.generate import Shape
-from checkers.history import History, save
+from checkers.history.history import History, save
 
 SPEND: Final = 10.0
 """Seconds of CPU time after which Porcupine is not asked again."""

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from checkers.history import History
+from checkers.history.history import History
 from checkers.wire import INFINITY, NONE, F, Outcome
 
 SECONDS: Final = 60.0

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers import wire
-from checkers.history import Columns, Facts, History
+from checkers.history.history import Columns, Facts, History
 from checkers.wire import NONE, F, Outcome, Reason
 
 STEP: Final = 1_000

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from checkers.engines.kernel import always, compiler
-from checkers.history import History, load
+from checkers.history.history import History, load
 from checkers.linearizability import decide
 from checkers.models.model import Settings
 

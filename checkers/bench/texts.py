@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from checkers.formats.formats import load_any
-from checkers.history import History
+from checkers.history.history import History
 from checkers.wire import NONE, F, Outcome
 
 _NAMES: Final = {F.READ: "read", F.WRITE: "write", F.CAS: "cas"}

@@ -17,7 +17,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.engines.engine import Answer, Conflict
 from checkers.engines.fenced_accesses import UNKNOWN, Accesses, Columns, Terms, classified, unanswered, unsettled
 from checkers.engines.fenced_groups import grouped, sequential
 from checkers.engines.fenced_order import arranged
@@ -28,8 +27,9 @@ from checkers.engines.fenced_survey import KINDS, NEEDLESS, PROOF, bequeathed, o
 from checkers.engines.fenced_zones import within
 from checkers.engines.kernel import SMALL, Column, kernel
 from checkers.engines.values import values_of
-from checkers.finding import Finding
-from checkers.history import History
+from checkers.history.finding import Finding
+from checkers.history.history import History
+from checkers.models.engine import Answer, Conflict
 from checkers.models.model import Settings
 from checkers.models.stores import Rule, rule_of
 from checkers.wire import F, Outcome

@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.engines import kernel_cache
-from checkers.garbage import uncollected
+from checkers.engines.gc_pause import uncollected
 
 SMALL: Final = 5_000
 LARGE: Final = 200_000

@@ -15,8 +15,8 @@ import numpy as np
 from checkers.engines.lease_fold import AMBIGUOUS, EARLY, OVERLAPPING, UNANSWERED, fold, is_refusal
 from checkers.engines.lease_kernels import Ints
 from checkers.engines.sorting import Column, by_number
-from checkers.history import History
-from checkers.holds import shortest
+from checkers.history.history import History
+from checkers.history.holds import shortest
 from checkers.models.model import Settings, Unusable
 from checkers.wire import INFINITY, NESTED, NONE, SHARED, F, Outcome
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.engines.engine import Rows
 from checkers.engines.lease_attempts import Attempts
 from checkers.engines.lease_kernels import CERTAIN
 from checkers.engines.lease_problem import Problem, Solution
+from checkers.models.engine import Rows
 from checkers.wire import INFINITY, F, Outcome
 
 _ACQUIRED, _RENEWED, _RELEASED, _REFUSED = range(4)

@@ -12,7 +12,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from checkers.engines.engine import Rows
 from checkers.engines.kernel import kernel
 from checkers.engines.lease_attempts import Attempts
 from checkers.engines.lease_kernels import (
@@ -30,7 +29,8 @@ from checkers.engines.lease_kernels import (
     soonest,
 )
 from checkers.engines.sorting import by_number, sorted_within
-from checkers.holds import Hold
+from checkers.history.holds import Hold
+from checkers.models.engine import Rows
 from checkers.wire import INFINITY, NONE
 
 SECONDS: Final = 20.0

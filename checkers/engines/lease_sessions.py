@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from checkers.engines.lease_kernels import CERTAIN, PARTS, TOUCHES, Ints
 from checkers.engines.lease_problem import PATIENCE, SECONDS, Problem, Solution, likely
-from checkers.finding import OutOfBudget
-from checkers.holds import Hold
+from checkers.history.finding import OutOfBudget
+from checkers.history.holds import Hold
 from checkers.wire import INFINITY
 
 WORK: Final = 2_000_000

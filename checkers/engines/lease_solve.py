@@ -1,7 +1,8 @@
 """Whether the attempts of a history can have held one after another, in one mode.
 
 All keys are walked at once in the likeliest order; only keys with floats that do not fit into it are searched
-(`checkers.schedule`), and keys that share sessions are searched together (`checkers.engines.lease_sessions`).
+(`checkers.engines.lease_schedule`), and keys that share sessions are searched together
+(`checkers.engines.lease_sessions`).
 """
 
 import time
@@ -11,10 +12,10 @@ import numpy as np
 
 from checkers.engines.lease_kernels import Ints
 from checkers.engines.lease_problem import SECONDS, Problem, Solution, likely
+from checkers.engines.lease_schedule import in_any_order
 from checkers.engines.lease_sessions import solve_sessions
-from checkers.finding import OutOfBudget
-from checkers.holds import Hold
-from checkers.schedule import in_any_order
+from checkers.history.finding import OutOfBudget
+from checkers.history.holds import Hold
 
 
 def solve(problem: Problem) -> Solution:

@@ -33,15 +33,14 @@ from typing import Final
 
 import numpy as np
 
-from checkers.engines.engine import Answer, Conflict, Rows
 from checkers.engines.lease_attempts import Attempts, gather
 from checkers.engines.lease_blame import least
 from checkers.engines.lease_kernels import BLIND, FULL, TOLD, UNREFUSED
 from checkers.engines.lease_points import points
 from checkers.engines.lease_problem import Solution, in_order_of_tokens, pose
 from checkers.engines.lease_solve import solve
-from checkers.history import History
-from checkers.lease_least import certify as certify
+from checkers.history.history import History
+from checkers.models.engine import Answer, Conflict, Rows
 from checkers.models.model import Settings
 
 MODES: Final = {"blind": BLIND, "told": TOLD, "unrefused": UNREFUSED, "full": FULL}

@@ -14,11 +14,11 @@ import numpy as np
 from checkers.engines import locks_alone as alone
 from checkers.engines import locks_order
 from checkers.engines import locks_together as together
-from checkers.engines.engine import Answer, Conflict
 from checkers.engines.kernel import Column
 from checkers.engines.locks_holds import COUNT, DEPTH, EITHER, TURNS, TWICE, Holds, holds
 from checkers.engines.locks_slots import slots
-from checkers.history import History
+from checkers.history.history import History
+from checkers.models.engine import Answer, Conflict
 from checkers.models.model import Settings
 
 _ODD: Final = "operations of one owner overlap, or go on after an unanswered release: more than one story fits"

@@ -17,7 +17,7 @@ from checkers.engines.codes import INFO
 from checkers.engines.kernel import Column, kernel
 from checkers.engines.locks_holds import Holds, spans
 from checkers.engines.sorting import first_from
-from checkers.history import History
+from checkers.history.history import History
 from checkers.wire import INFINITY, F, Outcome, Reason
 
 

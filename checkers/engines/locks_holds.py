@@ -20,7 +20,7 @@ import numpy as np
 from checkers.engines.codes import ACQUIRE, FAIL, INFO, RELEASE, TRY_ACQUIRE
 from checkers.engines.kernel import Column, kernel
 from checkers.engines.locks_slots import Slots
-from checkers.history import History
+from checkers.history.history import History
 from checkers.wire import INFINITY, SHARED, Outcome
 
 TURNS: Final = 0

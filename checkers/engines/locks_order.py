@@ -11,7 +11,7 @@ from checkers.engines.kernel import Column, kernel
 from checkers.engines.locks_holds import DEPTH, Holds, spans
 from checkers.engines.locks_slots import Slots
 from checkers.engines.locks_together import Sweep
-from checkers.history import History
+from checkers.history.history import History
 from checkers.wire import INFINITY, F, Outcome
 
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.engines.kernel import Column, kernel
-from checkers.history import History
+from checkers.history.history import History
 
 MIXER: Final = 0x2545F4914F6CDD1D
 PROBES: Final = 16

@@ -15,7 +15,7 @@ import numpy as np
 from checkers.engines.kernel import Column, kernel
 from checkers.engines.locks_holds import Holds, spans
 from checkers.engines.sorting import first_from
-from checkers.history import History
+from checkers.history.history import History
 from checkers.wire import INFINITY, SHARED, F, Outcome
 
 READERS: Final = 0

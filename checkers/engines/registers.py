@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.engines.codes import CAS, FAIL, INFO, WRITE
-from checkers.engines.engine import Answer, Conflict, Rows
 from checkers.engines.kernel import Column
 from checkers.engines.registers_kernels import (
     BEFORE_WRITE,
@@ -40,7 +39,8 @@ from checkers.engines.registers_kernels import (
 )
 from checkers.engines.registers_order import Forced, crossings, forced, gaps, numbered
 from checkers.engines.values import Values, compact, values_of
-from checkers.history import Columns, History
+from checkers.history.history import Columns, History
+from checkers.models.engine import Answer, Conflict, Rows
 from checkers.models.model import Settings
 from checkers.wire import F, Outcome
 

@@ -14,7 +14,7 @@ from checkers.engines.search_plan import OutOfTime, plan
 from checkers.engines.search_states import OutOfMemory, StateSearch, Stuck
 from checkers.engines.search_table import FOUND, MEMORY_SPENT, NONE_FOUND, search_table, table
 from checkers.models.model import Model
-from checkers.operations import Operations
+from checkers.models.operations import Operations
 
 FIRST_STEPS: Final = 2_000
 GROWTH: Final = 4

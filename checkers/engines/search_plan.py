@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.models.model import Model, Operation
-from checkers.operations import Operations
+from checkers.models.operations import Operations
 from checkers.wire import INFINITY
 
 Numbers = npt.NDArray[np.int64]

@@ -17,11 +17,11 @@ from typing import Final
 
 import numpy as np
 
-from checkers.engines.engine import Answer, Conflict
-from checkers.history import History
+from checkers.history.history import History
 from checkers.models.accumulators import Set, collection
+from checkers.models.engine import Answer, Conflict
 from checkers.models.model import Operation, Settings
-from checkers.operations import ByKey, Operations
+from checkers.models.operations import ByKey, Operations
 from checkers.wire import F, Outcome
 
 _KINDS: Final = (F.READ, F.ADD)

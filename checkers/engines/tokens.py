@@ -11,14 +11,14 @@ from typing import Final
 import numpy as np
 
 from checkers.engines.codes import ACQUIRE, OK, RELEASE, TRY_ACQUIRE
-from checkers.engines.engine import Answer, Conflict
 from checkers.engines.fenced_accesses import ACCEPTED, HIGHEST, LOWEST, NOTHING, Accesses, Columns, Range
 from checkers.engines.fenced_groups import Groups, grouped
 from checkers.engines.fenced_order import fitted
 from checkers.engines.fenced_survey import PROOF, SECOND_WRITE, Findings, no_findings, noted, overtaken
 from checkers.engines.kernel import Column, kernel
 from checkers.engines.sorting import sort_rows
-from checkers.history import History
+from checkers.history.history import History
+from checkers.models.engine import Answer, Conflict
 from checkers.models.model import Settings
 from checkers.wire import NESTED, NONE, SHARED
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from checkers.history import History
+from checkers.history.history import History
 from checkers.models.model import UNSET, Settings
 from checkers.wire import NONE
 

@@ -6,13 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers import wire
-from checkers.formats.contents import Contents
 from checkers.formats.events import UNSAID, different, named
+from checkers.formats.keys_and_values import Contents
 from checkers.formats.operations import Operations
 from checkers.formats.source import Numbers
-from checkers.formats.values import plain, shown
-from checkers.formats.words import REASONS, SHARED_WORDS, reason_of, word
-from checkers.history import Facts, FaultInterval, History
+from checkers.formats.vocabulary import REASONS, SHARED_WORDS, reason_of, word
+from checkers.history.history import Facts, FaultInterval, History
+from checkers.history.values import plain, shown
 from checkers.wire import NONE, SHARED, F, Outcome, Reason
 
 _LOCKS: Final = (F.ACQUIRE, F.TRY_ACQUIRE)

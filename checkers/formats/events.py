@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from checkers.formats.source import Numbers, Source
-from checkers.formats.values import Atoms, shown, told
+from checkers.history.values import Atoms, shown, told
 
 ABSENT: Final = -1
 """In a column of atoms: the event does not say."""

@@ -5,7 +5,7 @@ r"""Histories from elsewhere, and our own: any of them becomes a `History`.
 
 Formats, recognised by what is in the file and never by its name:
 
-recorded  our own columnar file (Arrow), see `checkers.history`.
+recorded  our own columnar file (Arrow), see `checkers.history.history`.
 jsonl     one JSON object a line, with Jepsen's keys: ``time`` (ns), ``process``, ``type`` (invoke, ok, fail, info),
           ``f``, ``value`` and, where there is one, ``key``, ``owner``, ``token``, ``error``, ``reason`` (see `words`),
           ``ttl`` (ns), ``session``, ``shared`` (true for a reader). What else an object says is passed over. If every
@@ -18,7 +18,7 @@ log       the same lines behind a logger's words (``INFO  jepsen.util - 0\t:invo
 
 In edn, text and log the order of events is their ``:index``, where every event has one, else that of the lines; times
 are for display, in `History.clock`, and `inv` and `ret` are places in the order. The spellings of ``f``: see
-`checkers.formats.words`.
+`checkers.formats.vocabulary`.
 
 How events become operations. A process does one thing at a time: a completion ends what its process invoked last.
 After an unknown outcome (info) a process may go on; the unknown operation stays open for ever, which no order of events
@@ -37,6 +37,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from checkers.engines.gc_pause import uncollected
 from checkers.formats import jepsen, jsonl, logs
 from checkers.formats.columns import history
 from checkers.formats.events import UNSAID, Events
@@ -44,8 +45,7 @@ from checkers.formats.nemesis import intervals
 from checkers.formats.operations import operations
 from checkers.formats.pairing import ordered, pair
 from checkers.formats.source import Source, opened
-from checkers.garbage import uncollected
-from checkers.history import BadHistory, History, load
+from checkers.history.history import BadHistory, History, load
 from checkers.models.model import Settings
 
 _HEAD: Final = 1 << 16

@@ -10,7 +10,7 @@ from checkers.formats import edn, lines
 from checkers.formats.events import FIELDS, NUMBERS, Events
 from checkers.formats.lines import Columns, Shape
 from checkers.formats.source import Source
-from checkers.formats.values import FrozenMap, shown, told
+from checkers.history.values import FrozenMap, shown, told
 
 _NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17})"
 _ATOM: Final = r"""[^\s,\[\](){}";#\\^@`~]+"""

@@ -11,7 +11,7 @@ from checkers.formats import lines
 from checkers.formats.events import FIELDS, NUMBERS, Events
 from checkers.formats.lines import Shape
 from checkers.formats.source import Source
-from checkers.formats.values import DEEPEST, frozen_map, shown
+from checkers.history.values import DEEPEST, frozen_map, shown
 
 _BLANK: Final = re.compile(r"[ \t\r\n]*+")
 _NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17})"

@@ -14,7 +14,7 @@ from checkers.formats.events import Events
 from checkers.formats.jepsen import notation
 from checkers.formats.lines import Shape
 from checkers.formats.source import Source
-from checkers.formats.values import shown
+from checkers.history.values import shown
 
 _EVENT: Final = re.compile(
     r"(?P<process>-?[0-9]+|:?[A-Za-z][\w.-]*)[ \t]+(?P<type>:[a-z]+)[ \t]+(?P<f>:[\w.*+!?<>=/-]+)[ \t]+(?P<rest>[^\n]*)"

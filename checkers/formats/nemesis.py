@@ -6,9 +6,9 @@ import numpy as np
 
 from checkers.formats.events import Events
 from checkers.formats.pairing import Ordered
-from checkers.formats.values import plain
-from checkers.formats.words import word
-from checkers.history import FaultInterval
+from checkers.formats.vocabulary import word
+from checkers.history.history import FaultInterval
+from checkers.history.values import plain
 
 _HEALS: Final = {
     "stop": "start", "heal": "", "recover": "", "reset": "", "resume": "pause", "restart": "kill", "start": "kill"

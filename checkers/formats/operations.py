@@ -9,7 +9,7 @@ import numpy.typing as npt
 from checkers.formats.events import Events, missing
 from checkers.formats.pairing import Ordered, Pairs
 from checkers.formats.source import Numbers
-from checkers.formats.words import KINDS
+from checkers.formats.vocabulary import KINDS
 from checkers.wire import Outcome
 
 

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from checkers.formats.events import UNSAID, Events
 from checkers.formats.source import Numbers
-from checkers.formats.values import plain, shown
-from checkers.formats.words import INVOKE, KINDS, NEMESIS, TYPES, VERBS, word
+from checkers.formats.vocabulary import INVOKE, KINDS, NEMESIS, TYPES, VERBS, word
+from checkers.history.values import plain, shown
 
 MOST: Final = 2**31 - 2
 """The largest process number that a column holds, and room for one more."""

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from checkers.formats.values import shown
-from checkers.history import BadHistory
+from checkers.history.history import BadHistory
+from checkers.history.values import shown
 
 Numbers = npt.NDArray[np.int64]
 

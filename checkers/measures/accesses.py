@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from checkers.counting import Flags, Ints, apart
-from checkers.measures.subject import Subject, of_kind
+from checkers.history.counting import Flags, Ints, apart
+from checkers.measures.measured_history import Subject, of_kind
 from checkers.models.stores import REFUSALS
 from checkers.wire import INFINITY, NONE, F, Outcome
 

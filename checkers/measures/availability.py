@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.counting import Ints, apart
-from checkers.deadlock import DEADLOCK_FREE
-from checkers.liveness import RECOVERY
+from checkers.history.counting import Ints, apart
+from checkers.measures.measured_history import Subject
 from checkers.measures.record import WITNESSES, Finding, Value, count, measure, ns, ratio, silent
-from checkers.measures.subject import Subject
-from checkers.releases import CRASH_RELEASE
+from checkers.properties.deadlock_free import DEADLOCK_FREE
+from checkers.properties.recovery import RECOVERY
+from checkers.properties.releases import CRASH_RELEASE
 from checkers.wire import INFINITY, Outcome, Reason
 
 _NOT_ASKED = (Reason.DENIED, Reason.NOT_OWNER)
@@ -31,8 +31,8 @@ def availability_gap(subject: Subject) -> Finding:
     all together.
 
     Asked for: some acquire of the key had been invoked and not answered; one that was refused counts as well, for as
-    long as that took. A gap ends when a grant returns, and where a core begins (`checkers.holds`); hand-overs are gaps
-    too, if short ones. `share` is that of the time in which anybody asked. Of keys, times are added up.
+    long as that took. A gap ends when a grant returns, and where a core begins (`checkers.history.holds`); hand-overs
+    are gaps too, if short ones. `share` is that of the time in which anybody asked. Of keys, times are added up.
     """
     reason = None if len(subject.acquires) else "nobody asked for a lock"
     if reason or subject.crowded or subject.untimed:

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.counting import Ints, apart, below, quantile
+from checkers.history.counting import Ints, apart, below, quantile
+from checkers.measures.measured_history import Subject, of_kind
 from checkers.measures.record import WITNESSES, Finding, count, measure, ns, ratio, silent
-from checkers.measures.subject import Subject, of_kind
-from checkers.queueing import FIFO
+from checkers.properties.queue import FIFO
 from checkers.wire import F, Outcome, Reason
 
 

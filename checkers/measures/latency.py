@@ -4,9 +4,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.counting import Flags, Ints
+from checkers.history.counting import Flags, Ints
+from checkers.measures.measured_history import Subject, of_kind
 from checkers.measures.record import Finding, Value, count, measure, ns, silent
-from checkers.measures.subject import Subject, of_kind
 from checkers.wire import INFINITY, NESTED, F, Outcome, Reason
 
 QUANTILES: Final = (("p50", 500), ("p90", 900), ("p99", 990), ("p999", 999))

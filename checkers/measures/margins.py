@@ -4,10 +4,10 @@ from typing import Final
 
 import numpy as np
 
-from checkers.counting import Ints, apart, quantile
-from checkers.holds import effective
+from checkers.history.counting import Ints, apart, quantile
+from checkers.history.holds import effective
+from checkers.measures.measured_history import Subject
 from checkers.measures.record import Finding, count, measure, ns, silent, witnesses
-from checkers.measures.subject import Subject
 from checkers.wire import INFINITY, F, Outcome
 
 TWICE: Final = 2

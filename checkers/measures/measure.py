@@ -8,19 +8,19 @@ why it is silent where nothing stressed what it measures.
 from collections.abc import Iterable
 from typing import Final
 
-from checkers.history import History
+from checkers.history.history import History
 from checkers.measures.availability import availability_gap, deadlock, recovery_after_heal
 from checkers.measures.fairness import bypass, starvation
 from checkers.measures.latency import acquire_latency, release_latency
 from checkers.measures.margins import hold_versus_ttl
+from checkers.measures.measured_history import Subject
 from checkers.measures.overlaps import clock_jump, definite_overlap, possible_overlap
 from checkers.measures.owners import belief_versus_truth, release_by_non_owner
 from checkers.measures.record import Gauge, Measure
 from checkers.measures.stale import dirty_value, lost_update, needless_rejection, stale_write, unfenced_stale_write
-from checkers.measures.subject import Subject
 from checkers.measures.tokens import phantom_success, token_gap
 from checkers.models.model import Settings
-from checkers.verdict import Verdict
+from checkers.properties.check_result import Verdict
 
 MEASURES: Final[tuple[Gauge, ...]] = (
     definite_overlap,

@@ -4,12 +4,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.counting import Ints, apart, crossing, meeting
-from checkers.exclusion import SERVER_EXCLUSION
+from checkers.history.counting import Ints, apart, crossing, meeting
+from checkers.judging.mechanisms import MECHANISMS
 from checkers.measures.accesses import largest_until
+from checkers.measures.measured_history import Subject
 from checkers.measures.record import WITNESSES, Finding, count, measure, ns, silent, witnesses
-from checkers.measures.subject import Subject
-from checkers.mechanisms import MECHANISMS
+from checkers.properties.exclusion import SERVER_EXCLUSION
 
 BY_A_CLOCK: Final = ("expired-by-jump", "expired-by-return", "expired-by-drift")
 """Mechanisms that explain a violation by a fault of kind clock."""
@@ -32,9 +32,10 @@ def definite_overlap(subject: Subject) -> Finding:
     """Pairs of grants of one key that were certainly in force together, and for how long the longest.
 
     A grant is certainly in force in its core, from the latest moment at which it can have begun to the earliest at
-    which it can have been over (`checkers.holds`). A pair counts when neither can have been over before the other
-    began: their cores intersect for some time, or one without a core lies within the other's. Pairs of two readers are
-    left out (checkers/CONDITIONS.md, section 3). `server-exclusion` also finds more than two that are too many.
+    which it can have been over (`checkers.history.holds`). A pair counts when neither can have been over before the
+    other began: their cores intersect for some time, or one without a core lies within the other's. Pairs of two
+    readers are left out (checkers/CONDITIONS.md, section 3). `server-exclusion` also finds more than two that are too
+    many.
     """
     if subject.no_lock or subject.crowded:
         return silent(subject.no_lock or subject.crowded or "")

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from checkers.belief import BELIEF, belief_end
-from checkers.counting import apart, until
+from checkers.history.counting import apart, until
+from checkers.measures.measured_history import Subject, of_kind
 from checkers.measures.record import WITNESSES, Finding, count, measure, ns, silent
-from checkers.measures.subject import Subject, of_kind
-from checkers.releases import OWNER_RELEASE, STALE_RELEASES
-from checkers.succession import superseded
+from checkers.properties.honest_belief import BELIEF, belief_end
+from checkers.properties.releases import OWNER_RELEASE, STALE_RELEASES
+from checkers.properties.succession import superseded
 from checkers.wire import NESTED, F, Outcome
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Final, Literal
 
-from checkers.counting import Ints
-from checkers.measures.subject import Subject
+from checkers.history.counting import Ints
+from checkers.measures.measured_history import Subject
 
 WITNESSES: Final = 5
 """Witnesses that one measure names at most."""

@@ -5,8 +5,7 @@ from typing import Final
 import numpy as np
 
 from checkers.claims import matches
-from checkers.counting import Flags, apart
-from checkers.fencing import BY_THE_CLOCK, FENCED_STORE
+from checkers.history.counting import Flags, apart
 from checkers.measures.accesses import (
     Accesses,
     accesses,
@@ -16,10 +15,11 @@ from checkers.measures.accesses import (
     read_by_somebody,
     smallest_from,
 )
+from checkers.measures.measured_history import Subject, of_kind
 from checkers.measures.record import WITNESSES, Finding, count, measure, silent, witnesses
-from checkers.measures.subject import Subject, of_kind
 from checkers.models.model import UNSET
-from checkers.updates import LISTS, NO_LOST_UPDATE, lost_updates
+from checkers.properties.fenced_store import BY_THE_CLOCK, FENCED_STORE
+from checkers.properties.no_lost_update import LISTS, NO_LOST_UPDATE, lost_updates
 from checkers.wire import INFINITY, NONE, F, Outcome
 
 FENCED: Final = "fence-*"
@@ -129,7 +129,8 @@ def lost_update(subject: Subject) -> Finding:
     """Acknowledged updates of a list that its final state does not hold.
 
     A list is written back as a whole, so that what two holders made from one state loses the update of one of them
-    (`checkers.updates`). Sets and counters of histories from elsewhere are judged by the models set-full and counter.
+    (`checkers.properties.no_lost_update`). Sets and counters of histories from elsewhere are judged by the models
+    set-full and counter.
     """
     view = subject.view
     if not matches(view.facts.workload, LISTS):

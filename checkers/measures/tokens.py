@@ -4,10 +4,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.counting import Ints, apart, covered, met, quantile, united, until
+from checkers.history.counting import Ints, apart, covered, met, quantile, united, until
 from checkers.measures.accesses import smallest_from
+from checkers.measures.measured_history import Subject, of_kind
 from checkers.measures.record import Finding, count, measure, ns, silent, witnesses
-from checkers.measures.subject import Subject, of_kind
 from checkers.wire import NESTED, NONE, F, Outcome, Reason
 
 COUNTED: Final = 1

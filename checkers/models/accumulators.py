@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from itertools import accumulate, islice
 from typing import Any, Self
 
-from checkers.history import BadHistory, History
+from checkers.history.history import BadHistory, History
 from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Peers, Settings, State
 from checkers.models.placing import Placed, in_order
 from checkers.models.registers import says_nothing

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.formats.values import shown, told
-from checkers.history import History
+from checkers.history.history import History
+from checkers.history.values import shown, told
 from checkers.models.model import Illegal, Model, Operation, Peers, Settings, State
 from checkers.models.registry import MODELS, Specification, make
 from checkers.wire import F

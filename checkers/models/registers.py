@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, Self
 
-from checkers.formats.values import FrozenMap
-from checkers.history import BadHistory, History
+from checkers.history.history import BadHistory, History
+from checkers.history.values import FrozenMap
 from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Peers, Settings, State
 from checkers.models.placing import Placed, in_order
 from checkers.wire import NONE, F

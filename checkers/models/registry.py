@@ -2,7 +2,7 @@
 
 A model plugs in with one line of `_ENTRIES`: the module and class of its specification (`checkers.models.model.Model`
 says how a class is made and what it may leave out), and the module and function of its engine, if it has one
-(`checkers.engines.engine.Engine`). Both are imported when the model is asked for, and not before.
+(`checkers.models.engine.Engine`). Both are imported when the model is asked for, and not before.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
-from checkers.engines.engine import Engine
-from checkers.history import History
+from checkers.history.history import History
+from checkers.models.engine import Engine
 from checkers.models.model import Model, Settings
 from checkers.wire import F
 
@@ -44,7 +44,7 @@ class Specification:
 
 
 class _Entry(NamedTuple):
-    """model, engine, certify: ``module:name``, of the packages `checkers.models` and `checkers.engines`."""
+    """model, engine, certify: ``module:name``, of the packages `checkers.models`, `checkers.engines` and `checkers`."""
 
     kinds: frozenset[F]
     model: str = ""
@@ -64,7 +64,7 @@ _ENTRIES: Final[Mapping[str, _Entry]] = {
     "reentrant-mutex": _Entry(_LOCK, "locks:ReentrantMutex", "locks:reentrant_mutex"),
     "rwlock": _Entry(_LOCK, "locks:RWLock", "locks:rwlock"),
     "semaphore": _Entry(_LOCK, "locks:Semaphore", "locks:semaphore"),
-    "lease": _Entry(_LEASE, "", "leases:lease", needs_times=True, certify="leases:certify"),
+    "lease": _Entry(_LEASE, "", "leases:lease", needs_times=True, certify="proofs.lease_least:certify"),
     "fencing-tokens": _Entry(_LOCK, "tokens:FencingTokens", "tokens:fencing_tokens"),
     "fenced-store": _Entry(_STORE, "stores:FencedStore", "fenced:fenced_store"),
     "register": _Entry(_STORE, "registers:Register", "registers:register"),
@@ -72,7 +72,7 @@ _ENTRIES: Final[Mapping[str, _Entry]] = {
     "multi-register": _Entry(_STORE | {F.TRANSACT}, "registers:MultiRegister", keyed=False),
     "kv": _Entry(_STORE | {F.APPEND}, "registers:Kv", "registers:kv"),
     "set": _Entry(_ADDS, "accumulators:Set"),
-    "set-full": _Entry(_ADDS, "", "set_full:set_full", certify="set_full:certify"),
+    "set-full": _Entry(_ADDS, "", "set_full:set_full", certify="engines.set_full:certify"),
     "counter": _Entry(_ADDS, "accumulators:Counter"),
     "unique-ids": _Entry(frozenset({F.GENERATE}), "accumulators:UniqueIds"),
 }
@@ -121,7 +121,7 @@ def _specification(name: str, entry: _Entry) -> Specification:
         _found("checkers.engines", entry.engine),
         entry.keyed,
         entry.needs_times,
-        _found("checkers.engines", entry.certify),
+        _found("checkers", entry.certify),
     )
 
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from checkers.history import History
+from checkers.history.history import History
 from checkers.linearizability import Judgement, decide
 from checkers.models.model import UNSET, Settings
 from checkers.models.registry import MODELS, Specification
-from checkers.proof import verify_invalid, verify_valid
+from checkers.proofs.verify import verify_invalid, verify_valid
 from checkers.tests.batches import Batched, names
 from checkers.tests.brute import FOREVER
 from checkers.tests.build import FACTS

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from checkers.history import DTYPE, Facts, History, from_rows
+from checkers.history.history import DTYPE, Facts, History, from_rows
 
 Drawn = TypeVar("Drawn")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise, permutations, product
 from typing import Any, NamedTuple
 
-from checkers.holds import Hold
+from checkers.history.holds import Hold
 from checkers.tests.orders import explained
 from checkers.wire import NONE
 

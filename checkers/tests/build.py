@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkers.history import DTYPE, Facts, FaultInterval, History, from_rows
+from checkers.history.history import DTYPE, Facts, FaultInterval, History, from_rows
 from checkers.wire import FINAL, NONE, F, Outcome, Reason
 
 OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from checkers.check import check
-from checkers.engines.engine import Answer
-from checkers.history import History
+from checkers.history.history import History
+from checkers.models.engine import Answer
 from checkers.models.model import Illegal, Model
-from checkers.operations import Operations, Source
+from checkers.models.operations import Operations, Source
+from checkers.properties.check_result import Verdict
 from checkers.tests.build import Book
-from checkers.verdict import Verdict
 
 
 class Disagreement(AssertionError):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.formats.formats import load_any
-from checkers.history import History
+from checkers.history.history import History
 
 Event = Mapping[str, Any]
 

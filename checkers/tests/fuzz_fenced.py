@@ -7,11 +7,11 @@ from itertools import accumulate
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from checkers.engines.engine import Conflict
 from checkers.engines.fenced import fenced_store
+from checkers.models.engine import Conflict
 from checkers.models.model import Settings
+from checkers.models.operations import ByKey
 from checkers.models.stores import FencedStore
-from checkers.operations import ByKey
 from checkers.tests import brute, generate
 from checkers.tests.batches import Batched, names, sorted_history
 from checkers.tests.brute import BELOW, FOREVER, Op

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from checkers.formats.formats import parse
-from checkers.history import BadHistory, malformed
+from checkers.history.history import BadHistory, malformed
 from checkers.tests import files
 from checkers.tests.compare import Disagreement
 from checkers.tests.files import Event, event

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 
 from checkers.check import check
 from checkers.engines.leases import BLAME, MODES, in_mode, lease
-from checkers.history import History
-from checkers.lease_least import certify as minimal
-from checkers.lease_proof import certify
+from checkers.history.history import History
 from checkers.models.model import Settings, Unusable
+from checkers.proofs.lease_least import certify as minimal
+from checkers.proofs.lease_proof import certify
 from checkers.tests.batches import Batched, names, sorted_history
 from checkers.tests.brute_leases import MODES as IN_ORDER
 from checkers.tests.brute_leases import Act, Case, possible

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from checkers.engines import locks
-from checkers.engines.engine import Conflict, Engine
+from checkers.models.engine import Conflict, Engine
 from checkers.models.locks import Mutex, ReentrantMutex, RWLock, Semaphore
 from checkers.models.model import Model, Settings
 from checkers.tests.batches import Batched, names, sorted_history

@@ -14,13 +14,13 @@ from typing import Final
 
 import numpy as np
 
-from checkers.counting import apart, below, covered, crossing, meeting, met, united, until
+from checkers.history.counting import apart, below, covered, crossing, meeting, met, united, until
 from checkers.measures.availability import availability_gap
 from checkers.measures.fairness import bypass
 from checkers.measures.latency import kaplan_meier, survival_quantile
+from checkers.measures.measured_history import Subject
 from checkers.measures.overlaps import definite_overlap, possible_overlap
 from checkers.measures.record import Gauge
-from checkers.measures.subject import Subject
 from checkers.measures.tokens import phantom_success, token_gap
 from checkers.models.model import Settings
 from checkers.tests import brute, generate

@@ -6,17 +6,17 @@ from functools import partial
 from itertools import combinations
 from random import Random
 
+from checkers.engines.lease_schedule import in_any_order
 from checkers.engines.search import search
-from checkers.holds import Hold
+from checkers.history.holds import Hold
+from checkers.history.view import View
+from checkers.models.operations import ByKey
 from checkers.models.stores import RULES, FencedStore
-from checkers.operations import ByKey
-from checkers.schedule import in_any_order
+from checkers.properties.no_lost_update import lost_updates
 from checkers.tests import brute, experience, generate, shapes
 from checkers.tests.brute import FOREVER
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import Disagreement, compare, counted, verdict_on
-from checkers.updates import lost_updates
-from checkers.view import View
 from checkers.wire import NONE, F
 
 

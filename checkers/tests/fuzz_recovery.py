@@ -6,7 +6,7 @@ from itertools import count
 from random import Random
 from typing import NamedTuple
 
-from checkers.liveness import ASKED
+from checkers.properties.recovery import ASKED
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import Disagreement, compare, verdict_on
 from checkers.wire import SHARED, F, Outcome

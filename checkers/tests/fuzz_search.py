@@ -16,12 +16,12 @@ from checkers.engines.search import Searched, search
 from checkers.engines.search_plan import plan
 from checkers.engines.search_states import StateSearch
 from checkers.engines.search_table import FOUND, search_table, table
-from checkers.history import DTYPE, History, from_rows
+from checkers.history.history import DTYPE, History, from_rows
 from checkers.models.model import Illegal, Model, Operation, Settings
+from checkers.models.operations import WHOLE, ByKey, Operations
 from checkers.models.registry import MODELS, Specification
-from checkers.operations import WHOLE, ByKey, Operations
-from checkers.proof import verify_invalid, verify_valid
-from checkers.shrink import shrink
+from checkers.proofs.shrink import shrink
+from checkers.proofs.verify import verify_invalid, verify_valid
 from checkers.tests.build import FACTS
 from checkers.tests.compare import Disagreement
 from checkers.tests.orders import explained

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from checkers.belief import LONGEST, NOTICED
 from checkers.check import check
 from checkers.claims import Claim, Hazard, Word
-from checkers.judgement import judge
+from checkers.judging.judgement import judge
+from checkers.properties.honest_belief import LONGEST, NOTICED
 from checkers.tests.build import FAIL, Book, cases
 from checkers.tests.compare import asking
 from checkers.wire import SHARED, F

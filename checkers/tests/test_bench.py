@@ -11,7 +11,7 @@ import pytest
 from checkers.bench import __main__ as bench
 from checkers.bench import baseline, cases, generate, measure, texts
 from checkers.bench.generate import GENERATORS, Shape, TooSmall
-from checkers.history import History, malformed
+from checkers.history.history import History, malformed
 from checkers.linearizability import decide
 from checkers.models.model import Settings
 from checkers.wire import INFINITY, F, Outcome

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from checkers.calls import ANSWERED, SLOWEST
+from checkers.properties.fail_fast import ANSWERED, SLOWEST
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import asking
 from checkers.wire import F, Outcome

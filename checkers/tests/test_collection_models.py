@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from checkers.engines.set_full import certify, set_full
-from checkers.history import BadHistory
+from checkers.history.history import BadHistory
 from checkers.linearizability import Judgement, decide
 from checkers.models.accumulators import Counter, Elements
 from checkers.models.model import UNSET, Settings

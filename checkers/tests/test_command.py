@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from checkers import __main__ as command
-from checkers.history import save
-from checkers.register import PROPERTIES
+from checkers.history.history import save
+from checkers.properties.register import PROPERTIES
 from checkers.tests.build import Book
 
 ROOT = Path(__file__).parents[2]

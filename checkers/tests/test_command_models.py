@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from checkers import __main__ as command
-from checkers.history import save
+from checkers.history.history import save
 from checkers.models.registry import MODELS
 from checkers.models.stores import RULES
 from checkers.tests.build import Book
@@ -287,8 +287,8 @@ def test_a_judgement_under_a_model_does_not_import_what_it_does_not_need(tmp_pat
     program = (
         "import sys; from checkers.__main__ import main; "
         f"status = main([{str(tmp_path / 'history.edn')!r}, '--model', 'register']); "
-        "print(*(name for name in ('numba', 'rich', 'jinja2', 'checkers.check', 'checkers.judgement', "
-        "'checkers.proof', 'checkers.measures.measure') if name in sys.modules)); sys.exit(status)"
+        "print(*(name for name in ('numba', 'rich', 'jinja2', 'checkers.check', 'checkers.judging.judgement', "
+        "'checkers.proofs.verify', 'checkers.measures.measure') if name in sys.modules)); sys.exit(status)"
     )
     done = as_a_process("-c", program)
     assert done.returncode == 0, done.stderr

@@ -13,14 +13,14 @@ from checkers import __main__ as command
 from checkers.bench import generate
 from checkers.bench.generate import Shape
 from checkers.engines import lease_kernels, locks_slots
-from checkers.engines.engine import Answer, Engine
 from checkers.engines.fenced import fenced_store
 from checkers.engines.kernel import LARGE, always, kernel
 from checkers.engines.leases import lease
 from checkers.engines.registers import cas_register
 from checkers.engines.sorting import by_number, sorted_within
 from checkers.engines.tokens import fencing_tokens
-from checkers.history import History, save
+from checkers.history.history import History, save
+from checkers.models.engine import Answer, Engine
 from checkers.models.model import Settings
 from checkers.models.registers import CasRegister
 from checkers.models.stores import RULES, FencedStore

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from checkers.models.registry import MODELS
-from checkers.register import PROPERTIES
+from checkers.properties.register import PROPERTIES
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("checkers", "infra", "results", "suites")

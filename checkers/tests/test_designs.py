@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from checkers.designs import DESIGNS
-from checkers.excuses import in_order
-from checkers.mechanisms import MECHANISMS
+from checkers.history.view import View
+from checkers.judging.excuses import in_order
+from checkers.judging.flawed_designs import DESIGNS
+from checkers.judging.mechanisms import MECHANISMS
+from checkers.properties.check_result import Violation
 from checkers.tests.build import FAIL, INFO, OK, Book, cases
-from checkers.verdict import Violation
-from checkers.view import View
 from checkers.wire import F, Reason
 
 MS = 1_000_000

@@ -1,9 +1,9 @@
 """Known histories of jobs and sales."""
 
 from checkers.check import applicable
+from checkers.history.view import View
 from checkers.tests.build import Book
 from checkers.tests.compare import asking
-from checkers.view import View
 from checkers.wire import NONE, F
 
 verdict = asking("no-duplicate")

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from checkers import exclusion, schedule
+from checkers.engines import lease_schedule as schedule
+from checkers.properties import exclusion
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import asking
 from checkers.wire import F

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from checkers.check import check, missing
-from checkers.exercise import MIXED, counters
-from checkers.history import History
+from checkers.history.history import History
+from checkers.history.view import View
+from checkers.properties.exercise import MIXED, counters
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.view import View
 from checkers.wire import NESTED, F, Outcome, Reason
 
 

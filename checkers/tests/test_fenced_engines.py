@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from checkers.engines.engine import Answer
 from checkers.engines.fenced import LOOSE, REPEATED, fenced_store
 from checkers.engines.tokens import fencing_tokens
-from checkers.history import History
+from checkers.history.history import History
+from checkers.models.engine import Answer
 from checkers.models.model import Settings
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.wire import FINAL, NESTED, NONE, SHARED, Outcome, Reason

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from checkers import fencing
 from checkers.engines import search
+from checkers.properties import fenced_store as fencing
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import asking
 from checkers.wire import LATE, SHARED, Reason

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from checkers import history as native
 from checkers.formats.formats import Family, load_any, load_with_defaults
-from checkers.history import BadHistory, History, malformed, save
+from checkers.history import history as native
+from checkers.history.history import BadHistory, History, malformed, save
 from checkers.tests import files
 from checkers.tests.build import Book, cases
 from checkers.tests.files import column, event, loaded, told, values

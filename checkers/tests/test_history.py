@@ -10,7 +10,7 @@ import pytest
 
 from checkers import wire
 from checkers.claims import Claim, Hazard
-from checkers.history import DTYPE, BadHistory, from_rows, load, read_recording, save
+from checkers.history.history import DTYPE, BadHistory, from_rows, load, read_recording, save
 from checkers.tests.build import FACTS, INFO, Book
 from checkers.wire import F, Outcome
 

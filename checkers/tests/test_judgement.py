@@ -7,9 +7,9 @@ import pytest
 
 from checkers.check import check, missing
 from checkers.claims import Claim, Hazard, Word, heaviest
-from checkers.judgement import Judgement, judge, judge_all
+from checkers.judging.judgement import Judgement, judge, judge_all
+from checkers.properties.check_result import Verdict, Violation
 from checkers.tests.build import FAIL, Book, cases
-from checkers.verdict import Verdict, Violation
 from checkers.wire import F
 
 HAZARD = Hazard("holder-exclusion", ("freeze-holder",), "frozen-past-ttl")

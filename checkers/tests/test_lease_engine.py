@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkers import lease_least
 from checkers.engines import lease_sessions
 from checkers.engines.leases import in_mode, lease
-from checkers.lease_least import certify
-from checkers.lease_proof import certify as proven
 from checkers.linearizability import decide
 from checkers.models.model import Settings, Unusable
+from checkers.proofs import lease_least
+from checkers.proofs.lease_least import certify
+from checkers.proofs.lease_proof import certify as proven
 from checkers.tests import fuzz_leases
 from checkers.tests.brute_leases import Act, Case, possible
 from checkers.tests.build import FAIL, INFO, Book, cases
@@ -277,15 +277,15 @@ def test_minimal_is_claimed_only_where_it_was_shown(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_verifier_is_small_and_shares_nothing_with_the_engine() -> None:
-    import checkers.lease_events
-    import checkers.lease_least
-    import checkers.lease_proof
+    import checkers.proofs.lease_events
+    import checkers.proofs.lease_least
+    import checkers.proofs.lease_proof
 
-    for module in (checkers.lease_proof, checkers.lease_events, checkers.lease_least):
+    for module in (checkers.proofs.lease_proof, checkers.proofs.lease_events, checkers.proofs.lease_least):
         source = Path(str(module.__file__)).read_text()
         assert len(source.splitlines()) <= 100
         names = {node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)}
-        assert not any(name and ("engines" in name or name == "checkers.holds") for name in names)
+        assert not any(name and ("engines" in name or name == "checkers.history.holds") for name in names)
 
 
 # Exhaustive search itself, which `fuzz_leases` compares with

@@ -8,18 +8,18 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from checkers.engines.engine import Answer, Conflict
-from checkers.history import History
+from checkers.history.history import History
 from checkers.linearizability import decide
+from checkers.models.engine import Answer, Conflict
 from checkers.models.model import ILLEGAL, Illegal, Model, Operation, Settings, State
+from checkers.models.operations import WHOLE
 from checkers.models.own import ModelError, specification
 from checkers.models.registry import MODELS, Specification
-from checkers.operations import WHOLE
-from checkers.proof import verify_invalid, verify_valid
+from checkers.proofs.verify import verify_invalid, verify_valid
+from checkers.proofs.witness import tell
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.test_search import many_unknown
 from checkers.wire import NONE, F, Outcome, Reason
-from checkers.witness import tell
 
 SETTINGS = Settings(initial=NONE)
 REGISTER = replace(MODELS["register"], engine=None)

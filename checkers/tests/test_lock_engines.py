@@ -3,7 +3,7 @@
 import pytest
 
 from checkers.engines import locks
-from checkers.engines.engine import Engine
+from checkers.models.engine import Engine
 from checkers.models.model import Settings
 from checkers.tests import fuzz_locks
 from checkers.tests.build import FAIL, INFO, Book

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from checkers.formats.formats import load_any
-from checkers.history import BadHistory
+from checkers.history.history import BadHistory
 from checkers.tests import files
 from checkers.tests.files import Event, event, loaded
 from checkers.tests.fuzz_formats import CHECKS, WRITERS

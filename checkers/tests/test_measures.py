@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from checkers.check import check
-from checkers.history import History
+from checkers.history.history import History
 from checkers.measures.measure import MEASURES, measures
-from checkers.property import Property
+from checkers.properties.property import Property
 from checkers.tests import generate
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.wire import F, Reason

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from checkers.measures.measured_history import Subject
 from checkers.measures.overlaps import clock_jump, definite_overlap, possible_overlap
 from checkers.measures.record import Gauge
-from checkers.measures.subject import Subject
 from checkers.models.model import Settings
 from checkers.tests.build import FAIL, Book, cases
 from checkers.tests.fuzz_measures import answers, measured

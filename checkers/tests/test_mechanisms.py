@@ -7,12 +7,12 @@ import pytest
 
 from checkers.check import check
 from checkers.claims import ANY, Hazard, Word
-from checkers.history import FaultInterval
-from checkers.judgement import judge
-from checkers.mechanisms import MECHANISMS, nodes_of
+from checkers.history.history import FaultInterval
+from checkers.history.view import View
+from checkers.judging.judgement import judge
+from checkers.judging.mechanisms import MECHANISMS, nodes_of
+from checkers.properties.check_result import Violation
 from checkers.tests.build import FAIL, INFO, OK, Book, cases
-from checkers.verdict import Violation
-from checkers.view import View
 from checkers.wire import NESTED, F, Outcome, Reason
 
 SERVER, HOLDER, TOKENS, UPDATES = "server-exclusion", "holder-exclusion", "token-order", "no-lost-update"

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from checkers.check import check
-from checkers.narrate import Sentence
+from checkers.properties.narrator import Sentence
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.wire import F, Reason
 

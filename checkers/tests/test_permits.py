@@ -1,9 +1,9 @@
 """Known histories of semaphores: how many the service let in, and how many were inside."""
 
 from checkers.check import applicable
+from checkers.history.view import View
 from checkers.tests.build import Book
 from checkers.tests.compare import asking
-from checkers.view import View
 
 verdict = asking("permits")
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.history import History
+from checkers.history.history import History
 from checkers.models.model import Settings
 from checkers.models.registry import MODELS, Specification
-from checkers.proof import verify_invalid, verify_valid
+from checkers.proofs.verify import verify_invalid, verify_valid
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.wire import NONE, F, Reason
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from checkers.releases import CRASHED, SLOWEST, STALE_RELEASES, WAITED_FOR
+from checkers.properties.releases import CRASHED, SLOWEST, STALE_RELEASES, WAITED_FOR
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.tests.compare import asking
 from checkers.wire import NESTED, SHARED, F, Outcome, Reason

@@ -6,8 +6,8 @@ import pytest
 
 from checkers.check import check
 from checkers.claims import Claim, Hazard, Word
-from checkers.judgement import judge
-from checkers.renewals import REFUSED, RENEWED
+from checkers.judging.judgement import judge
+from checkers.properties.honest_renewal import REFUSED, RENEWED
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.tests.compare import asking
 from checkers.wire import F, Outcome, Reason

@@ -13,9 +13,9 @@ from checkers.engines.search import Searched, search, search_keys
 from checkers.engines.search_plan import plan
 from checkers.engines.search_states import StateSearch
 from checkers.engines.search_table import FOUND, MEMORY_SPENT, NONE_FOUND, STEPS_SPENT, search_table, table
-from checkers.history import History
+from checkers.history.history import History
 from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, State
-from checkers.operations import WHOLE, ByKey, Operations, Source
+from checkers.models.operations import WHOLE, ByKey, Operations, Source
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.wire import INFINITY, NONE, F
 

@@ -6,10 +6,10 @@ import pytest
 
 from checkers.engines.search import Searched, search
 from checkers.models.model import Model, Settings
+from checkers.models.operations import Operations
 from checkers.models.registry import MODELS
-from checkers.operations import Operations
-from checkers.proof import verify_invalid
-from checkers.shrink import Shrunk, shrink
+from checkers.proofs.shrink import Shrunk, shrink
+from checkers.proofs.verify import verify_invalid
 from checkers.tests.build import INFO, Book
 from checkers.tests.test_search import Cell, of
 from checkers.wire import NONE
@@ -35,7 +35,7 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(len(operations))
         return search(operations, model, seconds)
 
-    monkeypatch.setattr("checkers.shrink.search", counting)
+    monkeypatch.setattr("checkers.proofs.shrink.search", counting)
     return sizes
 
 

@@ -9,7 +9,7 @@ import pytest
 from checkers.__main__ import FASTER, main
 from checkers.bench.generate import GENERATORS, Shape
 from checkers.engines import kernel
-from checkers.history import save
+from checkers.history.history import save
 
 ROOT = Path(__file__).parents[2]
 WITHOUT = "import sys; sys.modules['numba'] = None; from checkers.__main__ import main; sys.exit(main())"

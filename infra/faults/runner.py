@@ -21,7 +21,7 @@ from infra.faults.target import Hit, Kind, Target
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One fault on one victim; the fields of `checkers.history.FaultInterval`. Times in ns."""
+    """One fault on one victim; the fields of `checkers.history.history.FaultInterval`. Times in ns."""
 
     name: str
     kind: Kind

@@ -93,7 +93,9 @@ def test_the_final_heal_does_all_even_if_one_part_fails() -> None:
 
 
 def test_records_have_the_fields_of_a_fault_interval() -> None:
-    """The suites hand them to `checkers.history.FaultInterval`, which infra may not import: the contract's names."""
+    """The suites hand them to `checkers.history.history.FaultInterval`, which infra may not import: the contract's
+    names.
+    """
     assert [field.name for field in fields(Record)] == [
         "name", "kind", "target", "begun", "applied", "healing", "healed", "owner", "process",
     ]  # fmt: skip

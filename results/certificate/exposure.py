@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from checkers.exercise import CONTENDED, EXPIRED, MIXED
-from checkers.fencing import BY_VERSION, STALE
 from checkers.measures.latency import DURING
+from checkers.properties.exercise import CONTENDED, EXPIRED, MIXED
+from checkers.properties.fenced_store import BY_VERSION, STALE
 from results.certificate.trials import LaneTold, Step, TrialTold
 from results.record import Cell, LaneSummary
 from results.stages import ALONE, ROLLBACK, STAGES

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from checkers.claims import Word
-from checkers.register import BOUNDED
+from checkers.properties.register import BOUNDED
 from results.certificate.calibration import Planted
 from results.certificate.exposure import Bite
 from results.certificate.promises import Loss, Promise

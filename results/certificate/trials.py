@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from checkers.history import BadHistory, Facts, History
-from checkers.judgement import declared
+from checkers.history.history import BadHistory, Facts, History
+from checkers.judging.judgement import declared
 from checkers.wire import F, Outcome, Reason
 from results.record import TrialRecord
 from results.stages import STAGES
@@ -28,7 +28,7 @@ _BY_DESIGN: Final = ("suites.locks.antipatterns.", "suites.locks.without.")
 class LaneTold:
     """One lane.
 
-    lease     see `checkers.history.Facts`.
+    lease     see `checkers.history.history.Facts`.
     refused   writes that the store refused under a token that a later holder had overtaken.
     controls  properties that it is certain to break, by what its lock declares.
     errors    text of an error → how often.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, TypedDict
 
 from checkers.claims import Word
-from checkers.history import BadHistory
+from checkers.history.history import BadHistory
 from results.commands import find
 from results.commands.find import NAMING
 from results.pages import trend

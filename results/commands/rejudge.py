@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from checkers.history import BadHistory
+from checkers.history.history import BadHistory
 from results.commands import find
 from results.commands.find import NAMING
 from results.storage import files, verdicts

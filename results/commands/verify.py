@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
-from checkers.history import BadHistory
+from checkers.history.history import BadHistory
 from results.certificate import serialize
 from results.certificate.certify import STATUS, sentence
 from results.certificate.write_certificate import DERIVED, made

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from checkers.judgement import Judgement
+from checkers.judging.judgement import Judgement
 
 MEANINGS: Final[Mapping[str, str]] = {
     "accepted writes": "writes that the store accepted",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.history import FaultInterval
+from checkers.history.history import FaultInterval
 from results.record import LaneRecord, TrialRecord, mapping, words
 from results.text import duration, seconds
 

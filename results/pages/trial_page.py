@@ -8,7 +8,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from checkers.claims import Word
-from checkers.view import View
+from checkers.history.view import View
 from results.pages import counters, surroundings, web
 from results.pages.counters import Counted
 from results.pages.lane import timeline

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from checkers.claims import Word, heaviest
-from checkers.history import History
-from checkers.judgement import Judgement
+from checkers.history.history import History
+from checkers.judging.judgement import Judgement
 from checkers.wire import FINAL, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
 from results.record import LaneRecord, decisive, fault_of
 from results.text import duration, few, listing, seconds

@@ -2,19 +2,19 @@
 
 Pages, terminals, JUnit's XML and summaries all tell it so; `python -m checkers` tells every operation of a witness.
 
-The sentences are the checkers' own (`checkers.narrate`). Where they are more than five, those about one worker, or
-about faults of one name at one time, stand in one line.
+The sentences are the checkers' own (`checkers.properties.narrator`). Where they are more than five, those about one
+worker, or about faults of one name at one time, stand in one line.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from checkers.history import FaultInterval
-from checkers.holds import Hold
-from checkers.narrate import HARNESS, Narrator, Sentence
-from checkers.verdict import Violation
-from checkers.view import View
+from checkers.history.history import FaultInterval
+from checkers.history.holds import Hold
+from checkers.history.view import View
+from checkers.properties.check_result import Violation
+from checkers.properties.narrator import HARNESS, Narrator, Sentence
 from checkers.wire import F
 from results.record import LaneRecord, decisive
 

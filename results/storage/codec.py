@@ -13,8 +13,8 @@ from typing import Any, Final, TypedDict, TypeVar
 import msgspec
 
 from checkers.claims import Word
-from checkers.judgement import Judgement
-from checkers.verdict import Verdict, Violation
+from checkers.judging.judgement import Judgement
+from checkers.properties.check_result import Verdict, Violation
 from results.record import decisive
 from results.storage.files import BadFile
 from results.text import in_a_line

@@ -4,11 +4,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from checkers.counting import Flags, Ints, united
-from checkers.history import History
+from checkers.history.counting import Flags, Ints, united
+from checkers.history.history import History
 from checkers.measures.availability import availability_gap, recovery_after_heal
 from checkers.measures.latency import AFTER, BEFORE, DURING, acquires, kaplan_meier, releases, survival_quantile
-from checkers.measures.subject import Subject, of_kind
+from checkers.measures.measured_history import Subject, of_kind
 from checkers.models.model import Settings
 from checkers.wire import FINAL, INFINITY, F, Outcome
 

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
-from checkers import history as histories
 from checkers.claims import Word
-from checkers.history import BadHistory, History
+from checkers.history import history as histories
+from checkers.history.history import BadHistory, History
 from results.record import Cell, Count, LaneRecord, LaneSummary, Measures, NotRun, TrialRecord, version_of
 from results.stages import CALIBRATIONS
 from results.storage import files

@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
 
-from checkers import history as histories
+from checkers.history import history as histories
 from results.record import NotRun, TrialRecord
 from results.storage import files, reading, running, summary, verdicts
 from results.storage.codec import RunFile, decoded

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from checkers.check import check
-from checkers.judgement import Judgement, judge_all
-from checkers.register import PROPERTIES
+from checkers.judging.judgement import Judgement, judge_all
+from checkers.properties.register import PROPERTIES
 from results.record import LaneRecord, TrialRecord, fault_of
 from results.report import telling
 from results.storage import files, reading

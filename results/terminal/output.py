@@ -22,7 +22,7 @@ def warn(words: str) -> None:
 
 class Output(Console):
     """Rich's console, which would end the process with a status of its own where the reader of the output went away:
-    here that is one for `checkers.ending`, as of every other command.
+    here that is one for `checkers.command.exit_status`, as of every other command.
     """
 
     def on_broken_pipe(self) -> NoReturn:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from checkers.check import check
-from checkers.history import History, load
-from checkers.judgement import judge_all
+from checkers.history.history import History, load
+from checkers.judging.judgement import judge_all
 
 FOLDER: Final = Path(__file__).with_suffix("")
 ANSWERS: Final = "judgements.json"

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.claims import ANY, Claim, Hazard, Word
-from checkers.history import DTYPE, Facts, FaultInterval, History, from_rows
-from checkers.judgement import Judgement, judge
+from checkers.history.history import DTYPE, Facts, FaultInterval, History, from_rows
+from checkers.judging.judgement import Judgement, judge
+from checkers.properties.check_result import Verdict, Violation
 from checkers.tests.build import FACTS
-from checkers.verdict import Verdict, Violation
 from checkers.wire import LATE, NONE, F, Outcome, Reason
 from results.record import Cell, LaneRecord, LaneSummary, TrialRecord
 from results.run import Run

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from checkers import exercise
 from checkers.claims import Word
-from checkers.exercise import CONTENDED, EXPIRED
-from checkers.fencing import STALE
+from checkers.properties import exercise
+from checkers.properties.exercise import CONTENDED, EXPIRED
+from checkers.properties.fenced_store import STALE
 from results.certificate import trials
 from results.certificate.calibration import Shown
 from results.certificate.certify import Verdict, certify

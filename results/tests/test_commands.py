@@ -13,7 +13,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from checkers.ending import to_the_end
+from checkers.command.exit_status import to_the_end
 from results import __main__ as command
 from results.commands import find, schema
 from results.pages import web

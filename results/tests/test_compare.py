@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 from checkers.claims import Word
-from checkers.judgement import Judgement
-from checkers.verdict import Verdict
+from checkers.judging.judgement import Judgement
+from checkers.properties.check_result import Verdict
 from results.__main__ import main
 from results.comparison import difference_page
 from results.comparison import presentation as compared_

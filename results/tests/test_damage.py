@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from checkers.history import BadHistory
+from checkers.history.history import BadHistory
 from results.commands import find, listing, prune, redraw
 from results.run import Run
 from results.storage import files, running, summary

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from checkers.check import check
-from checkers.history import History, from_rows
-from checkers.holds import Holds
-from checkers.judgement import judge_all
-from checkers.lists import Lists
-from checkers.view import View
+from checkers.history.history import History, from_rows
+from checkers.history.holds import Holds
+from checkers.history.lists import Lists
+from checkers.history.view import View
+from checkers.judging.judgement import judge_all
 from checkers.wire import INFINITY, F
 from results.pages import trial_page
 from results.record import LaneRecord
@@ -58,7 +58,7 @@ def test_they_are_made_once_a_history_by_all_who_look_at_it(monkeypatch: pytest.
             made.append(lists.history)
             super().__init__(lists)
 
-    monkeypatch.setattr("checkers.view.Holds", Counted)
+    monkeypatch.setattr("checkers.history.view.Holds", Counted)
     history = samples.stale_write()
     judgements = judge_all(check(history), history)
     assert any(judgement.violation for judgement in judgements)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.history import load
+from checkers.history.history import load
 from results.tests.judged import FOLDER, judged, kept
 
 

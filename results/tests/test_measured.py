@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from checkers.history import FaultInterval, History, from_rows
+from checkers.history.history import FaultInterval, History, from_rows
 from checkers.measures.availability import availability_gap
 from checkers.measures.latency import acquire_latency, release_latency
-from checkers.measures.subject import Subject
+from checkers.measures.measured_history import Subject
 from checkers.models.model import Settings
 from checkers.wire import NONE, F, Outcome, Reason
 from results.storage.measured import measured

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from checkers.claims import Word
-from checkers.history import from_rows
-from checkers.judgement import Judgement, judge
-from checkers.verdict import Verdict
+from checkers.history.history import from_rows
+from checkers.judging.judgement import Judgement, judge
+from checkers.properties.check_result import Verdict
 from checkers.wire import NONE, F, Outcome
 from results.pages import trial_page
 from results.record import LaneRecord, TrialRecord

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from checkers.claims import Word
-from checkers.judgement import judge
-from checkers.verdict import Verdict
+from checkers.judging.judgement import judge
+from checkers.properties.check_result import Verdict
 from results.commands import find
 from results.record import LaneRecord, NotRun, settled, version_of
 from results.run import Run

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from checkers.check import check
-from checkers.judgement import judge
+from checkers.judging.judgement import judge
 from checkers.tests.build import Book
 from results.pages.lane import standalone
 

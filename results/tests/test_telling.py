@@ -4,10 +4,10 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from checkers.finding import Finding
-from checkers.narrate import Narrator
-from checkers.verdict import Violation
-from checkers.view import View
+from checkers.history.finding import Finding
+from checkers.history.view import View
+from checkers.properties.check_result import Violation
+from checkers.properties.narrator import Narrator
 from checkers.wire import F
 from results.record import decisive
 from results.report import telling

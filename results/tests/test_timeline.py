@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from markupsafe import Markup
 
-from checkers.history import History, from_rows
-from checkers.view import View
+from checkers.history.history import History, from_rows
+from checkers.history.view import View
 from checkers.wire import INFINITY, NONE, F, Outcome, Reason
 from results.pages.lane import timeline
 from results.pages.lane.columns import LONGEST_ERROR, MOST_ERRORS, TICK, columns

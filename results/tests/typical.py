@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.claims import Word
-from checkers.exercise import MIXED
-from checkers.history import History
-from checkers.judgement import Judgement
-from checkers.verdict import Verdict
+from checkers.history.history import History
+from checkers.judging.judgement import Judgement
+from checkers.properties.check_result import Verdict
+from checkers.properties.exercise import MIXED
 from results.record import LaneRecord, NotRun, TrialRecord
 from results.run import Run
 from results.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, STAGES

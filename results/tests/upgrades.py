@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.claims import Word
-from checkers.exercise import CONTENDED, EXPIRED, MIXED
-from checkers.fencing import STALE
+from checkers.properties.exercise import CONTENDED, EXPIRED, MIXED
+from checkers.properties.fenced_store import STALE
 from results.certificate.certify import Certificate, certify
 from results.certificate.trials import LaneTold, TrialTold
 from results.record import Cell, LaneRecord, LaneSummary, TrialRecord

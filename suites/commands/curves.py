@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
-from checkers.exclusion import overlaps
-from checkers.history import FaultInterval
-from checkers.view import View
+from checkers.history.history import FaultInterval
+from checkers.history.view import View
+from checkers.properties.exclusion import overlaps
 from infra.faults.plan import Plan, Step
 from results.pages.curve import Point, Series, draw
 from suites.commands.cycles import Cycles

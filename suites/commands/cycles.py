@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final, Self
 
 from checkers.claims import Word
-from checkers.history import FaultInterval
-from checkers.judgement import Judgement
+from checkers.history.history import FaultInterval
+from checkers.judging.judgement import Judgement
 from infra.environment import Environment
 from infra.faults.plan import Plan
 from infra.machine import Trouble

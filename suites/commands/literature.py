@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from checkers.claims import Word
-from checkers.judgement import Judgement
+from checkers.judging.judgement import Judgement
 from infra.faults.plan import Plan, compile_plan
 from results.commands.find import RUNS
 from results.pages.lane import standalone

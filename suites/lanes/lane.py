@@ -6,9 +6,9 @@ from functools import cache
 from typing import Final
 
 from checkers.claims import NO_FAULT, matches
-from checkers.judgement import Standing, standing
-from checkers.property import Need
-from checkers.register import PROPERTIES
+from checkers.judging.judgement import Standing, standing
+from checkers.properties.property import Need
+from checkers.properties.register import PROPERTIES
 from infra.faults.register import FAULTS
 from suites.lock import LockClient
 from suites.locks import registry

@@ -11,9 +11,9 @@ from functools import cache
 from typing import Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard, matches
-from checkers.mechanisms import MECHANISMS
-from checkers.property import Need, Property
-from checkers.register import BOUNDED, PROPERTIES
+from checkers.judging.mechanisms import MECHANISMS
+from checkers.properties.property import Need, Property
+from checkers.properties.register import BOUNDED, PROPERTIES
 from infra.backends import BACKENDS
 from infra.faults.register import FAULTS
 from infra.spelling import instead

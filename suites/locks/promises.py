@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final, TypeVar, cast
 
 from checkers.claims import Claim, Hazard
-from checkers.mechanisms import FROZEN
+from checkers.judging.mechanisms import FROZEN
 
 Said = TypeVar("Said", Claim, Hazard)
 

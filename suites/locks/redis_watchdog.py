@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard
-from checkers.mechanisms import FROZEN
+from checkers.judging.mechanisms import FROZEN
 from suites.lock import NEVER, Grant
 from suites.locks.promises import CLAIMS, HAZARDS, LOSSES, besides
 from suites.locks.redis_scripts import ScriptedLock

@@ -9,7 +9,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import pytest
 
-from checkers.history import read_recording
+from checkers.history.history import read_recording
 from checkers.wire import F, Gate, Outcome, Reason
 from infra.store import Read, Store, StoreError
 from suites.lock import Grant, Refused, now

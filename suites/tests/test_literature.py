@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from checkers.claims import Word
-from checkers.judgement import Judgement
+from checkers.judging.judgement import Judgement
 from checkers.tests.build import Book
 from infra.faults.register import FAULTS, NO_FAULT
 from results.record import LaneRecord

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, replace
 
-from checkers.history import FaultInterval, History
+from checkers.history.history import FaultInterval, History
 from checkers.tests.build import Book
 from checkers.wire import F
 from infra.faults.runner import Record

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.judgement import declared
+from checkers.judging.judgement import declared
 from checkers.tests.build import FACTS
 from infra.faults.register import FAULTS
 from suites.commands import mutants

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from checkers.claims import Word
-from checkers.judgement import Judgement
+from checkers.judging.judgement import Judgement
 from checkers.tests.build import cases
 from results.record import LaneRecord, TrialRecord
 from results.run import Run

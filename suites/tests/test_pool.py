@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from checkers import wire
-from checkers.history import read_recording
+from checkers.history.history import read_recording
 from checkers.wire import F, Outcome, Run, State
 from suites.lanes.lane import lanes_of
 from suites.locks import registry

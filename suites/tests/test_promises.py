@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from checkers.claims import NO_FAULT, matches
-from checkers.judgement import Standing, declared
-from checkers.register import PROPERTIES
+from checkers.judging.judgement import Standing, declared
+from checkers.properties.register import PROPERTIES
 from checkers.tests.build import FACTS
 from infra.faults.register import FAULTS
 from suites.lanes.lane import lanes_of

@@ -13,7 +13,7 @@ from threading import Event
 import pytest
 
 from checkers import wire
-from checkers.history import BadHistory, read_recording
+from checkers.history.history import BadHistory, read_recording
 from checkers.wire import NONE, F, Outcome, Reason
 from suites.worker import recorder
 from suites.worker.pool import ROOT

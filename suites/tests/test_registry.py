@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from checkers.claims import Claim, Hazard
-from checkers.mechanisms import MECHANISMS
+from checkers.judging.mechanisms import MECHANISMS
 from suites.lanes.validate_declarations import lock
 from suites.lock import LockClient
 from suites.locks import registry

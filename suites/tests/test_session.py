@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from checkers.claims import Word, heaviest
-from checkers.history import DTYPE, from_rows
-from checkers.judgement import Judgement
+from checkers.history.history import DTYPE, from_rows
+from checkers.judging.judgement import Judgement
+from checkers.properties.check_result import Violation
 from checkers.tests.build import FACTS
-from checkers.verdict import Violation
 from infra.machine import Failed
 from results.record import Cell, LaneRecord, TrialRecord, settled
 from results.run import Run

@@ -23,8 +23,8 @@ from pathlib import Path
 import pytest
 
 from checkers.claims import Word
-from checkers.judgement import Judgement
-from checkers.verdict import Violation
+from checkers.judging.judgement import Judgement
+from checkers.properties.check_result import Violation
 from results.terminal.events import Event, Journal, step
 from results.run import Run
 from results.tests import samples

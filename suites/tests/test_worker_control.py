@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from checkers import wire
-from checkers.history import read_recording
+from checkers.history.history import read_recording
 from checkers.wire import F
 from infra.faults.target import Action, Aim, Gate, Victim
 from suites.lock import now

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers import wire
-from checkers.history import DTYPE
+from checkers.history.history import DTYPE
 from checkers.wire import F, Outcome
 from infra import store
 from infra.environment import Environment

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers import wire
-from checkers.history import DTYPE, Facts, FaultInterval, History, from_rows, read_recording
+from checkers.history.history import DTYPE, Facts, FaultInterval, History, from_rows, read_recording
 from checkers.wire import F, Outcome
 from infra.environment import Environment
 from infra.faults.runner import Record

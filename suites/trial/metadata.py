@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.history import History
+from checkers.history.history import History
 from checkers.wire import F
 from infra.environment import Environment
 from infra.faults.plan import storm_seed

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.claims import Word, heaviest
-from checkers.history import BadHistory
+from checkers.history.history import BadHistory
 from infra import base, images
 from infra.faults.register import FAULTS
 from infra.machine import Trouble

@@ -15,8 +15,8 @@ from typing import Final, Self
 
 from checkers.check import check
 from checkers.check import missing as not_exercised
-from checkers.history import History
-from checkers.judgement import judge_all
+from checkers.history.history import History
+from checkers.judging.judgement import judge_all
 from checkers.wire import Run, State
 from infra import store
 from infra.backends import BACKENDS

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from checkers.claims import Word
-from checkers.judgement import Judgement
+from checkers.judging.judgement import Judgement
 from infra.faults.plan import storm_seed
 from infra.machine import Trouble
 from results.record import TrialRecord, decisive, version_of

@@ -24,8 +24,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from checkers.history import History
-from checkers.holds import HoldColumns
+from checkers.history.history import History
+from checkers.history.holds import HoldColumns
 from checkers.wire import INFINITY, NONE, F, Outcome
 from results.text import cut
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.counting import Ints
-from checkers.history import FaultInterval, History
-from checkers.holds import HoldColumns
-from checkers.verdict import Violation
+from checkers.history.counting import Ints
+from checkers.history.history import FaultInterval, History
+from checkers.history.holds import HoldColumns
+from checkers.properties.check_result import Violation
 from checkers.wire import F
 
 MOST_OPERATIONS = 70

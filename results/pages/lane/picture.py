@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 from markupsafe import Markup
 
-from checkers.history import FaultInterval, History
-from checkers.holds import HoldColumns
+from checkers.history.history import FaultInterval, History
+from checkers.history.holds import HoldColumns
 from checkers.wire import INFINITY, NONE, F, Outcome
 from results.pages import svg
 from results.pages.lane import axis as axes

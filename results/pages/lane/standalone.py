@@ -5,9 +5,9 @@ from typing import Final
 
 from markupsafe import Markup
 
-from checkers.history import History
-from checkers.judgement import Judgement
-from checkers.view import View
+from checkers.history.history import History
+from checkers.history.view import View
+from checkers.judging.judgement import Judgement
 from results.pages.lane import focus, picture
 from results.pages.svg import tag
 from results.record import decisive

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 from markupsafe import Markup
 
-from checkers.history import FaultInterval, History
-from checkers.holds import HoldColumns
+from checkers.history.history import FaultInterval, History
+from checkers.history.holds import HoldColumns
 from checkers.wire import FINAL, LATE, NESTED, SHARED, F, Outcome, Reason
 from results.pages import web
 from results.pages.lane import glyphs

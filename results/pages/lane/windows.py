@@ -8,11 +8,11 @@ from typing import Final
 from markupsafe import Markup
 
 from checkers.claims import Word
-from checkers.history import History
-from checkers.holds import HoldColumns
-from checkers.judgement import Judgement
-from checkers.verdict import Violation
-from checkers.view import View
+from checkers.history.history import History
+from checkers.history.holds import HoldColumns
+from checkers.history.view import View
+from checkers.judging.judgement import Judgement
+from checkers.properties.check_result import Violation
 from results.pages.lane import focus, glyphs, picture
 from results.pages.lane.focus import Focus
 from results.record import LaneRecord, decisive

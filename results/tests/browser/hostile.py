@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any, Final
 
-from checkers.judgement import judge
-from checkers.verdict import Verdict
+from checkers.judging.judgement import judge
+from checkers.properties.check_result import Verdict
 from results.record import LaneRecord, NotRun, TrialRecord
 from results.stages import CALIBRATION
 from results.tests import samples

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.claims import Word
-from checkers.history import History
-from checkers.judgement import Judgement, judge
-from checkers.verdict import Verdict, Violation
+from checkers.history.history import History
+from checkers.judging.judgement import Judgement, judge
+from checkers.properties.check_result import Verdict, Violation
 from results.certificate.write_certificate import issue
 from results.commands import compare, export
 from results.record import LaneRecord, NotRun, TrialRecord, decisive

@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, CDPSession, Locator, Page
 
-from checkers.judgement import judge
-from checkers.verdict import Verdict
+from checkers.judging.judgement import judge
+from checkers.properties.check_result import Verdict
 from results.pages import trial_page as pages
 from results.pages import web
 from results.record import LaneRecord

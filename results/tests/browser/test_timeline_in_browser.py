@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from checkers.history import History
+from checkers.history.history import History
 from checkers.wire import NONE, F, Outcome, Reason
 from results.pages import trial_page as pages
 from results.pages import web

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from checkers.claims import Word
-from checkers.judgement import Judgement
+from checkers.judging.judgement import Judgement
 from infra.environment import Environment
 from infra.tests.environments import taken
 from results.record import LaneRecord, TrialRecord

@@ -1,0 +1,87 @@
+"""What mechanisms have in common: whom they look at, and the kinds of violations that each sort of breakage brings."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from checkers.history.history import FaultInterval
+from checkers.history.holds import Hold
+from checkers.history.view import View
+from checkers.properties.check_result import Violation
+from checkers.wire import INFINITY, NONE, F
+
+Hits = Sequence[FaultInterval]
+Mechanism = Callable[[Violation, View, Hits], bool]
+"""Whether the hits of a hazard's faults explain a violation."""
+
+TWICE: Final = frozenset({"done-twice", "sold-twice"})
+REFUSED: Final = "refused-though-held"
+"""A lease that its holder is told to be over before its time."""
+ALONE: Final = frozenset({REFUSED, "nested-refused", "token-changed"})
+"""What a holder is told before its lease is over. The witness names nobody who came later."""
+BY_A_STALE_HOLDER: Final = (
+    frozenset({"overlap", "stale-write-accepted", "lost-update", "believed-too-long", "too-many-inside"}) | TWICE
+)
+"""What a holder can do that does not know that its lease is over; a service or a store that lies is none of it."""
+BY_A_LOST_LEASE: Final = BY_A_STALE_HOLDER | {
+    "granted-while-held",
+    "no-room",
+    "too-many-granted",
+    "freed-by-inner-release",
+}
+"""What follows when the service has forgotten a lease that its holder still counts on."""
+BY_A_LOST_COUNTER: Final = frozenset({"token-not-larger", "token-repeated"})
+
+
+def in_order(violation: Violation, view: View) -> list[Hold]:
+    """The grants of a witness, the earliest first: by tokens, unless those contradict the answers to the acquires."""
+    holds = [view.holds.by_row[row] for row in violation.holders]
+    contradicted = any(one.ret < other.start and one.token > other.token != NONE for one in holds for other in holds)
+    return by_answer(holds) if contradicted else holds
+
+
+def by_answer(holds: Sequence[Hold]) -> list[Hold]:
+    """In the order in which their acquires returned: where data were lost, tokens do not tell."""
+    return sorted(holds, key=lambda hold: hold.ret)
+
+
+def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int]]) -> bool:
+    """Whether one of these moments met the lease of an earlier holder, before the violation.
+
+    A holder that did something after the acknowledged end of its lease has nobody else to blame for it. Where a slow
+    answer and the tokens disagree about who was earlier, or there is no token and both asked at the same time, it may
+    have been either.
+    """
+    if violation.kind not in BY_A_LOST_LEASE | ALONE:
+        return False
+    holds = by_answer([view.holds.by_row[row] for row in violation.holders])
+    if violation.kind not in ALONE:
+        holds = [*holds[:-1], *in_order(violation, view)[:-1], *_perhaps_earlier(holds)]
+    for hold in holds:
+        end = hold.expiry
+        stale = violation.kind in BY_A_STALE_HOLDER and last_deed(violation, hold, view) > end
+        if not stale and any(first <= min(end, violation.at) and hold.start <= last for first, last in moments):
+            return True
+    return False
+
+
+def _perhaps_earlier(by_answers: Sequence[Hold]) -> Sequence[Hold]:
+    """The last to be answered, where no token tells that it was last and its lease was asked for before another was
+    answered.
+    """
+    others, last = by_answers[:-1], by_answers[-1:]
+    return [one for one in last if one.token == NONE and any(one.start <= other.ret for other in others)]
+
+
+def last_deed(violation: Violation, hold: Hold, view: View) -> int:
+    """ns; when the witness saw the holder write for the last time, or that it was inside."""
+    return max((view.column("inv")[row] for row in _writes(violation, view, hold.owner)), default=violation.at)
+
+
+def lasted(hit: FaultInterval) -> tuple[int, int]:
+    """ns; from the first moment at which a fault may have been in force to the last."""
+    return hit.begun, hit.healed or INFINITY
+
+
+def _writes(violation: Violation, view: View, owner: int) -> Iterator[int]:
+    kind, owners = view.column("f"), view.column("owner")
+    return (row for row in violation.rows if kind[row] in (F.WRITE, F.EFFECT) and owners[row] == owner)

@@ -1,0 +1,316 @@
+"""Mechanisms of locks that are broken by design: what their own docstrings admit, found again in a witness.
+
+As in `checkers.judging.mechanisms`, each is an exact predicate wherever the history can tell. "Always" there is only
+for what excludes nobody and for what its own kind names.
+
+    no-exclusion        there is no lock, or its answer is ignored
+    released-by-another an owner whose own hold was over freed the earlier grant
+    renewed-anothers    a renewal was acknowledged that came too late, and prolonged somebody else's hold
+    never-expires       nothing at the server ends what a dead or hung holder holds
+    hung-but-renewed    the lock of a hung holder was renewed all the while
+    gave-up             a client that lost touch with the service gave up what it may still have held
+    left-behind         what a client failed to take out of the queue stands there as long as its session lives
+    outlived-ttl        a holder went on after its lease had ended: its client does not look at the clock
+    keepalive-died      as before, and nobody had tried to prolong it for as long as it lasted
+    answer-past-ttl     a grant was over when its own answer came, and its client did not notice
+    went-ahead          a client gave itself a grant when the service could not be asked
+    session-lost        the session behind the earlier grant was hit, and its client was not told
+    not-the-session     statements of one client ran in several sessions of the server, those of several in one
+    client-clock        tokens are the clients' clocks, read while they asked
+    opposite-order      two took the same two locks in opposite order
+    woken-all           everybody who waits watches the same thing
+    timers-set-back     the service ends waits by its wall clock, and that was set while one lasted
+    hash-collision      the service tells locks apart by a hash of their names, and takes two for one
+"""
+
+from itertools import permutations
+from typing import Final
+
+from checkers.history.holds import Hold
+from checkers.history.view import View
+from checkers.judging.excuses import (
+    BY_A_LOST_COUNTER,
+    BY_A_LOST_LEASE,
+    BY_A_STALE_HOLDER,
+    Hits,
+    Mechanism,
+    by_answer,
+    cut_short,
+    in_order,
+    last_deed,
+    lasted,
+)
+from checkers.properties.check_result import Violation
+from checkers.wire import INFINITY, F, Outcome
+
+NEVER_FREED: Final = frozenset({"never-freed", "freed-late", "kept-by-a-hung-holder"})
+"""What becomes of a lock whose holder crashed or hangs."""
+
+SESSION_KINDS: Final = frozenset(
+    {"failover", "kill", "restart", "wipe", "cut", "pause", "reset", "slow", "disk", "version"}
+)
+"""Kinds of faults that may end a session at the server, or a connection on which it rests."""
+NOTICED: Final = 100_000_000
+"""ns within which a worker notices what its client no longer believes: it looks 50 times a second."""
+SLEW: Final = 100_000_000
+"""ns by which two clocks of one machine may drift apart during a trial."""
+
+
+def no_exclusion(violation: Violation, _view: View, _hits: Hits) -> bool:
+    """Whatever follows from several being inside at once."""
+    return violation.kind in BY_A_LOST_LEASE and len(violation.holders) > 1
+
+
+# Somebody else's hold was touched
+
+
+def released_by_another(violation: Violation, view: View, _hits: Hits) -> bool:
+    """Between the earlier grant and the later one a release of another owner was on its way, whose own hold was over.
+
+    That is certain when the earlier grant had been answered before the release was sent; possible when its lease could
+    end before the release was answered, between a look and a deletion; and so when it had been freed by another itself.
+    """
+    if violation.kind == "released-anothers":
+        return True
+    if violation.kind not in BY_A_LOST_LEASE:
+        return False
+    pairs = permutations([view.holds.by_row[row] for row in violation.holders], 2)
+    return any(_freed_by_another(one, other, view, frozenset()) for one, other in pairs if one.start <= other.latest)
+
+
+def _freed_by_another(earlier: Hold, later: Hold, view: View, seen: frozenset[int]) -> bool:
+    """seen: rows of releases that are accounted for."""
+    owner, key = view.column("owner"), view.column("key")
+    inv, ret = view.column("inv"), view.column("ret")
+    for row in view.rows(F.RELEASE, outcomes=(Outcome.OK, Outcome.INFO)):
+        if key[row] != earlier.key or row in seen or not (inv[row] <= later.latest and ret[row] >= earlier.start):
+            continue
+        hold = view.holds.by_owner.get(owner[row])
+        if hold is None or hold.owner in (earlier.owner, later.owner):
+            continue
+        if hold.start >= earlier.latest:
+            continue
+        over = inv[row] > earlier.latest or hold.expiry < ret[row]
+        if over or _freed_by_another(hold, earlier, view, seen | {row}):
+            return True
+    return False
+
+
+def renewed_anothers(violation: Violation, view: View, _hits: Hits) -> bool:
+    """A renewal of the earlier holder was acknowledged after its lease could have ended, or had been released.
+
+    So a client that lost the lock is told that it has it, and whoever has it keeps it for longer than it asked for.
+    """
+    if violation.kind in ("renewed-though-lost", "renewed-after-release"):
+        return True
+    if violation.kind == "refused-though-held":  # as it was told by the one before
+        return any(_renewed_late(view.holds.by_row[row]) for row in violation.holders)
+    return violation.kind in BY_A_LOST_LEASE and any(_renewed_late(hold) for hold in in_order(violation, view)[:-1])
+
+
+def _renewed_late(hold: Hold) -> bool:
+    length = hold.length or hold.ttl
+    end = hold.start + length
+    for asked, answered in sorted(hold.renewals):
+        if answered > min(end, hold.freed[1]):
+            return True
+        end = max(end, asked + length)
+    return False
+
+
+# A holder that crashed, or hangs
+
+
+def never_expires(violation: Violation, view: View, hits: Hits) -> bool:
+    """The holder that crashed or hung is one of the witness, and no renewal of it was acknowledged since."""
+    return violation.kind in NEVER_FREED and any(
+        hit.owner == hold.owner and all(asked <= hit.applied for asked, _ in hold.renewals)
+        for hit in hits
+        for hold in (view.holds.by_row[row] for row in violation.holders)
+    )
+
+
+def hung_but_renewed(violation: Violation, view: View, hits: Hits) -> bool:
+    """While a holder of the witness hung, renewals of its lease were acknowledged."""
+    if violation.kind not in NEVER_FREED:
+        return False
+    owner, session, inv = view.column("owner"), view.column("session"), view.column("inv")
+    prolonged = view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,))
+    return any(
+        hit.kind in ("stall", "call")
+        and hit.owner == hold.owner
+        and any(
+            hit.applied <= inv[row] <= (hit.healed or INFINITY)
+            and (owner[row] == hold.owner or (session[row] and session[row] == hold.session))
+            for row in prolonged
+        )
+        for hit in hits
+        for hold in (view.holds.by_row[row] for row in violation.holders)
+    )
+
+
+def gave_up(violation: Violation, view: View, _hits: Hits) -> bool:
+    """What was refused the holder was refused by its own client, which had noticed by then that it may have lost it."""
+    return violation.kind == "nested-refused" and any(
+        view.holds.by_row[row].believed <= violation.at + NOTICED for row in violation.holders
+    )
+
+
+def left_behind(violation: Violation, view: View, hits: Hits) -> bool:
+    """A release of the key was not answered, and its session lives on; or a wait for it ended during the fault, and
+    withdrew as well as it could.
+    """
+    key, inv, ret, session = (view.column(name) for name in ("key", "inv", "ret", "session"))
+    keys = {key[row] for row in violation.rows}
+    prolonged = {session[row]: inv[row] for row in view.rows(F.KEEP_ALIVE, outcomes=(Outcome.OK,))}
+    released = view.rows(F.RELEASE, outcomes=(Outcome.INFO,))
+    waited = view.rows(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.INFO, Outcome.FAIL))
+    left = [row for row in released if session[row] and prolonged.get(session[row], 0) > inv[row]]
+    left += [
+        row
+        for row in waited
+        if any(inv[row] <= (hit.healed or INFINITY) and max(ret[row], inv[row]) >= hit.begun for hit in hits)
+    ]
+    return violation.kind == "not-recovered" and any(inv[row] < violation.at and key[row] in keys for row in left)
+
+
+# A client that does not look at the clock
+
+
+def outlived_ttl(violation: Violation, view: View, _hits: Hits) -> bool:
+    """The lease of a holder could have ended before its deed in the violation, and its client had not noticed.
+
+    Who was earlier is not asked: a slow answer hides it.
+    """
+    return violation.kind in BY_A_STALE_HOLDER and any(
+        _outlived(view.holds.by_row[row], violation, view) for row in violation.holders
+    )
+
+
+def keepalive_died(violation: Violation, view: View, _hits: Hits) -> bool:
+    """An earlier holder outlived its lease, for the whole length of which nobody had asked to prolong it."""
+    if violation.kind not in BY_A_STALE_HOLDER:
+        return False
+    owner, session, inv = view.column("owner"), view.column("session"), view.column("inv")
+    asked = view.rows(F.SESSION_OPEN, F.RENEW, F.KEEP_ALIVE)
+
+    def silent(hold: Hold) -> bool:
+        mine = [
+            inv[row]
+            for row in asked
+            if owner[row] == hold.owner or (session[row] and session[row] == hold.session)
+            if inv[row] <= violation.at
+        ]
+        return max(mine, default=hold.start) + hold.ttl <= violation.at
+
+    return any(_outlived(hold, violation, view) and silent(hold) for hold in in_order(violation, view)[:-1])
+
+
+def answer_past_ttl(violation: Violation, view: View, _hits: Hits) -> bool:
+    """The lease of an earlier holder could have ended before its own acquire returned, and it went in."""
+    return violation.kind in BY_A_LOST_LEASE and any(
+        hold.start + hold.length <= hold.ret and hold.left > hold.ret for hold in in_order(violation, view)[:-1]
+    )
+
+
+def _outlived(hold: Hold, violation: Violation, view: View) -> bool:
+    deed = last_deed(violation, hold, view)  # it may have noticed by the time that another overwrote it
+    return hold.expiry <= deed < min(hold.believed, INFINITY)
+
+
+# A service that was not asked, or not the same one
+
+
+def went_ahead(violation: Violation, view: View, _hits: Hits) -> bool:
+    """A grant of the witness is its client's own: no server gave it a TTL."""
+    ttl = view.column("ttl")
+    leased = view.facts.lease in ("grant", "quorum")
+    return violation.kind in BY_A_LOST_LEASE and leased and any(ttl[row] == 0 for row in violation.holders)
+
+
+def session_lost(violation: Violation, view: View, hits: Hits) -> bool:
+    """What carries sessions was hit while an earlier holder counted on its own.
+
+    Who was earlier the answers do not tell of an acquire that was in flight then: it may have been granted before, in a
+    session that was over when its answer came.
+    """
+    moments = [lasted(hit) for hit in hits if hit.kind in SESSION_KINDS]
+    if cut_short(violation, view, moments):
+        return True
+    if violation.kind not in BY_A_LOST_LEASE or len(violation.holders) < 2:
+        return False
+    last = by_answer([view.holds.by_row[row] for row in violation.holders])[-1]
+    return any(last.start <= end and begin <= last.ret for begin, end in moments)
+
+
+def not_the_session(violation: Violation, _view: View, _hits: Hits) -> bool:
+    """A pool between client and server hands out its sessions by the statement: what is locked in one is locked for
+    whoever gets that session next, and stays locked when the release runs in another.
+    """
+    kinds = BY_A_LOST_LEASE | NEVER_FREED | {"released-anothers"}
+    return violation.kind in kinds and bool(violation.holders)
+
+
+# Numbers, order and waking
+
+
+def client_clock(violation: Violation, view: View, _hits: Hits) -> bool:
+    """Every token of the key is what one clock showed during its own acquire, however far that is off ours."""
+    if violation.kind not in BY_A_LOST_COUNTER or len(violation.holders) < 2:
+        return False
+    holds = view.holds.by_key[view.holds.by_row[violation.holders[0]].key]
+    return max(hold.token - hold.ret for hold in holds) <= min(hold.token - hold.inv for hold in holds) + SLEW
+
+
+def opposite_order(violation: Violation, _view: View, _hits: Hits) -> bool:
+    """That is what a cycle of waiting is."""
+    return violation.kind == "deadlock"
+
+
+def woken_all(violation: Violation, _view: View, _hits: Hits) -> bool:
+    """More were woken than could get in: that is what the kind says."""
+    return violation.kind == "herd"
+
+
+def timers_set_back(violation: Violation, view: View, hits: Hits) -> bool:
+    """Somebody waited in the service when its clock was set, and had no answer: the service may wait on in its place,
+    holding what it held, until a clock that was set back has come to where it was.
+    """
+    if violation.kind != "not-recovered":
+        return False
+    inv, given_up = view.column("inv"), view.array("ret")
+    unanswered = view.rows(F.ACQUIRE, outcomes=(Outcome.INFO,))
+    moments = [span for hit in hits for span in ((hit.begun, hit.applied), (hit.healing, hit.healed)) if all(span)]
+    return any(inv[row] <= end and begin <= given_up[row] for row in unanswered for begin, end in moments)
+
+
+def hash_collision(violation: Violation, view: View, _hits: Hits) -> bool:
+    """Somebody held a lock of another name while this one was kept from who asked for it."""
+    if violation.kind == "kept-by-another-name":
+        return bool(violation.holders)
+    if violation.kind not in NEVER_FREED | {"not-recovered"} or not violation.rows:
+        return False
+    key, since = (view.column(name)[violation.rows[-1]] for name in ("key", "inv"))
+    return any(hold.key != key and hold.ret <= violation.at and since < hold.left for hold in view.holds)
+
+
+DESIGNS: Final[dict[str, Mechanism]] = {
+    "no-exclusion": no_exclusion,
+    "released-by-another": released_by_another,
+    "renewed-anothers": renewed_anothers,
+    "never-expires": never_expires,
+    "hung-but-renewed": hung_but_renewed,
+    "gave-up": gave_up,
+    "left-behind": left_behind,
+    "outlived-ttl": outlived_ttl,
+    "keepalive-died": keepalive_died,
+    "answer-past-ttl": answer_past_ttl,
+    "went-ahead": went_ahead,
+    "session-lost": session_lost,
+    "not-the-session": not_the_session,
+    "client-clock": client_clock,
+    "opposite-order": opposite_order,
+    "woken-all": woken_all,
+    "timers-set-back": timers_set_back,
+    "hash-collision": hash_collision,
+}

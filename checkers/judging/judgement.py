@@ -1,0 +1,198 @@
+"""The judgement: what a verdict means for a lock, given what the lock claims and what it is known to break.
+
+A hazard excuses only a violation that starts after its fault was applied and that its mechanism explains
+(`checkers.judging.mechanisms`). Under several faults a claim must cover each of them, and a hazard of any of them may
+excuse: the others take nothing from it, but may mask it, so that it need not show. The one fault that nobody needs to
+apply is a stall of the machine: it is told by the holder's own late notice of its loss.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from checkers.claims import ANY, NO_FAULT, Claim, Hazard, Word, matches
+from checkers.history.history import Facts, FaultInterval, History
+from checkers.history.view import View
+from checkers.judging.mechanisms import FROZEN, MECHANISMS, nodes_of, stalled_past_ttl
+from checkers.properties.check_result import Verdict, Violation
+from checkers.properties.recovery import RECOVERY
+from checkers.properties.register import PROPERTIES
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The word for one (lane, property, fault), with the reason in one sentence.
+
+    violation  the one that the word rests on: the first that nothing excuses, or the first.
+    """
+
+    property: str
+    word: Word
+    because: str
+    verdict: Verdict | None = None
+    violation: Violation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What was said about a property under the faults of a trial.
+
+    claimed   it is promised under every one of them, and no hazard says otherwise.
+    hazards   those that can break it under one of them.
+    answered  each fault has its claim or its hazard: what no hazard explains is then a broken promise.
+    certain   the hazard that must show, or None.
+    """
+
+    claimed: bool
+    hazards: tuple[Hazard, ...]
+    answered: bool
+
+    @property
+    def said(self) -> bool:
+        """Whether anything was said at all."""
+        return self.claimed or bool(self.hazards)
+
+    @property
+    def silent(self) -> bool:
+        """Whether nobody counts on anything."""
+        return not self.claimed and self.certain is None
+
+    @property
+    def certain(self) -> Hazard | None:
+        return next((hazard for hazard in self.hazards if hazard.certain), None)
+
+
+def judge_all(verdicts: Iterable[Verdict], history: History) -> tuple[Judgement, ...]:
+    """Each of these, of one history. Where nobody got the lock for longer than its bound, as is documented of it, what
+    would have needed a holder does not apply.
+    """
+    judged = tuple(judge(verdict, history) for verdict in verdicts)
+    for one in judged:
+        if one.property == RECOVERY.id and one.word is Word.BROKEN_AS_DOCUMENTED:
+            lost = f"nobody got the lock for longer than its bound ({one.because})"
+            return tuple(
+                replace(other, word=Word.NOT_APPLICABLE, because=f"{lost}; {other.because}")
+                if other.word is Word.UNEXERCISED
+                else other
+                for other in judged
+            )
+    return judged
+
+
+def judge(verdict: Verdict, history: History) -> Judgement:
+    """What a verdict means for the lock whose claims and hazards the history carries."""
+    facts = history.facts
+    said = declared(verdict.property, facts)
+
+    def answer(word: Word, because: str, violation: Violation | None = None) -> Judgement:
+        return Judgement(verdict.property, word, because, verdict, violation)
+
+    inapplicable = not_applicable(verdict.property, facts)
+    if inapplicable is not None:
+        return answer(Word.NOT_APPLICABLE, inapplicable)
+    if verdict.violations:
+        excused = _excused(verdict, said.hazards, history)
+        if excused[0] is not None and None not in excused:
+            if verdict.reason is not None:
+                return answer(Word.UNKNOWN, verdict.reason, verdict.violations[0])
+            return answer(Word.BROKEN_AS_DOCUMENTED, excused[0], verdict.violations[0])
+        first = verdict.violations[excused.index(None)]
+        if said.claimed:
+            return answer(Word.VIOLATED, first.kind, first)
+        if said.hazards and said.answered:
+            mechanisms = " or ".join(dict.fromkeys(hazard.mechanism for hazard in said.hazards))
+            return answer(Word.VIOLATED, f"{first.kind}, which {mechanisms} does not explain", first)
+        return answer(Word.NOT_CLAIMED_BROKEN, first.kind, first)
+    if verdict.valid is None:
+        return answer(Word.UNKNOWN, verdict.reason or "the checker gave no answer")
+    if said.silent and verdict.unexercised is not None:
+        because = not_expected(verdict.property, facts)
+        if because is not None:
+            return answer(Word.NOT_APPLICABLE, f"{because}; {verdict.unexercised}")
+    if said.certain is not None:
+        return answer(Word.HAZARD_NOT_SHOWN, verdict.unexercised or f"no violation by {said.certain.mechanism}")
+    if verdict.unexercised is not None:
+        return answer(Word.UNEXERCISED, verdict.unexercised)
+    if said.claimed:
+        return answer(Word.UPHELD, "held")
+    return answer(Word.NOT_CLAIMED_HELD, "held, though not promised")
+
+
+def declared(name: str, facts: Facts) -> Standing:
+    """What the lock says about a property under the trial's faults."""
+    return standing(name, facts.claims, facts.hazards, facts.fault_names, facts.store, facts.workload)
+
+
+def standing(
+    name: str, claims: Sequence[Claim], hazards: Sequence[Hazard], faults: Sequence[str], store: str, workload: str
+) -> Standing:
+    """What declarations say about a property under these faults, in this store mode and workload.
+
+    A hazard takes precedence over a wider claim: it is the exception that the documentation names. A lock
+    without any declaration is treated as claiming server-exclusion where there is no fault.
+    """
+    if not claims and not hazards:
+        claims = (Claim("server-exclusion", under=()),)
+    hazards = tuple(hazard for hazard in hazards if hazard.covers(name, faults, store, workload))
+    several = sum(fault != NO_FAULT for fault in faults) > 1
+    hazards = tuple(
+        replace(hazard, certain=False)
+        if several or not any(matches(fault, hazard.under) for fault in faults)
+        else hazard
+        for hazard in hazards
+    )
+    claimed = any(claim.covers(name, faults, store, workload) for claim in claims)
+    promises: tuple[Claim | Hazard, ...] = (*claims, *hazards)
+    answered = all(any(one.covers(name, (fault,), store, workload) for one in promises) for fault in faults)
+    return Standing(claimed and not hazards, hazards, answered)
+
+
+def not_applicable(name: str, facts: Facts) -> str | None:
+    """Why the property means nothing in this trial, or None."""
+    if name in PROPERTIES and PROPERTIES[name].under and all(fault == NO_FAULT for fault in facts.fault_names):
+        return "there was no fault, without which nothing exercises it"
+    return None
+
+
+def not_expected(name: str, facts: Facts) -> str | None:
+    """Why nobody can be expected to exercise a property that is neither claimed nor a hazard, or None.
+
+    What happens to break it is told nevertheless.
+    """
+    return PROPERTIES[name].not_expected_in.get(facts.store) if name in PROPERTIES else None
+
+
+def _excused(verdict: Verdict, hazards: Sequence[Hazard], history: History) -> list[str | None]:
+    """What excuses each violation, None where nothing does.
+
+    Either the mechanism of a hazard that covers one of the trial's faults, if the violation starts after that was
+    applied, or of one that needs no fault; or a stall of the machine itself, where the lock is documented to break when
+    its holder is frozen.
+    """
+    facts, view = history.facts, history.once(View)
+    reasons = [(hazard, hits) for hazard in hazards if (hits := _hits(hazard, history.faults)) or hazard.unprovoked()]
+    fragile = any(
+        h.mechanism == FROZEN and h.property == verdict.property and matches(facts.store, h.stores)
+        for h in facts.hazards
+    )
+
+    def excuse(violation: Violation) -> str | None:
+        for hazard, hits in reasons:
+            came = [hit for hit in hits if hit.begun <= violation.at]
+            if (came or hazard.unprovoked()) and MECHANISMS[hazard.mechanism](violation, view, came):
+                return f"explained by {hazard.mechanism}"
+        if fragile and stalled_past_ttl(violation, view):
+            return f"explained by {FROZEN}: the machine itself stalled the holder"
+        return None
+
+    return [excuse(violation) for violation in verdict.violations]
+
+
+def _hits(hazard: Hazard, faults: Sequence[FaultInterval]) -> list[FaultInterval]:
+    """What the faults of a hazard hit, of what the lock rests on."""
+    return [
+        hit
+        for hit in faults
+        if hit.applied
+        and matches(hit.name, hazard.under)
+        and (ANY in hazard.nodes or any(matches(node, hazard.nodes) for node in nodes_of(hit)))
+    ]

@@ -1,0 +1,186 @@
+"""Mechanisms: what a fault can do to a lock, as exact predicates on a violation's witness and the fault's intervals.
+
+A hazard names one, and only what it explains is excused. Each asks who was hit and when: the earlier holder of the
+witness, at a moment when its lease was in force, before anything went wrong. What a service or a store that lies could
+have done as well is excused by none of them.
+
+    frozen-past-ttl       the earlier holder did not run when its lease ended
+    expired-by-jump       the clock was set while the lease was in force, and the lease was over
+    expired-by-return     as before, when a clock that had been set was set right again
+    expired-by-drift      as before, while the clock ran wrong
+    state-lost            the server lost its data, or was replaced by one that had never got them
+    revoked-early         a server that had stood still came back and took a lease that had been prolonged meanwhile
+    late-delivery         a write whose answer never came was held on its way, and came when others were at work
+
+Those of locks that are broken by design are in `checkers.judging.flawed_designs`.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from checkers.history.history import FaultInterval
+from checkers.history.holds import Hold
+from checkers.history.view import View
+from checkers.judging.excuses import (
+    ALONE,
+    BY_A_LOST_COUNTER,
+    BY_A_LOST_LEASE,
+    BY_A_STALE_HOLDER,
+    REFUSED,
+    Hits,
+    Mechanism,
+    by_answer,
+    cut_short,
+    in_order,
+    lasted,
+)
+from checkers.judging.flawed_designs import DESIGNS
+from checkers.properties.check_result import Violation
+from checkers.wire import INFINITY, F, Outcome, Reason
+
+_NODE: Final = re.compile(r"[a-z]+[0-9]+")
+
+
+def nodes_of(hit: FaultInterval) -> frozenset[str]:
+    """The nodes that a hit names: ``redis1`` and ``redis4`` of "redis1 and redis4 (+61 s)"."""
+    return frozenset(_NODE.findall(hit.target))
+
+
+# A holder that did not run
+
+
+def frozen_past_ttl(violation: Violation, view: View, hits: Hits) -> bool:
+    """An earlier holder of the violation was frozen when its lease ended, or its belief in it, which was before the
+    violation.
+    """
+    return violation.kind in BY_A_STALE_HOLDER and any(
+        hit.kind == "freeze" and _frozen_at_the_end(hold, violation.at, hit)
+        for hold in in_order(violation, view)[:-1]
+        for hit in hits
+    )
+
+
+def stalled_past_ttl(violation: Violation, view: View) -> bool:
+    """An earlier holder's belief had ended before the violation, and it only noticed late: the machine did not run it.
+
+    Nobody asked for that, but it is what `frozen_past_ttl` is about: a busy machine freezes processes too. A holder
+    that a fault had frozen when its belief ended is not meant: that is for the hazards that name the fault. One of whom
+    a thread was stalled is meant: its client looks at the clock in another.
+    """
+
+    def stalled(hold: Hold) -> bool:
+        return hold.believed <= violation.at and not any(
+            fault.kind == "freeze"
+            and fault.owner == hold.owner
+            and 0 < fault.applied <= hold.believed <= (fault.healed or INFINITY)
+            for fault in view.history.faults
+        )
+
+    by_token = in_order(violation, view)
+    earlier = (*by_token[:-1], *by_answer(by_token)[:-1])  # where the service lost its data, tokens do not tell
+    return violation.kind in BY_A_STALE_HOLDER and any(stalled(hold) for hold in earlier)
+
+
+def _frozen_at_the_end(hold: Hold, at: int, hit: FaultInterval) -> bool:
+    ends = (hold.expiry, hold.believed)
+    went_on = min(hit.healed or INFINITY, at)
+    return hit.owner == hold.owner and any(hit.applied <= end <= went_on for end in ends)
+
+
+# A lease that ended early
+
+
+def expired_by_jump(violation: Violation, view: View, hits: Hits) -> bool:
+    """The clock of a server was set while an earlier holder's lease was in force."""
+    return cut_short(violation, view, [(hit.begun, hit.applied) for hit in hits if hit.kind == "clock"])
+
+
+def expired_by_return(violation: Violation, view: View, hits: Hits) -> bool:
+    """A clock that had been set back was set right, which is a jump ahead for every lease that began meanwhile."""
+    moments = [(hit.healing, hit.healed or INFINITY) for hit in hits if hit.kind == "clock" and hit.healing]
+    return cut_short(violation, view, moments)
+
+
+def expired_by_drift(violation: Violation, view: View, hits: Hits) -> bool:
+    """The clock of a server ran wrong, or to and fro, during an earlier holder's lease."""
+    return cut_short(violation, view, [lasted(hit) for hit in hits if hit.kind == "clock"])
+
+
+def state_lost(violation: Violation, view: View, hits: Hits) -> bool:
+    """What the server knew of an earlier grant, its lease or its token, was lost before the later one."""
+    losses = [hit for hit in hits if hit.kind in ("wipe", "failover")]
+    if violation.kind in BY_A_LOST_COUNTER:
+        holds = [view.holds.by_row[row] for row in violation.holders]
+        return any(
+            one.start <= loss.applied and loss.begun <= other.ret
+            for loss in losses
+            for one in holds
+            for other in holds
+            if one is not other
+        )
+    return cut_short(violation, view, [(loss.begun, loss.applied) for loss in losses])
+
+
+def revoked_early(violation: Violation, view: View, hits: Hits) -> bool:
+    """A server that had stood still came back, and the service said of the earlier holder's lease that it is gone,
+    though it had acknowledged to prolong it: etcd's old leader revokes what it could not see kept alive (etcd #15247).
+
+    A server stands still while it is frozen, and whenever its disk does not answer: from that it may come back at any
+    time. A holder that asked for nothing until its lease had run out was told so by the first answer since.
+    """
+    backs = [hit.healing for hit in hits if hit.kind == "pause" and 0 < hit.healing <= violation.at]
+    if not backs and not any(hit.kind == "disk" and hit.begun <= violation.at for hit in hits):
+        return False
+    holders = violation.holders if violation.kind in ALONE else violation.holders[:-1]
+    return violation.kind == REFUSED or (
+        violation.kind in BY_A_LOST_LEASE | ALONE and any(_told_gone(row, backs, view) for row in holders)
+    )
+
+
+def _told_gone(acquire: int, backs: Sequence[int], view: View) -> bool:
+    """Whether a release or keep-alive was refused as not the owner's before the acknowledged end of the lease, or was
+    the first that was answered at all since a moment of `backs`.
+    """
+    hold = view.holds.by_row[acquire]
+    owner, session, ret, reason = (view.column(name) for name in ("owner", "session", "ret", "reason"))
+    answers = sorted(
+        (int(ret[row]), bool(reason[row] == Reason.NOT_OWNER))
+        for row in view.rows(F.RELEASE, F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK, Outcome.FAIL))
+        if owner[row] == hold.owner or (session[row] and session[row] == hold.session)
+    )
+    if any(gone and at < hold.expiry for at, gone in answers):
+        return True
+    return any(next((gone for at, gone in answers if at > back), False) for back in backs)
+
+
+# A write that came late
+
+
+def late_delivery(violation: Violation, view: View, hits: Hits) -> bool:
+    """A write was sent in time, was held on its way to the store, got no answer, and came after a successor's.
+
+    It is the one of the two writes of the fork that was sent first: a stale holder's would be the second.
+    """
+    if violation.kind not in ("lost-update", "sold-twice"):
+        return False
+    kind, inv, outcome = (view.column(name) for name in ("f", "inv", "outcome"))
+    held = [row for row in violation.rows if kind[row] == F.WRITE and outcome[row] == Outcome.INFO]
+    return any(
+        hit.kind == "cut" and hit.begun <= inv[row] <= (hit.healed or INFINITY) and inv[row] < violation.at
+        for row in held
+        for hit in hits
+    )
+
+
+FROZEN: Final = "frozen-past-ttl"
+MECHANISMS: Final[dict[str, Mechanism]] = {
+    FROZEN: frozen_past_ttl,
+    "expired-by-jump": expired_by_jump,
+    "expired-by-return": expired_by_return,
+    "expired-by-drift": expired_by_drift,
+    "state-lost": state_lost,
+    "revoked-early": revoked_early,
+    "late-delivery": late_delivery,
+    **DESIGNS,
+}

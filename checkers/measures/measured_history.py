@@ -1,0 +1,226 @@
+"""What all measures look at: a history in the terms of our own recordings, wherever it comes from.
+
+In our recordings each attempt at a lock has an identity of its own, and times are times. A history from elsewhere may
+name holders, who come again and again; know no leases; and have times that are places in the order of events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers.history.counting import Flags, Ints, apart, until
+from checkers.history.history import Columns, History
+from checkers.history.holds import HoldColumns
+from checkers.history.view import View
+from checkers.models.model import Settings
+from checkers.properties.accesses import next_granted
+from checkers.properties.check_result import Verdict
+from checkers.properties.exercise import lock_unexercised
+from checkers.properties.property import Property
+from checkers.properties.succession import superseded
+from checkers.wire import NESTED, NONE, F, Outcome
+
+FOREVER: Final = 1 << 61
+"""ns; the TTL of a lock without leases in a history from elsewhere: who holds it holds it until it is released."""
+
+ACQUIRES: Final = (F.ACQUIRE, F.TRY_ACQUIRE)
+
+
+class Subject:
+    """A history to be measured. settings fill in what a history from elsewhere does not say of itself."""
+
+    def __init__(self, history: History, settings: Settings, verdicts: Iterable[Verdict] = ()) -> None:
+        self.recorded = history
+        self.foreign = not history.facts.trial
+        self.view = View(_attempts(history, settings) if self.foreign else history)
+        self.facts = self.view.facts
+        self.settings = settings
+        self._verdicts = {} if self.foreign else {verdict.property: verdict for verdict in verdicts}
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """One column; `ret` as recorded, also of unknown operations."""
+        return self.view.array(name)
+
+    def verdict(self, property: Property) -> Verdict:
+        """What a property says of the history."""
+        if property.id not in self._verdicts:
+            self._verdicts[property.id] = property.verdict(self.view)
+        return self._verdicts[property.id]
+
+    @cached_property
+    def leased(self) -> bool:
+        """Whether a hold ends by itself."""
+        return self.facts.lease != "none" and self.facts.ttl < FOREVER
+
+    @cached_property
+    def acquires(self) -> Ints:
+        """Rows of all attempts at a lock, however they ended, but those by who holds it already."""
+        asked = of_kind(self.view.history.columns, *ACQUIRES)
+        rows: Ints = np.flatnonzero(asked & (self.column("flags") & NESTED == 0))
+        return rows
+
+    @cached_property
+    def ended(self) -> Ints:
+        """ns, by row; when it returned, or its answer was given up; the invocation where nobody knows."""
+        ended: Ints = np.maximum(self.column("ret"), self.column("inv"))
+        return ended
+
+    @cached_property
+    def no_lock(self) -> str | None:
+        """Why nothing can be said of a lock, or None."""
+        if not len(self.acquires):
+            return "nobody asked for a lock"
+        return None if self.view.holds else "no lock was granted"
+
+    @cached_property
+    def idle(self) -> str | None:
+        """Why nobody can have got into another's way, or None."""
+        return self.no_lock or lock_unexercised(self.view)
+
+    @cached_property
+    def crowded(self) -> str | None:
+        """Why two holders are nothing strange, or None."""
+        return "several may hold at once" if self.facts.permits > 1 else None
+
+    @cached_property
+    def holds(self) -> HoldColumns:
+        """The holds as columns."""
+        return self.view.holds.columns
+
+    @cached_property
+    def following(self) -> Mapping[int, tuple[int, int]]:
+        """Acquire row → when (ns) and to whom (acquire row) the lock was certainly given later."""
+        return next_granted(self.view, by_time=True)
+
+    @cached_property
+    def superseded(self) -> Ints:
+        """ns, for each of `holds`; when another had certainly been given the lock that excludes it, or `INFINITY`."""
+        later = superseded(self.view)
+        return _array(later[row][0] for row in self.holds.row.tolist())
+
+    @cached_property
+    def reentered(self) -> bool:
+        """Whether, in a history from elsewhere, somebody was granted what it had not released since it got it."""
+        if not self.foreign:
+            return False
+        c = self.recorded.columns
+        got = self.acquires[c["outcome"][self.acquires] == Outcome.OK]
+        freed = np.flatnonzero(of_kind(c, F.RELEASE) & (c["outcome"] != Outcome.FAIL))
+        over = np.where(c["outcome"] == Outcome.OK, c["ret"], c["inv"])[freed]
+        whose = np.unique(apart((c["key"], c["owner"])).places[0], return_inverse=True)[1]
+        moments = apart((whose[got], c["inv"][got]), (whose[got], c["ret"][got]), (whose[freed], over))
+        inv, ret, released = moments.places
+        return bool((until(ret, inv - 1, moments.width) > until(released, inv - 1, moments.width)).any())
+
+    @cached_property
+    def untimed(self) -> str | None:
+        """Why the history says nothing about how long anything took, or None."""
+        if not self.foreign:
+            return None
+        if self.recorded.clock is None:
+            return None
+        _, times = _moments(self.recorded)
+        if not len(times) or times[0] == times[-1]:
+            return "the file has no times"
+        return "the times in the file run backwards" if (np.diff(times) < 0).any() else None
+
+    @cached_property
+    def timed(self) -> Subject:
+        """The same with times instead of places. Only where `untimed` is None."""
+        clock = self.recorded.clock
+        if not self.foreign or clock is None:
+            return self
+        c = self.recorded.columns
+        places, times = _moments(self.recorded)
+        shift = 1 - int(times[0])  # no time may be 0
+        done = clock[:, 1] >= clock[:, 0]
+        columns = {**c, "inv": clock[:, 0] + shift, "ret": np.where(done, clock[:, 1] + shift, 0)}
+
+        def at(place: int, *, after: bool) -> int:
+            """The end of a fault, or its beginning: its time is not known, so as near to the next event as can be."""
+            number = int(np.searchsorted(places, place))
+            last, following = (int(times[min(max(n, 0), len(times) - 1)]) for n in (number - 1, number))
+            return (max(following - 1, last) if after else min(last + 1, following)) + shift if place else 0
+
+        faults = tuple(
+            replace(
+                fault,
+                begun=at(fault.begun, after=False),
+                applied=at(fault.applied, after=False),
+                healing=at(fault.healing, after=True),
+                healed=at(fault.healed, after=True),
+            )
+            for fault in self.recorded.faults
+        )
+        return Subject(replace(self.recorded, columns=columns, faults=faults, clock=None), self.settings)
+
+    @property
+    def in_ns(self) -> bool:
+        """Whether times here are times."""
+        return self.untimed is None and (not self.foreign or self.recorded.clock is None)
+
+
+def of_kind(columns: Columns, *kinds: F) -> Flags:
+    """Rows of some kinds of operation, as a mask."""
+    return np.isin(columns["f"], kinds)
+
+
+def _array(values: Iterable[int]) -> Ints:
+    return np.fromiter(values, np.int64)
+
+
+def _moments(history: History) -> tuple[Ints, Ints]:
+    """The places of all events, in order, and the times that the file gives them."""
+    assert history.clock is not None
+    c = history.columns
+    done = c["outcome"] != Outcome.INFO
+    places = np.concatenate((c["inv"], c["ret"][done])).astype(np.int64)
+    times = np.concatenate((history.clock[:, 0], history.clock[done, 1]))
+    order = np.argsort(places, kind="stable")
+    return places[order], times[order]
+
+
+def _attempts(history: History, settings: Settings) -> History:
+    """A history from elsewhere as if recorded: each attempt an identity of its own, its holder as the session.
+
+    What a holder does belongs to its last attempt that was granted, or may have been. Who asks again has given up what
+    it held: a hold may have been longer (of a lock that one may hold twice), never shorter. Where one lock guards all
+    there is, reads and writes belong to it whatever their key.
+    """
+    c = history.columns
+    n = len(history)
+    asks = of_kind(c, *ACQUIRES) & (c["flags"] & NESTED == 0)
+    key = c["key"].astype(np.int64)
+    locks = np.unique(key[asks])
+    if len(locks) == 1:
+        key = np.where(of_kind(c, F.READ, F.WRITE), locks[0], key)
+    group = apart((key, c["owner"])).places[0]
+    _, group = np.unique(group, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    begins = (asks & (c["outcome"] != Outcome.FAIL))[order]
+    attempt = np.cumsum(begins)
+    before = attempt - begins
+    first = np.searchsorted(group[order], group[order], "left")
+    identity = np.empty(n, np.int64)
+    identity[order] = np.where(attempt > before[first], attempt, n + 1 + group[order])
+    identity[asks & (c["outcome"] == Outcome.FAIL)] = 0
+    session = np.where(c["session"] == 0, c["owner"], c["session"])
+    facts = history.facts
+    fenced = of_kind(c, F.READ, F.WRITE) & (c["token"] != NONE)
+    granted = asks & (c["outcome"] == Outcome.OK)
+    facts = replace(
+        facts,
+        lease=facts.lease or "grant",
+        ttl=facts.ttl or settings.ttl or (0 if c["ttl"][granted].any() else FOREVER),
+        drift=facts.drift or settings.drift,
+        permits=max(facts.permits, settings.permits),
+        store=facts.store or (settings.store if fenced.any() else "unfenced"),
+        workers=int(c["process"].max(initial=0)) + 2,
+    )
+    return replace(history, facts=facts, columns={**c, "owner": identity, "session": session})

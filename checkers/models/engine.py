@@ -1,0 +1,52 @@
+"""What every engine takes and answers.
+
+An engine knows one class of specifications and decides most of its histories in near-linear time. It may leave keys
+undecided, never guess: those go to the general search, key by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers.history.history import History
+from checkers.models.model import Settings
+
+Rows = npt.NDArray[np.int64]
+
+
+class Conflict(NamedTuple):
+    """A contradiction within one key.
+
+    kind  what happened, a short term; its sentence stands in `checkers.proofs.witness`.
+    key   index into the history's keys.
+    rows  operations that contradict each other, the one that broke the rule last. `checkers.proofs.shrink` makes the
+    least of
+          them and whatever else their sub-history needs to be closed.
+    """
+
+    kind: str
+    key: int
+    rows: tuple[int, ...]
+
+
+class Answer(NamedTuple):
+    """What an engine says of a history.
+
+    conflicts  at least one for every key that is certainly invalid.
+    undecided  key → why the engine leaves it to the search.
+    order      called without arguments: all rows of the decided keys that took effect, answered ones and the unknown
+               ones that are needed, so that the rows of each key stand in an order of linearization points. Failed
+               operations that are evidence stand where they fit; failed ones that prove nothing are left out. Only
+               meaningful where no key has a conflict; built on demand, as it costs more than the check.
+    """
+
+    conflicts: tuple[Conflict, ...]
+    undecided: dict[int, str]
+    order: Callable[[], Rows]
+
+
+Engine = Callable[[History, Settings], Answer]

@@ -1,0 +1,221 @@
+"""The operations of a history as specifications see them, made from the columns when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Final, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers.history.history import History
+from checkers.models.model import UNSET, Operation
+from checkers.wire import INFINITY, NONE, F, Outcome, Reason
+
+Rows = npt.NDArray[np.int64]
+
+WHOLE: Final = NONE
+"""The key under which a history stands whose model knows no keys."""
+
+_F: Final = tuple(F(n) if n in set(F) else None for n in range(256))
+_OUTCOME: Final = tuple(Outcome(n) if n in set(Outcome) else None for n in range(256))
+_REASON: Final = tuple(Reason(n) if n in set(Reason) else Reason.NONE for n in range(256))
+_INFO: Final = int(Outcome.INFO)  # NumPy takes seven times as long to compare with a member of an enumeration
+
+
+class Source:
+    """A history for the reading of single operations. `ret` is `INFINITY` where the outcome is unknown."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+
+    def array(self, name: str, rows: Rows) -> npt.NDArray[Any]:
+        """Of these rows a column of `wire.FIELDS`, or ``row``."""
+        if name == "row":
+            return rows
+        found: npt.NDArray[Any] = self.history.columns[name][rows]
+        if name == "ret":
+            found = np.where(self.history.columns["outcome"][rows] == _INFO, INFINITY, found)
+        return found
+
+    def read(self, name: str, rows: Rows) -> list[Any]:
+        """One field of `Operation` of these rows, in words."""
+        found: list[Any] = self.array(name, rows).tolist()
+        words = self._words.get(name)
+        return found if words is None else list(map(words, found))
+
+    def indexes(self, value: Any) -> list[int]:
+        """What stands in the columns `value` and `base` for a value."""
+        if not self.history.values:
+            return [value] if isinstance(value, int) else []
+        try:
+            return self._indexes.get(value, [])
+        except TypeError:  # not hashable, so not a value of the history
+            return []
+
+    @cached_property
+    def _words(self) -> dict[str, Callable[[int], Any]]:
+        keys, values = self.history.facts.keys, self.history.values
+        words: dict[str, Callable[[int], Any]] = {
+            "f": _F.__getitem__,
+            "outcome": _OUTCOME.__getitem__,
+            "reason": _REASON.__getitem__,
+        }
+        if keys:
+            words["key"] = keys.__getitem__
+        if values:
+            words["value"] = words["base"] = (*values, UNSET).__getitem__
+        return words
+
+    @cached_property
+    def _indexes(self) -> dict[Any, list[int]]:
+        result: dict[Any, list[int]] = {}
+        for index, value in enumerate(self.history.values):
+            result.setdefault(value, []).append(index)
+        return result
+
+
+class Operations(Sequence[Operation]):
+    """The operations of some rows, in order of invocation. Implements `checkers.models.model.Peers`."""
+
+    def __init__(self, source: Source, rows: Rows) -> None:
+        self.source = source
+        self.rows = rows
+        self._asked = 0
+        self._sorted: dict[str, tuple[Rows, npt.NDArray[Any]]] = {}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Operation: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Operations: ...
+
+    def __getitem__(self, place: int | slice) -> Operation | Operations:
+        if isinstance(place, slice):
+            return Operations(self.source, self.rows[place])
+        return next(self._made(self.rows[[place]]))
+
+    def __iter__(self) -> Iterator[Operation]:
+        for begin in range(0, len(self.rows), _BLOCK):
+            yield from self._made(self.rows[begin : begin + _BLOCK])
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        """One column of these rows, as `Source.array`."""
+        return self.source.array(name, self.rows)
+
+    def only(self, rows: Iterable[int]) -> Operations:
+        """The operations of some of the rows."""
+        return Operations(self.source, np.array(sorted(rows), np.int64))
+
+    def where(
+        self,
+        *kinds: F,
+        owner: int | None = None,
+        value: Any = UNSET,
+        base: Any = UNSET,
+        tokens: tuple[int, int] | None = None,
+        meets: tuple[int, int] | None = None,
+    ) -> Sequence[Operation]:
+        rows = self.rows
+        source = self.source
+        if owner is not None:
+            rows = self._with("owner", [owner])
+        elif value is not UNSET:
+            rows = self._with("value", source.indexes(value))
+        elif base is not UNSET:
+            rows = self._with("base", source.indexes(base))
+        if kinds:
+            rows = rows[_any_of(source.array("f", rows), kinds)]
+        for name, wanted in (("value", value), ("base", base)):
+            if wanted is not UNSET:
+                rows = rows[_any_of(source.array(name, rows), source.indexes(wanted))]
+        if tokens is not None:
+            token = source.array("token", rows)
+            rows = rows[(token >= tokens[0]) & (token <= tokens[1])]
+        if meets is not None:
+            rows = rows[(source.array("inv", rows) <= meets[1]) & (source.array("ret", rows) >= meets[0])]
+        return list(self._made(rows))
+
+    def _with(self, name: str, wanted: Sequence[int]) -> Rows:
+        """Rows whose column holds one of these, in order. Who asks often gets an index."""
+        self._asked += 1
+        if self._asked < _OFTEN:
+            return self.rows[_any_of(self.array(name), wanted)]
+        if name not in self._sorted:
+            column = self.array(name)
+            order = np.argsort(column, kind="stable")
+            self._sorted[name] = self.rows[order], column[order]
+        rows, column = self._sorted[name]
+        parts = [rows[slice(*np.searchsorted(column, (one, one + 1)))] for one in wanted]
+        return np.sort(np.concatenate(parts)) if parts else rows[:0]
+
+    def _made(self, rows: Rows) -> Iterator[Operation]:
+        return map(Operation, *(self.source.read(name, rows) for name in Operation._fields))
+
+
+def _any_of(column: npt.NDArray[Any], wanted: Sequence[int]) -> npt.NDArray[np.bool_]:
+    mask = np.zeros(len(column), bool)
+    for one in wanted:
+        mask |= column == int(one)
+    return mask
+
+
+_BLOCK: Final = 1 << 14
+"""Rows that are made at once."""
+_OFTEN: Final = 16
+"""As many questions cost about as much as sorting."""
+
+
+class ByKey:
+    """The operations of a history that a model speaks of, key by key. keyed: else all stand under `WHOLE`."""
+
+    def __init__(self, history: History, kinds: Iterable[F], *, keyed: bool = True) -> None:
+        self._source = Source(history)
+        self._keyed = keyed
+        self._wanted = np.zeros(256, bool)
+        self._wanted[list(kinds)] = True
+
+    def __len__(self) -> int:
+        """How many operations there are."""
+        return int(np.count_nonzero(self._mask))
+
+    @property
+    def keys(self) -> list[int]:
+        """Those that have operations."""
+        return list(self._parts)
+
+    def __getitem__(self, key: int) -> Operations:
+        rows = self._parts.get(key, self._rows[:0]) if self._keyed else self._rows
+        return Operations(self._source, rows)
+
+    def one(self, key: int) -> Operations:
+        """The same without a look at other keys, where not many are asked for."""
+        if not self._keyed:
+            return Operations(self._source, self._rows)
+        return Operations(self._source, np.flatnonzero(self._mask & (self._source.history.columns["key"] == key)))
+
+    @cached_property
+    def _mask(self) -> npt.NDArray[np.bool_]:
+        mask: npt.NDArray[np.bool_] = self._wanted[self._source.history.columns["f"]]
+        return mask
+
+    @cached_property
+    def _rows(self) -> Rows:
+        return np.flatnonzero(self._mask)
+
+    @cached_property
+    def _parts(self) -> dict[int, Rows]:
+        if not self._keyed:
+            return {WHOLE: self._rows} if len(self._rows) else {}
+        if not len(self._rows):
+            return {}
+        key = self._source.array("key", self._rows)
+        order = np.argsort(key, kind="stable")
+        rows, key = self._rows[order], key[order]
+        bounds = [0, *(np.flatnonzero(key[1:] != key[:-1]) + 1).tolist(), len(key)]
+        return {int(key[begin]): rows[begin:end] for begin, end in pairwise(bounds)}

@@ -1,0 +1,77 @@
+"""Whether none of the rows can be spared that prove leases to contradict each other. Shares no code with the engine.
+
+What can be spared: an attempt with all that belongs to it, or one renewal, refusal, creation or keep-alive. Releases
+and closings stay with what they end: fewer of them would contradict more.
+"""
+
+from collections.abc import Sequence, Set
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from checkers.history.history import History
+from checkers.models.model import Settings
+from checkers.proofs.lease_events import ABOUT_SESSIONS, GETS, Events
+from checkers.proofs.lease_proof import certify as proven
+from checkers.wire import F
+
+FEW: Final = 40
+"""Rows of which it is tried whether any can be spared; of more it costs too much."""
+
+
+def certify(history: History, settings: Settings, valid: bool, rows: Sequence[int]) -> str | None:  # noqa: FBT001
+    """None if the rows prove the verdict and, where it is invalid, none of them can be spared; else what is wrong."""
+    if valid:
+        return proven(history, settings, valid, rows)
+    kind = _kind(history)
+    near = _near(history, rows)
+    wrong = proven(_only(history, kind, near), settings, valid, np.searchsorted(near, rows).tolist())
+    if wrong is not None:
+        return wrong
+    if len(rows) > FEW:
+        return f"more than {FEW} rows: it was not tried whether any can be spared"
+    alone = _only(history, kind, sorted(rows))
+    e = Events(alone, settings)
+    for row, original in enumerate(sorted(rows)):
+        part = _part(e, row)
+        rest = [other for other in range(len(rows)) if other not in part]
+        if part and rest and not _explained(_only(alone, e.kind, rest), settings):
+            return f"row {original} may be one that can be spared"
+    return None
+
+
+def _kind(history: History) -> str:
+    """Of its leases, as `Events` tells it."""
+    c = history.columns
+    told = c["session"][np.isin(c["f"], ABOUT_SESSIONS)].any()
+    return "session" if history.facts.lease == "grant" and told else history.facts.lease
+
+
+def _near(history: History, rows: Sequence[int]) -> Sequence[int]:
+    """All rows that have to do with some: what else there is of their keys, and of the sessions that met there."""
+    key, session = history.columns["key"], history.columns["session"]
+    here = np.isin(key, key[list(rows)])
+    met = np.unique(session[here])
+    near: Sequence[int] = np.flatnonzero(here | np.isin(session, met[met != 0])).tolist()
+    return near
+
+
+def _part(e: Events, row: int) -> Set[int]:
+    """What must go if a row goes; nothing if it goes with another only."""
+    if e.f[row] in GETS:
+        return {row, *(other for other, mine in enumerate(e.attempt) if mine == row)}
+    ends = e.f[row] in (F.RELEASE, F.SESSION_CLOSE) and not e.refused(row)
+    return set() if ends and (e.f[row] == F.SESSION_CLOSE or e.attempt[row] >= 0) else {row}
+
+
+def _only(history: History, kind: str, rows: Sequence[int]) -> History:
+    """The rows as a history of their own. kind: of its leases, which some rows alone may not show."""
+    columns = {name: column[list(rows)] for name, column in history.columns.items()}
+    return replace(history, facts=replace(history.facts, lease=kind), columns=columns, lines=None, clock=None)
+
+
+def _explained(history: History, settings: Settings) -> bool:
+    """Whether some order certainly explains the history."""
+    wrong = proven(history, settings, False, range(len(history)))
+    return wrong == "some order explains these rows"

@@ -1,0 +1,194 @@
+"""The least of a bad history that is still bad: a few operations that no order explains, of which none can be spared.
+
+A sub-history counts only if it is closed (`Model.needs`), so what is left out goes together with all that needs it.
+Delta debugging: parts are left out, larger ones first, while what remains is still bad; each time the search decides.
+Minimal is what is then left in a stronger sense too: no closed part of it is bad, since each lies within what remains
+without some one operation and those that need it.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from checkers.engines.search import search
+from checkers.engines.search_plan import OutOfTime
+from checkers.models.model import Model, Operation
+from checkers.models.operations import Operations
+from checkers.wire import INFINITY
+
+_FIRST_WINDOW: Final = 8
+"""Operations."""
+
+
+class Shrunk(NamedTuple):
+    """rows: the sub-history, in order of invocation; None: no bad one was found. minimal: nothing can be left out.
+
+    refuted: there is none, since all operations of the key have an order.
+    """
+
+    rows: tuple[int, ...] | None
+    minimal: bool = False
+    refuted: bool = False
+
+
+def shrink(operations: Operations, model: Model, suspects: Sequence[int], deadline: float) -> Shrunk:
+    """A minimal bad sub-history of the operations of one key.
+
+    suspects: rows that are said to contradict each other, or where no order got past; the last of them is the one that
+    no order gets past. deadline: of `time.monotonic`; when it has passed, the best until then is the answer.
+    """
+    return _Shrinker(operations, model, deadline).run(suspects)
+
+
+class _Shrinker:
+    """Rows that were looked at: _known, those that count; _idle, those that failed and prove nothing.
+
+    _needs: row → what it needs of those that count; None: see `Model.needs`.
+    """
+
+    def __init__(self, operations: Operations, model: Model, deadline: float) -> None:
+        self._operations = operations
+        self._model = model
+        self._deadline = deadline
+        self._known: dict[int, Operation] = {}
+        self._idle: set[int] = set()
+        self._needs: dict[int, frozenset[int] | None] = {}
+
+    def run(self, suspects: Sequence[int]) -> Shrunk:
+        try:
+            for rows in self._attempts(suspects):
+                if self._bad(rows):
+                    return self._least(rows, suspects)
+        except OutOfTime:
+            return Shrunk(None)
+        return Shrunk(None, refuted=True)
+
+    def _attempts(self, suspects: Sequence[int]) -> Iterator[frozenset[int]]:
+        """Closed sets that may be bad: the suspects', then with more and more of what was invoked before, then all."""
+        rows = self._operations.rows
+        last = self._operations.only(suspects[-1:])[0]
+        until = int(np.searchsorted(self._operations.array("inv"), last.ret, "right"))
+        tried: frozenset[int] = frozenset()
+        for size in (0, *_windows(until), until):
+            closed = self._closed([*suspects, *rows[until - size : until].tolist()])
+            if len(closed) > len(tried):
+                tried = closed
+                yield closed
+        yield self._closed(rows.tolist())
+
+    def _closed(self, rows: Iterable[int]) -> frozenset[int]:
+        """The least closed set that has them. Raises OutOfTime."""
+        result: set[int] = set()
+        todo = self._counting(rows)
+        until = passed = -1  # whatever was invoked by then, and changes anything, is needed
+        while todo:
+            result |= todo
+            following: set[int] = set()
+            for row in todo:
+                needed = self._needed(row)
+                if needed is not None:
+                    following |= needed
+                elif not self._known[row].unknown:
+                    until = max(until, self._known[row].ret)
+            if until > passed:
+                between = np.searchsorted(self._operations.array("inv"), (passed, until), "right")
+                earlier = self._counting(self._operations.rows[slice(*between)].tolist())
+                following.update(row for row in earlier if self._model.changes(self._known[row]))
+                passed = until
+            todo = following - result
+        return frozenset(result)
+
+    def _needed(self, row: int) -> frozenset[int] | None:
+        if row not in self._needs:
+            self._look_at_the_clock()
+            rows = self._model.needs(self._known[row], self._operations)
+            self._needs[row] = None if rows is None else frozenset(self._counting(rows))
+        return self._needs[row]
+
+    def _counting(self, rows: Iterable[int]) -> set[int]:
+        """Those that are of the key, and did not fail without proving anything."""
+        wanted = set(rows)
+        fresh = np.array(sorted(wanted.difference(self._known, self._idle)), np.int64)
+        all_rows = self._operations.rows
+        place = np.searchsorted(all_rows, fresh)
+        fresh = fresh[(place < len(all_rows)) & (all_rows[np.minimum(place, len(all_rows) - 1)] == fresh)]
+        for operation in self._operations.only(fresh):
+            if not operation.row & 1023:
+                self._look_at_the_clock()
+            if operation.failed and not self._model.evidence(operation):
+                self._idle.add(operation.row)
+            else:
+                self._known[operation.row] = operation
+        return wanted & self._known.keys()
+
+    def _look_at_the_clock(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise OutOfTime
+
+    def _bad(self, rows: Iterable[int]) -> bool:
+        """Raises OutOfTime, also where memory was what did not suffice."""
+        self._look_at_the_clock()
+        found = search(self._operations.only(rows), self._model, self._deadline - time.monotonic())
+        if found.valid is None:
+            raise OutOfTime
+        return not found.valid
+
+    def _least(self, rows: frozenset[int], suspects: Sequence[int]) -> Shrunk:
+        """Where nothing bad remains without an operation, it stays, and so does all that it needs.
+
+        For without one of those it would not be there either, and a closed part of what is good is good.
+        """
+        current = set(rows)
+        staying: set[int] = set()
+        needing: defaultdict[int, list[int]] = defaultdict(list)
+        for row in rows:
+            for needed in self._needed(row) or ():
+                needing[needed].append(row)
+
+        def leave_out(rows: Iterable[int]) -> None:
+            part = [row for row in rows if row in current and row not in staying]
+            rest = self._without(current, part, needing)
+            if part and rest and self._bad(rest):
+                current.intersection_update(rest)
+            elif len(part) == 1:
+                staying.update(self._closed(part))
+
+        size = len(current)
+        try:
+            for row in sorted(set(suspects) & current, key=self._weight, reverse=True):
+                leave_out([row])  # most of the others are there because of one of these
+            while free := sorted(current - staying, key=self._weight, reverse=True):
+                size = max(size // 2, 1)
+                for begin in range(0, len(free), size):
+                    leave_out(free[begin : begin + size])
+        except OutOfTime:
+            return Shrunk(tuple(sorted(current)))
+        return Shrunk(tuple(sorted(current)), minimal=True)
+
+    def _weight(self, row: int) -> tuple[int, int]:
+        """What needs much is left out first: with it goes the reason for all that."""
+        needed = self._needs[row]
+        return len(self._operations) if needed is None else len(needed), row
+
+    def _without(self, rows: set[int], part: Sequence[int], needing: Mapping[int, Sequence[int]]) -> set[int]:
+        """What remains when a part is left out, and with it all that needs it."""
+        gone: set[int] = set()
+        todo = set(part)
+        while todo:
+            gone |= todo
+            following = {row for one in todo for row in needing.get(one, ())}
+            since = min((self._known[r].inv for r in todo if self._model.changes(self._known[r])), default=INFINITY)
+            if since < INFINITY:
+                following.update(r for r in rows if self._needs[r] is None and since <= self._known[r].ret < INFINITY)
+            todo = following - gone
+        return rows - gone
+
+
+def _windows(until: int) -> Iterator[int]:
+    size = _FIRST_WINDOW
+    while size < until:
+        yield size
+        size *= 4

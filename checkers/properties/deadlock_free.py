@@ -1,0 +1,125 @@
+"""`deadlock-free`: no circle of holders, each of whom waits for what the next one holds, lasts longer than a TTL.
+
+The waits-for graph, from the history alone: a worker waits for a key from the invocation of an acquire to its end, and
+holds one from its grant to its leaving. Leases, and timeouts, break every circle in the end; what lasts longer than a
+lease was not broken by the lock.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from checkers.history.finding import Finding
+from checkers.history.holds import Hold
+from checkers.history.intervals import length, moment, united, without
+from checkers.history.view import View
+from checkers.properties.exercise import Exercise, lock_unexercised
+from checkers.properties.narrator import earliest
+from checkers.properties.property import Examined, Property
+from checkers.wire import NESTED, SHARED, F
+
+BOTH: Final = "acquires by a holder of another key"
+CYCLES: Final = "circles of waiting holders"
+LONGEST: Final = "longest circle (ms)"
+
+_BROKEN: Final = {"deadlock": "So each of them waited for what another held, for longer than a lease lasts."}
+
+
+class Wait(NamedTuple):
+    """A worker that holds one key and waits for another, from `begin` to `end` (ns)."""
+
+    begin: int
+    end: int
+    worker: int
+    row: int
+    wanted: int
+    shared: bool
+    held: Hold
+
+    def blocked_by(self, other: Wait) -> bool:
+        """Whether the other holds what this one waits for, and does not share it."""
+        return self.worker != other.worker and self.wanted == other.held.key and not (self.shared and other.held.shared)
+
+
+def _examine(view: View) -> Examined:
+    """Exact, of locks with one permit. Each circle counts; those that last longer than the TTL are told.
+
+    Time in which the machine stalled a worker of the lane does not count: it may have stalled the service as well.
+    """
+    inv, ret = view.column("inv"), view.column("ret")
+    stalls = united((inv[row], ret[row]) for row in view.rows(F.STALL))
+    findings = []
+    cycles = longest = 0
+    for circle in _circles(view.once(_waits)) if view.facts.permits == 1 else ():
+        begin, end = max(wait.begin for wait in circle), min(wait.end for wait in circle)
+        lasted = without([(begin, end)], stalls)
+        cycles += 1
+        longest = max(longest, length(lasted))
+        if length(lasted) > view.facts.ttl:
+            findings.append(_finding(circle, moment(lasted, view.facts.ttl)))
+    return Examined(findings, {CYCLES: cycles, LONGEST: longest // 1_000_000})
+
+
+def _exercise(view: View) -> Exercise:
+    both = len(view.once(_waits))
+    if view.facts.permits > 1:
+        missing: str | None = "several may hold at once"
+    else:
+        missing = lock_unexercised(view) if both else "no holder asked for another lock"
+    return Exercise(missing, {BOTH: both})
+
+
+def _waits(view: View) -> list[Wait]:
+    """In order of their beginnings. An acquire without an answer waits until it was given up."""
+    by_worker: defaultdict[int, list[Hold]] = defaultdict(list)
+    for hold in view.holds:
+        by_worker[view.facts.worker_of(hold.process)].append(hold)
+    inv, key, flags, process = (view.column(name) for name in ("inv", "key", "flags", "process"))
+    moments = view.array("ret").tolist()
+    waits = []
+    current: dict[int, int] = {}
+    for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE):
+        worker = view.facts.worker_of(process[row])
+        holds = by_worker[worker]
+        # Grants of a worker come in order, and few are held at once: those that are over are never looked at again.
+        first = current.get(worker, 0)
+        while first < len(holds) and holds[first].left <= inv[row]:
+            first += 1
+        current[worker] = first
+        for held in holds[first:]:
+            if held.ret > inv[row]:
+                break
+            end = min(moments[row], held.left)
+            if held.key != key[row] and end > inv[row] and not flags[row] & NESTED:
+                waits.append(Wait(inv[row], end, worker, row, key[row], bool(flags[row] & SHARED), held))
+    return waits
+
+
+def _circles(waits: Sequence[Wait]) -> Iterator[tuple[Wait, ...]]:
+    """Every circle of waits that have some time in common, once: from the one of them that began last."""
+    going: list[Wait] = []
+    for last in waits:
+        going = [wait for wait in going if wait.end > last.begin]
+        yield from _back_to(last, (last,), going)
+        going.append(last)
+
+
+def _back_to(last: Wait, path: tuple[Wait, ...], going: Sequence[Wait]) -> Iterator[tuple[Wait, ...]]:
+    if len(path) > 1 and path[-1].blocked_by(last):
+        yield path
+    workers = {wait.worker for wait in path}
+    for wait in going:
+        if wait.worker not in workers and path[-1].blocked_by(wait):
+            yield from _back_to(last, (*path, wait), going)
+
+
+def _finding(circle: Sequence[Wait], at: int) -> Finding:
+    """Each holder's grant, and what it waits for."""
+    holders = tuple(hold.row for hold in sorted((wait.held for wait in circle), key=earliest))
+    rows = (*(wait.held.row for wait in circle), *(wait.row for wait in circle))
+    return Finding("deadlock", at, rows, holders)
+
+
+DEADLOCK_FREE: Final = Property("deadlock-free", _examine, _exercise, _BROKEN, by_workload=True)

@@ -1,0 +1,173 @@
+"""Mutual exclusion, seen twice: what the service granted, and who was inside.
+
+`server-exclusion` asks whether the service's grants can have followed one another, every acknowledged renewal
+believed. `holder-exclusion` asks whether two clients were inside at once; no TTL enters. Two readers may be, and so
+may as many clients as a semaphore has permits: what its service granted is asked by `checkers.properties.permits`.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import Final
+
+from checkers.engines.lease_schedule import by_majority, in_any_order, in_order
+from checkers.engines.lease_sessions import fewest, posed, solve_sessions
+from checkers.history.finding import Finding, OutOfBudget
+from checkers.history.holds import Hold, exclude
+from checkers.history.view import View
+from checkers.properties import permits
+from checkers.properties.exercise import Exercise, exercised_lock
+from checkers.properties.narrator import earliest
+from checkers.properties.permits import crowd_finding, crowds, inside
+from checkers.properties.property import Examined, Need, Property
+from checkers.properties.token_order import disordered, tokens_of
+
+GAP: Final = "gap at hand-over (ms, median)"
+OVERLAP: Final = "longest overlap (ms)"
+
+SECONDS: Final = 30.0
+"""For the search for an order of grants, all keys together. Few histories need any of it."""
+
+_BROKEN: Final = {
+    "granted-while-held": "So the service granted the lock while the grant before was still in force.",
+    "no-room": "So the service's grants cannot have followed one another: there is no room for all of them.",
+    "renewed-after-release": "So the service acknowledged a renewal of a lock that it had already released.",
+    "overlap": "So both were inside at the same time.",
+    "too-many-inside": "So more were inside at the same time than the lock has permits.",
+}
+
+
+def _examine_server(view: View) -> Examined:
+    """Whether the service never granted a key while an earlier grant of it was in force (mode *told*).
+
+    Exact per key. With fencing tokens on all grants of a key, and in order, theirs is the order of grants; otherwise
+    the order is searched for, and the verdict is unknown where that exceeds its budget. What fits key by key is asked
+    once more over all keys that share sessions: a session ends all its holds at one instant. Readers exclude no readers
+    (`checkers.engines.lease_schedule` says how exact that is).
+    """
+    findings: list[Finding] = []
+    undecided: list[str] = []
+    deadline = time.monotonic() + SECONDS
+    for key, holds in view.holds.by_key.items():
+        findings += _after_release(holds)
+        try:
+            for conflict in _conflicts(view, holds, deadline):
+                findings.append(_finding(conflict))  # what was found before a budget ran out stays found
+        except OutOfBudget as spent:
+            undecided.append(f"{view.facts.keys[key]}: {spent}")
+    if not findings and not undecided:
+        findings, undecided = _across_keys(view)
+    return Examined(findings, undecided="; ".join(undecided) or None)
+
+
+def _examine_holders(view: View) -> Examined:
+    """Whether two clients, or more than there are permits, were never inside one key at once, for some length of time.
+
+    A client is inside from its acquire's return until it asks for the release or notices the loss. One that did
+    neither is inside until the last thing recorded of its grant: a killed worker holds nothing. A grant that its
+    client no longer believed when it arrived was never inside. All pairs are reported, but those of two readers.
+    """
+    if view.facts.permits > 1:
+        findings = [
+            crowd_finding("too-many-inside", at, crowd)
+            for holds in view.holds.by_key.values()
+            for at, crowd in crowds(inside(holds), view.facts.permits)
+        ]
+    else:
+        findings = [
+            Finding("overlap", later.ret, (earlier.row, later.row), _in_order((earlier, later)))
+            for holds in view.holds.by_key.values()
+            for earlier, later in overlaps(holds)
+        ]
+    return Examined(findings, _hand_over_times(view))
+
+
+def _exercise_holders(view: View) -> Exercise:
+    return permits.exercise(view) if view.facts.permits > 1 else exercised_lock(view)
+
+
+def _hand_over_times(view: View) -> dict[str, int]:
+    """How long nobody was inside when one left and another waited already, and how long two were."""
+    gaps = [0]
+    overlapped = 0
+    if view.facts.permits == 1:
+        for holds in view.holds.by_key.values():
+            for earlier, later in pairwise(holds):
+                workers = {view.facts.worker_of(hold.process) for hold in (earlier, later)}
+                if earlier.shared or later.shared or len(workers) == 1:
+                    continue
+                overlapped = max(overlapped, min(earlier.left, later.left) - later.ret)
+                if later.inv <= earlier.left <= later.ret:
+                    gaps.append(later.ret - earlier.left)
+    return {GAP: int(median(gaps[1:] or gaps)) // 1_000_000, OVERLAP: overlapped // 1_000_000}
+
+
+def overlaps(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
+    """Every pair of grants of one key whose holders were inside together, once, for each later hold in turn.
+
+    grants must be in the order in which their acquires returned. Two readers are no pair.
+    """
+    there: list[Hold] = []
+    for hold in holds:
+        there = [earlier for earlier in there if earlier.left > hold.ret]
+        if hold.left > hold.ret:
+            yield from ((earlier, hold) for earlier in there if exclude(earlier, hold))
+            there.append(hold)
+
+
+def _conflicts(view: View, holds: Sequence[Hold], deadline: float) -> Iterator[tuple[Hold, ...]]:
+    if view.facts.lease == "quorum":
+        return by_majority(holds)
+    if tokens_of(holds) and not disordered(holds):
+        return in_order(sorted(holds, key=lambda hold: hold.token))
+    return in_any_order(holds, deadline=deadline)
+
+
+def _across_keys(view: View) -> tuple[list[Finding], list[str]]:
+    """What has no room among the keys that share sessions, and why that is not known."""
+    several = {(hold.session, hold.key) for hold in view.holds if hold.session}
+    if view.facts.lease not in ("touch", "session") or len(several) == len({session for session, _ in several}):
+        return [], []
+    if any(hold.shared for hold in view.holds):
+        return [], []
+    holds = tuple(view.holds)
+    ordered = frozenset(key for key, holds in view.holds.by_key.items() if tokens_of(holds) and not disordered(holds))
+    problem = posed(holds, touch=view.facts.lease == "touch", ordered=ordered)
+    solution = solve_sessions(problem)
+    found = [tuple(holds[n] for n in fewest(problem, grants)) for grants in solution.conflicts.values()]
+    return [_finding(conflict) for conflict in found], sorted(set(solution.undecided.values()))
+
+
+def _after_release(holds: Sequence[Hold]) -> Iterator[Finding]:
+    for hold in holds:
+        if hold.renewed > hold.freed[1]:
+            yield Finding("renewed-after-release", hold.renewed, (hold.row, hold.release), (hold.row,))
+
+
+def _finding(conflict: tuple[Hold, ...]) -> Finding:
+    rows: list[int] = []
+    for hold in conflict:
+        rows.append(hold.row)
+        if hold.release >= 0 and hold is not conflict[-1]:
+            rows.append(hold.release)
+    holders = _in_order(conflict)
+    kind = "granted-while-held" if len(conflict) == 2 else "no-room"
+    at = max(hold.latest for hold in conflict)
+    return Finding(kind, at, tuple(rows), holders)
+
+
+def _in_order(holds: Sequence[Hold]) -> tuple[int, ...]:
+    return tuple(hold.row for hold in sorted(holds, key=earliest))
+
+
+SERVER_EXCLUSION: Final = Property(
+    "server-exclusion",
+    _examine_server,
+    exercised_lock,
+    _BROKEN,
+    needs=frozenset({Need.EXCLUDES, Need.ONE_PERMIT}),
+)
+HOLDER_EXCLUSION: Final = Property(
+    "holder-exclusion", _examine_holders, _exercise_holders, _BROKEN, needs=frozenset({Need.EXCLUDES})
+)

@@ -1,0 +1,285 @@
+"""What exercised a property: the counters of a verdict, and the least that makes a pass mean something."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final, final
+
+import numpy as np
+
+from checkers.claims import NO_FAULT
+from checkers.history.counting import apart
+from checkers.history.history import FaultInterval
+from checkers.history.holds import Hold
+from checkers.history.view import View
+from checkers.wire import FINAL, INFINITY, NESTED, SHARED, F, Outcome, Reason
+
+# The least that must have happened. Few are enough: one contended hand-over under the fault is a real test.
+MIN_GRANTS: Final = 2
+MIN_HAND_OVERS: Final = 1
+MIN_CONTENDED: Final = 1
+MIN_UNDER_FAULT: Final = 1
+MIN_STALE: Final = 1
+MIN_UPDATES: Final = 2
+
+EXCLUSION: Final = frozenset({"server-exclusion", "permits"})
+"""One of these is asked of every lock."""
+
+ON_LEASES: Final = frozenset({"clock", "wipe", "failover"})
+"""Kinds of faults that strike what a server knows of a lease, so that one must be in force at that moment."""
+
+STORE: Final = "the store"
+"""How a hit names the one end of a link that is no server."""
+
+TEXT_SHOWN: Final = 80
+"""Characters of a recorded error text that are repeated."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Exercise:
+    """What exercised a property.
+
+    missing   why a pass would mean nothing, or None.
+    counters  of what the property needs, beside `counters`.
+    """
+
+    missing: str | None
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+_REASONS: Final = {each.value: each.name.lower().replace("_", " ") for each in Reason}
+
+GRANTS: Final = "grants"
+HAND_OVERS: Final = "hand-overs"
+CONTENDED: Final = "contended acquires"
+UNDER_FAULT: Final = "operations under a fault"
+EXPIRED: Final = "leases that expired while held"
+UNANSWERED: Final = "unknown outcomes"
+MIXED: Final = "operations in the mixed state"
+
+
+def counters(view: View) -> dict[str, int]:
+    """What happened to the lock, for every property alike."""
+    rolled = [fault for fault in view.history.faults if fault.kind == "version" and fault.applied]
+    return {
+        GRANTS: len(view.holds),
+        HAND_OVERS: hand_overs(view),
+        CONTENDED: contended(view),
+        UNDER_FAULT: under_fault(view),
+        EXPIRED: expired_while_held(view),
+        UNANSWERED: int((view.array("outcome") == Outcome.INFO).sum()),
+        **({MIXED: mixed(view, rolled)} if rolled else {}),
+    }
+
+
+def hand_overs(view: View) -> int:
+    """Pairs of grants of one key, one after another, that went to different workers."""
+    return sum(
+        view.facts.worker_of(before.process) != view.facts.worker_of(after.process)
+        for holds in view.holds.by_key.values()
+        for before, after in pairwise(holds)
+    )
+
+
+def contended(view: View) -> int:
+    """Acquires, however they ended, that met somebody else's hold of the same key; a reader's, a writer's hold."""
+    kinds, keys, invs, flags = (view.array(name) for name in ("f", "key", "inv", "flags"))
+    acquires = np.isin(kinds, (F.ACQUIRE, F.TRY_ACQUIRE)) & (flags & NESTED == 0)
+    rets = np.maximum(view.array("ret"), invs)  # a lost answer: as long as it was waited for
+    total = 0
+    for shared in (False, True):
+        mine = acquires & (flags & SHARED == SHARED * shared)
+        holds = [(hold.key, hold.ret, hold.left) for hold in view.holds if not (shared and hold.shared)]
+        key, ret, left = np.array(holds, np.int64).reshape(-1, 3).T
+        asked, answered, begins, ends = apart(
+            (keys[mine], invs[mine]), (keys[mine], rets[mine]), (key, ret), (key, left)
+        ).places
+        # Its own hold begins when it returns and is not met.
+        met = np.searchsorted(np.sort(begins), answered, "left") - np.searchsorted(np.sort(ends), asked, "right")
+        total += int((met > 0).sum())
+    return total
+
+
+def under_fault(view: View) -> int:
+    """Operations that were in flight at some moment of a fault interval."""
+    return _in_flight(view, [(fault.begun, fault.healed or INFINITY) for fault in view.history.faults if fault.applied])
+
+
+def _in_flight(view: View, spans: Iterable[tuple[int, int]]) -> int:
+    """How many operations were in flight at some moment of these spans."""
+    invs = view.array("inv")
+    rets = np.maximum(view.array("ret"), invs)
+    met = np.zeros(len(invs), bool)
+    for begun, ended in spans:
+        met |= (invs <= ended) & (rets >= begun)
+    return int((met & (view.array("flags") & FINAL == 0) & (view.array("f") != F.STALL)).sum())
+
+
+def mixed(view: View, rolled: Sequence[FaultInterval]) -> int:
+    """Operations that were in flight while some servers were of another version than the others.
+
+    rolled: one server's change each, from one of two versions to the other; it is named first in the target. One that
+    is undone changes twice, one that is meant to stay is healed where it is applied.
+    """
+    turns = [(fault.begun, fault.applied, fault.target.partition(" ")[0]) for fault in rolled]
+    turns += [(one.healing, one.healed or INFINITY, one.target.partition(" ")[0]) for one in rolled if _undone(one)]
+    changed: set[str] = set()
+    since, spans = 0, []
+    for begun, applied, server in sorted(turns):
+        if since:
+            spans.append((since, begun))
+        changed ^= {server}
+        since = applied if changed and len(changed) != len(view.facts.versions) else 0
+    return _in_flight(view, [*spans, *([(since, INFINITY)] if since else [])])
+
+
+def _undone(fault: FaultInterval) -> bool:
+    return fault.healing > fault.applied
+
+
+def undisturbed(row: int, view: View) -> bool:
+    """Whether nothing that is known can have kept an answer back: no fault, and no stall of the worker that waited.
+
+    A fault is counted for as long as the service may take to recover from it.
+    """
+    inv, ret, process = view.column("inv"), view.column("ret"), view.column("process")
+    healing = view.facts.bounds.get("recovery", 0)
+    worker = view.facts.worker_of(process[row])
+    stalls = (stall for stall in view.rows(F.STALL) if view.facts.worker_of(process[stall]) == worker)
+    spans = [(fault.begun, (fault.healed or INFINITY) + healing) for fault in view.history.faults if fault.begun]
+    spans += [(inv[stall], ret[stall]) for stall in stalls]
+    return not any(begun <= ret[row] and inv[row] <= ended for begun, ended in spans)
+
+
+def expired_while_held(view: View) -> int:
+    """Grants whose lease may have run out before their holder left."""
+    return sum(hold.expiry < hold.left for hold in view.holds)
+
+
+def fault_missed(view: View) -> str | None:
+    """Why the faults of the plan did not touch the lane, or None."""
+    came: dict[str, list[FaultInterval]] = {}
+    for fault in view.history.faults:
+        if fault.applied:
+            came.setdefault(fault.name, []).append(fault)
+    for name in view.facts.fault_names:
+        if name == NO_FAULT:
+            continue
+        if name not in came:
+            return f"{name} never took effect"
+        if not any(fault.kind not in ON_LEASES or met_a_lease(fault, view) for fault in came[name]):
+            return f"{name} met no lease in force"
+    if came and view.once(counters)[UNDER_FAULT] < MIN_UNDER_FAULT:
+        return "no operation met the fault"
+    return None
+
+
+def met_a_lease(fault: FaultInterval, view: View) -> bool:
+    """Whether somebody held a lock when it struck."""
+    return any(hold.start <= fault.applied and fault.begun <= min(hold.expiry, hold.free) for hold in view.holds)
+
+
+def write_missed(view: View) -> str | None:
+    """Why a fault on the way to the store did not touch a write of the lane, or None."""
+    to_the_store = [fault for fault in view.history.faults if fault.applied and STORE in fault.target]
+    sent = [view.column("inv")[row] for row in view.rows(F.WRITE, outcomes=(Outcome.INFO,))]
+    for name in dict.fromkeys(fault.name for fault in to_the_store):
+        hits = [fault for fault in to_the_store if fault.name == name]
+        if not any(fault.begun <= moment <= (fault.healed or INFINITY) for fault in hits for moment in sent):
+            return f"{name} left no write without an answer"
+    return None
+
+
+def exercised_lock(view: View) -> Exercise:
+    """What exercised a property for which every contended hand-over counts."""
+    return Exercise(lock_unexercised(view))
+
+
+def lock_unexercised(view: View) -> str | None:
+    """Why a pass would say nothing about exclusion, or None. What is no lock at all has nothing to hand over."""
+    locks = not view.facts.properties or EXCLUSION.intersection(view.facts.properties)
+    contest = ((HAND_OVERS, MIN_HAND_OVERS), (CONTENDED, MIN_CONTENDED)) if locks else ()
+    short = short_of(view.once(counters), ((GRANTS, MIN_GRANTS), *contest))
+    if short is None:
+        return fault_missed(view)
+    cause = in_vain(view)
+    return f"{short}: {cause}" if cause else short
+
+
+def short_of(counted: Mapping[str, int], needs: Iterable[tuple[str, int]]) -> str | None:
+    """The first counter that is too small, in words, or None."""
+    for name, least in needs:
+        if counted[name] < least:
+            return f"{counted[name] or 'no'} {name if counted[name] != 1 else name.removesuffix('s')}, {least} needed"
+    return None
+
+
+def in_vain(view: View) -> str:
+    """What came of the acquires that gave nobody anything since the last grant; empty where most acquires did.
+
+    The cause of too few grants is mostly there: a service that always errs, or a lock that never frees.
+    """
+    last = max(view.holds, key=lambda hold: hold.ret, default=None)
+    ret, outcome, flags = view.array("ret").tolist(), view.column("outcome"), view.column("flags")
+    rows = [
+        row
+        for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE)
+        if outcome[row] != Outcome.OK
+        and not flags[row] & NESTED
+        and (last is None or not ret[row] or ret[row] > last.ret)
+    ]
+    if not rows or len(rows) < len(view.holds):
+        return ""
+    ends = Counter(ending(row, view) for row in rows).most_common()
+    told = f"{len(rows)} acquire{'s' * (len(rows) != 1)}"
+    told += f" {ends[0][0]}" if len(ends) == 1 else ", " + ", ".join(f"{count} {words}" for words, count in ends)
+    if last is not None:
+        told = f"{'the last ' * (len(view.holds) > 1)}{_parting(last, view)}, {told} since"
+    texts: Counter[str] = Counter()
+    for number, count in Counter(view.array("error")[rows].tolist()).items():
+        texts[_shown(number, view)] += count
+    del texts[""]
+    for text, count in texts.most_common(1):
+        told += f", {'mostly' if count * 2 > len(rows) else 'most often'} {text}"
+    return told
+
+
+def ending(row: int, view: View) -> str:
+    """How an operation that did not succeed ended."""
+    reason = view.column("reason")[row]
+    if view.column("outcome")[row] == Outcome.INFO:
+        return "got no answer" if view.array("ret")[row] else "never returned"
+    if reason == Reason.TIMEOUT:
+        return "timed out"
+    return f"failed ({_REASONS.get(reason, f'reason {reason}')})" if reason != Reason.NONE else "failed"
+
+
+def error_text(row: int, view: View) -> str:
+    """The error text of an operation in quotes, on one line and short; empty where there is none."""
+    return _shown(int(view.array("error")[row]), view)
+
+
+def _shown(number: int, view: View) -> str:
+    """An error text by its number; while a trial still runs, nobody has collected them."""
+    text = view.history.errors[number] if number < len(view.history.errors) else ""
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: TEXT_SHOWN + 1])
+    return f'"{text if len(text) <= TEXT_SHOWN else text[: TEXT_SHOWN - 3] + "..."}"' if text else ""
+
+
+def _parting(hold: Hold, view: View) -> str:
+    """What became of a grant."""
+
+    def clock(ns: int) -> str:
+        return f"{(ns - view.zero) / 1e9:.3f} s"
+
+    if hold.freed[1] < INFINITY:
+        return f"released at {clock(hold.freed[1])}"
+    if hold.release >= 0:
+        refused = view.column("outcome")[hold.release] == Outcome.FAIL
+        sent = clock(view.column("inv")[hold.release])
+        return f"release sent at {sent} {'was refused' if refused else 'got no answer'}"
+    if hold.lost >= 0:
+        return f"lost at {clock(hold.left)}"
+    return f"granted at {clock(hold.ret)} and never released"

@@ -1,0 +1,155 @@
+"""`fenced-store`: the protected resource accepts nothing that a later holder has overtaken, and refuses nothing else.
+
+What that means depends on the store mode; each has its own engine. Without a fence the question is whether a stale
+write was in fact accepted.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from checkers.engines.fenced import fenced_findings
+from checkers.engines.search import search
+from checkers.history.finding import Finding, OutOfBudget
+from checkers.history.view import View
+from checkers.models.model import Model, Operation
+from checkers.models.operations import Operations
+from checkers.models.stores import RULES, CompareOwner, FencedStore
+from checkers.properties.accesses import accesses, next_granted
+from checkers.properties.check_result import Proof
+from checkers.properties.exercise import MIN_STALE, Exercise, fault_missed, short_of, write_missed
+from checkers.properties.property import Examined, Property
+from checkers.properties.succession import superseded
+from checkers.wire import F
+
+STALE: Final = "stale attempts"
+
+_BROKEN: Final = {
+    "stale-write-accepted": "So the store accepted a write that a later holder had already overtaken.",
+    "stale-read": "So a read was answered with what a later holder had already overtaken.",
+    "second-write-accepted": "So a strict store accepted a second access under a token that it had already seen.",
+    "needless-refusal": "So the store refused an access although nothing can have raised its bar that high.",
+    "value-never-written": "So the store returned a value that nobody wrote.",
+    "refused-value-read": "So the store returned a value whose write it had refused.",
+    "value-read-before-write": "So the store returned a value before its write was sent.",
+    "value-read-below-its-token": "So a read under a lower token saw what was written under a higher one.",
+    "not-the-latest-value": "So a read did not return the latest value.",
+    "overwritten-value-read-later": "So a later token's read saw a value that was no longer the last of its token.",
+    "no-order-within-token": "So the accesses under one token have no order that explains what was read.",
+    "no-order": "So no order of the accesses explains this answer.",
+}
+
+BY_THE_CLOCK: Final = ("unfenced", "guarded")
+"""Store modes that are judged by when somebody else was granted the lock, whatever tokens say."""
+BY_VERSION: Final = ("compare-and-set", "idempotency-key")
+"""Store modes that look at the state and never at the lock: no access of theirs is stale."""
+
+
+def _examine(view: View) -> Examined:
+    """Judges the store in its mode.
+
+    unfenced       violated by each write that was certainly accepted (acknowledged, or read) and was sent after a
+                   later grant's acquire had returned; definite: nothing is said about writes in flight at that time.
+    guarded        likewise: the lock service itself refuses what comes too late.
+    fence-writes, fence-reads-and-writes and their strict forms
+                   exact (`checkers.engines.fenced`); by search where values repeat.
+    compare-owner  exact by search; unknown where that exceeds its budget. One violation per key at most.
+    """
+    mode = view.facts.store
+    by_key = view.once(accesses)
+    findings: list[Finding] = []
+    undecided: list[str] = []
+    proof: list[int] = []
+    searched: dict[int, Model] = {}
+    if mode in RULES:
+        findings, unclear = fenced_findings(view.history, RULES[mode])
+        searched = {key: FencedStore(RULES[mode]) for key in unclear}
+    elif mode in BY_THE_CLOCK:
+        findings = [finding for ops in by_key.values() for finding in _stale_writes(view, ops)]
+    elif mode == "compare-owner":
+        searched = {key: CompareOwner(list(ops)) for key, ops in by_key.items()}
+    elif mode not in BY_VERSION:
+        undecided.append(f"store mode {mode!r} is not known here")
+    for key, model in searched.items():
+        try:
+            findings += _searched(by_key[key], model, proof)
+        except OutOfBudget as spent:
+            undecided.append(f"{view.facts.keys[key]}: {spent}")
+    return Examined(
+        findings,
+        undecided="; ".join(dict.fromkeys(undecided)) or None,
+        proof=Proof("order", tuple(proof)) if proof else None,
+    )
+
+
+def _exercise(view: View) -> Exercise:
+    stale = _stale_attempts(view)
+    if view.facts.store in BY_VERSION:
+        return Exercise(f"the store mode {view.facts.store} knows no holders", {STALE: stale})
+    few = short_of({STALE: stale}, [(STALE, MIN_STALE)])
+    return Exercise(few or fault_missed(view) or write_missed(view), {STALE: stale})
+
+
+def _following(view: View) -> dict[int, tuple[int, int]]:
+    """Acquire row → when (ns) and to whom (acquire row) the lock was given later, as the store mode sees it.
+
+    Where the mode looks at no token, a grant is followed by those that it excludes: not by another permit's, nor a
+    reader by a reader.
+    """
+    return superseded(view) if view.facts.store in BY_THE_CLOCK else next_granted(view)
+
+
+def _searched(ops: Operations, model: Model, proof: list[int]) -> Iterator[Finding]:
+    """Raises OutOfBudget."""
+    found = search(ops, model)
+    if found.valid is None:
+        raise OutOfBudget(found.reason)
+    if found.valid:
+        proof.extend(found.order)
+        return
+    by_row = {access.row: access for access in ops}
+    stuck = by_row[found.stuck.rows[0]]
+    before = [access for access in ops if access.ok and access.ret < stuck.inv and access.owner != stuck.owner]
+    rows = [max(before, key=lambda access: access.ret).row] if before else []
+    yield Finding("no-order", stuck.inv, (*rows, *found.stuck.rows[1:], stuck.row))
+
+
+def _stale_writes(view: View, ops: Operations) -> Iterator[Finding]:
+    """Writes accepted although they were sent after a later grant had returned; unknown ones where a read proves it."""
+    operations, following = list(ops), view.once(_following)
+    readers: dict[int, Operation] = {}
+    for access in operations:
+        if access.f == F.READ and access.ok:
+            readers.setdefault(access.value, access)
+    for access in operations:
+        hold = view.holds.by_owner.get(access.owner)
+        if hold is None or access.f != F.WRITE or access.failed:
+            continue
+        granted, later = following[hold.row]
+        if access.inv > granted and (access.ok or access.value in readers):
+            proof = () if access.ok else (readers[access.value].row,)
+            yield Finding("stale-write-accepted", access.inv, (later, *proof, access.row), (hold.row, later))
+
+
+def _stale_attempts(view: View) -> int:
+    """Accesses that were sent, under an older grant, after a later grant had returned."""
+    inv, f, owner = view.column("inv"), view.column("f"), view.column("owner")
+    mode, following = view.facts.store, view.once(_following)
+    reads = mode in RULES and RULES[mode].reads
+    return sum(
+        inv[row] > following[hold.row][0]
+        for ops in view.once(accesses).values()
+        for row in ops.rows.tolist()
+        if reads or f[row] == F.WRITE
+        for hold in [view.holds.by_owner.get(owner[row])]
+        if hold is not None
+    )
+
+
+FENCED_STORE: Final = Property(
+    "fenced-store",
+    _examine,
+    _exercise,
+    _BROKEN,
+    by_workload=True,
+    not_expected_in={"unfenced": "the store has no fence"},
+)

@@ -1,0 +1,73 @@
+"""`honest-belief`: no client thinks for long that it holds what the service has given to another.
+
+Whether a lease ran out is no question here: as long as nobody else has the lock, a belief does no harm.
+"""
+
+from typing import Final
+
+from checkers.history.finding import Finding
+from checkers.history.holds import Hold
+from checkers.history.intervals import Span, length, moment, united, without
+from checkers.history.view import View
+from checkers.properties.exercise import Exercise, lock_unexercised
+from checkers.properties.property import Examined, Need, Property
+from checkers.properties.succession import superseded
+from checkers.wire import F
+
+NOTICED: Final = "losses noticed"
+LONGEST: Final = "longest false belief (ms)"
+
+_BROKEN: Final = {
+    "believed-too-long": "So a client believed that it held the lock for longer than the bound after another got it.",
+}
+
+
+def _examine(view: View) -> Examined:
+    """Whether every belief ended within the bound after the return of a grant that certainly came later.
+
+    A belief ends when the client asks for the release, or when it was due to notice its loss: one that did not run
+    then is not blamed for noticing late, since whatever it does first is to look at its clock. A grant that was over
+    when its answer arrived was never believed. Where there is no lease a client learns of its loss by asking, and the
+    time in which the machine stalled it does not count.
+    """
+    bound = view.facts.bounds.get(BELIEF.id)
+    following = superseded(view)
+    findings: list[Finding] = []
+    longest = 0
+    for hold in view.holds:
+        given, later = following[hold.row]
+        ended = belief_end(hold)
+        if ended > hold.ret and ended > given:
+            longest = max(longest, ended - max(given, hold.ret))
+            lasted = without([(given, ended)], _stalls(view, hold))
+            if bound is not None and length(lasted) > bound:
+                at = max(moment(lasted, bound), hold.ret)
+                findings.append(Finding("believed-too-long", at, (hold.row, later), (hold.row, later)))
+    return Examined(findings, {LONGEST: -(-longest // 1_000_000)})
+
+
+def _exercise(view: View) -> Exercise:
+    return Exercise(lock_unexercised(view), {NOTICED: sum(hold.lost >= 0 for hold in view.holds)})
+
+
+def _stalls(view: View, hold: Hold) -> list[Span]:
+    if view.facts.lease != "none":
+        return []
+    inv, ret, process = view.column("inv"), view.column("ret"), view.column("process")
+    who = view.facts.worker_of(hold.process)
+    return united((inv[row], ret[row]) for row in view.rows(F.STALL) if view.facts.worker_of(process[row]) == who)
+
+
+def belief_end(hold: Hold) -> int:
+    """ns; up to when the client can have thought that it holds."""
+    return min(hold.left, hold.believed)
+
+
+BELIEF: Final = Property(
+    "honest-belief",
+    _examine,
+    _exercise,
+    _BROKEN,
+    needs=frozenset({Need.EXCLUDES, Need.ONE_PERMIT}),
+    bounded=True,
+)

@@ -1,0 +1,266 @@
+"""The words for what was found: a violation's story in sentences, with seconds since the first operation.
+
+A sentence is a value (subject, what it did, under which token, in which rows) and becomes text last; nobody reads
+text back.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from checkers.history.finding import Finding
+from checkers.history.history import FaultInterval
+from checkers.history.holds import Hold
+from checkers.history.view import View
+from checkers.properties.check_result import Violation
+from checkers.properties.exercise import ON_LEASES
+from checkers.wire import FINAL, INFINITY, LATE, NESTED, NONE, SHARED, F, Outcome
+
+FULL_STORIES: Final = 50
+"""Violations of one verdict that get a whole story; the rest get its last sentence."""
+QUEUES: Final = frozenset({"overtaken", "herd"})
+"""Kinds of findings of which it matters how long somebody waited, and how often it was woken."""
+FAULTS_TOLD: Final = 3
+"""Faults in one story, the latest."""
+
+HARNESS: Final = "the harness"
+"""Who reads the store in the end."""
+
+Conclusion = str | Callable[[View, Finding], str]
+"""The sentence that says what was broken, or what makes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence of a story; `str` makes the text of it.
+
+    at       ns; where it stands among the others.
+    subject  who did it: "worker 1". Empty for a fault and for the conclusion.
+    owns     whether it is about something of the subject's: "worker 1's write ...".
+    what     what was done, up to the token under which it was done.
+    token    that token, `NONE` where there is none.
+    then     what follows the token, after a comma.
+    more     further clauses, each after a semicolon.
+    rows     the operations in it.
+    known    tokens that the reader knows from it: its own, and one that was granted.
+    fault    what it tells of where it is about a fault on nodes or links.
+    """
+
+    at: int
+    subject: str
+    what: str
+    owns: bool = False
+    token: int = NONE
+    then: str = ""
+    more: tuple[str, ...] = ()
+    rows: tuple[int, ...] = ()
+    known: frozenset[int] = frozenset()
+    fault: FaultInterval | None = None
+
+    def __str__(self) -> str:
+        return self.after(())
+
+    def after(self, others: Sequence["Sentence"]) -> str:
+        """The text after others in one line: what these say already is left out where all have the same subject."""
+        same = bool(others and self.subject) and all(other.subject == self.subject for other in others)
+        known = {token for other in others for token in other.known} if same else ()
+        subject = ("its" if self.owns else "it") if same else self.subject + ("'s" if self.owns else "")
+        token = f" with token {self.token}" if self.token != NONE and self.token not in known else ""
+        said = f"{subject} {self.what}{token}{', ' if self.then else ''}{self.then}".lstrip()
+        return "; ".join((said, *self.more))
+
+
+def earliest(hold: Hold) -> tuple[int, int, int]:
+    """Sorts grants of one key: by token, where there is one, else by return."""
+    return hold.token, hold.ret, hold.row
+
+
+class Narrator:
+    """Tells findings of one history."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def tell(self, findings: Iterable[Finding], conclusion: Mapping[str, Conclusion]) -> tuple[Violation, ...]:
+        """Violations in order of time. conclusion: kind of finding → its last sentence."""
+        ordered = sorted(findings, key=lambda finding: (finding.at, finding.rows))
+        violations = []
+        for number, finding in enumerate(ordered):
+            holders = finding.holders or self.holders(finding.rows)
+            ending = conclusion[finding.kind]
+            last = ending if isinstance(ending, str) else ending(self._view, finding)
+            told = self.sentences(finding, holders) if number < FULL_STORIES else ()
+            violations.append(Violation(finding.kind, finding.at, finding.rows, holders, (*map(str, told), last)))
+        return tuple(violations)
+
+    def holders(self, rows: Sequence[int]) -> tuple[int, ...]:
+        """Acquire rows of the grants that the operations belong to, the earliest first."""
+        owners = self._view.column("owner")
+        holds = {g for g in (self._view.holds.by_owner.get(owners[row]) for row in rows) if g is not None}
+        return tuple(g.row for g in sorted(holds, key=earliest))
+
+    def sentences(self, broken: Finding | Violation, holders: Sequence[int]) -> list[Sentence]:
+        """One for each grant involved, each operation of the witness and each fault, in order of time.
+
+        holders: acquire rows of the grants.
+        """
+        holds = self.holds(holders)
+        rows = tuple(dict.fromkeys(broken.rows))
+        keys = self._view.column("key")
+        several = len({keys[row] for row in rows}) > 1
+        sentences = [self.granted(hold, named=several) for hold in holds]
+        sentences += (self.did(row, named=several) for row in rows if row not in holders)
+        if broken.kind in QUEUES:
+            sentences += map(self.waited, rows)
+        sentences += (self.struck([fault], holds, broken.at) for fault in self._beside(holds, broken.at))
+        return sorted(sentences, key=lambda sentence: sentence.at)
+
+    def holds(self, holders: Sequence[int]) -> list[Hold]:
+        """By their acquire rows."""
+        return [self._view.holds.by_row[row] for row in holders]
+
+    # Sentences
+
+    def clock(self, ns: int) -> str:
+        """A time as people read it."""
+        return f"{(ns - self._view.zero) / 1e9:.3f} s"
+
+    def worker(self, process: int) -> str:
+        """Whose process number this is."""
+        return f"worker {self._view.facts.worker_of(process)}" if process >= 0 else HARNESS
+
+    def granted(self, hold: Hold, *, named: bool = False) -> Sentence:
+        """Who was granted what when, what befell the holder, until when at least. named: which lock it was."""
+        lock = self._view.facts.keys[hold.key] if named else "the lock"
+        what = f"token {hold.token}" + (f" of {lock}" if named else "") if hold.token != NONE else lock
+        if hold.shared:
+            what += " for reading"
+        expiry = hold.expiry
+        faults = [f for f in self._view.history.faults if f.owner == hold.owner and f.applied]
+        frozen: FaultInterval | None = None
+        more = []
+        if expiry < min(hold.released, INFINITY):
+            frozen = next((f for f in faults if f.applied <= expiry <= (f.healed or INFINITY)), None)
+            if expiry <= hold.ret:
+                more.append(f"by then its lease could have ended already, at {self.clock(expiry)}")
+                frozen = None
+            elif frozen is not None:
+                met = f"while it was hit by {frozen.name} ({frozen.kind})"
+                more.append(f"its lease ran out at {self.clock(expiry)} {met}")
+            else:
+                more.append(f"its lease could end at {self.clock(expiry)}")
+        others = (self._hit(fault) for fault in faults if frozen is None or fault.name != frozen.name)
+        return Sentence(
+            hold.ret,
+            self.worker(hold.process),
+            f"was granted {what} at {self.clock(hold.ret)}",
+            more=(*others, *more, self._parting(hold)),
+            rows=(hold.row,),
+            known=frozenset({hold.token} - {NONE}),
+        )
+
+    def waited(self, row: int) -> Sentence:
+        """Since when an acquire was in the queue, and how often its client was woken."""
+        view = self._view
+        inv, queued, wakes = (view.column(name)[row] for name in ("inv", "base", "value"))
+        more = [f"it was in the queue at {self.clock(queued)}"] if queued > 0 else []
+        if wakes > 0:
+            more.append(f"it was woken {wakes} times" if wakes > 1 else "it was woken once")
+        asked = f"asked for the lock at {self.clock(inv)}"
+        return Sentence(inv, self.worker(view.column("process")[row]), asked, more=tuple(more), rows=(row,))
+
+    def did(self, row: int, *, named: bool = False) -> Sentence:
+        """One operation, who asked for it and how it ended. named: on which lock."""
+        view = self._view
+        kind, process = view.column("f")[row], view.column("process")[row]
+        outcome, flags = view.column("outcome")[row], view.column("flags")[row]
+        value, token = view.column("value")[row], view.column("token")[row]
+        inv, ret = view.column("inv")[row], view.column("ret")[row]
+        when = {
+            Outcome.OK: f"at {self.clock(ret)}",
+            Outcome.FAIL: f"was refused at {self.clock(ret)}",
+            Outcome.INFO: "got no answer",
+        }[Outcome(outcome)]
+        at, who = (ret if ret < INFINITY else inv), self.worker(process)
+        if kind == F.EFFECT:
+            return Sentence(at, who, f"did job {value} at {self.clock(inv)}", rows=(row,))
+        verb = ""
+        if kind == F.WRITE:
+            what = f"{'late ' if flags & LATE else ''}write of {value}"
+            verb = "was accepted "
+        elif kind == F.READ:
+            what = f"{'final ' if flags & FINAL else ''}read"
+            verb = f"returned {'the initial value' if value == NONE else value} "
+        else:
+            nested = flags & NESTED and token != NONE and outcome == Outcome.OK
+            verb = f"succeeded with token {token} " if nested else "succeeded "
+            token = NONE
+            what = F(kind).name.lower().replace("_", "-")
+            what = ("nested " if flags & NESTED else "shared " if flags & SHARED else "") + what
+            what += f" of {view.facts.keys[view.column('key')[row]]}" if named else ""
+        return Sentence(
+            at,
+            who,
+            what,
+            owns=True,
+            token=token,
+            then=f"sent at {self.clock(inv)}, {verb if outcome == Outcome.OK else ''}{when}",
+            rows=(row,),
+            known=frozenset({token} - {NONE}),
+        )
+
+    def struck(self, faults: Sequence[FaultInterval], holds: Sequence[Hold], at: int) -> Sentence:
+        """What faults of one name on nodes or links hit, for how long, and whose lease they met where that is what
+        they strike.
+        """
+        first = faults[0]
+        targets = listing(list(dict.fromkeys(fault.target for fault in faults)))
+        begun, applied = min(fault.begun for fault in faults), max(fault.applied for fault in faults)
+        undone = [fault for fault in faults if 0 < fault.healing <= at]
+        more = []
+        if len(undone) == len(faults):
+            healing, healed = min(fault.healing for fault in faults), max(fault.healed for fault in faults)
+            more.append(f"it was undone between {self.clock(healing)} and {self.clock(healed)}")
+        moments = [fault.begun for fault in faults] + [fault.healing for fault in undone]
+        if first.kind in ON_LEASES:
+            more += (
+                f"{self.worker(hold.process)}'s lease was in force then"
+                for hold in sorted(holds, key=lambda hold: hold.ret)[:-1]
+                if any(hold.start <= moment <= hold.expiry for moment in moments)
+            )
+        what = f"{first.name} hit {targets}, between {self.clock(begun)} and {self.clock(applied)}"
+        return Sentence(begun, "", what, more=tuple(more), fault=first)
+
+    def _hit(self, fault: FaultInterval) -> str:
+        """Of a fault on a holder."""
+        ends = fault.healed and fault.kind != "kill"  # who was killed is only replaced
+        until = f" until {self.clock(fault.healed)}" if ends else ""
+        return f"{fault.name} hit it at {self.clock(fault.applied)}{until}"
+
+    def _beside(self, holds: Sequence[Hold], at: int) -> list[FaultInterval]:
+        """What was done to nodes and links between the first of these grants and the violation.
+
+        Where nobody was granted anything, what was healed last.
+        """
+        begun = [
+            fault for fault in self._view.history.faults if fault.process < 0 and fault.applied and fault.begun <= at
+        ]
+        if not holds:
+            return sorted(begun, key=lambda fault: fault.healed or INFINITY)[-1:]
+        since = min(hold.start for hold in holds)
+        met = [fault for fault in begun if (fault.healed or INFINITY) >= since]
+        return sorted(met, key=lambda fault: fault.applied)[-FAULTS_TOLD:]
+
+    def _parting(self, hold: Hold) -> str:
+        view = self._view
+        if hold.release >= 0 and hold.left == view.column("inv")[hold.release]:
+            return f"it released at {self.clock(hold.left)}"
+        if hold.lost >= 0 and hold.left == view.column("inv")[hold.lost]:
+            return f"it noticed the loss at {self.clock(hold.left)}"
+        return f"nothing was heard of it after {self.clock(hold.left)}"
+
+
+def listing(names: Sequence[str]) -> str:
+    """a, b and c."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

@@ -1,0 +1,66 @@
+"""`no-duplicate`: each job is done once, each item is sold once: what a lock for efficiency is for.
+
+Of a job that cannot be undone and that no fence can refuse (`F.EFFECT`), two are a duplicate. Items are sold one after
+another, each sale written under the list that it was made from: two acknowledged sales from one list sold one item.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from checkers.history.finding import Finding
+from checkers.history.view import View
+from checkers.properties.exercise import Exercise, lock_unexercised, write_missed
+from checkers.properties.property import Examined, Property
+from checkers.wire import LATE, F, Outcome
+
+SALES: Final = "inventory"
+"""The workload in which the jobs are the sales."""
+JOBS: Final = "jobs"
+DUPLICATES: Final = "duplicates"
+PER_JOBS: Final = "duplicates per 1000 jobs"
+MIN_JOBS: Final = 2
+
+_BROKEN: Final = {
+    "done-twice": "So one job was done twice.",
+    "sold-twice": "So both sold the same item: both sales were made from the same list, and acknowledged.",
+}
+
+
+def _examine(view: View) -> Examined:
+    """Exact. Each repetition is told, with the first time; what has no answer may never have been done."""
+    sales, jobs = view.facts.workload == SALES, view.once(_jobs)
+    findings = [
+        Finding("sold-twice" if sales else "done-twice", view.column("inv")[again], (first, again))
+        for first, *repetitions in jobs
+        for again in repetitions
+    ]
+    return Examined(findings, {DUPLICATES: len(findings), PER_JOBS: 1000 * len(findings) // max(len(jobs), 1)})
+
+
+def _exercise(view: View) -> Exercise:
+    jobs = len(view.once(_jobs))
+    few = None if jobs >= MIN_JOBS else f"{jobs or 'no'} job{'s' * (jobs != 1)} done, {MIN_JOBS} needed"
+    return Exercise(few or lock_unexercised(view) or write_missed(view), {JOBS: jobs})
+
+
+def _jobs(view: View) -> list[list[int]]:
+    """Rows in which one job was done, in order of invocation, job by job."""
+    sales = view.facts.workload == SALES
+    if sales:
+        flags = view.column("flags")
+        done = [row for row in view.rows(F.WRITE, outcomes=(Outcome.OK,)) if not flags[row] & LATE]
+    else:
+        done = view.rows(F.EFFECT, outcomes=(Outcome.OK,))
+    return _by_job(view, done, "base" if sales else "value")
+
+
+def _by_job(view: View, rows: Iterable[int], column: str) -> list[list[int]]:
+    """Rows of one key and one job, in order of invocation, job by job."""
+    key, job = view.column("key"), view.column(column)
+    result: dict[tuple[int, int], list[int]] = {}
+    for row in rows:
+        result.setdefault((key[row], job[row]), []).append(row)
+    return list(result.values())
+
+
+NO_DUPLICATE: Final = Property("no-duplicate", _examine, _exercise, _BROKEN, by_workload=True)

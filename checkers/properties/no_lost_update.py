@@ -1,0 +1,161 @@
+"""`no-lost-update`: every acknowledged element of a list is in the final list.
+
+Each write carries its new element and names, as its base, the last element of the list that it was made from. So
+the lists form a forest, and the final list is one path to its root: an acknowledged write off that path is lost,
+and the fork says who overwrote whom.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from checkers.claims import matches
+from checkers.history.finding import Finding
+from checkers.history.view import View
+from checkers.properties.exercise import MIN_UPDATES, Exercise, lock_unexercised, short_of, write_missed
+from checkers.properties.property import Examined, Property
+from checkers.wire import FINAL, NONE, F, Outcome
+
+LISTS: Final = ("set", "inventory", "once", "transfer*")
+"""Patterns of the workloads whose cells are lists that are written back with one more element."""
+ACKNOWLEDGED: Final = "acknowledged updates"
+LOST: Final = "lost updates"
+FORKS: Final = "lists that were written back twice"
+
+_BROKEN: Final = {
+    "lost-update": "So both were made from the same list, and what the one had written is lost.",
+    "vanished": "So what was made from the final list is not in it, and nothing overwrote it.",
+    "value-never-written": "So the final list ends in an element that nobody wrote.",
+    "refused-value-read": "So the final list holds an element whose write was refused.",
+    "corrupt-list": "So the final list is not what its last writer wrote: its length is not that of its history.",
+}
+
+
+def _examine(view: View) -> Examined:
+    """Exact, given a final read of each key; a key without one is not judged.
+
+    One violation for each list from which a surviving write and lost writes branch off, and each such branch:
+    its witness is both writes, the reads before them and the final read.
+    """
+    if not matches(view.facts.workload, LISTS):
+        return Examined(())
+    findings: list[Finding] = []
+    final = _final_reads(view)
+    writes = _writes(view)
+    base, outcome = view.column("base"), view.column("outcome")
+    reads = _reads_by_owner(view)
+    lost = forks = 0
+    for key, by_value in writes.items():
+        if key not in final:
+            continue
+        done = [row for row in by_value.values() if outcome[row] == Outcome.OK]
+        path, problem = _path(view, by_value, final[key])
+        if problem is not None:
+            findings.append(problem)
+        kept = set(path)
+        missing = [row for row in done if row not in kept]
+        lost += len(missing)
+        if problem is not None and problem.kind != "corrupt-list":
+            continue
+        branches = {_branch(row, kept, by_value, base) for row in missing}
+        by_base = {base[row]: row for row in path}
+        findings += (_fork(view, reads, by_base.get(base[root]), root, final[key]) for root in sorted(branches))
+        forks += len({base[root] for root in branches})
+    unread = [view.facts.keys[key] for key in writes if key not in final]
+    unjudged = f"no final read of {', '.join(unread)}" if unread else None
+    return Examined(findings, {LOST: lost, FORKS: forks}, unjudged=unjudged)
+
+
+def _exercise(view: View) -> Exercise:
+    if not matches(view.facts.workload, LISTS):
+        return Exercise(f"the workload {view.facts.workload} keeps no list of updates")
+    counted = {ACKNOWLEDGED: len(view.rows(F.WRITE, outcomes=(Outcome.OK,)))}
+    few = short_of(counted, [(ACKNOWLEDGED, MIN_UPDATES)])
+    return Exercise(few or lock_unexercised(view) or write_missed(view), counted)
+
+
+def lost_updates(view: View) -> list[int]:
+    """Rows of the acknowledged writes that the final lists do not hold."""
+    final, outcome = _final_reads(view), view.column("outcome")
+    lost = []
+    for key, by_value in _writes(view).items():
+        if key in final:
+            kept = set(_path(view, by_value, final[key])[0])
+            lost += [row for row in by_value.values() if outcome[row] == Outcome.OK and row not in kept]
+    return lost
+
+
+def _final_reads(view: View) -> dict[int, int]:
+    """Key → row of its last final read."""
+    flags, key = view.column("flags"), view.column("key")
+    return {key[row]: row for row in view.rows(F.READ, outcomes=(Outcome.OK,)) if flags[row] & FINAL}
+
+
+def _writes(view: View) -> dict[int, dict[int, int]]:
+    """Key → element → row of its write, refused ones included."""
+    key, value = view.column("key"), view.column("value")
+    result: dict[int, dict[int, int]] = {}
+    for row in view.rows(F.WRITE):
+        result.setdefault(key[row], {})[value[row]] = row
+    return result
+
+
+def _path(view: View, by_value: Mapping[int, int], final: int) -> tuple[list[int], Finding | None]:
+    """Rows of the writes that the final list holds, the last first, and what is wrong with that list."""
+    value, base, outcome, inv = (view.column(name) for name in ("value", "base", "outcome", "inv"))
+    path: list[int] = []
+    seen = set()
+    element = value[final]
+    while element != NONE:
+        row = by_value.get(element)
+        if row is None:
+            return path, Finding("value-never-written", inv[final], (*path[-1:], final))
+        if outcome[row] == Outcome.FAIL:
+            return path, Finding("refused-value-read", inv[final], (row, final))
+        if row in seen:
+            return path, Finding("corrupt-list", inv[final], (row, final))
+        seen.add(row)
+        path.append(row)
+        element = base[row]
+    if len(path) != base[final]:
+        return path, Finding("corrupt-list", inv[final], (*path[:1], final))
+    return path, None
+
+
+def _branch(row: int, kept: set[int], by_value: Mapping[int, int], base: Sequence[int]) -> int:
+    """The first write of the lost branch that a lost write stands on."""
+    seen = {row}
+    while True:
+        parent = by_value.get(base[row])
+        if parent is None or parent in kept or parent in seen:
+            return row
+        seen.add(parent)
+        row = parent
+
+
+def _fork(view: View, reads: Mapping[int, list[int]], survivor: int | None, root: int, final: int) -> Finding:
+    inv = view.column("inv")
+    if survivor is None:
+        return Finding("vanished", inv[root], (*_read_before(view, reads, root), root, final))
+    one, other = sorted((survivor, root), key=lambda row: inv[row])
+    rows = (*_read_before(view, reads, one), *_read_before(view, reads, other), one, other, final)
+    return Finding("lost-update", inv[other], tuple(dict.fromkeys(rows)))
+
+
+def _read_before(view: View, reads: Mapping[int, list[int]], write: int) -> Iterator[int]:
+    """The read from which a write was made: the last one of its grant that returned the write's base."""
+    owner, value, inv = view.column("owner"), view.column("value"), view.column("inv")
+    found = [
+        row for row in reads.get(owner[write], ()) if value[row] == view.column("base")[write] and inv[row] < inv[write]
+    ]
+    yield from found[-1:]
+
+
+def _reads_by_owner(view: View) -> Mapping[int, list[int]]:
+    result: dict[int, list[int]] = {}
+    owner = view.column("owner")
+    for row in view.rows(F.READ, outcomes=(Outcome.OK,)):
+        result.setdefault(owner[row], []).append(row)
+    return result
+
+
+NO_LOST_UPDATE: Final = Property("no-lost-update", _examine, _exercise, _BROKEN, by_workload=True, final=True)

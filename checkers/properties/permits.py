@@ -1,0 +1,78 @@
+"""`permits`: of a semaphore with N permits, never more than N grants are in force at once.
+
+Source: checkers/CONDITIONS.md, section 7: the cores of the grants obey the capacity. A core is the time in which a
+grant is in force at the service whenever it began within its window, so that too many cores are certain to be too many
+grants; grants without a core are not counted.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from checkers.history.finding import Finding
+from checkers.history.holds import Hold
+from checkers.history.view import View
+from checkers.properties.exercise import Exercise, lock_unexercised
+from checkers.properties.narrator import earliest
+from checkers.properties.property import Examined, Need, Property
+
+MOST_INSIDE: Final = "most inside at once"
+
+_BROKEN: Final = {"too-many-granted": "So the service had more grants in force than it has permits."}
+
+Span = tuple[int, int, Hold]
+"""From when to when (ns), and whose."""
+
+
+def _examine(view: View) -> Examined:
+    """Sound: every time that somebody was granted a permit while all of them were certainly taken."""
+    findings = []
+    for holds in view.holds.by_key.values():
+        spans = sorted(((hold.latest, hold.core_end, hold) for hold in holds), key=lambda span: span[0])
+        findings += [crowd_finding("too-many-granted", at, crowd) for at, crowd in crowds(spans, view.facts.permits)]
+    return Examined(findings)
+
+
+def exercise(view: View) -> Exercise:
+    """What exercised the capacity of a semaphore."""
+    most, room = most_inside(view), view.facts.permits
+    empty = None if most >= room else f"no more than {most} inside at once, {room} needed"
+    return Exercise(empty or lock_unexercised(view), {MOST_INSIDE: most})
+
+
+def crowds(spans: Iterable[Span], room: int) -> Iterator[tuple[int, tuple[Hold, ...]]]:
+    """Whenever somebody comes for whom there is no room: when, and who is there, the one that came last in the end.
+
+    spans must be in the order in which they begin; one without length does not count.
+    """
+    there: list[tuple[int, Hold]] = []
+    for begin, end, hold in spans:
+        there = [(until, other) for until, other in there if until > begin]
+        if end > begin:
+            there.append((end, hold))
+            if len(there) > room:
+                yield begin, tuple(other for _, other in there)
+
+
+def crowd_finding(kind: str, at: int, crowd: tuple[Hold, ...]) -> Finding:
+    """All of them are the witness."""
+    return Finding(kind, at, tuple(g.row for g in crowd), tuple(g.row for g in sorted(crowd, key=earliest)))
+
+
+def inside(holds: Iterable[Hold]) -> list[Span]:
+    """When the clients of grants, in the order in which their acquires returned, were inside."""
+    return [(hold.ret, hold.left, hold) for hold in holds]
+
+
+def most_inside(view: View, *, shared: bool = False) -> int:
+    """How many clients were inside one key at once, at most. shared: of the readers alone."""
+    return max(
+        (
+            len(crowd)
+            for holds in view.holds.by_key.values()
+            for _, crowd in crowds(inside(hold for hold in holds if hold.shared or not shared), 0)
+        ),
+        default=0,
+    )
+
+
+PERMITS: Final = Property("permits", _examine, exercise, _BROKEN, needs=frozenset({Need.EXCLUDES, Need.PERMITS}))

@@ -1,0 +1,103 @@
+"""What a property is, in one declaration: its question, what exercises it, and what a lock needs to be asked it.
+
+A trial that still runs asks `Property.exercise` whether it may end, and the verdict asks the same function in the end.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, final
+
+from checkers.history.finding import Finding
+from checkers.history.view import View
+from checkers.properties.check_result import Proof, Verdict
+from checkers.properties.exercise import Exercise, counters
+from checkers.properties.narrator import Conclusion, Narrator
+
+HANGS: Final = ("stall-holder", "long-call")
+"""Faults under which a holder hangs while its client's renewal goes on."""
+NO_BOUND: Final = "the lock declares no bound"
+
+
+class Need(StrEnum):
+    """What a lock must have so that a property can be asked of it, in words for the author of a lock."""
+
+    EXCLUDES = "excludes = True"
+    ONE_PERMIT = "permits = 1; a semaphore is asked for `permits` instead"
+    PERMITS = "permits above 1"
+    TOKENS = "tokens = True"
+    FAIR = "fair = True"
+    WAKES = "a property `wakes` that counts how often a client was woken"
+    SHARED = "a method acquire_shared(name, timeout)"
+    REENTRANT = "reentrant = True"
+    RENEWED = "renewed = True"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What the check of a property found in a history.
+
+    counters   of what it looked at, beside those of `Property.exercise`.
+    undecided  why the answer is not known where nothing was found, or None.
+    unjudged   why a pass would mean nothing, as far as only a finished history can tell; or None.
+    """
+
+    findings: Sequence[Finding]
+    counters: Mapping[str, int] = field(default_factory=dict)
+    undecided: str | None = None
+    unjudged: str | None = None
+    proof: Proof | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One property.
+
+    examine      looks for violations.
+    exercise     counts what exercised it, and says what is missing so that a pass means something. It is cheap: a trial
+                 that still runs asks it twice a second.
+    conclusions  kind of finding → the last sentence of its story, or what makes that sentence.
+    needs        what a lock must have to be asked it.
+    bounded      whether it is judged by a bound of time alone, which the lock declares: it needs that as well.
+    optional     whether it is asked only of locks that say something about it.
+    by_workload  whether only workloads that name it exercise it.
+    under        patterns of the faults without which nothing can exercise it; empty for any trial.
+    when_said    of these, the faults under which it is asked only of locks that say something about it.
+    final        whether it is judged by final reads, which a trial that still runs does not have.
+    not_expected_in  store mode → why nobody exercises it there on purpose.
+    """
+
+    id: str
+    examine: Callable[[View], Examined]
+    exercise: Callable[[View], Exercise]
+    conclusions: Mapping[str, Conclusion]
+    needs: frozenset[Need] = frozenset()
+    bounded: bool = False
+    optional: bool = False
+    by_workload: bool = False
+    under: tuple[str, ...] = ()
+    when_said: tuple[str, ...] = ()
+    final: bool = False
+    not_expected_in: Mapping[str, str] = field(default_factory=dict)
+
+    def missing(self, view: View) -> str | None:
+        """Why a pass would mean nothing yet, or None."""
+        if self.bounded and self.id not in view.facts.bounds:
+            return NO_BOUND
+        return view.once(self.exercise).missing
+
+    def verdict(self, view: View) -> Verdict:
+        """The whole answer on a finished history."""
+        examined, exercise = self.examine(view), view.once(self.exercise)
+        violations = Narrator(view).tell(examined.findings, self.conclusions)
+        return Verdict(
+            self.id,
+            False if violations else None if examined.undecided else True,
+            violations,
+            {**view.once(counters), **exercise.counters, **examined.counters},
+            unexercised=self.missing(view) or examined.unjudged,
+            reason=examined.undecided,
+            proof=None if violations or examined.undecided else examined.proof,
+        )

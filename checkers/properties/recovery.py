@@ -1,0 +1,167 @@
+"""`recovery`: after the last heal somebody gets the lock again within the bound that the lock declares."""
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from checkers.claims import ANY, NO_FAULT
+from checkers.history.finding import Finding
+from checkers.history.view import View
+from checkers.properties.exercise import Exercise, ending, error_text, fault_missed
+from checkers.properties.narrator import Narrator
+from checkers.properties.property import Examined, Need, Property
+from checkers.wire import NESTED, F, Outcome
+
+ASKED: Final = "keys asked for after the heal"
+SLOWEST: Final = "slowest recovery (ms)"
+
+
+class Case(NamedTuple):
+    """How long it took, on one key, until somebody got the lock after the heal. Times in ns.
+
+    row    the request from which the bound counts, from `since` on.
+    late   until the return of a grant, or to the end of the history.
+    """
+
+    row: int
+    since: int
+    late: int
+
+
+def _examine(view: View) -> Examined:
+    """Whether, on every key that somebody asked for after the last heal, a grant returned within the bound.
+
+    The bound counts from the heal, or from when the last client left that had been inside since before it, whichever
+    is later: who holds a lock and lives is no failure to recover; and from the first request that was still waiting by
+    then or made later. Where nobody was waiting when the bound had passed, nor was refused after that, it counts anew
+    from the next request: what nobody asks for, nobody gets. A key whose bound lies beyond the end is not judged.
+
+    Whoever is granted the lock beside those that had been inside (a reader, or one of several) shows that it is granted
+    again; how long that took counts only if it was in time: they may have kept it waiting.
+    """
+    bound = view.facts.bounds.get(RECOVERY.id, 0)
+    cases = view.once(_cases)
+    findings = [Finding("not-recovered", case.since + bound, (case.row,)) for case in cases if case.late > bound]
+    return Examined(findings, {SLOWEST: max((case.late for case in cases), default=0) // 1_000_000})
+
+
+def _exercise(view: View) -> Exercise:
+    judged = len(view.once(_cases))
+    if all(name == NO_FAULT for name in view.facts.fault_names):
+        missing: str | None = "there was no fault to recover from"
+    elif (missing := fault_missed(view)) is None:
+        if not _healed(view):
+            missing = "the fault was never healed"
+        elif not judged:
+            missing = "nobody asked for the lock, or could have got it, after the last heal"
+    return Exercise(missing, {ASKED: judged})
+
+
+def _cases(view: View) -> list[Case]:
+    """At most one of each key: of those that can be judged."""
+    healed, bound = _healed(view), view.facts.bounds.get(RECOVERY.id, 0)
+    if not (healed and bound):
+        return []
+    cases = (_case(view, key, requests, healed, bound) for key, requests in _requests(view, healed).items())
+    return [case for case in cases if case is not None]
+
+
+def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int) -> Case | None:
+    inv, outcome, ends = view.column("inv"), view.column("outcome"), view.once(_ends)
+    holds = view.holds.by_key.get(key, ())
+    free = max((healed, *(hold.left for hold in holds if hold.ret <= healed)))
+    asked = [row for row in requests if ends[row] > free]
+    first = min((hold for hold in holds if hold.ret > healed), key=lambda hold: hold.ret, default=None)
+    granted = math.inf if first is None else first.ret
+    begun, waiting = [inv[row] for row in asked], list(accumulate((ends[row] for row in asked), max))
+    refused = max((ends[row] for row in asked if outcome[row] == Outcome.FAIL and ends[row] < granted), default=0)
+    for row in asked:
+        since = max(free, inv[row])
+        passed = since + bound
+        late = max(int(min(granted, view.finish)) - since, 0)
+        if late > bound and max(waiting[bisect_right(begun, passed) - 1], refused) <= passed:
+            continue  # who asked gave up before that, and nobody took its place: the next one's turn
+        if late > bound or first is not None:
+            return Case(row, since, late)
+        break
+    if first is not None:
+        since = max(healed, first.inv)
+        if first.ret - since <= bound:
+            return Case(first.row, since, first.ret - since)
+    return None
+
+
+def _healed(view: View) -> int:
+    """ns; when the last fault was healed, 0 where one never was, or there was none."""
+    healed = [fault.healed for fault in view.history.faults if fault.applied]
+    return max(healed) if healed and all(healed) else 0
+
+
+def _broken(view: View, finding: Finding) -> str:
+    """What was broken: how long the bound is, from when on it counts and why, who asked by its end, what they got."""
+    clock, key, inv = Narrator(view).clock, view.column("key")[finding.rows[0]], view.column("inv")[finding.rows[0]]
+    healed, bound, until = _healed(view), view.facts.bounds[RECOVERY.id], finding.at
+    since = until - bound
+    heal = next(fault.name for fault in view.history.faults if fault.applied and fault.healed == healed) + " was healed"
+    if since == healed:
+        why = heal
+    elif since == inv:
+        why = f"somebody asked for it, after {heal} at {clock(healed)}"
+    else:
+        why = f"the last of those left who had got it before {heal} at {clock(healed)}"
+    return (
+        f"So nobody got the lock within the bound that it declares, {bound / 1e9:g} s from {clock(since)} on, "
+        f"when {why}; {_asked(view, key, healed, since, until)}."
+    )
+
+
+def _asked(view: View, key: int, healed: int, since: int, until: int) -> str:
+    """Who asked for a key while nobody got it, what the last call that returned came to, and who got it at last."""
+    words = Narrator(view)
+    inv, moments, process = view.column("inv"), view.array("ret").tolist(), view.column("process")
+    requests, ends = _requests(view, healed).get(key, ()), view.once(_ends)
+    asked = [row for row in requests if inv[row] <= until and ends[row] >= since]
+    *others, one = sorted({view.facts.worker_of(process[row]) for row in asked})
+    whose = f"workers {', '.join(map(str, others))} and {one}" if others else f"worker {one}"
+    told = f"until {words.clock(until)} {whose} asked {len(asked)} time{'s' * (len(asked) != 1)}"
+    last = max((row for row in asked if 0 < moments[row] <= until), key=moments.__getitem__, default=None)
+    if last is None:
+        told += " and had no answer"
+    else:
+        text = error_text(last, view)
+        told += f", and the last call that returned, {words.worker(process[last])}'s, {ending(last, view)}"
+        told += f" at {words.clock(moments[last])}" + (f": {text}" if text else "")
+    granted = next((hold for hold in view.holds.by_key.get(key, ()) if hold.ret > until), None)
+    if granted is not None:
+        told += f"; {words.worker(granted.process)} got it at {words.clock(granted.ret)}"
+    return told
+
+
+def _requests(view: View, healed: int) -> dict[int, list[int]]:
+    """Key → the requests that were waiting at the heal or made later, in their order."""
+    inv, key, flags = view.column("inv"), view.column("key"), view.column("flags")
+    moments = view.array("ret").tolist()
+    result: dict[int, list[int]] = {}
+    for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE):
+        # Who was killed before the heal never returned either.
+        if not flags[row] & NESTED and (moments[row] or inv[row]) > healed:
+            result.setdefault(key[row], []).append(row)
+    return result
+
+
+def _ends(view: View) -> list[float]:
+    """Of each row until when it was waiting."""
+    return [moment or math.inf for moment in view.array("ret").tolist()]
+
+
+RECOVERY: Final = Property(
+    "recovery",
+    _examine,
+    _exercise,
+    {"not-recovered": _broken},
+    needs=frozenset({Need.EXCLUDES}),
+    bounded=True,
+    under=(ANY,),
+)

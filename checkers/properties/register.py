@@ -1,0 +1,51 @@
+"""The register of properties."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from checkers.properties.deadlock_free import DEADLOCK_FREE
+from checkers.properties.exclusion import HOLDER_EXCLUSION, SERVER_EXCLUSION
+from checkers.properties.fail_fast import FAIL_FAST
+from checkers.properties.fenced_store import FENCED_STORE
+from checkers.properties.honest_belief import BELIEF
+from checkers.properties.honest_renewal import HONEST_RENEWAL
+from checkers.properties.independence import INDEPENDENCE
+from checkers.properties.no_duplicate import NO_DUPLICATE
+from checkers.properties.no_lost_update import NO_LOST_UPDATE
+from checkers.properties.permits import PERMITS
+from checkers.properties.property import Property
+from checkers.properties.queue import FIFO, HERD_FREE
+from checkers.properties.recovery import RECOVERY
+from checkers.properties.reentrancy import REENTRANCY
+from checkers.properties.releases import CRASH_RELEASE, OWNER_RELEASE
+from checkers.properties.sharing import SHARING
+from checkers.properties.token_order import TOKEN_ORDER
+
+PROPERTIES: Final[Mapping[str, Property]] = {
+    each.id: each
+    for each in (
+        SERVER_EXCLUSION,
+        PERMITS,
+        HOLDER_EXCLUSION,
+        TOKEN_ORDER,
+        FIFO,
+        HERD_FREE,
+        SHARING,
+        REENTRANCY,
+        OWNER_RELEASE,
+        HONEST_RENEWAL,
+        RECOVERY,
+        BELIEF,
+        CRASH_RELEASE,
+        FAIL_FAST,
+        INDEPENDENCE,
+        FENCED_STORE,
+        NO_LOST_UPDATE,
+        NO_DUPLICATE,
+        DEADLOCK_FREE,
+    )
+}
+"""Id → property, in the order in which they are told."""
+
+BOUNDED: Final = tuple(each.id for each in PROPERTIES.values() if each.bounded)
+"""Those that are judged by a bound of time alone, which the lock declares."""

@@ -1,0 +1,311 @@
+"""`owner-release` and `crash-release`: a lock ends with its holder, and with nobody else.
+
+The first asks whether a late release is told that it succeeded; the second, how long a lock outlives a holder that
+died, or hangs and will never release.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import accumulate, islice
+from typing import Final, NamedTuple
+
+from checkers.history.finding import Finding
+from checkers.history.history import FaultInterval
+from checkers.history.holds import Hold, effective, exclude
+from checkers.history.intervals import Span, clipped, length, moment, united, without
+from checkers.history.view import View
+from checkers.properties.exercise import Exercise, fault_missed
+from checkers.properties.narrator import Narrator
+from checkers.properties.property import HANGS, Examined, Need, Property
+from checkers.properties.recovery import RECOVERY
+from checkers.properties.succession import superseded
+from checkers.wire import INFINITY, NESTED, SHARED, F, Outcome, Reason
+
+STALE_RELEASES: Final = "releases of what another held"
+CRASHED: Final = "holders that died or hung"
+WAITED_FOR: Final = "of these waited for"
+SLOWEST: Final = "slowest release of a dead holder's lock (ms)"
+
+_NOT_ASKED: Final = (Reason.UNAVAILABLE, Reason.DENIED)
+"""Why an acquire failed that was never in line."""
+
+_CONCLUSIONS: Final = {
+    "never-freed": "So what the dead holder held was never given to anybody who asked for it.",
+    "freed-late": "So what the dead holder held was freed later than the TTL and the bound that the lock declares.",
+    "kept-by-a-hung-holder": "So a holder that hung kept everybody else out for longer than the TTL and the bound.",
+}
+
+
+def _examine_owner_release(view: View) -> Examined:
+    """Whether no release was acknowledged that was sent after a grant had returned that certainly came later.
+
+    Definite. What such a release does to the later holder is for `server-exclusion` to say.
+    """
+    outcome, inv, present = view.column("outcome"), view.column("inv"), view.once(_Present)
+    findings = []
+    for row, hold, later in view.once(_stale_releases):
+        if outcome[row] == Outcome.OK:
+            other = present.holder(hold, later, inv[row])
+            other = later if other is None else other
+            findings.append(Finding("released-anothers", inv[row], (hold.row, other, row), (hold.row, other)))
+    return Examined(findings)
+
+
+def _exercise_owner_release(view: View) -> Exercise:
+    stale = len(view.once(_stale_releases))
+    return Exercise(None if stale else "nobody released what another held by then", {STALE_RELEASES: stale})
+
+
+def _stale_releases(view: View) -> list[tuple[int, Hold, int]]:
+    """Rows of releases that were sent after a certainly later grant had returned, with both grants' own and row."""
+    inv, flags, owner = view.column("inv"), view.column("flags"), view.column("owner")
+    following = superseded(view)
+    return [
+        (row, hold, following[hold.row][1])
+        for row in view.rows(F.RELEASE)
+        for hold in [view.holds.by_owner.get(owner[row])]
+        if hold is not None and not flags[row] & NESTED and following[hold.row][0] < inv[row]
+    ]
+
+
+def _whose(view: View, finding: Finding) -> str:
+    """What was broken. Where nobody held the lock at that moment, it was not another's either."""
+    own, other = (view.holds.by_row[row] for row in finding.holders)
+    if other.core_end > finding.at:
+        return "So a release was acknowledged although the lock was another's by then."
+    whose = Narrator(view).worker(own.process)
+    return f"So a release was acknowledged although the lock had not been {whose}'s since another was granted it."
+
+
+class _Present:
+    """Whose a lock was at the moment at which somebody released it whose own grant was over."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._ends: dict[int, list[int]] = {}
+
+    def holder(self, hold: Hold, later: int, at: int) -> int | None:
+        """The acquire row of the latest grant after this one that was certainly in force, if there is any.
+
+        later: the first that came after.
+        """
+        holds = self._view.holds.by_key[hold.key]
+        place = bisect_left(holds, at, key=lambda other: other.ret) - 1
+        while place >= 0 and self._over(hold.key)[place] > at:  # else all up to here were over
+            other = holds[place]
+            follows = other.row == later or other.start > hold.ret
+            if follows and exclude(hold, other) and other.core_end > at:
+                return other.row
+            place -= 1
+        return None
+
+    def _over(self, key: int) -> list[int]:
+        """When each grant of a key and all that were answered before it may have been over."""
+        if key not in self._ends:
+            self._ends[key] = list(accumulate((hold.core_end for hold in self._view.holds.by_key[key]), max))
+        return self._ends[key]
+
+
+class Crash(NamedTuple):
+    """A holder that will not release. Times in ns.
+
+    free     from here on the lock should be free for others, the bound aside.
+    resumed  when a hung holder went on, `INFINITY` where it has not yet, or is dead.
+    """
+
+    hold: Hold
+    fault: FaultInterval
+    free: int
+    resumed: int
+
+
+def _examine_crash_release(view: View) -> Examined:
+    """Whether who asks for what a dead or hung holder held gets it within its TTL and the bound.
+
+    The TTL counts from the last moment that can have prolonged the lease of the dead, or at which the hung still ran;
+    a lock without a lease has none. Towards the bound counts the time in which somebody certainly waited and the
+    machine ran. An acquire without an answer may have been granted, so from there on nobody is accused; who gets the
+    lock in time shows that it was free. Nothing is counted while a server or a link is struck, or recovers, nor while
+    readers held beside one that died: it is they who kept a writer waiting. A holder need not hang for as long as that:
+    it keeps the lock from who waits once an acknowledged renewal has prolonged it beyond the TTL and the bound, unless
+    somebody got it in time all the same: such a renewal prolonged nothing.
+    """
+    waits = view.once(_waits)
+    ended = [length(wait.waiting) for wait in waits if wait.crash.fault.kind == "kill" and wait.over]
+    findings = [_kept(view, wait) for wait in waits if wait.late is not None]
+    return Examined(findings, {SLOWEST: max(ended, default=0) // 1_000_000})
+
+
+def _exercise_crash_release(view: View) -> Exercise:
+    waits = view.once(_waits)
+    judged = sum(wait.late is not None or wait.in_time for wait in waits)
+    if view.facts.permits > 1:
+        missing: str | None = "several may hold at once"
+    elif (missing := fault_missed(view)) is None:
+        if not waits:
+            missing = "no holder died, or hung for longer than the TTL"
+        elif not judged:
+            missing = "nobody asked for long enough for what a dead or hung holder held"
+    return Exercise(missing, {CRASHED: len(waits), WAITED_FOR: judged})
+
+
+class Wait(NamedTuple):
+    """How others waited for what a dead or hung holder held. Times in ns.
+
+    waiting    when somebody certainly waited while the lock should have been free.
+    over       whether that ended with a grant, and nothing is in doubt before it.
+    in_time    whether it was granted within the bound.
+    late       from when on the bound was certainly missed, or None.
+    successor  acquire row of who got it at last, or None.
+    """
+
+    crash: Crash
+    waiting: list[Span]
+    over: bool
+    in_time: bool
+    late: int | None
+    successor: int | None
+
+
+def _waits(view: View) -> list[Wait]:
+    """Of each crash of a holder to whom the lock was still left."""
+    bound, exempt = view.facts.bounds.get(CRASH_RELEASE.id), _exempt(view)
+    waits = []
+    for crash in _crashes(view):
+        hold = crash.hold
+        rivals = [other for other in view.holds.by_key[hold.key] if other.ret > hold.ret and exclude(hold, other)]
+        first = min(rivals, key=lambda rival: rival.ret, default=None)
+        granted = INFINITY if first is None else first.ret
+        if granted <= crash.fault.applied:
+            continue
+        asked, doubt = _asked(view, hold)
+        end = min(granted, crash.resumed, view.finish)
+        nobodys = united((*exempt, *_beside(view, hold)))
+        waited = without(united(clipped(asked, crash.free, end)), nobodys)
+        waiting = clipped(waited, crash.free, doubt)
+        prolonged = None if bound is None else _prolonged(view, crash, bound)
+        in_time = granted == end and (bound is None or length(waited) <= bound)  # whatever is in doubt
+        promised = prolonged is not None and bool(waiting) and not in_time
+        late = None
+        if bound is not None and (length(waiting) > bound or promised):
+            late = moment(waiting, bound) if prolonged is None else max(waiting[0][0], prolonged)
+        over = granted == min(end, doubt)
+        waits.append(Wait(crash, waiting, over, in_time, late, None if first is None else first.row))
+    return waits
+
+
+def _kept(view: View, wait: Wait) -> Finding:
+    """The witness: what the holder had, who got it at last, and somebody who waited at that moment, if anybody did."""
+    inv, ret, key = view.column("inv"), view.column("ret"), view.column("key")
+    crash, at, successor = wait.crash, wait.late or 0, wait.successor
+    waiters = (
+        row
+        for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE)
+        if key[row] == crash.hold.key and row != crash.hold.row and inv[row] <= at <= ret[row] < INFINITY
+    )
+    holders = (crash.hold.row, *(() if successor is None else (successor,)))
+    if crash.fault.kind != "kill":
+        kind = "kept-by-a-hung-holder"
+    else:
+        kind = "never-freed" if successor is None else "freed-late"
+    return Finding(kind, at, tuple(dict.fromkeys((*holders, *islice(waiters, 1)))), holders)
+
+
+def _crashes(view: View) -> Iterator[Crash]:
+    """Holders that were killed, or that hung for longer than their TTL: the whole job, not its renewal alone."""
+    for fault in view.history.faults if view.facts.permits == 1 else ():
+        hold = view.holds.by_owner.get(fault.owner)
+        of_the_renewal = fault.process // view.facts.workers % 2
+        if hold is None or not fault.applied or of_the_renewal or fault.kind not in ("kill", "stall", "call"):
+            continue
+        ttl = 0 if view.facts.lease == "none" else hold.ttl
+        if fault.kind == "kill":
+            yield Crash(hold, fault, max(_last(view, hold), fault.applied) + ttl, INFINITY)
+        elif (resumed := fault.healing or INFINITY) > fault.applied + ttl:
+            yield Crash(hold, fault, fault.applied + ttl, resumed)
+
+
+def _last(view: View, hold: Hold) -> int:
+    """ns; the last thing that was recorded of a grant or its session, and may have prolonged it."""
+    inv, ret, owner, session = (view.array(name) for name in ("inv", "ret", "owner", "session"))
+    its = (owner == hold.owner) | ((session == hold.session) & (session != 0))
+    return max(int(inv[its].max(initial=0)), int(ret[its].max(initial=0)))
+
+
+def _beside(view: View, hold: Hold) -> Iterator[Span]:
+    """When others may have held what a reader held as well; nobody else can hold beside one who dies or hangs."""
+    for other in view.holds.by_key[hold.key] if hold.shared else ():
+        if other.row != hold.row and other.shared:
+            end = other.freed[1]
+            if end == INFINITY and view.facts.lease != "none":
+                end = _last(view, other) + other.ttl
+            yield other.start, end
+
+
+def _prolonged(view: View, crash: Crash, bound: int) -> int | None:
+    """ns; when it was acknowledged that a lease lasts beyond TTL and bound though its holder hung by then, or None."""
+    hold, ttl = crash.hold, effective(crash.hold.ttl, view.facts)
+    inv, ret, owner, session = (view.column(name) for name in ("inv", "ret", "owner", "session"))
+    if crash.fault.kind == "kill" or view.facts.lease == "none":
+        return None
+    return min(
+        (
+            ret[row]
+            for row in view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,))
+            if (owner[row] == hold.owner or (hold.session and session[row] == hold.session))
+            and crash.fault.applied < inv[row] < crash.resumed
+            and inv[row] + ttl > crash.free + bound
+        ),
+        default=None,
+    )
+
+
+def _asked(view: View, hold: Hold) -> tuple[list[Span], int]:
+    """When somebody certainly waited for what a grant keeps from others, and from when on (ns) that is in doubt."""
+    inv, ret, outcome, key = (view.column(name) for name in ("inv", "ret", "outcome", "key"))
+    reason, flags = view.column("reason"), view.column("flags")
+    spans, doubt = [], INFINITY
+    for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE):
+        if key[row] != hold.key or flags[row] & NESTED:
+            continue
+        if outcome[row] == Outcome.INFO:
+            doubt = min(doubt, inv[row])
+        elif hold.shared and flags[row] & SHARED:
+            continue
+        elif reason[row] not in _NOT_ASKED:
+            spans.append((inv[row], ret[row]))
+    return spans, doubt
+
+
+def _exempt(view: View) -> list[Span]:
+    """When nobody can be blamed for a delay."""
+    inv, ret = view.column("inv"), view.array("ret").tolist()
+    spans = [(inv[row], ret[row]) for row in view.rows(F.STALL)]
+    recovery = view.facts.bounds.get(RECOVERY.id, 0)
+    for fault in view.history.faults:
+        if fault.applied and fault.process < 0:
+            spans.append((fault.begun, fault.healed + recovery if fault.healed else INFINITY))
+        elif fault.applied and fault.kind == "freeze":
+            spans.append((fault.applied, fault.healed or INFINITY))
+    return united(spans)
+
+
+OWNER_RELEASE: Final = Property(
+    "owner-release",
+    _examine_owner_release,
+    _exercise_owner_release,
+    {"released-anothers": _whose},
+    needs=frozenset({Need.ONE_PERMIT}),
+    optional=True,
+    under=("freeze-*", "late-write"),
+)
+CRASH_RELEASE: Final = Property(
+    "crash-release",
+    _examine_crash_release,
+    _exercise_crash_release,
+    _CONCLUSIONS,
+    needs=frozenset({Need.EXCLUDES, Need.ONE_PERMIT}),
+    bounded=True,
+    under=("kill-holder", "kill-before-release", "freeze-successor", *HANGS),
+    when_said=HANGS,
+)

@@ -1,0 +1,83 @@
+"""`token-order`: each grant has a strictly larger fencing token than every grant before it in real time.
+
+Readers that hold together may share a token: nobody is to be fenced off by them but writers.
+
+Source: checkers/CONDITIONS.md, section 8. Unknown acquires impose nothing, since nobody knows their tokens.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from checkers.history.finding import Finding
+from checkers.history.holds import Hold, exclude
+from checkers.history.view import View
+from checkers.properties.exercise import Exercise, lock_unexercised
+from checkers.properties.property import Examined, Need, Property
+from checkers.wire import NONE
+
+_BROKEN: Final = {
+    "token-not-larger": "So a later grant got a token that is not larger than an earlier one's.",
+    "token-repeated": "So two grants got the same token.",
+}
+
+
+def _examine(view: View) -> Examined:
+    """Exact. A grant comes before another if its acquire returned before the other's request was sent."""
+    return Examined(
+        [
+            Finding("token-repeated" if one.token == other.token else "token-not-larger", other.ret, rows, rows)
+            for holds in view.holds.by_key.values()
+            for one, other in disordered([hold for hold in holds if hold.token != NONE])
+            for rows in [(one.row, other.row)]
+        ]
+    )
+
+
+def _exercise(view: View) -> Exercise:
+    tokens = sum(hold.token != NONE for hold in view.holds)
+    missing = "the grants carry no tokens" if view.holds and not tokens else lock_unexercised(view)
+    return Exercise(missing, {"tokens": tokens})
+
+
+def tokens_of(holds: Sequence[Hold]) -> bool:
+    """Whether all of them carry a fencing token."""
+    return all(hold.token != NONE for hold in holds)
+
+
+def disordered(holds: Sequence[Hold]) -> list[tuple[Hold, Hold]]:
+    """Pairs (earlier, later) of one key whose tokens contradict real time, or are the same.
+
+    For each later grant one pair, with the largest token granted before. grants in order of their returns.
+    """
+    return [*_not_larger(holds), *_repeated(holds)]
+
+
+def _not_larger(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
+    highest: Hold | None = None
+    done = 0
+    for hold in sorted(holds, key=lambda g: g.start):
+        while done < len(holds) and holds[done].ret < hold.start:
+            if highest is None or _rank(holds[done]) > _rank(highest):
+                highest = holds[done]
+            done += 1
+        if highest is not None and highest.token >= hold.token + (not exclude(highest, hold)):
+            yield highest, hold
+
+
+def _repeated(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
+    """Same token, where real time does not tell which was first."""
+    by_token = sorted(holds, key=lambda g: (g.token, g.ret))
+    for one, other in pairwise(by_token):
+        if one.token == other.token and not one.ret < other.start and exclude(one, other):
+            yield one, other
+
+
+def _rank(hold: Hold) -> tuple[int, bool]:
+    """Of those with the largest token a writer, whom readers exclude as well."""
+    return hold.token, not hold.shared
+
+
+TOKEN_ORDER: Final = Property(
+    "token-order", _examine, _exercise, _BROKEN, needs=frozenset({Need.EXCLUDES, Need.TOKENS})
+)
