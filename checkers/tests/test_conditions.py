@@ -39,9 +39,9 @@ def test_every_section_that_is_cited_exists() -> None:
 
 
 def test_every_file_that_is_named_exists() -> None:
-    folders = [ROOT / "checkers" / folder for folder in ("", "engines", "models")]
+    files = {file.relative_to(ROOT / "checkers").as_posix() for file in (ROOT / "checkers").rglob("*.py")}
     names = set(re.findall(r"`([a-z_/]+\.py)`", PAGE))
-    assert {name for name in names if not any((folder / name).is_file() for folder in folders)} == set()
+    assert {name for name in names if not any(f"/{file}".endswith(f"/{name}") for file in files)} == set()
 
 
 def test_a_citation_is_read() -> None:

@@ -9,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.claims import ANY, Claim, Hazard, Word
+from checkers.history.finding import Finding
 from checkers.history.history import DTYPE, Facts, FaultInterval, History, from_rows
+from checkers.history.view import View
 from checkers.judging.judgement import Judgement, judge
-from checkers.properties.check_result import Verdict, Violation
+from checkers.properties.check_result import Verdict
+from checkers.properties.narrator import Narrator
 from checkers.tests.build import FACTS
 from checkers.wire import LATE, NONE, F, Outcome, Reason
 from results.record import Cell, LaneRecord, LaneSummary, TrialRecord
@@ -150,16 +153,10 @@ def stale_verdict(history: History) -> Verdict:
     c = history.columns
     old, new = find(history, F.ACQUIRE, token=41), find(history, F.ACQUIRE, token=42)
     newer, stale = find(history, F.WRITE, value=4200), find(history, F.WRITE, value=4100)
-    story = (
-        "Worker 3 held token 41 from 0.300 s; it was frozen at 0.640 s by freeze-holder.",
-        "Its lease ran out at 1.620 s.",
-        "Worker 1 was granted token 42 at 1.660 s and wrote 4200 at 1.694 s.",
-        "Worker 3's write of 4100 with token 41 was accepted at 1.905 s.",
-        "The store should have refused it: 42 had been accepted.",
-    )
-    rows = (old, new, newer, stale)
-    violation = Violation("stale-write-accepted", int(c["ret"][stale]), rows, (old, new), story)
-    return Verdict("fenced-store", False, (violation,), {"stale attempts": 1, "accepted writes": 14})
+    finding = Finding("stale-write-accepted", int(c["ret"][stale]), (old, new, newer, stale), (old, new))
+    conclusion = "The store should have refused it: 42 had been accepted."
+    violations = Narrator(history.once(View)).tell([finding], {finding.kind: conclusion})
+    return Verdict("fenced-store", False, violations, {"stale attempts": 1, "accepted writes": 14})
 
 
 def upheld(name: str, **counters: int) -> Verdict:

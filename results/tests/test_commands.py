@@ -116,7 +116,7 @@ def test_show_prints_the_matrix_and_the_page(root: Path, capsys: pytest.CaptureF
 def test_show_tells_the_story_of_a_trial_or_lane(root: Path, of: str, capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = said(capsys, root, "show", "last", of)
     assert "redis/register/unfenced, trial redis-freeze-holder-7, seed 7" in out
-    assert "Worker 3 held token 41 from 0.300 s; it was frozen at 0.640 s by" in out
+    assert "worker 3 was granted token 41 at 0.270 s; its lease ran out at" in out
     assert "broken as documented: fenced-store (explained by frozen-past-ttl)" in out
     assert "trials/redis-freeze-holder-7/index.html" in out
     assert ("redis/register/fence-writes, trial" in out) == (of != "redis/register/unfenced")

@@ -51,6 +51,7 @@ def test_a_hold_without_release_is_open_and_lasts_until_its_last_operation() -> 
 
 
 def test_they_are_made_once_a_history_by_all_who_look_at_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    trial = samples.trial()
     made: list[History] = []
 
     class Counted(Holds):
@@ -63,7 +64,7 @@ def test_they_are_made_once_a_history_by_all_who_look_at_it(monkeypatch: pytest.
     judgements = judge_all(check(history), history)
     assert any(judgement.violation for judgement in judgements)
     lane = LaneRecord(history, judgements)
-    trial_page.render(replace(samples.trial(), lanes=(lane,)), ["lane.arrow"], tmp_path)
+    trial_page.render(replace(trial, lanes=(lane,)), ["lane.arrow"], tmp_path)
     telling.stories(lane)
     assert len(made) == 1
     assert made[0] is history

@@ -170,7 +170,7 @@ class TestNights:
             came_to.append(suite.night())
         assert tuple(came_to) == statuses
         assert says in suite.told()
-        assert ("Worker 3 held token 41" in suite.told()) == (words[-1] is VIOLATED)
+        assert ("worker 3 was granted token 41" in suite.told()) == (words[-1] is VIOLATED)
 
     def test_only_nights_of_the_same_options_are_compared_and_those_that_are_named(self, suite: Suite) -> None:
         suite.words = VIOLATED
