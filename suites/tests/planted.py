@@ -4,6 +4,7 @@ Each is the Redis lock with the one thing changed that its docstring names, and 
 """
 
 import random
+import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -51,10 +52,14 @@ class LooksThenTakes(RedisLock):
 
 
 class ClockToken(RedisLock):
-    """The token is the client's clock when it began to ask, not a number that the server gives with the lock."""
+    """The token is the client's clock, up to a minute ahead, when it began to ask: no number of the server's."""
+
+    def __init__(self, node: Node, ttl: float) -> None:
+        super().__init__(node, ttl)
+        self._ahead = secrets.randbelow(60_000_000)  # microseconds; `random` is the same in every worker
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        began = time.time_ns() // 1000
+        began = time.time_ns() // 1000 + self._ahead
         return _with_token(super().acquire(name, timeout), began)
 
 
