@@ -8,7 +8,6 @@ the last backend's are shared (`suites.scheduling`). What is said meanwhile is s
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,6 +57,7 @@ class Product:
         self._worker: dict[str, Any] | None = getattr(config, "workerinput", None)
         """What the controller told this process of xdist; None: this is the controller."""
         self._opened: Opened | None = None
+        self._session: Session | None = None
         self._resumed: Run | None = None
         """The run that is to go on."""
         self._environment_failed = False
@@ -224,15 +224,6 @@ class Product:
             for plan in plans(self._selection, session.items):
                 self._opened.journal.tell(plan)
 
-    @pytest.fixture(scope="session")
-    def trials(self) -> Iterator[Session]:
-        """This process's share of the run: an environment, made when it is first needed."""
-        assert self._opened is not None, "tests run in an open run"
-        stored = nothing_stored if self._resumed is None else resume.stored_in(self._opened.run)
-        session = Session(self._selection, self._opened.run, self._opened.journal.tell, stored)
-        yield session
-        session.close()
-
     @pytest.fixture
     def answer(self, request: pytest.FixtureRequest) -> Answer:
         """What the case of this test came to. A case that does not apply is skipped with its reason."""
@@ -241,9 +232,9 @@ class Product:
         properties += place_of(case)
         if case.because is not None:
             pytest.skip(f"not applicable: {plain_lines(case.because)}")
-        session: Session = request.getfixturevalue("trials")
+        trials = self._trials(request.session)
         try:
-            answer = session.answer(case)
+            answer = trials.answer(case)
         except machine.Trouble as trouble:
             text = plain_lines(self._selection.masked(str(trouble)))
             properties.append(("environment", text))
@@ -261,6 +252,15 @@ class Product:
             raise pytest.fail.Exception(plain_lines(self._selection.masked(str(failed))), pytrace=False) from None
         properties += verdict_of(answer, run.path)
         return answer
+
+    def _trials(self, session: pytest.Session) -> Session:
+        """This process's share of the run: an environment, made when it is first needed, closed after the last test."""
+        if self._session is None:
+            assert self._opened is not None, "tests run in an open run"
+            stored = nothing_stored if self._resumed is None else resume.stored_in(self._opened.run)
+            self._session = Session(self._selection, self._opened.run, self._opened.journal.tell, stored)
+            session.addfinalizer(self._session.close)
+        return self._session
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """An environment that cannot be made decides the exit status."""
