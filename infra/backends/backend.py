@@ -13,7 +13,7 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import ClassVar, Final, Literal, Protocol
 
@@ -408,10 +408,7 @@ def exactly(connection: socket.socket, size: int) -> bytes:
 
 def with_clock(health: Health, now: float, asked: float, answered: float) -> Health:
     """now: what its clock told, some time between the question and the answer (both of ours); all in s since 1970."""
-    return Health(
-        health.version, health.term, health.me, health.leader,
-        ahead=now - (asked + answered) / 2, unsure=(answered - asked) / 2,
-    )  # fmt: skip
+    return replace(health, ahead=now - (asked + answered) / 2, unsure=(answered - asked) / 2)
 
 
 def unexpected(said: str, access: Access) -> str:
