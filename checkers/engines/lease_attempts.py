@@ -17,6 +17,7 @@ from checkers.engines.lease_kernels import Ints
 from checkers.engines.sorting import Column, by_number
 from checkers.history.history import History
 from checkers.history.holds import shortest
+from checkers.history.lists import any_of
 from checkers.models.model import Settings, Unusable
 from checkers.wire import INFINITY, NESTED, NONE, SHARED, F, Outcome
 
@@ -136,7 +137,7 @@ def gather(history: History, settings: Settings) -> Attempts:
     c = history.columns
     _fit(history, settings)
     f = c["f"]
-    mask = _any_of(f, (F.ACQUIRE, F.TRY_ACQUIRE, F.RENEW, F.RELEASE, F.BELIEF))
+    mask = any_of(f, (F.ACQUIRE, F.TRY_ACQUIRE, F.RENEW, F.RELEASE, F.BELIEF))
     mask &= (c["flags"] & NESTED == 0) & (c["owner"] != 0)
     order: Column = np.flatnonzero(mask).astype(np.int32)
     order = order[by_number(c["owner"][order])]
@@ -237,7 +238,7 @@ def _fit(history: History, settings: Settings) -> None:
         raise Unusable("the drift of a clock is a bound, and not negative")
     if facts.permits > 1 or settings.permits > 1:
         raise Unusable("several may hold at once: a lease has one holder")
-    shared = _any_of(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE)) & (c["flags"] & SHARED != 0)
+    shared = any_of(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE)) & (c["flags"] & SHARED != 0)
     if shared.any():
         raise Unusable(f"{_place(history, int(np.argmax(shared)))}: a reader's acquire: a lease has one holder")
 
@@ -246,7 +247,7 @@ def _kind(history: History) -> str:
     """What extends a hold, as in `Facts.lease`; histories from elsewhere show it."""
     c = history.columns
     if history.facts.lease == "grant":
-        about = _any_of(c["f"], (F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE))
+        about = any_of(c["f"], (F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE))
         if (about & (c["session"] != 0)).any():
             return "session"
     return history.facts.lease
@@ -265,7 +266,7 @@ def _sessions(
     proof: list[list[int]] = [[] for _ in names]
     c = history.columns
     about = (F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE)
-    rows = np.flatnonzero(_any_of(c["f"], about)).tolist() if count and kept is None else sorted(kept or ())
+    rows = np.flatnonzero(any_of(c["f"], about)).tolist() if count and kept is None else sorted(kept or ())
     answered, used = np.zeros(count, np.int64), np.zeros(count, bool)
     for row in rows:
         z = index.get(int(c["session"][row]))
@@ -319,7 +320,7 @@ def _sessions(
 def _asked_again(history: History) -> dict[int, int]:
     """Acquire row → when the same session asked for the same key again: it had given up what it held."""
     c = history.columns
-    whole = _any_of(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE)) & (c["flags"] & NESTED == 0) & (c["session"] != 0)
+    whole = any_of(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE)) & (c["flags"] & NESTED == 0) & (c["session"] != 0)
     again: dict[int, int] = {}
     latest: dict[tuple[int, int], int] = {}
     if _kind(history) != "grant":
@@ -349,10 +350,3 @@ def _place(history: History, row: int) -> str:
 def _differs(column: Any) -> Any:
     """Rows whose value is not that of the row before; the first is one."""
     return np.append(np.ones(min(1, len(column)), bool), column[1:] != column[:-1])
-
-
-def _any_of(values: Any, wanted: Sequence[int]) -> Any:
-    mask = np.zeros(len(values), bool)
-    for value in wanted:
-        mask |= values == value
-    return mask

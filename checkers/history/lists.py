@@ -37,9 +37,9 @@ class Lists:
 
     def rows(self, *kinds: F, outcomes: Sequence[Outcome] = ()) -> list[int]:
         """Row numbers of some kinds of operation, in order of invocation."""
-        mask = np.isin(self.array("f"), kinds)
+        mask = any_of(self.array("f"), kinds)
         if outcomes:
-            mask &= np.isin(self.array("outcome"), outcomes)
+            mask &= any_of(self.array("outcome"), outcomes)
         rows: list[int] = np.flatnonzero(mask).tolist()
         return rows
 
@@ -59,3 +59,11 @@ class Lists:
     def finish(self) -> int:
         """ns; the last moment that the history knows of."""
         return max(int(self.array("inv").max(initial=0)), int(self.array("ret").max(initial=0)))
+
+
+def any_of(values: npt.NDArray[Any], wanted: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Which values are one of a few: several times faster than `numpy.isin` for so few."""
+    mask = np.zeros(len(values), bool)
+    for value in wanted:
+        mask |= values == int(value)
+    return mask

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.history.history import History
+from checkers.history.lists import any_of
 from checkers.models.model import UNSET, Operation
 from checkers.wire import INFINITY, NONE, F, Outcome, Reason
 
@@ -130,10 +131,10 @@ class Operations(Sequence[Operation]):
         elif base is not UNSET:
             rows = self._with("base", source.indexes(base))
         if kinds:
-            rows = rows[_any_of(source.array("f", rows), kinds)]
+            rows = rows[any_of(source.array("f", rows), kinds)]
         for name, wanted in (("value", value), ("base", base)):
             if wanted is not UNSET:
-                rows = rows[_any_of(source.array(name, rows), source.indexes(wanted))]
+                rows = rows[any_of(source.array(name, rows), source.indexes(wanted))]
         if tokens is not None:
             token = source.array("token", rows)
             rows = rows[(token >= tokens[0]) & (token <= tokens[1])]
@@ -145,7 +146,7 @@ class Operations(Sequence[Operation]):
         """Rows whose column holds one of these, in order. Who asks often gets an index."""
         self._asked += 1
         if self._asked < _OFTEN:
-            return self.rows[_any_of(self.array(name), wanted)]
+            return self.rows[any_of(self.array(name), wanted)]
         if name not in self._sorted:
             column = self.array(name)
             order = np.argsort(column, kind="stable")
@@ -156,13 +157,6 @@ class Operations(Sequence[Operation]):
 
     def _made(self, rows: Rows) -> Iterator[Operation]:
         return map(Operation, *(self.source.read(name, rows) for name in Operation._fields))
-
-
-def _any_of(column: npt.NDArray[Any], wanted: Sequence[int]) -> npt.NDArray[np.bool_]:
-    mask = np.zeros(len(column), bool)
-    for one in wanted:
-        mask |= column == int(one)
-    return mask
 
 
 _BLOCK: Final = 1 << 14
