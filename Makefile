@@ -50,14 +50,14 @@ screenshots: $(if $(RUN),venv,ready)  ## the pictures in the README, from a run 
 
 test: NEEDS := --tests
 test: ready lint  ## the project's own tests, lint and types
-	@$(PY) -m pytest -p infra.tests.pools $(TESTS) -n 6 $(ARGS)
+	@$(PY) -m pytest -p infra.tests.pools $(TESTS) -n 7 $(ARGS)
 
 fuzz: venv  ## checkers against exhaustive search on random tiny histories (ARGS="--count 1000000")
 	@$(PY) -m checkers.tests.fuzz $(ARGS)
 
 mutants: NEEDS := --tests
 mutants: ready  ## 400 small changes of the code, and which of them the tests catch (ARGS="--processes 2")
-	@[ -f .mutants/durations.json ] || $(PY) -m suites.tests.code_mutants record -p infra.tests.pools -n 6
+	@[ -f .mutants/durations.json ] || $(PY) -m suites.tests.code_mutants record -p infra.tests.pools -n 7
 	@$(PY) -m suites.tests.code_mutants run $(ARGS)
 
 bench: venv  ## how fast the checkers are, beside Porcupine on the same histories (ARGS=--quick)

@@ -6,7 +6,7 @@ from checkers.claims import NO_FAULT, matches
 from checkers.history.history import History
 from checkers.history.view import View
 from checkers.judging.judgement import declared, not_applicable, not_expected
-from checkers.properties.check_result import Verdict
+from checkers.properties.check_result import CheckResult
 from checkers.properties.exclusion import HOLDER_EXCLUSION, SERVER_EXCLUSION
 from checkers.properties.fenced_store import FENCED_STORE
 from checkers.properties.no_duplicate import NO_DUPLICATE, SALES
@@ -19,13 +19,13 @@ from checkers.properties.token_order import TOKEN_ORDER
 from checkers.wire import NONE, F
 
 
-def check(history: History, properties: Iterable[str] | None = None) -> tuple[Verdict, ...]:
+def check(history: History, properties: Iterable[str] | None = None) -> tuple[CheckResult, ...]:
     """Verdicts in the order asked for; without `properties`, those that the history names or, failing that, shows.
 
     Raises KeyError for a property that is not in `PROPERTIES`.
     """
     view = history.once(View)
-    return tuple(PROPERTIES[name].verdict(view) for name in _names(view, properties))
+    return tuple(PROPERTIES[name].result(view) for name in _names(view, properties))
 
 
 def missing(history: History, properties: Iterable[str] | None = None) -> dict[str, str]:

@@ -14,8 +14,8 @@ NO_FAULT: Final = "none"
 ANY: Final = "*"
 
 
-class Word(StrEnum):
-    """The words of a judgement, heaviest first. The first four fail the test."""
+class Verdict(StrEnum):
+    """The nine verdicts, heaviest first. The first four fail the test."""
 
     VIOLATED = "violated"
     HAZARD_NOT_SHOWN = "hazard not shown"
@@ -38,12 +38,12 @@ class Word(StrEnum):
         return self.weight < 4
 
 
-_WEIGHTS: Final = {word: weight for weight, word in enumerate(Word)}
+_WEIGHTS: Final = {word: weight for weight, word in enumerate(Verdict)}
 
 
-def heaviest(words: Iterable[Word]) -> Word:
+def heaviest(words: Iterable[Verdict]) -> Verdict:
     """The word that a summary must show; `NOT_APPLICABLE` for none."""
-    return min(words, key=lambda word: word.weight, default=Word.NOT_APPLICABLE)
+    return min(words, key=lambda word: word.weight, default=Verdict.NOT_APPLICABLE)
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict, T
 
 from msgspec import Meta
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.history.history import Facts, History
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import Violation
@@ -88,7 +88,7 @@ class Cell:
     lane: str
     fault: str
     property: str
-    word: Word
+    word: Verdict
     because: str
     counters: Mapping[str, int]
     story: tuple[str, ...]
@@ -203,8 +203,8 @@ def decisive(judgement: Judgement) -> Violation | None:
     """The violation that the word rests on: the first one that nothing excuses, or the first."""
     if judgement.violation is not None:
         return judgement.violation
-    verdict = judgement.verdict
-    return verdict.violations[0] if verdict is not None and verdict.violations else None
+    result = judgement.result
+    return result.violations[0] if result is not None and result.violations else None
 
 
 def mapping(value: object) -> Mapping[str, Any]:
@@ -232,13 +232,13 @@ def settled(cells: Iterable[Cell]) -> list[Cell]:
     that did not is settled by one of the same series that did. Nothing else is ever dropped.
     """
     cells = list(cells)
-    shown = {_series(cell) for cell in cells if cell.word is Word.BROKEN_AS_DOCUMENTED}
-    return [cell for cell in cells if cell.word is not Word.HAZARD_NOT_SHOWN or _series(cell) not in shown]
+    shown = {_series(cell) for cell in cells if cell.word is Verdict.BROKEN_AS_DOCUMENTED}
+    return [cell for cell in cells if cell.word is not Verdict.HAZARD_NOT_SHOWN or _series(cell) not in shown]
 
 
 def judged(cells: Iterable[Cell]) -> list[Cell]:
     """Those of `settled` that were tried."""
-    return [cell for cell in settled(cells) if cell.word is not Word.NOT_APPLICABLE]
+    return [cell for cell in settled(cells) if cell.word is not Verdict.NOT_APPLICABLE]
 
 
 def _series(cell: Cell) -> tuple[str, str, str, str, str, int]:

@@ -122,7 +122,7 @@ class Terminal:
         certificate, document = write_certificate.made(self._run, about)
         status: int = about["exit status"]
         if status in JUDGED:
-            status = STATUS[certificate.verdict]
+            status = STATUS[certificate.decision]
         self._close({**about, "exit status": status, summary.CERTIFICATE: sentence(certificate)})
         page = write_certificate.write(self._run, certificate, document)
         self._reporter.write_line(f"certificate: {plain(str(typed(page)))}")

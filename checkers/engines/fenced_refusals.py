@@ -135,7 +135,7 @@ def needless(store: Store, reasons: Reasons, spared: Column, findings: Findings)
                     late = carried[there]
                 elif opener[there] >= 0 and inv[opener[there]] <= ret[row]:
                     rival = opener[there]
-            findings = noted(findings, NEEDLESS, row, (rival, late, row, -1))
+            findings = noted(findings, NEEDLESS, int(row), (int(rival), int(late), int(row), -1))
     return findings
 
 

@@ -138,7 +138,7 @@ def surveyed(accesses: Accesses, groups: Groups, turn: Column, terms: Terms) -> 
             if write == UNWRITTEN:
                 findings = noted(findings, NEVER_WRITTEN, row, (row, -1, -1, -1))
             elif write >= 0 and kind[write] == REFUSED:
-                findings = noted(findings, REFUSED_VALUE, row, (write, row, -1, -1))
+                findings = noted(findings, REFUSED_VALUE, row, (int(write), row, -1, -1))
             elif write == UNSURE or (write == REPEATED and not turn[k]):
                 doubtful[k] = True
             here = home(accesses, terms.reads, row)
@@ -156,31 +156,31 @@ def surveyed(accesses: Accesses, groups: Groups, turn: Column, terms: Terms) -> 
                 if now < 0:
                     carried[here] = row
                 elif value[row] != value[now]:
-                    findings = noted(findings, NOT_LATEST, row, (now, row, -1, -1))
+                    findings = noted(findings, NOT_LATEST, row, (int(now), row, -1, -1))
                 continue
             if write == REPEATED:
                 continue
             if write >= 0 and ret[row] < inv[write]:
-                findings = noted(findings, BEFORE_WRITE, row, (row, write, -1, -1))
+                findings = noted(findings, BEFORE_WRITE, row, (row, int(write), -1, -1))
             if write >= 0 and group[write] == here:
                 last_inv[write] = row
                 if first_ret[write] < 0 or ret[row] < ret[first_ret[write]]:
                     first_ret[write] = row
             elif write >= 0 and token[group[write]] > token[here]:
-                findings = noted(findings, BELOW_TOKEN, row, (write, row, -1, -1))
+                findings = noted(findings, BELOW_TOKEN, row, (int(write), row, -1, -1))
             else:
                 carried_late[here] = row
                 if carried[here] < 0:
                     carried[here] = row
                 elif origin[carried[here]] != write:
-                    findings = noted(findings, NOT_LATEST, row, (carried[here], row, -1, -1))
+                    findings = noted(findings, NOT_LATEST, row, (int(carried[here]), row, -1, -1))
         elif what == ACCEPTED or (what == UNKNOWN and live(kind, origin, row)):
             here = group[row]
             latest[here] = row
             if opener[here] < 0:
                 opener[here] = row
             elif strict:
-                findings = noted(findings, SECOND_WRITE, row, (writer[here], row, -1, -1))
+                findings = noted(findings, SECOND_WRITE, row, (int(writer[here]), row, -1, -1))
             writer[here] = row
             if what == ACCEPTED and (early[here] < 0 or ret[row] < ret[early[here]]):
                 early[here] = row
@@ -191,7 +191,7 @@ def surveyed(accesses: Accesses, groups: Groups, turn: Column, terms: Terms) -> 
                     first_ret[row] = row
     if strict:
         for here in range(count):
-            read, write = carried[here], opener[here]
+            read, write = int(carried[here]), int(opener[here])
             if write >= 0 and read >= 0 and kind[read] == READ_OK:
                 findings = noted(findings, SECOND_WRITE, write, (read, write, -1, -1))
     writes = writes[:clusters]
@@ -238,7 +238,7 @@ def overtaken(
                 here = home(accesses, reads, row)
                 if here >= 0 and sooner[here] >= 0 and inv[row] > ret[sooner[here]]:
                     broken = STALE_READ if READ_OK <= kind[row] <= FREE else STALE_WRITE
-                    findings = noted(findings, broken, row, (sooner[here], row, -1, -1))
+                    findings = noted(findings, broken, row, (int(sooner[here]), row, -1, -1))
     return before, last, disordered, findings
 
 
@@ -262,7 +262,7 @@ def bequeathed(
         source = -1
         for place in range(begin[k], begin[k + 1]):
             here = order[place]
-            read = carried[here]
+            read = int(carried[here])
             if read >= 0:
                 write = origin[read]
                 if source < 0:
@@ -270,13 +270,13 @@ def bequeathed(
                         findings = noted(findings, NOT_LATEST, read, (read, -1, -1, -1))
                 elif turn[k]:
                     if value[read] != value[writer[source]]:
-                        findings = noted(findings, NOT_LATEST, read, (writer[source], read, -1, -1))
+                        findings = noted(findings, NOT_LATEST, read, (int(writer[source]), read, -1, -1))
                 elif write < 0 or group[write] != source:
-                    findings = noted(findings, NOT_LATEST, read, (writer[source], read, -1, -1))
+                    findings = noted(findings, NOT_LATEST, read, (int(writer[source]), read, -1, -1))
                 elif heir[source] < 0:
                     heir[source], reader[source] = write, read
                 elif heir[source] != write:
-                    findings = noted(findings, NOT_LATEST, read, (reader[source], read, -1, -1))
+                    findings = noted(findings, NOT_LATEST, read, (int(reader[source]), read, -1, -1))
             if writer[here] >= 0:
                 source = here
     return heir, reader, findings

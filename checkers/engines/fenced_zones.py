@@ -76,10 +76,11 @@ def within(
     for here in range(groups):
         late = survey.carried_late[here]
         if late >= 0 and low[here] >= 0 and inv[late] > returned(first_ret, ret, low[here]):
-            findings = noted(findings, STALE_READ, late, (first_ret[low[here]], late, -1, -1))
+            findings = noted(findings, STALE_READ, int(late), (int(first_ret[low[here]]), int(late), -1, -1))
         last = heir[here]
         if last >= 0 and top[here] >= 0 and inv[top[here]] > returned(first_ret, ret, last):
-            findings = noted(findings, OVERWRITTEN, top[here], (first_ret[last], top[here], reader[here], -1))
+            at = int(top[here])
+            findings = noted(findings, OVERWRITTEN, at, (int(first_ret[last]), at, int(reader[here]), -1))
         some = some or hard[here]
     if some:
         rows = np.empty(len(survey.writes), np.int32)
@@ -111,8 +112,9 @@ def _zones(rows: Column, accesses: Accesses, survey: Survey, findings: Findings)
         if n == 0 or group[rows[n - 1]] != group[row]:
             worst = -1
         if worst >= 0 and returned(first_ret, ret, row) < inv[last_inv[worst]]:
-            proof = first_ret[worst], last_inv[row], first_ret[row], last_inv[worst]
-            findings = noted(findings, WITHIN_TOKEN, max(last_inv[worst], last_inv[row]), proof)
+            begun, late = int(last_inv[row]), int(last_inv[worst])
+            proof = int(first_ret[worst]), begun, int(first_ret[row]), late
+            findings = noted(findings, WITHIN_TOKEN, max(late, begun), proof)
         if worst < 0 or last_inv[row] > last_inv[worst]:
             worst = row
     return findings

@@ -14,6 +14,8 @@ written in what numba compiles:
 - It returns arrays, slices of them, numbers, or a tuple of those, named or not.
 - It calls other kernels by their global names, and never itself. All other globals are numbers, which become constants,
   classes of named tuples, and ``np``.
+- What it gives to a kernel that is called in many places it makes ``int(...)`` first: each combination of types means
+  compiling that one again.
 - Where it reads a column of a named tuple for every row, it takes the column out once, before its loop.
 - Its integers fit into 64 bits: compiled ones wrap around. Unsigned 32-bit numbers subtract to unsigned ones: wrap
   them into ``np.int64(...)`` first.

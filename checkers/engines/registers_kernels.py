@@ -187,7 +187,7 @@ def contradicted(found: Contradictions, key: int, kind: int, rows: tuple[int, in
     """Notes what is wrong with a key, if nothing was so far."""
     if found.kind[key] == 0:
         found.kind[key] = kind
-        place = 4 * np.int64(key)
+        place = 4 * key
         found.rows[place], found.rows[place + 1] = rows[0], rows[1]
         found.rows[place + 2], found.rows[place + 3] = rows[2], rows[3]
 
@@ -245,11 +245,11 @@ def gather(roles: Roles, about: Observed, found: Contradictions) -> Clusters:
                 if early[cluster] < 0 or ret[row] < ret[early[cluster]]:
                     early[cluster] = row
             elif writers[cluster] == 0:
-                contradicted(found, here, NEVER_WRITTEN, (row, -1, -1, -1))
+                contradicted(found, int(here), NEVER_WRITTEN, (row, -1, -1, -1))
             else:
                 repeated[here] = True
                 if cluster < first and ret[row] < inv[write[cluster]]:
-                    contradicted(found, here, BEFORE_WRITE, (row, write[cluster], -1, -1))
+                    contradicted(found, int(here), BEFORE_WRITE, (row, int(write[cluster]), -1, -1))
             continue
         certain = part <= SWAP
         if writers[cluster] > 1 and (seen[cluster] or asked[cluster]):
@@ -262,9 +262,9 @@ def gather(roles: Roles, about: Observed, found: Contradictions) -> Clusters:
             if writers[source] > 1:
                 repeated[here] = True
             if writers[source] == 0:
-                contradicted(found, here, NEVER_WRITTEN, (row, -1, -1, -1))
+                contradicted(found, int(here), NEVER_WRITTEN, (row, -1, -1, -1))
             elif certain and source < first and ret[row] < inv[write[source]]:
-                contradicted(found, here, BEFORE_WRITE, (row, write[source], -1, -1))
+                contradicted(found, int(here), BEFORE_WRITE, (row, int(write[source]), -1, -1))
         if writers[cluster] > 1:
             if seen[cluster] and not alone:
                 continue
@@ -276,7 +276,7 @@ def gather(roles: Roles, about: Observed, found: Contradictions) -> Clusters:
             if swap[source] < 0:
                 swap[source] = row
             else:
-                contradicted(found, here, SWAPPED_TWICE, (swap[source], row, -1, -1))
+                contradicted(found, int(here), SWAPPED_TWICE, (int(swap[source]), row, -1, -1))
     clusters = Clusters(mine, writer, swap, early, late, repeated, contested)
     for row in range(n):
         if role[row] == REFUSED:
@@ -301,4 +301,4 @@ def _without_reason(roles: Roles, clusters: Clusters, cluster: int, row: int, fo
         if other >= 0 and inv[other] > latest:
             ended, latest = other, inv[other]
     if soonest < inv[row] and ret[row] < latest:
-        contradicted(found, roles.key[row], WITHOUT_REASON, (begun, ended, row, -1))
+        contradicted(found, int(roles.key[row]), WITHOUT_REASON, (int(begun), int(ended), row, -1))

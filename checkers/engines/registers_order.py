@@ -102,7 +102,7 @@ def _chains(roles: Roles, clusters: Clusters, found: Contradictions) -> Chains:
             if row >= 0:
                 if role[row] != MAYBE_WRITE and role[row] != MAYBE_SWAP:
                     if ret[row] < ended:
-                        contradicted(found, int(here), STALE, (last, row, -1, -1))
+                        contradicted(found, int(here), STALE, (int(last), int(row), -1, -1))
                     if ret[row] < begun:
                         begun = np.int64(ret[row])
                         start = row
@@ -113,7 +113,7 @@ def _chains(roles: Roles, clusters: Clusters, found: Contradictions) -> Chains:
             if row >= 0:
                 if ret[row] < ended:
                     kind = BEFORE_WRITE if last == writer[cluster] else STALE
-                    contradicted(found, int(here), kind, (last, row, -1, -1))
+                    contradicted(found, int(here), kind, (int(last), int(row), -1, -1))
                 if ret[row] < begun:
                     begun = np.int64(ret[row])
                     start = row
@@ -132,7 +132,7 @@ def _chains(roles: Roles, clusters: Clusters, found: Contradictions) -> Chains:
     for cluster in range(room):
         row = writer[cluster]
         if row >= 0 and not walked[cluster]:
-            contradicted(found, key[row], CIRCLE, (row, -1, -1, -1))
+            contradicted(found, int(key[row]), CIRCLE, (int(row), -1, -1, -1))
     firsts, lasts, begins, ends = firsts[:count], lasts[:count], begins[:count], ends[:count]
     return Chains(heads[:count], keys[:count], firsts, lasts, begins, ends, lows[:count])
 
@@ -147,7 +147,8 @@ def crossings(order: Column, chains: Chains, keys: int) -> Contradictions:
         here = key[chain]
         other = held[here]
         if other >= 0 and ended[other] > begun[chain]:
-            contradicted(found, here, CROSSING, (first[other], last[chain], first[chain], last[other]))
+            proof = int(first[other]), int(last[chain]), int(first[chain]), int(last[other])
+            contradicted(found, int(here), CROSSING, proof)
         if begun[chain] < ended[chain] and (other < 0 or ended[chain] > ended[other]):
             held[here] = chain
     return found

@@ -62,7 +62,7 @@ def judged(grants: Columns, keys: int) -> Findings:
         if opener[here] < 0:
             opener[here] = row
         elif (flags[row] & flags[opener[here]] & SHARED) == 0:
-            findings = noted(findings, SECOND_WRITE, row, (opener[here], row, -1, -1))
+            findings = noted(findings, SECOND_WRITE, row, (int(opener[here]), row, -1, -1))
     accesses = Accesses(kind, grants.key, grants.token, inv, ret, group, group)
     return overtaken(accesses, groups, early, latest, 1, findings)[3]
 

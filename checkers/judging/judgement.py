@@ -1,4 +1,4 @@
-"""The judgement: what a verdict means for a lock, given what the lock claims and what it is known to break.
+"""The judgement: what a check result means for a lock, given what the lock claims and what it is known to break.
 
 A hazard excuses only a violation that starts after its fault was applied and that its mechanism explains
 (`checkers.judging.mechanisms`). Under several faults a claim must cover each of them, and a hazard of any of them may
@@ -9,11 +9,11 @@ apply is a stall of the machine: it is told by the holder's own late notice of i
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from checkers.claims import ANY, NO_FAULT, Claim, Hazard, Word, matches
+from checkers.claims import ANY, NO_FAULT, Claim, Hazard, Verdict, matches
 from checkers.history.history import Facts, FaultInterval, History
 from checkers.history.view import View
 from checkers.judging.mechanisms import FROZEN, MECHANISMS, nodes_of, stalled_past_ttl
-from checkers.properties.check_result import Verdict, Violation
+from checkers.properties.check_result import CheckResult, Violation
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.register import PROPERTIES
 
@@ -26,9 +26,9 @@ class Judgement:
     """
 
     property: str
-    word: Word
+    word: Verdict
     because: str
-    verdict: Verdict | None = None
+    result: CheckResult | None = None
     violation: Violation | None = None
 
 
@@ -61,60 +61,60 @@ class Standing:
         return next((hazard for hazard in self.hazards if hazard.certain), None)
 
 
-def judge_all(verdicts: Iterable[Verdict], history: History) -> tuple[Judgement, ...]:
+def judge_all(results: Iterable[CheckResult], history: History) -> tuple[Judgement, ...]:
     """Each of these, of one history. Where nobody got the lock for longer than its bound, as is documented of it, what
     would have needed a holder does not apply.
     """
-    judged = tuple(judge(verdict, history) for verdict in verdicts)
+    judged = tuple(judge(result, history) for result in results)
     for one in judged:
-        if one.property == RECOVERY.id and one.word is Word.BROKEN_AS_DOCUMENTED:
+        if one.property == RECOVERY.id and one.word is Verdict.BROKEN_AS_DOCUMENTED:
             lost = f"nobody got the lock for longer than its bound ({one.because})"
             return tuple(
-                replace(other, word=Word.NOT_APPLICABLE, because=f"{lost}; {other.because}")
-                if other.word is Word.UNEXERCISED
+                replace(other, word=Verdict.NOT_APPLICABLE, because=f"{lost}; {other.because}")
+                if other.word is Verdict.UNEXERCISED
                 else other
                 for other in judged
             )
     return judged
 
 
-def judge(verdict: Verdict, history: History) -> Judgement:
-    """What a verdict means for the lock whose claims and hazards the history carries."""
+def judge(result: CheckResult, history: History) -> Judgement:
+    """What a check result means for the lock whose claims and hazards the history carries."""
     facts = history.facts
-    said = declared(verdict.property, facts)
+    said = declared(result.property, facts)
 
-    def answer(word: Word, because: str, violation: Violation | None = None) -> Judgement:
-        return Judgement(verdict.property, word, because, verdict, violation)
+    def answer(word: Verdict, because: str, violation: Violation | None = None) -> Judgement:
+        return Judgement(result.property, word, because, result, violation)
 
-    inapplicable = not_applicable(verdict.property, facts)
+    inapplicable = not_applicable(result.property, facts)
     if inapplicable is not None:
-        return answer(Word.NOT_APPLICABLE, inapplicable)
-    if verdict.violations:
-        excused = _excused(verdict, said.hazards, history)
+        return answer(Verdict.NOT_APPLICABLE, inapplicable)
+    if result.violations:
+        excused = _excused(result, said.hazards, history)
         if excused[0] is not None and None not in excused:
-            if verdict.reason is not None:
-                return answer(Word.UNKNOWN, verdict.reason, verdict.violations[0])
-            return answer(Word.BROKEN_AS_DOCUMENTED, excused[0], verdict.violations[0])
-        first = verdict.violations[excused.index(None)]
+            if result.reason is not None:
+                return answer(Verdict.UNKNOWN, result.reason, result.violations[0])
+            return answer(Verdict.BROKEN_AS_DOCUMENTED, excused[0], result.violations[0])
+        first = result.violations[excused.index(None)]
         if said.claimed:
-            return answer(Word.VIOLATED, first.kind, first)
+            return answer(Verdict.VIOLATED, first.kind, first)
         if said.hazards and said.answered:
             mechanisms = " or ".join(dict.fromkeys(hazard.mechanism for hazard in said.hazards))
-            return answer(Word.VIOLATED, f"{first.kind}, which {mechanisms} does not explain", first)
-        return answer(Word.NOT_CLAIMED_BROKEN, first.kind, first)
-    if verdict.valid is None:
-        return answer(Word.UNKNOWN, verdict.reason or "the checker gave no answer")
-    if said.silent and verdict.unexercised is not None:
-        because = not_expected(verdict.property, facts)
+            return answer(Verdict.VIOLATED, f"{first.kind}, which {mechanisms} does not explain", first)
+        return answer(Verdict.NOT_CLAIMED_BROKEN, first.kind, first)
+    if result.valid is None:
+        return answer(Verdict.UNKNOWN, result.reason or "the checker gave no answer")
+    if said.silent and result.unexercised is not None:
+        because = not_expected(result.property, facts)
         if because is not None:
-            return answer(Word.NOT_APPLICABLE, f"{because}; {verdict.unexercised}")
+            return answer(Verdict.NOT_APPLICABLE, f"{because}; {result.unexercised}")
     if said.certain is not None:
-        return answer(Word.HAZARD_NOT_SHOWN, verdict.unexercised or f"no violation by {said.certain.mechanism}")
-    if verdict.unexercised is not None:
-        return answer(Word.UNEXERCISED, verdict.unexercised)
+        return answer(Verdict.HAZARD_NOT_SHOWN, result.unexercised or f"no violation by {said.certain.mechanism}")
+    if result.unexercised is not None:
+        return answer(Verdict.UNEXERCISED, result.unexercised)
     if said.claimed:
-        return answer(Word.UPHELD, "held")
-    return answer(Word.NOT_CLAIMED_HELD, "held, though not promised")
+        return answer(Verdict.UPHELD, "held")
+    return answer(Verdict.NOT_CLAIMED_HELD, "held, though not promised")
 
 
 def declared(name: str, facts: Facts) -> Standing:
@@ -161,7 +161,7 @@ def not_expected(name: str, facts: Facts) -> str | None:
     return PROPERTIES[name].not_expected_in.get(facts.store) if name in PROPERTIES else None
 
 
-def _excused(verdict: Verdict, hazards: Sequence[Hazard], history: History) -> list[str | None]:
+def _excused(result: CheckResult, hazards: Sequence[Hazard], history: History) -> list[str | None]:
     """What excuses each violation, None where nothing does.
 
     Either the mechanism of a hazard that covers one of the trial's faults, if the violation starts after that was
@@ -171,7 +171,7 @@ def _excused(verdict: Verdict, hazards: Sequence[Hazard], history: History) -> l
     facts, view = history.facts, history.once(View)
     reasons = [(hazard, hits) for hazard in hazards if (hits := _hits(hazard, history.faults)) or hazard.unprovoked()]
     fragile = any(
-        h.mechanism == FROZEN and h.property == verdict.property and matches(facts.store, h.stores)
+        h.mechanism == FROZEN and h.property == result.property and matches(facts.store, h.stores)
         for h in facts.hazards
     )
 
@@ -184,7 +184,7 @@ def _excused(verdict: Verdict, hazards: Sequence[Hazard], history: History) -> l
             return f"explained by {FROZEN}: the machine itself stalled the holder"
         return None
 
-    return [excuse(violation) for violation in verdict.violations]
+    return [excuse(violation) for violation in result.violations]
 
 
 def _hits(hazard: Hazard, faults: Sequence[FaultInterval]) -> list[FaultInterval]:

@@ -20,7 +20,7 @@ from checkers.measures.record import Gauge, Measure
 from checkers.measures.stale import dirty_value, lost_update, needless_rejection, stale_write, unfenced_stale_write
 from checkers.measures.tokens import phantom_success, token_gap
 from checkers.models.model import Settings
-from checkers.properties.check_result import Verdict
+from checkers.properties.check_result import CheckResult
 
 MEASURES: Final[tuple[Gauge, ...]] = (
     definite_overlap,
@@ -47,12 +47,12 @@ MEASURES: Final[tuple[Gauge, ...]] = (
 
 
 def measures(
-    history: History, settings: Settings | None = None, verdicts: Iterable[Verdict] = ()
+    history: History, settings: Settings | None = None, results: Iterable[CheckResult] = ()
 ) -> tuple[Measure, ...]:
     """All of them, in the order of `MEASURES`.
 
     settings  what a history from elsewhere does not say of itself: permits, TTL, drift, the store's rule.
-    verdicts  those of `checkers.check` on this history, if somebody has them: they are not asked for again.
+    results   those of `checkers.check` on this history, if somebody has them: they are not asked for again.
     """
-    subject = Subject(history, settings or Settings(), verdicts)
+    subject = Subject(history, settings or Settings(), results)
     return tuple(gauge(subject) for gauge in MEASURES)

@@ -20,7 +20,7 @@ from checkers.history.holds import HoldColumns
 from checkers.history.view import View
 from checkers.models.model import Settings
 from checkers.properties.accesses import next_granted
-from checkers.properties.check_result import Verdict
+from checkers.properties.check_result import CheckResult
 from checkers.properties.exercise import lock_unexercised
 from checkers.properties.property import Property
 from checkers.properties.succession import superseded
@@ -35,23 +35,23 @@ ACQUIRES: Final = (F.ACQUIRE, F.TRY_ACQUIRE)
 class Subject:
     """A history to be measured. settings fill in what a history from elsewhere does not say of itself."""
 
-    def __init__(self, history: History, settings: Settings, verdicts: Iterable[Verdict] = ()) -> None:
+    def __init__(self, history: History, settings: Settings, results: Iterable[CheckResult] = ()) -> None:
         self.recorded = history
         self.foreign = not history.facts.trial
         self.view = View(_attempts(history, settings) if self.foreign else history)
         self.facts = self.view.facts
         self.settings = settings
-        self._verdicts = {} if self.foreign else {verdict.property: verdict for verdict in verdicts}
+        self._results = {} if self.foreign else {result.property: result for result in results}
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """One column; `ret` as recorded, also of unknown operations."""
         return self.view.array(name)
 
-    def verdict(self, property: Property) -> Verdict:
+    def result(self, property: Property) -> CheckResult:
         """What a property says of the history."""
-        if property.id not in self._verdicts:
-            self._verdicts[property.id] = property.verdict(self.view)
-        return self._verdicts[property.id]
+        if property.id not in self._results:
+            self._results[property.id] = property.result(self.view)
+        return self._results[property.id]
 
     @cached_property
     def leased(self) -> bool:

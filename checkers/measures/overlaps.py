@@ -85,10 +85,10 @@ def clock_jump(subject: Subject) -> Finding:
         return silent("no clock was set")
     if subject.no_lock:
         return silent(subject.no_lock)
-    verdict = subject.verdict(SERVER_EXCLUSION)
+    result = subject.result(SERVER_EXCLUSION)
     inside = [
         violation
-        for violation in verdict.violations
+        for violation in result.violations
         if any(
             MECHANISMS[name](violation, subject.view, [hit for hit in hits if hit.begun <= violation.at])
             for name in BY_A_CLOCK
@@ -97,10 +97,10 @@ def clock_jump(subject: Subject) -> Finding:
     return Finding(
         (
             count("inside", len(inside)),
-            count("outside", len(verdict.violations) - len(inside)),
+            count("outside", len(result.violations) - len(inside)),
             count("faults", len(hits)),
         ),
-        verdict.unexercised if not verdict.violations else None,
+        result.unexercised if not result.violations else None,
         tuple(violation.rows for violation in inside[:WITNESSES]),
         "granted twice around a clock fault" if inside else None,
     )

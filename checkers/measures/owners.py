@@ -22,17 +22,17 @@ def release_by_non_owner(subject: Subject) -> Finding:
     """
     if not of_kind(subject.view.history.columns, F.RELEASE).any():
         return silent("nobody released anything")
-    verdict = subject.verdict(OWNER_RELEASE)
+    result = subject.result(OWNER_RELEASE)
     strangers = _strangers(subject) if subject.foreign else []
-    found = len(verdict.violations) + len(strangers)
-    rows = [*(violation.rows for violation in verdict.violations[:WITNESSES]), *((row,) for row in strangers)]
+    found = len(result.violations) + len(strangers)
+    rows = [*(violation.rows for violation in result.violations[:WITNESSES]), *((row,) for row in strangers)]
     return Finding(
         (
-            count("superseded", len(verdict.violations)),
-            count("attempted", verdict.counters[STALE_RELEASES]),
+            count("superseded", len(result.violations)),
+            count("attempted", result.counters[STALE_RELEASES]),
             count("stranger", len(strangers)),
         ),
-        None if strangers else verdict.unexercised,
+        None if strangers else result.unexercised,
         tuple(rows[:WITNESSES]),
         "a release by somebody else was acknowledged" if found else None,
     )

@@ -1,4 +1,4 @@
-"""What a checker answers: a verdict, its violations, and what exercised the property."""
+"""What a checker says of one property of one history: valid or not, its violations, and what exercised it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What an independent verifier needs to accept a verdict.
+    """What an independent verifier needs to accept an answer.
 
     form     ``order`` (valid: an order of linearization points) or ``rows`` (invalid: a minimal sub-history).
     rows     row numbers; for ``order`` in that order.
@@ -35,7 +35,7 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckResult:
     """The answer of one checker on one history.
 
     valid        True, False, or None: unknown, because a budget ran out (``reason`` says which).

@@ -10,7 +10,7 @@ from typing import Final, final
 
 from checkers.history.finding import Finding
 from checkers.history.view import View
-from checkers.properties.check_result import Proof, Verdict
+from checkers.properties.check_result import CheckResult, Proof
 from checkers.properties.exercise import Exercise, counters
 from checkers.properties.narrator import Conclusion, Narrator
 
@@ -88,11 +88,11 @@ class Property:
             return NO_BOUND
         return view.once(self.exercise).missing
 
-    def verdict(self, view: View) -> Verdict:
+    def result(self, view: View) -> CheckResult:
         """The whole answer on a finished history."""
         examined, exercise = self.examine(view), view.once(self.exercise)
         violations = Narrator(view).tell(examined.findings, self.conclusions)
-        return Verdict(
+        return CheckResult(
             self.id,
             False if violations else None if examined.undecided else True,
             violations,

@@ -10,7 +10,7 @@ from checkers.history.history import History
 from checkers.models.engine import Answer
 from checkers.models.model import Illegal, Model
 from checkers.models.operations import Operations, Source
-from checkers.properties.check_result import Verdict
+from checkers.properties.check_result import CheckResult
 from checkers.tests.build import Book
 
 
@@ -32,26 +32,26 @@ def sound(valid: bool | None, truth: bool, what: object) -> str:
     return f"{'valid' if truth else 'invalid'}, {'seen' if valid is truth else 'missed'}"
 
 
-def counted(verdict: Verdict, truth: int, what: object) -> str:
+def counted(result: CheckResult, truth: int, what: object) -> str:
     """As `compare`, where so many violations must be reported, and nothing else."""
-    if len(verdict.violations) != truth:
-        raise Disagreement(f"{len(verdict.violations)} violations reported, {truth} exist:\n{what}")
-    return compare(verdict.valid, not truth, what)
+    if len(result.violations) != truth:
+        raise Disagreement(f"{len(result.violations)} violations reported, {truth} exist:\n{what}")
+    return compare(result.valid, not truth, what)
 
 
-def verdict_on(book: Book, name: str) -> Verdict:
+def result_on(book: Book, name: str) -> CheckResult:
     """Of a property; its violations must be fit to be told."""
     history = book.history()
-    (verdict,) = check(history, [name])
-    for violation in verdict.violations:
+    (result,) = check(history, [name])
+    for violation in result.violations:
         assert violation.story
         assert all(0 <= row < len(history) for row in (*violation.rows, *violation.holders))
-    return verdict
+    return result
 
 
-def asking(about: str) -> Callable[..., Verdict]:
+def asking(about: str) -> Callable[..., CheckResult]:
     """(history, property) -> the verdict; about: the property if none is named."""
-    return lambda book, name=about: verdict_on(book, name)
+    return lambda book, name=about: result_on(book, name)
 
 
 def replayed(history: History, answer: Answer, model: Model) -> None:

@@ -10,7 +10,7 @@ from random import Random
 from checkers.tests import brute, generate
 from checkers.tests.brute import FOREVER, Lease
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.compare import counted, verdict_on
+from checkers.tests.compare import counted, result_on
 from checkers.wire import SHARED, F, Outcome, Reason
 
 
@@ -39,7 +39,7 @@ def belief(rng: Random) -> str:
         )
         for grant, end in zip(grants, ends, strict=True)
     )
-    return counted(verdict_on(book, "honest-belief"), truth, book.rows)
+    return counted(result_on(book, "honest-belief"), truth, book.rows)
 
 
 def owner_release(rng: Random) -> str:
@@ -57,7 +57,7 @@ def owner_release(rng: Random) -> str:
         for grant in grants
         if grant.release and grant.release[1] < FOREVER
     )
-    return counted(verdict_on(book, "owner-release"), truth, book.rows)
+    return counted(result_on(book, "owner-release"), truth, book.rows)
 
 
 def renewal(rng: Random) -> str:
@@ -80,7 +80,7 @@ def renewal(rng: Random) -> str:
                 continue  # of what overlaps nobody can say which came first
             book.renew(inv, ret, owner, FAIL, reason=Reason.NOT_OWNER)
             truth += not _can_be_over(grant, inv, ret)
-    return counted(verdict_on(book, "honest-renewal"), truth, book.rows)
+    return counted(result_on(book, "honest-renewal"), truth, book.rows)
 
 
 def _can_be_over(grant: Lease, inv: int, ret: int) -> bool:
@@ -159,7 +159,7 @@ def crash_release(rng: Random) -> str:
     passed_on = granted == stop and len(waited) <= bound
     counts = granted > struck and not (hung and resumed <= free)
     kept = for_certain > bound or (for_certain > 0 and secured > free + bound and not passed_on)
-    return counted(verdict_on(book, "crash-release"), int(counts and kept), (book.rows, book.faults))
+    return counted(result_on(book, "crash-release"), int(counts and kept), (book.rows, book.faults))
 
 
 def _left(book: Book, rng: Random, owner: int, ret: int, ttl: int) -> int:
@@ -199,7 +199,7 @@ def calls(rng: Random) -> str:
             not any(who == worker and begin <= tick < end for who, begin, end in lapses) for tick in range(inv, ret)
         )
         truth += ran - told > margin
-    return counted(verdict_on(book, "fail-fast"), truth, (book.rows, book.faults))
+    return counted(result_on(book, "fail-fast"), truth, (book.rows, book.faults))
 
 
 def _grants(rng: Random, bounds: dict[str, int]) -> tuple[list[Lease], Book]:

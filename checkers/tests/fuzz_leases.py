@@ -302,8 +302,8 @@ def _none_to_spare(case: Case, acts: tuple[Act, ...]) -> None:
 def across_keys(rng: Random, *, kind: str) -> str:
     """The property that clients rely on, on shared sessions: never a false alarm."""
     case = shared(rng, kind)
-    (verdict,) = check(history_of(case), ["server-exclusion"])
-    return sound(verdict.valid, possible(case, "told"), case)
+    (result,) = check(history_of(case), ["server-exclusion"])
+    return sound(result.valid, possible(case, "told"), case)
 
 
 def reused(rng: Random) -> str:

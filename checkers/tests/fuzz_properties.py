@@ -16,7 +16,7 @@ from checkers.properties.no_lost_update import lost_updates
 from checkers.tests import brute, experience, generate, shapes
 from checkers.tests.brute import FOREVER
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.compare import Disagreement, compare, counted, verdict_on
+from checkers.tests.compare import Disagreement, compare, counted, result_on
 from checkers.wire import NONE, F
 
 
@@ -28,7 +28,7 @@ def store(rng: Random, *, mode: str) -> str:
         truth = brute.linearizable(ops, (0, NONE, frozenset()), brute.compare_owner)
     else:
         truth = brute.fenced(ops, mode)
-    word = compare(verdict_on(generate.store_book(ops, mode), "fenced-store").valid, truth, ops)
+    word = compare(result_on(generate.store_book(ops, mode), "fenced-store").valid, truth, ops)
     if mode in RULES:
         found = ByKey(generate.store_book(ops, mode).history(), (F.READ, F.WRITE))[0]
         compare(search(found, FencedStore(RULES[mode])).valid, truth, ("search", ops))
@@ -42,7 +42,7 @@ def server(rng: Random, *, kind: str) -> str:
         truth = all(brute.told([replace(g, token=NONE) for g in pair]) for pair in combinations(grants, 2))
     else:
         truth = brute.told(grants, kind)
-    return compare(verdict_on(generate.lease_book(grants, kind, rng), "server-exclusion").valid, truth, (kind, grants))
+    return compare(result_on(generate.lease_book(grants, kind, rng), "server-exclusion").valid, truth, (kind, grants))
 
 
 def schedule(rng: Random) -> str:
@@ -90,7 +90,7 @@ def holder(rng: Random) -> str:
             book.write(at, at + 1, owner, owner, outcome)
         holds.append((ret, min(ends, default=last)))
     pairs = brute.inside_together(holds)
-    return counted(verdict_on(book, "holder-exclusion"), pairs, holds)
+    return counted(result_on(book, "holder-exclusion"), pairs, holds)
 
 
 def tokens(rng: Random) -> str:
@@ -103,7 +103,7 @@ def tokens(rng: Random) -> str:
     book = Book(keys=("a",))
     for owner, grant in enumerate(grants, 1):
         book.acquire(grant.start, grant.ret, owner, sent=grant.start, token=grant.token)
-    return compare(verdict_on(book, "token-order").valid, brute.tokens_ordered(grants), grants)
+    return compare(result_on(book, "token-order").valid, brute.tokens_ordered(grants), grants)
 
 
 def unfenced(rng: Random) -> str:
@@ -126,7 +126,7 @@ def unfenced(rng: Random) -> str:
         accepted and any(inv > later.ret for later in grants if brute.comes_after(later, grant, grants))
         for inv, grant, accepted in writes
     )
-    return counted(verdict_on(book, "fenced-store"), stale, book.rows)
+    return counted(result_on(book, "fenced-store"), stale, book.rows)
 
 
 def updates(rng: Random) -> str:
@@ -155,13 +155,13 @@ def updates(rng: Random) -> str:
         gone = elements.pop(place)  # the store itself lies
         book.final(clock, clock + 1, elements[-1] if elements else NONE, len(elements))
         unnoticed = last and acknowledged[gone] == "INFO" and not _lost(acknowledged, elements)
-        return compare(verdict_on(book, "no-lost-update").valid, unnoticed, (elements, book.rows))
+        return compare(result_on(book, "no-lost-update").valid, unnoticed, (elements, book.rows))
     book.final(clock, clock + 1, elements[-1] if elements else NONE, len(elements))
     history = book.history()
     found = {int(history.columns["value"][row]) for row in lost_updates(View(history))}
     if found != _lost(acknowledged, elements):
         raise Disagreement(f"checker lost {found}, in truth {_lost(acknowledged, elements)}:\n{book.rows}")
-    return compare(verdict_on(book, "no-lost-update").valid, not found, book.rows)
+    return compare(result_on(book, "no-lost-update").valid, not found, book.rows)
 
 
 def _lost(acknowledged: dict[int, str], elements: list[int]) -> set[int]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from checkers.properties.recovery import ASKED
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.compare import Disagreement, compare, verdict_on
+from checkers.tests.compare import Disagreement, compare, result_on
 from checkers.wire import SHARED, F, Outcome
 
 
@@ -40,10 +40,10 @@ def recovered(rng: Random) -> str:
         requests.append(Request(inv, ret or math.inf, outcome, left))
     finish = max(moment for r in requests for moment in (r.inv, r.ret, r.left) if moment < math.inf)
     missed, judged = _truth(sorted(requests), healed, bound, finish)
-    verdict = verdict_on(book, "recovery")
-    if [violation.at for violation in verdict.violations] != missed or verdict.counters[ASKED] != judged:
-        raise Disagreement(f"{verdict}, not missed at {missed}, {judged} judged: {healed}, {bound}, {requests}")
-    return compare(verdict.valid, not missed, requests)
+    result = result_on(book, "recovery")
+    if [violation.at for violation in result.violations] != missed or result.counters[ASKED] != judged:
+        raise Disagreement(f"{result}, not missed at {missed}, {judged} judged: {healed}, {bound}, {requests}")
+    return compare(result.valid, not missed, requests)
 
 
 def _truth(requests: list[Request], healed: int, bound: int, finish: float) -> tuple[list[int], int]:

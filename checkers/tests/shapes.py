@@ -13,7 +13,7 @@ from random import Random
 from checkers.tests import generate
 from checkers.tests.brute import FOREVER, Lease, earliest_end, tokens_ordered
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.compare import Disagreement, compare, counted, sound, verdict_on
+from checkers.tests.compare import Disagreement, compare, counted, result_on, sound
 from checkers.wire import NESTED, NONE, SHARED, F, Reason
 
 
@@ -29,7 +29,7 @@ def readers(rng: Random) -> str:
         book.rows = [(*row[:-1], SHARED) if reads and row[5] == n else row for row in book.rows]
     known = all(lease.token >= 0 for lease in leases) and tokens_ordered(leases)
     truth = _room(leases, shared, ordered=known)
-    valid = verdict_on(book, "server-exclusion").valid
+    valid = result_on(book, "server-exclusion").valid
     floats = any(_end(lease, lease.start) <= min([lease.ret, *(r for _, r in lease.renewals)]) for lease in leases)
     if known or not floats:
         return compare(valid, truth, (leases, shared))
@@ -73,7 +73,7 @@ def reading_holders(rng: Random) -> str:
         for n, one in enumerate(holds)
         for other in holds[n + 1 :]
     )
-    return counted(verdict_on(book, "holder-exclusion"), pairs, holds)
+    return counted(result_on(book, "holder-exclusion"), pairs, holds)
 
 
 def capacity(rng: Random) -> str:
@@ -85,7 +85,7 @@ def capacity(rng: Random) -> str:
     book = generate.lease_book([replace(lease, token=NONE) for lease in leases], "grant", rng)
     book.facts = replace(book.facts, permits=room)
     truth = any(all(sum(a <= t < end for a, end in holds) <= room for t in range(60)) for holds in _choices(leases))
-    valid = verdict_on(book, "permits").valid
+    valid = result_on(book, "permits").valid
     points = all(lease.start == lease.ret for lease in leases)
     return compare(valid, truth, (room, leases)) if points else sound(valid, truth, (room, leases))
 
@@ -109,7 +109,7 @@ def crowd(rng: Random) -> str:
         book.acquire(max(ret - 2, 1), ret, owner).release(left, left + 1, owner)
         holds.append((ret, left))
     late = sum(left > ret and sum(one <= ret < other for one, other in holds) > room for ret, left in holds)
-    return counted(verdict_on(book, "holder-exclusion"), late, (room, holds))
+    return counted(result_on(book, "holder-exclusion"), late, (room, holds))
 
 
 def queue(rng: Random) -> str:
@@ -135,7 +135,7 @@ def queue(rng: Random) -> str:
         book.acquire(inv, ret, owner, sent=start, base=queued if told else NONE).release(release, release, owner)
         free = release if rng.random() < 0.9 else a + ttl
     passed = sum(_overtaken(early, late, ttl) for early, late in permutations(grants, 2))
-    return counted(verdict_on(book, "fifo"), passed, grants)
+    return counted(result_on(book, "fifo"), passed, grants)
 
 
 def _overtaken(early: tuple[int, int, int, int, int, int], late: tuple[int, int, int, int, int, int], ttl: int) -> bool:
@@ -186,7 +186,7 @@ def herd(rng: Random) -> str:
     truth = sum(wakes.values()) <= count + sum(word != "ok" for word in outcome.values())
     if not all_at_once and not truth:
         raise Disagreement(f"a queue that wakes one at a time looks like a herd: {wakes}, {outcome}")
-    return compare(verdict_on(book, "herd-free").valid, truth, (wakes, outcome))
+    return compare(result_on(book, "herd-free").valid, truth, (wakes, outcome))
 
 
 def circles(rng: Random) -> str:
@@ -226,12 +226,12 @@ def circles(rng: Random) -> str:
                 for wait, after in zip(circle, (*circle[1:], circle[0]), strict=True)
             ):
                 expected.append(min(wait[1] for wait in circle) - max(wait[0] for wait in circle))
-    verdict = verdict_on(book, "deadlock-free")
-    found = (len(verdict.violations), verdict.counters["circles of waiting holders"])
+    result = result_on(book, "deadlock-free")
+    found = (len(result.violations), result.counters["circles of waiting holders"])
     truth = (sum(time > ttl for time in expected), sum(time > 0 for time in expected))
     if found != truth:
         raise Disagreement(f"(deadlocks, circles) are {found}, in truth {truth}:\n{waits}, ttl {ttl}")
-    return compare(verdict.valid, not truth[0], waits)
+    return compare(result.valid, not truth[0], waits)
 
 
 def refused_readers(rng: Random) -> str:
@@ -271,7 +271,7 @@ def refused_readers(rng: Random) -> str:
         and not any(first <= t <= last for first, last in writers for t in range(inv, ret + 1))
         for inv, ret, reason in reads
     )
-    return counted(verdict_on(book, "sharing"), refused, (writers, reads))
+    return counted(result_on(book, "sharing"), refused, (writers, reads))
 
 
 def one_for_two(rng: Random) -> str:
@@ -296,7 +296,7 @@ def one_for_two(rng: Random) -> str:
         free = sum(not any(o[1] <= at < o[3] for o in others) for at in range(inv, ret))
         if outcome != INFO and reason != Reason.DENIED:
             valid &= not (free > bound or (reason == Reason.HELD and free == ret - inv))
-    return compare(verdict_on(book, "independence").valid, valid, asked)
+    return compare(result_on(book, "independence").valid, valid, asked)
 
 
 def nested(rng: Random) -> str:
@@ -329,7 +329,7 @@ def nested(rng: Random) -> str:
         book.acquire(start, granted, other, token=5 + other)
         if any(sent < granted for sent in releases) and granted < until:
             wrong.add(("freed", start, granted, other))
-    return counted(verdict_on(book, "reentrancy"), len(wrong), book.rows)
+    return counted(result_on(book, "reentrancy"), len(wrong), book.rows)
 
 
 def jobs(rng: Random, *, sales: bool) -> str:
@@ -344,7 +344,7 @@ def jobs(rng: Random, *, sales: bool) -> str:
             book.add(F.EFFECT, clock, clock, outcome, owner=clock, process=clock, value=job, key=key)
         done[key, job] += outcome == OK
     twice = sum(times - 1 for times in done.values() if times)
-    return counted(verdict_on(book, "no-duplicate"), twice, book.rows)
+    return counted(result_on(book, "no-duplicate"), twice, book.rows)
 
 
 CHECKS: dict[str, Callable[[Random], str]] = {

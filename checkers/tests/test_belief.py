@@ -3,14 +3,14 @@
 from typing import Any
 
 from checkers.check import check
-from checkers.claims import Claim, Hazard, Word
+from checkers.claims import Claim, Hazard, Verdict
 from checkers.judging.judgement import judge
 from checkers.properties.honest_belief import LONGEST, NOTICED
 from checkers.tests.build import FAIL, Book, cases
 from checkers.tests.compare import asking
 from checkers.wire import SHARED, F
 
-verdict = asking("honest-belief")
+result = asking("honest-belief")
 
 
 def two(bound: int = 5, **facts: Any) -> Book:
@@ -68,26 +68,26 @@ def stalled(lease: str, process: int) -> Book:
     ("stalled with a lease", stalled("grant", 1), [35]),
 )
 def test_beliefs(book: Book, at: list[int]) -> None:
-    found = verdict(book)
+    found = result(book)
     assert [(violation.kind, violation.at) for violation in found.violations] == [("believed-too-long", t) for t in at]
     assert all(violation.holders == (0, 1) for violation in found.violations)
     assert found.valid is not bool(at)
 
 
 def test_counters() -> None:
-    assert verdict(noticed(35)).counters[NOTICED] == 1
-    assert verdict(late().acquire(25, 30, 2, token=2).release(70, 71, 1)).counters[LONGEST] == 1  # rounded up
+    assert result(noticed(35)).counters[NOTICED] == 1
+    assert result(late().acquire(25, 30, 2, token=2).release(70, 71, 1)).counters[LONGEST] == 1  # rounded up
 
 
 def test_unexercised() -> None:
-    assert verdict(Book().acquire(1, 2, 1)).unexercised == "the lock declares no bound"
-    assert verdict(Book(bounds={"honest-belief": 1}).acquire(1, 2, 1)).unexercised == "1 grant, 2 needed"
+    assert result(Book().acquire(1, 2, 1)).unexercised == "the lock declares no bound"
+    assert result(Book(bounds={"honest-belief": 1}).acquire(1, 2, 1)).unexercised == "1 grant, 2 needed"
     contended = Book(keys=("a",), bounds={"honest-belief": 1}).acquire(1, 2, 1).release(10, 11, 1).acquire(5, 12, 2)
-    assert verdict(contended).unexercised is None
+    assert result(contended).unexercised is None
 
 
 def test_the_story_names_both() -> None:
-    (violation,) = verdict(two().release(37, 40, 1)).violations
+    (violation,) = result(two().release(37, 40, 1)).violations
     assert "worker 1 was granted" in violation.story[0]
     assert violation.story[-1].startswith("So a client believed")
 
@@ -95,7 +95,7 @@ def test_the_story_names_both() -> None:
 class TestExcuses:
     """The server's clock is set ahead while worker 1 holds, or some other time."""
 
-    def word(self, struck: int, mechanism: str = "expired-by-jump", kind: str = "clock", released: int = 19) -> Word:
+    def word(self, struck: int, mechanism: str = "expired-by-jump", kind: str = "clock", released: int = 19) -> Verdict:
         facts: Any = {
             "fault_names": ("f",),
             "claims": (Claim("server-exclusion"),),
@@ -107,8 +107,8 @@ class TestExcuses:
         return judge(check(history, ["honest-belief"])[0], history).word
 
     def test_a_lease_that_was_cut_short(self) -> None:
-        assert self.word(12) is Word.BROKEN_AS_DOCUMENTED
-        assert self.word(12, "state-lost", "wipe") is Word.BROKEN_AS_DOCUMENTED
-        assert self.word(17) is Word.VIOLATED
-        assert self.word(12, "state-lost", "clock") is Word.VIOLATED
-        assert self.word(12, "revoked-early", "pause") is Word.VIOLATED, "that takes a refusal"
+        assert self.word(12) is Verdict.BROKEN_AS_DOCUMENTED
+        assert self.word(12, "state-lost", "wipe") is Verdict.BROKEN_AS_DOCUMENTED
+        assert self.word(17) is Verdict.VIOLATED
+        assert self.word(12, "state-lost", "clock") is Verdict.VIOLATED
+        assert self.word(12, "revoked-early", "pause") is Verdict.VIOLATED, "that takes a refusal"

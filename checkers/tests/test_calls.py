@@ -9,7 +9,7 @@ from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import asking
 from checkers.wire import F, Outcome
 
-verdict = asking("fail-fast")
+result = asking("fail-fast")
 
 
 def a_book(**facts: Any) -> Book:
@@ -20,8 +20,8 @@ def a_book(**facts: Any) -> Book:
 @pytest.mark.parametrize("f", [F.RENEW, F.RELEASE, F.KEEP_ALIVE])
 @pytest.mark.parametrize("outcome", [Outcome.OK, FAIL])
 def test_any_other_call_ends_within_the_margin(f: F, outcome: Outcome) -> None:
-    assert verdict(a_book().add(f, 10, 20, outcome, process=1)).valid
-    (violation,) = verdict(a_book().add(f, 10, 21, outcome, process=1)).violations
+    assert result(a_book().add(f, 10, 20, outcome, process=1)).valid
+    (violation,) = result(a_book().add(f, 10, 21, outcome, process=1)).violations
     assert (violation.kind, violation.at, violation.rows) == ("hung-call", 20, (0,))
     assert violation.story[-1].startswith("So a call took longer")
 
@@ -64,24 +64,24 @@ def struck(kind: str, owner: int = 1) -> Book:
     ("killed", struck("kill"), [0]),
 )
 def test_which_calls_are_too_long(book: Book, rows: list[int]) -> None:
-    found = verdict(book)
+    found = result(book)
     assert [violation.rows for violation in found.violations] == [(row,) for row in rows]
     assert found.valid is not bool(rows)
 
 
 def test_a_call_that_never_ended_is_not_judged() -> None:
-    found = verdict(a_book().renew(10, 0, 1, INFO).read(500, 501, 1, -1))
+    found = result(a_book().renew(10, 0, 1, INFO).read(500, 501, 1, -1))
     assert found.valid
     assert found.unexercised == "no call ended"
 
 
 def test_counters() -> None:
-    found = verdict(a_book(bounds={"fail-fast": 10**9}).renew(10, 3 * 10**7, 1).renew(20, 10**7, 2))
+    found = result(a_book(bounds={"fail-fast": 10**9}).renew(10, 3 * 10**7, 1).renew(20, 10**7, 2))
     assert found.counters[ANSWERED] == 2
     assert found.counters[SLOWEST] == 29
 
 
 def test_unexercised() -> None:
-    assert verdict(a_book(bounds={})).unexercised == "the lock declares no bound"
-    assert verdict(a_book(fault_names=("pause-server",)).renew(1, 2, 1)).unexercised == "pause-server never took effect"
-    assert verdict(a_book().renew(1, 2, 1)).unexercised is None
+    assert result(a_book(bounds={})).unexercised == "the lock declares no bound"
+    assert result(a_book(fault_names=("pause-server",)).renew(1, 2, 1)).unexercised == "pause-server never took effect"
+    assert result(a_book().renew(1, 2, 1)).unexercised is None

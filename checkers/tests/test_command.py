@@ -93,10 +93,10 @@ def test_json(folder: Path, run: Run) -> None:
     answer = json.loads(line)
     assert (answer["valid"], answer["model"], answer["operations"]) == (False, None, 6)
     assert answer["witness"]["kind"] == "overlap"
-    (verdict,) = answer["verdicts"]
-    assert (verdict["property"], verdict["valid"]) == ("holder-exclusion", False)
-    assert verdict["word"] == "not claimed: broken"
-    assert verdict["violations"][0]["kind"] == "overlap"
+    (result,) = answer["verdicts"]
+    assert (result["property"], result["valid"]) == ("holder-exclusion", False)
+    assert result["word"] == "not claimed: broken"
+    assert result["violations"][0]["kind"] == "overlap"
 
 
 def test_usage(run: Run) -> None:

@@ -6,7 +6,7 @@ from checkers.tests.build import Book
 from checkers.tests.compare import asking
 from checkers.wire import NONE, F
 
-verdict = asking("no-duplicate")
+result = asking("no-duplicate")
 
 
 def jobs(*done: int) -> Book:
@@ -20,14 +20,14 @@ def jobs(*done: int) -> Book:
 
 
 def test_each_job_once() -> None:
-    found = verdict(jobs(0, 1, 2))
+    found = result(jobs(0, 1, 2))
     assert found.valid
     assert found.unexercised is None
     assert found.counters["jobs"] == 3
 
 
 def test_a_job_done_again_names_both_that_did_it() -> None:
-    found = verdict(jobs(0, 1, 1, 1))
+    found = result(jobs(0, 1, 1, 1))
     assert [violation.kind for violation in found.violations] == ["done-twice", "done-twice"]
     assert found.counters["duplicates"] == 2
     assert found.counters["duplicates per 1000 jobs"] == 1000
@@ -47,17 +47,17 @@ def sales(*bases: int, outcome: object = None) -> Book:
 
 
 def test_two_sales_from_one_list_sold_one_item() -> None:
-    assert verdict(sales(NONE, 100, 200)).valid
-    (violation,) = verdict(sales(NONE, 100, 100)).violations
+    assert result(sales(NONE, 100, 200)).valid
+    (violation,) = result(sales(NONE, 100, 100)).violations
     assert (violation.kind, violation.at) == ("sold-twice", 33)
     assert "worker 3's write of 300" in " ".join(violation.story)
 
 
 def test_sales_are_a_list_of_updates_too() -> None:
-    found = verdict(sales(NONE, 100).final(60, 61, 200, 2), "no-lost-update")
+    found = result(sales(NONE, 100).final(60, 61, 200, 2), "no-lost-update")
     assert found.valid
     assert found.unexercised is None
-    assert verdict(sales(NONE, NONE).final(60, 61, 200, 1), "no-lost-update").valid is False
+    assert result(sales(NONE, NONE).final(60, 61, 200, 1), "no-lost-update").valid is False
 
 
 def test_what_a_history_shows_is_asked() -> None:
@@ -66,5 +66,5 @@ def test_what_a_history_shows_is_asked() -> None:
 
 
 def test_unexercised() -> None:
-    assert verdict(jobs()).unexercised == "no jobs done, 2 needed"
-    assert verdict(jobs(3)).unexercised == "1 job done, 2 needed"
+    assert result(jobs()).unexercised == "no jobs done, 2 needed"
+    assert result(jobs(3)).unexercised == "1 job done, 2 needed"

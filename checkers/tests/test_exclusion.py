@@ -10,7 +10,7 @@ from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import asking
 from checkers.wire import F
 
-verdict = asking("server-exclusion")
+result = asking("server-exclusion")
 
 
 def two(second: tuple[int, int], **facts: Any) -> Book:
@@ -21,8 +21,8 @@ def two(second: tuple[int, int], **facts: Any) -> Book:
 
 
 def test_a_grant_at_the_deadline_is_legal_and_one_before_is_not() -> None:
-    assert verdict(two((12, 19))).valid
-    broken = verdict(two((12, 18)))
+    assert result(two((12, 19))).valid
+    broken = result(two((12, 18)))
     assert broken.valid is False
     (violation,) = broken.violations
     assert violation.kind == "granted-while-held"
@@ -52,23 +52,23 @@ def without_lease() -> Book:
     ("no lease, before the release", without_lease().release(12, 13, 1).acquire(3, 11, 2), False),
 )
 def test_what_ends_a_lease_and_what_extends_it(book: Book, valid: bool) -> None:
-    assert verdict(book).valid is valid
+    assert result(book).valid is valid
 
 
 def test_a_renewal_after_the_release_had_returned_is_a_contradiction() -> None:
     book = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).renew(5, 6, 1)
-    assert [v.kind for v in verdict(book).violations] == ["renewed-after-release"]
+    assert [v.kind for v in result(book).violations] == ["renewed-after-release"]
 
 
 def test_three_holds_squeezed_into_too_little_room() -> None:
     """Any two of them fit; only all three together do not."""
     book = Book(keys=("a",))
     book.acquire(1, 6, 1, ttl=10).acquire(2, 12, 2, ttl=10).acquire(3, 14, 3, ttl=10)
-    (violation,) = verdict(book).violations
+    (violation,) = result(book).violations
     assert violation.kind in ("granted-while-held", "no-room")
     book = Book(keys=("a",))
     book.acquire(1, 6, 1, ttl=7).acquire(2, 8, 2, ttl=7).acquire(3, 14, 3, ttl=7)
-    (violation,) = verdict(book).violations
+    (violation,) = result(book).violations
     assert violation.kind == "no-room"
     assert len(violation.holders) == 3
 
@@ -78,7 +78,7 @@ def test_every_overlapping_pair_is_reported() -> None:
     for owner in (2, 3, 4):
         book.acquire(owner * 10, owner * 10 + 1, owner, ttl=3)
         book.release(owner * 10 + 2, owner * 10 + 3, owner)
-    assert [v.holders for v in verdict(book).violations] == [(0, n) for n in (1, 3, 5)]
+    assert [v.holders for v in result(book).violations] == [(0, n) for n in (1, 3, 5)]
 
 
 def test_a_session_ends_all_its_holds_at_once() -> None:
@@ -91,21 +91,21 @@ def test_a_session_ends_all_its_holds_at_once() -> None:
         result.acquire(3, 4, 2, session=7).acquire(5, 20, 3, session=7, key=1)
         return result.acquire(6, last, 4, session=8)
 
-    assert verdict(book(14)).valid
-    (violation,) = verdict(book(13)).violations
+    assert result(book(14)).valid
+    (violation,) = result(book(13)).violations
     assert violation.kind == "no-room"
     assert set(violation.holders) == {2, 3, 4, 5}
 
 
 def test_a_session_that_asks_again_has_given_up() -> None:
     book = Book(keys=("a",), lease="touch").acquire(1, 2, 1, ttl=50, session=7)
-    assert verdict(book.acquire(5, 6, 2, ttl=50, session=7)).valid
+    assert result(book.acquire(5, 6, 2, ttl=50, session=7)).valid
 
 
 def test_keys_are_judged_apart() -> None:
     book = Book().acquire(1, 2, 1).acquire(1, 2, 2, key=1)
-    assert verdict(book).valid
-    assert verdict(book, "holder-exclusion").valid
+    assert result(book).valid
+    assert result(book, "holder-exclusion").valid
 
 
 def test_too_many_floats_are_unknown_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_too_many_floats_are_unknown_with_a_reason(monkeypatch: pytest.MonkeyPat
     book = Book(keys=("a",))
     for owner in range(1, 15):
         book.acquire(owner, 400, owner, ttl=3 + owner)
-    found = verdict(book)
+    found = result(book)
     assert found.valid is None
     assert found.reason is not None
     assert found.reason.startswith("a: ")
@@ -143,7 +143,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_the_work_for_many_floats_at_once_is_bounded(looked_at: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """The budget counts what each set of floats costs, so that hundreds of them cannot take hours."""
     monkeypatch.setattr(schedule.in_any_order, "__defaults__", (10_000,))  # taken when it was defined
-    found = verdict(crowded(1_000, 3))
+    found = result(crowded(1_000, 3))
     assert found.valid is None
     assert found.reason == "a: 1000 grants without a certain moment overlap: too many orders to try"
     assert sum(looked_at) < 10_000 + schedule.PER_GRANT * 1_000
@@ -151,7 +151,7 @@ def test_the_work_for_many_floats_at_once_is_bounded(looked_at: list[int], monke
 
 def test_all_keys_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exclusion, "SECONDS", -1.0)
-    found = verdict(crowded(3, 1))
+    found = result(crowded(3, 1))
     assert found.valid is None
     assert found.reason == "a: the order of all grants was searched for too long"
 
@@ -162,31 +162,31 @@ def test_grants_without_a_ttl_fit_anywhere_and_that_is_seen_at_once(ttl: int, lo
     book = Book(keys=("a",), ttl=ttl)
     for owner in range(1, 3_001):
         book.acquire(10 * owner, 10 * owner + 75, owner, ttl=ttl)
-    assert verdict(book).valid
+    assert result(book).valid
     assert sum(looked_at) < 30 * 3_000
 
 
 def test_holders_overlap_from_return_to_release_or_loss() -> None:
     book = Book(keys=("a",)).acquire(1, 2, 1).release(10, 11, 1).acquire(5, 10, 2)
-    assert verdict(book, "holder-exclusion").valid
+    assert result(book, "holder-exclusion").valid
     book = Book(keys=("a",)).acquire(1, 2, 1).release(11, 12, 1).acquire(5, 10, 2).release(15, 16, 2)
-    (violation,) = verdict(book, "holder-exclusion").violations
+    (violation,) = result(book, "holder-exclusion").violations
     assert (violation.kind, violation.at, violation.holders) == ("overlap", 10, (0, 1))
-    assert verdict(book.lost(10, 1), "holder-exclusion").valid
+    assert result(book.lost(10, 1), "holder-exclusion").valid
 
 
 def test_a_killed_worker_holds_nothing_after_its_last_event() -> None:
     book = Book(keys=("a",)).acquire(1, 2, 1).read(4, 5, 1, -1).acquire(6, 7, 2).release(9, 10, 2)
-    assert verdict(book, "holder-exclusion").valid
-    assert verdict(book.write(8, 0, 1, 3, INFO), "holder-exclusion").valid is False
+    assert result(book, "holder-exclusion").valid
+    assert result(book.write(8, 0, 1, 3, INFO), "holder-exclusion").valid is False
 
 
 def test_tokens_must_increase_in_real_time() -> None:
     for second, kind in ((5, "token-repeated"), (4, "token-not-larger")):
         book = Book(keys=("a",)).acquire(1, 2, 1, token=5).acquire(3, 4, 2, token=second)
-        assert [v.kind for v in verdict(book, "token-order").violations] == [kind]
-    assert verdict(Book(keys=("a",)).acquire(1, 3, 1, token=5).acquire(3, 4, 2, token=4), "token-order").valid
-    assert verdict(Book().acquire(1, 2, 1, token=5).acquire(3, 4, 2, token=4, key=1), "token-order").valid
+        assert [v.kind for v in result(book, "token-order").violations] == [kind]
+    assert result(Book(keys=("a",)).acquire(1, 3, 1, token=5).acquire(3, 4, 2, token=4), "token-order").valid
+    assert result(Book().acquire(1, 2, 1, token=5).acquire(3, 4, 2, token=4, key=1), "token-order").valid
 
 
 def test_a_story_names_workers_times_and_the_freeze() -> None:
@@ -195,7 +195,7 @@ def test_a_story_names_workers_times_and_the_freeze() -> None:
     book.acquire(1, second // 10, 1, ttl=second).acquire(second, 2 * second, 2, ttl=second, process=6)
     book.release(3 * second, 3 * second + 1, 1).release(3 * second, 3 * second + 1, 2)
     book.fault("freeze-holder", second // 5, 5 * second // 2, kind="freeze", owner=1)
-    (violation,) = verdict(book, "holder-exclusion").violations
+    (violation,) = result(book, "holder-exclusion").violations
     story = " ".join(violation.story)
     assert "worker 1 was granted the lock at 0.100 s" in story
     assert "its lease ran out at 1.000 s while it was hit by freeze-holder" in story
@@ -212,31 +212,31 @@ def contended(**facts: Any) -> Book:
 
 @pytest.mark.parametrize("name", ["server-exclusion", "holder-exclusion"])
 def test_unexercised(name: str) -> None:
-    assert verdict(contended(), name).unexercised is None
-    assert "grant" in str(verdict(Book().acquire(1, 2, 1), name).unexercised)
+    assert result(contended(), name).unexercised is None
+    assert "grant" in str(result(Book().acquire(1, 2, 1), name).unexercised)
     alone = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).acquire(5, 6, 1 + 4).release(7, 8, 5)
-    assert "hand-over" in str(verdict(alone, name).unexercised)
+    assert "hand-over" in str(result(alone, name).unexercised)
     polite = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).acquire(5, 6, 2).release(7, 8, 2)
-    assert "contended" in str(verdict(polite, name).unexercised)
+    assert "contended" in str(result(polite, name).unexercised)
 
 
 def test_unexercised_by_the_fault() -> None:
     book = contended(fault_names=("cut-client-drop",))
-    assert verdict(book).unexercised == "cut-client-drop never took effect"
+    assert result(book).unexercised == "cut-client-drop never took effect"
     book.fault("cut-client-drop", 100, 110)
-    assert verdict(book).unexercised == "no operation met the fault"
+    assert result(book).unexercised == "no operation met the fault"
     book.fault("cut-client-drop", 4, 5)
-    assert verdict(book).unexercised is None
-    assert verdict(book).counters["operations under a fault"] == 1
+    assert result(book).unexercised is None
+    assert result(book).counters["operations under a fault"] == 1
 
 
 def test_counters() -> None:
-    counted = verdict(contended().add(F.ACQUIRE, 6, 0, INFO)).counters
+    counted = result(contended().add(F.ACQUIRE, 6, 0, INFO)).counters
     assert counted["grants"] == 2
     assert counted["hand-overs"] == 1
     assert counted["contended acquires"] == 1
     assert counted["unknown outcomes"] == 1
-    assert verdict(two((28, 30)).release(20, 21, 1)).counters["leases that expired while held"] == 1
+    assert result(two((28, 30)).release(20, 21, 1)).counters["leases that expired while held"] == 1
 
 
 def test_gap_and_overlap_at_hand_over() -> None:
@@ -247,6 +247,6 @@ def test_gap_and_overlap_at_hand_over() -> None:
         ((1, 2, 10), (5, 17, 20), (6, 23, 30), (7, 32, 40), (8, 36, 50), (60, 70, 80)), 1
     ):
         book.acquire(inv * ms, ret * ms, owner).release(left * ms, left * ms + 1, owner)
-    counted = verdict(book, "holder-exclusion").counters
+    counted = result(book, "holder-exclusion").counters
     assert counted["gap at hand-over (ms, median)"] == 3
     assert counted["longest overlap (ms)"] == 4

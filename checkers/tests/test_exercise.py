@@ -14,8 +14,8 @@ from checkers.wire import NESTED, F, Outcome, Reason
 
 def why(book: Book, *errors: str) -> str | None:
     """errors: the texts of the acquires that were not granted, in their order."""
-    (verdict,) = check(with_errors(book, errors), ["server-exclusion"])
-    return verdict.unexercised
+    (result,) = check(with_errors(book, errors), ["server-exclusion"])
+    return result.unexercised
 
 
 def with_errors(book: Book, errors: tuple[str, ...]) -> History:

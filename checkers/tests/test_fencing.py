@@ -10,11 +10,11 @@ from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import asking
 from checkers.wire import LATE, SHARED, Reason
 
-verdict = asking("fenced-store")
+result = asking("fenced-store")
 
 
 def kinds(book: Book) -> list[str]:
-    return [violation.kind for violation in verdict(book).violations]
+    return [violation.kind for violation in result(book).violations]
 
 
 def stale(store: str, outcome: Any = FAIL, **more: Any) -> Book:
@@ -29,18 +29,18 @@ def stale(store: str, outcome: Any = FAIL, **more: Any) -> Book:
 
 @pytest.mark.parametrize("store", ["fence-writes", "fence-writes-strict", "fence-reads-and-writes", "compare-owner"])
 def test_a_stale_write_must_be_refused(store: str) -> None:
-    good = verdict(stale(store))
+    good = result(stale(store))
     assert good.valid
     assert good.unexercised is None
     assert good.counters["stale attempts"] == 1
-    bad = verdict(stale(store, outcome=1))
+    bad = result(stale(store, outcome=1))
     assert bad.valid is False
     assert len(bad.violations) == 1
     assert bad.violations[0].holders == (0, 2)
 
 
 def test_a_stale_write_into_an_unfenced_store_is_reported_with_both_grants() -> None:
-    (violation,) = verdict(stale("unfenced", outcome=1)).violations
+    (violation,) = result(stale("unfenced", outcome=1)).violations
     assert violation.kind == "stale-write-accepted"
     assert violation.at == 13
     assert violation.holders == (0, 2)
@@ -53,7 +53,7 @@ def test_holders_that_do_not_exclude_each_other_make_no_write_stale() -> None:
     readers = Book(store="unfenced", keys=("a",)).acquire(1, 2, 1, ttl=50, flags=SHARED)
     readers.acquire(3, 4, 2, ttl=50, flags=SHARED)
     for book in (several, readers):
-        assert verdict(book.write(5, 6, 1, 10)).valid
+        assert result(book.write(5, 6, 1, 10)).valid
     assert kinds(readers.acquire(7, 8, 3, ttl=50).write(9, 10, 1, 11)) == ["stale-write-accepted"], "after a writer"
 
 
@@ -61,22 +61,22 @@ def test_a_store_without_a_fence_goes_by_time_where_tokens_went_back() -> None:
     """The counter was lost: worker 2 is granted token 3 after worker 1 had token 7."""
     book = Book(store="unfenced", keys=("a",)).acquire(1, 2, 1, ttl=5, token=7).release(6, 7, 1)
     book.acquire(8, 10, 2, ttl=50, token=3).write(11, 12, 2, 20, token=3)
-    assert verdict(book).valid
+    assert result(book).valid
     assert kinds(book.write(13, 14, 1, 10, token=7)) == ["stale-write-accepted"]
 
 
 def test_no_stale_attempt_is_unexercised() -> None:
     book = Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1).write(3, 4, 1, 10, token=1)
-    assert verdict(book).unexercised == "no stale attempts, 1 needed"
+    assert result(book).unexercised == "no stale attempts, 1 needed"
     book.release(5, 6, 1).acquire(7, 8, 2, token=2)
-    assert verdict(book.write(9, 10, 1, 11, FAIL, token=1, flags=LATE)).unexercised is None
+    assert result(book.write(9, 10, 1, 11, FAIL, token=1, flags=LATE)).unexercised is None
 
 
 def test_a_fault_on_the_way_to_the_store_must_meet_a_write() -> None:
     for sent, expected in ((15, None), (25, "delayed-write left no write without an answer")):
         book = stale("fence-writes", fault_names=("delayed-write",)).write(sent, 0, 2, 30, INFO, token=2)
         book.fault("delayed-write", 12, 20, target="requests of clients c2 to the store")
-        assert verdict(book).unexercised == expected
+        assert result(book).unexercised == expected
 
 
 def two(store: str) -> Book:
@@ -111,19 +111,19 @@ def test_only_refusals_by_the_fence_are_evidence() -> None:
     """A write that never reached the store says nothing about its bar, and was not accepted either."""
     book = Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1)
     book.write(3, 4, 1, 10, FAIL, token=1, reason=Reason.UNAVAILABLE)
-    assert verdict(book).valid
+    assert result(book).valid
 
 
 @pytest.mark.parametrize("store", ["fence-writes", "fence-reads-and-writes", "compare-owner"])
 def test_the_final_read_sees_the_last_accepted_write(store: str) -> None:
-    assert verdict(stale(store).final(20, 21, 20)).valid
-    assert verdict(stale(store).final(20, 21, -1)).valid is False
+    assert result(stale(store).final(20, 21, 20)).valid
+    assert result(stale(store).final(20, 21, -1)).valid is False
 
 
 def test_the_owner_is_whoever_came_first_last() -> None:
     book = Book(store="compare-owner", keys=("a",)).acquire(1, 2, 1).acquire(3, 4, 2)
     book.read(5, 6, 1, -1).read(7, 8, 2, -1).write(9, 10, 1, 10, FAIL).write(11, 12, 2, 20).read(13, 14, 1, 20)
-    found = verdict(book)
+    found = result(book)
     assert found.valid
     assert found.proof is not None
     assert found.proof.form == "order"
@@ -133,11 +133,11 @@ def test_the_owner_is_whoever_came_first_last() -> None:
 def test_repeated_values_are_searched() -> None:
     book = Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1).acquire(3, 4, 2, token=2)
     book.write(5, 6, 1, 10, token=1).write(7, 8, 2, 10, token=2).read(9, 10, 2, 10, token=2)
-    assert verdict(book).valid
+    assert result(book).valid
     assert kinds(book.write(11, 12, 1, 10, token=1)) == ["stale-write-accepted"]
     book = Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1).write(5, 9, 1, 10, token=1)
     book.write(6, 9, 1, 11, token=1).write(7, 9, 1, 10, token=1)
-    assert verdict(book.read(10, 11, 1, 11).read(12, 13, 1, 11)).valid
+    assert result(book.read(10, 11, 1, 11).read(12, 13, 1, 11)).valid
     assert kinds(book.read(14, 15, 1, 10)) == ["no-order"]
 
 
@@ -145,16 +145,16 @@ def test_a_search_that_is_too_long_is_unknown(monkeypatch: pytest.MonkeyPatch) -
     limited = lambda ops, model: search.search(ops, model, seconds=0)  # noqa: E731
     monkeypatch.setattr(fencing, "search", limited)
     book = stale("compare-owner")
-    assert verdict(book).valid is None
-    assert "budget" in str(verdict(book).reason)
+    assert result(book).valid is None
+    assert "budget" in str(result(book).reason)
 
 
 def test_an_unknown_store_mode_is_unknown() -> None:
-    assert verdict(stale("of-tomorrow")).valid is None
-    assert verdict(stale("guarded")).unexercised is None
+    assert result(stale("of-tomorrow")).valid is None
+    assert result(stale("guarded")).unexercised is None
 
 
 @pytest.mark.parametrize("store", ["compare-and-set", "idempotency-key"])
 def test_a_store_that_looks_at_the_state_alone_knows_no_stale_holder(store: str) -> None:
-    assert verdict(stale(store, outcome=1)).valid
-    assert verdict(stale(store)).unexercised == f"the store mode {store} knows no holders"
+    assert result(stale(store, outcome=1)).valid
+    assert result(stale(store)).unexercised == f"the store mode {store} knows no holders"

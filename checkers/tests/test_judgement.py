@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from checkers.check import check, missing
-from checkers.claims import Claim, Hazard, Word, heaviest
+from checkers.claims import Claim, Hazard, Verdict, heaviest
 from checkers.judging.judgement import Judgement, judge, judge_all
-from checkers.properties.check_result import Verdict, Violation
+from checkers.properties.check_result import CheckResult, Violation
 from checkers.tests.build import FAIL, Book, cases
 from checkers.wire import F
 
@@ -23,7 +23,7 @@ def overlap(*, lease_ends: int = 12, **facts: Any) -> Book:
     return book.acquire(3, 20, 2, sent=19, ttl=50).release(30, 31, 2)
 
 
-def word(book: Book, name: str = "holder-exclusion") -> Word:
+def word(book: Book, name: str = "holder-exclusion") -> Verdict:
     return judged(book, name).word
 
 
@@ -38,7 +38,7 @@ def freeze(book: Book, applied: int, healed: int, owner: int = 1, **more: Any) -
 
 def test_a_hazard_excuses_what_its_mechanism_explains() -> None:
     found = judged(freeze(overlap(), 5, 40))
-    assert found.word is Word.BROKEN_AS_DOCUMENTED
+    assert found.word is Verdict.BROKEN_AS_DOCUMENTED
     assert found.violation is not None
     assert not found.word.fails
 
@@ -83,7 +83,7 @@ EVERYWHERE = Claim("holder-exclusion")
 QUIET = Hazard("holder-exclusion", FROZEN, "frozen-past-ttl", certain=False)
 FENCED = Hazard("holder-exclusion", FROZEN, "frozen-past-ttl", stores=("fence-*",))
 STORE = Hazard("fenced-store", FROZEN, "frozen-past-ttl")
-VIOLATED, DOCUMENTED, BROKEN = Word.VIOLATED, Word.BROKEN_AS_DOCUMENTED, Word.NOT_CLAIMED_BROKEN
+VIOLATED, DOCUMENTED, BROKEN = Verdict.VIOLATED, Verdict.BROKEN_AS_DOCUMENTED, Verdict.NOT_CLAIMED_BROKEN
 
 
 @cases(
@@ -105,8 +105,8 @@ VIOLATED, DOCUMENTED, BROKEN = Word.VIOLATED, Word.BROKEN_AS_DOCUMENTED, Word.NO
     ("a freeze by another fault, claimed", by_another(Claim("holder-exclusion", under=("late-write",))), VIOLATED),
     ("a freeze after the lease", freeze(overlap(), 15, 40), VIOLATED),
     ("renewed at 9 it runs until 19", freeze(overlap().renew(9, 10, 1), 15, 40), DOCUMENTED),
-    ("a hazard that does not show", freeze(overlap().lost(15, 1), 5, 40), Word.HAZARD_NOT_SHOWN),
-    ("one that need not show", freeze(overlap(hazards=(QUIET,)).lost(15, 1), 5, 40), Word.NOT_CLAIMED_HELD),
+    ("a hazard that does not show", freeze(overlap().lost(15, 1), 5, 40), Verdict.HAZARD_NOT_SHOWN),
+    ("one that need not show", freeze(overlap(hazards=(QUIET,)).lost(15, 1), 5, 40), Verdict.NOT_CLAIMED_HELD),
     ("one that shows all the same", freeze(overlap(hazards=(QUIET,)), 5, 40), DOCUMENTED),
     ("it goes before a wider claim", freeze(overlap(claims=(EVERYWHERE,)), 5, 40), DOCUMENTED),
     ("without the fault", overlap(claims=(EVERYWHERE,), fault_names=("none",)), VIOLATED),
@@ -122,14 +122,14 @@ VIOLATED, DOCUMENTED, BROKEN = Word.VIOLATED, Word.BROKEN_AS_DOCUMENTED, Word.NO
     ("a fault that came after the machine stalled", late_write(15, 40), DOCUMENTED),
     ("a thread that a fault stalled is not the one that notices", stall_holder(), DOCUMENTED),
 )
-def test_what_a_hazard_excuses(book: Book, expected: Word) -> None:
+def test_what_a_hazard_excuses(book: Book, expected: Verdict) -> None:
     assert word(book) is expected
 
 
 def test_one_unexplained_violation_outweighs_all_explained_ones() -> None:
     book = freeze(overlap(), 5, 40).acquire(21, 22, 3, ttl=50).release(23, 24, 3)
     found = judged(book)
-    assert found.word is Word.VIOLATED
+    assert found.word is Verdict.VIOLATED
     assert found.violation is not None
     history = book.history()
     assert history.columns["owner"][list(found.violation.holders)].tolist() == [2, 3]
@@ -138,15 +138,15 @@ def test_one_unexplained_violation_outweighs_all_explained_ones() -> None:
 def test_a_store_that_lies_is_not_explained_by_a_freeze() -> None:
     book = freeze(overlap(store="fence-writes", hazards=(STORE,)), 5, 40)
     book.write(21, 22, 2, 20, token=2).read(23, 24, 1, 99)
-    assert word(book, "fenced-store") is Word.VIOLATED
+    assert word(book, "fenced-store") is Verdict.VIOLATED
 
 
 def test_claims_under_several_faults_must_cover_each() -> None:
     both = ("cut-client-drop", "pause-server")
     for under, expected in (
-        (("cut-*",), Word.NOT_CLAIMED_HELD),
-        (("cut-*", "pause-server"), Word.UPHELD),
-        (("*",), Word.UPHELD),
+        (("cut-*",), Verdict.NOT_CLAIMED_HELD),
+        (("cut-*", "pause-server"), Verdict.UPHELD),
+        (("*",), Verdict.UPHELD),
     ):
         claim = Claim("holder-exclusion", under=under)
         book = overlap(fault_names=both, hazards=(), claims=(claim,)).lost(15, 1)
@@ -156,61 +156,61 @@ def test_claims_under_several_faults_must_cover_each() -> None:
 
 def test_a_lock_without_declarations_claims_server_exclusion_without_faults() -> None:
     book = overlap(fault_names=("none",), hazards=())
-    assert word(book, "server-exclusion") is Word.UPHELD
-    assert word(book, "holder-exclusion") is Word.NOT_CLAIMED_BROKEN
-    assert word(overlap(fault_names=("none",), hazards=(), lease_ends=45), "server-exclusion") is Word.VIOLATED
+    assert word(book, "server-exclusion") is Verdict.UPHELD
+    assert word(book, "holder-exclusion") is Verdict.NOT_CLAIMED_BROKEN
+    assert word(overlap(fault_names=("none",), hazards=(), lease_ends=45), "server-exclusion") is Verdict.VIOLATED
     faulty = overlap(fault_names=("pause-server",), hazards=()).fault("pause-server", 4, 8)
-    assert word(faulty, "server-exclusion") is Word.NOT_CLAIMED_HELD
+    assert word(faulty, "server-exclusion") is Verdict.NOT_CLAIMED_HELD
 
 
 def test_unexercised_is_never_upheld() -> None:
     book = Book(claims=(Claim("server-exclusion"),)).acquire(1, 2, 1)
-    assert word(book, "server-exclusion") is Word.UNEXERCISED
+    assert word(book, "server-exclusion") is Verdict.UNEXERCISED
 
 
 def test_recovery_without_a_fault_is_not_applicable() -> None:
     book = Book(claims=(Claim("recovery"),), bounds={"recovery": 5}).acquire(1, 2, 1)
-    assert word(book, "recovery") is Word.NOT_APPLICABLE
+    assert word(book, "recovery") is Verdict.NOT_APPLICABLE
 
 
 def test_unknown_is_never_hidden_by_something_lighter() -> None:
     history = freeze(overlap(), 5, 40).history()
-    (verdict,) = check(history, ["holder-exclusion"])
-    partly = Verdict(verdict.property, False, verdict.violations, reason="another key: too long")
-    assert judge(partly, history).word is Word.UNKNOWN
-    assert judge(Verdict("holder-exclusion", None, reason="too long"), history).word is Word.UNKNOWN
-    unexplained = (*verdict.violations, Violation("overlap", 1, (0,), (0,), ()))
-    assert judge(Verdict(verdict.property, False, unexplained, reason="x"), history).word is Word.VIOLATED
+    (result,) = check(history, ["holder-exclusion"])
+    partly = CheckResult(result.property, False, result.violations, reason="another key: too long")
+    assert judge(partly, history).word is Verdict.UNKNOWN
+    assert judge(CheckResult("holder-exclusion", None, reason="too long"), history).word is Verdict.UNKNOWN
+    unexplained = (*result.violations, Violation("overlap", 1, (0,), (0,), ()))
+    assert judge(CheckResult(result.property, False, unexplained, reason="x"), history).word is Verdict.VIOLATED
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ((Word.UPHELD, Word.UNKNOWN), Word.UNKNOWN),
-        ((Word.BROKEN_AS_DOCUMENTED, Word.VIOLATED, Word.UPHELD), Word.VIOLATED),
-        ((), Word.NOT_APPLICABLE),
+        ((Verdict.UPHELD, Verdict.UNKNOWN), Verdict.UNKNOWN),
+        ((Verdict.BROKEN_AS_DOCUMENTED, Verdict.VIOLATED, Verdict.UPHELD), Verdict.VIOLATED),
+        ((), Verdict.NOT_APPLICABLE),
     ],
 )
-def test_heaviest(words: Sequence[Word], expected: Word) -> None:
+def test_heaviest(words: Sequence[Verdict], expected: Verdict) -> None:
     assert heaviest(words) is expected
 
 
 def test_a_store_without_a_fence_needs_no_stale_write_unless_somebody_counts_on_it() -> None:
     quiet = overlap(hazards=(), fault_names=("none",), store="unfenced")
-    assert word(quiet, "fenced-store") is Word.NOT_APPLICABLE
+    assert word(quiet, "fenced-store") is Verdict.NOT_APPLICABLE
     assert missing(quiet.history(), ["fenced-store"]) == {}
     control = freeze(overlap(hazards=(STORE,), store="unfenced"), 5, 40)
-    assert word(control, "fenced-store") is Word.HAZARD_NOT_SHOWN
+    assert word(control, "fenced-store") is Verdict.HAZARD_NOT_SHOWN
     assert "fenced-store" in missing(control.history(), ["fenced-store"])
     broken = overlap(hazards=(), fault_names=("none",), store="unfenced").write(40, 41, 1, 10)
-    assert word(broken, "fenced-store") is Word.NOT_CLAIMED_BROKEN
+    assert word(broken, "fenced-store") is Verdict.NOT_CLAIMED_BROKEN
 
 
 def test_a_grant_that_was_over_when_it_arrived_is_no_hold() -> None:
     book = overlap(fault_names=("none",), hazards=()).acquire(21, 28, 3, sent=10, ttl=5).lost(29, 3, sent=15)
     history = book.history()
-    (verdict,) = check(history, ["holder-exclusion"])
-    owners = [history.columns["owner"][list(violation.holders)].tolist() for violation in verdict.violations]
+    (result,) = check(history, ["holder-exclusion"])
+    owners = [history.columns["owner"][list(violation.holders)].tolist() for violation in result.violations]
     assert owners == [[1, 2]]
 
 
@@ -220,9 +220,9 @@ BOTH = ("freeze-holder", "cut-client-drop")
 def test_under_several_faults_the_hazard_of_one_still_excuses() -> None:
     """Whatever the others do, its mechanism must explain the violation."""
     book = overlap(fault_names=BOTH).fault("cut-client-drop", 6, 30)
-    assert word(freeze(book, 5, 40)) is Word.BROKEN_AS_DOCUMENTED
+    assert word(freeze(book, 5, 40)) is Verdict.BROKEN_AS_DOCUMENTED
     book = overlap(fault_names=BOTH).fault("cut-client-drop", 5, 40, kind="freeze", owner=1)
-    assert word(freeze(book, 13, 40)) is Word.NOT_CLAIMED_BROKEN  # the other froze the holder in time
+    assert word(freeze(book, 13, 40)) is Verdict.NOT_CLAIMED_BROKEN  # the other froze the holder in time
 
 
 def test_under_several_faults_any_of_their_hazards_excuses() -> None:
@@ -230,20 +230,20 @@ def test_under_several_faults_any_of_their_hazards_excuses() -> None:
     for hazards in ((HAZARD, other), (other, HAZARD)):
         book = overlap(fault_names=(*FROZEN, "late-write"), hazards=hazards)
         book.fault("late-write", 13, 14, kind="freeze", owner=1)
-        assert word(freeze(book, 5, 40)) is Word.BROKEN_AS_DOCUMENTED
+        assert word(freeze(book, 5, 40)) is Verdict.BROKEN_AS_DOCUMENTED
 
 
 def test_under_several_faults_no_hazard_must_show() -> None:
     """Another fault may mask it: the holder noticed in time, since it could not be reached either."""
     alone, masked = (overlap(fault_names=names).lost(15, 1) for names in (FROZEN, BOTH))
     masked.fault("cut-client-drop", 6, 30)
-    assert word(freeze(alone, 5, 40)) is Word.HAZARD_NOT_SHOWN
-    assert word(freeze(masked, 5, 40)) is Word.NOT_CLAIMED_HELD
-    assert word(freeze(overlap(fault_names=("none", *FROZEN)).lost(15, 1), 5, 40)) is Word.HAZARD_NOT_SHOWN
+    assert word(freeze(alone, 5, 40)) is Verdict.HAZARD_NOT_SHOWN
+    assert word(freeze(masked, 5, 40)) is Verdict.NOT_CLAIMED_HELD
+    assert word(freeze(overlap(fault_names=("none", *FROZEN)).lost(15, 1), 5, 40)) is Verdict.HAZARD_NOT_SHOWN
 
 
 def test_what_no_hazard_explains_breaks_a_promise_only_if_each_fault_has_one() -> None:
-    for under, expected in ((("cut-*",), Word.VIOLATED), ((), Word.NOT_CLAIMED_BROKEN)):
+    for under, expected in ((("cut-*",), Verdict.VIOLATED), ((), Verdict.NOT_CLAIMED_BROKEN)):
         claims = (Claim("holder-exclusion", under=under),)
         book = overlap(fault_names=BOTH, claims=claims).fault("cut-client-drop", 6, 30)
         assert word(freeze(book, 13, 40)) is expected
@@ -252,7 +252,7 @@ def test_what_no_hazard_explains_breaks_a_promise_only_if_each_fault_has_one() -
 def test_an_uncertain_hazard_of_a_store_without_a_fence_needs_no_stale_write() -> None:
     hazard = Hazard("fenced-store", FROZEN, "frozen-past-ttl", certain=False)
     quiet = freeze(overlap(hazards=(hazard,), store="unfenced"), 5, 40)
-    assert word(quiet, "fenced-store") is Word.NOT_APPLICABLE
+    assert word(quiet, "fenced-store") is Verdict.NOT_APPLICABLE
     assert "fenced-store" not in missing(quiet.history(), ["fenced-store"])
 
 
@@ -274,13 +274,18 @@ def test_a_fault_on_what_a_server_knows_of_leases_must_meet_one(kind: str) -> No
             book.fault("f", begun, 45, applied=begun + 1, kind=kind, target="redis1")
         return book
 
-    for begun, expected in ((10, Word.UPHELD), (25, Word.UPHELD), (14, Word.UNEXERCISED), (40, Word.UNEXERCISED)):
+    for begun, expected in (
+        (10, Verdict.UPHELD),
+        (25, Verdict.UPHELD),
+        (14, Verdict.UNEXERCISED),
+        (40, Verdict.UNEXERCISED),
+    ):
         assert word(struck(begun), "server-exclusion") is expected
-    assert word(struck(40, 25), "server-exclusion") is Word.UPHELD
+    assert word(struck(40, 25), "server-exclusion") is Verdict.UPHELD
 
 
 def test_what_needs_a_holder_does_not_apply_where_it_is_documented_that_nobody_gets_the_lock() -> None:
-    def words(*hazards: Hazard) -> dict[str, Word]:
+    def words(*hazards: Hazard) -> dict[str, Verdict]:
         claims = tuple(Claim(name, under=("cut-*",)) for name in ("server-exclusion", "recovery"))
         bounds = {"recovery": 5}
         book = Book(keys=("a",), claims=claims, hazards=hazards, bounds=bounds, fault_names=("cut-client-drop",))
@@ -290,5 +295,5 @@ def test_what_needs_a_holder_does_not_apply_where_it_is_documented_that_nobody_g
         return {judgement.property: judgement.word for judgement in judged}
 
     documented = Hazard("recovery", ("cut-*",), "left-behind", certain=False)
-    assert words() == {"server-exclusion": Word.UNEXERCISED, "recovery": Word.VIOLATED}
-    assert words(documented) == {"server-exclusion": Word.NOT_APPLICABLE, "recovery": Word.BROKEN_AS_DOCUMENTED}
+    assert words() == {"server-exclusion": Verdict.UNEXERCISED, "recovery": Verdict.VIOLATED}
+    assert words(documented) == {"server-exclusion": Verdict.NOT_APPLICABLE, "recovery": Verdict.BROKEN_AS_DOCUMENTED}

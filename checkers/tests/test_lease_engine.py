@@ -187,7 +187,7 @@ AGAIN = one().release(12, 13, 1).acquire(13, 14, 1, ttl=10).release(15, 16, 1)
     # It did not end at 9: it had been closed before, or not at all.
     ("closed and kept alive", closed(4, 9), RENEWAL, None),
 )
-def test_verdicts(book: Book, kind: str, rows: tuple[int, ...] | None) -> None:
+def test_results(book: Book, kind: str, rows: tuple[int, ...] | None) -> None:
     found = said(book)
     assert found == (kind, found[1] if rows is None else rows)
 

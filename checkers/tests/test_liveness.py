@@ -20,53 +20,53 @@ def healed(**facts: object) -> Book:
     return book.fault("pause-server", 10, 20).read(99, 100, 1, -1)
 
 
-verdict = asking("recovery")
+result = asking("recovery")
 
 
 def test_in_time() -> None:
-    found = verdict(healed().acquire(15, 50, 2))
+    found = result(healed().acquire(15, 50, 2))
     assert found.valid
     assert found.unexercised is None
     assert found.counters["keys asked for after the heal"] == 1
 
 
 def test_too_late_or_never() -> None:
-    late = verdict(healed().acquire(15, 51, 2))
+    late = result(healed().acquire(15, 51, 2))
     assert [(v.kind, v.at) for v in late.violations] == [("not-recovered", 50)]
-    never = verdict(healed().add(F.ACQUIRE, 15, 45, FAIL).add(F.ACQUIRE, 46, 0, INFO))
+    never = result(healed().add(F.ACQUIRE, 15, 45, FAIL).add(F.ACQUIRE, 46, 0, INFO))
     assert never.valid is False
 
 
 def test_who_gave_up_before_the_bound_and_what_came_after_it() -> None:
     """Refused at 40, long before 50, when the bound had passed."""
     gave_up = healed().add(F.ACQUIRE, 15, 40, FAIL)
-    assert verdict(gave_up).unexercised == NOBODY
-    again = verdict(healed().add(F.ACQUIRE, 15, 40, FAIL).acquire(60, 61, 2))
+    assert result(gave_up).unexercised == NOBODY
+    again = result(healed().add(F.ACQUIRE, 15, 40, FAIL).acquire(60, 61, 2))
     assert (again.unexercised, again.counters["slowest recovery (ms)"]) == (None, 0), "it counts from the next request"
-    assert verdict(healed().add(F.ACQUIRE, 15, 49, FAIL).acquire(51, 97, 2)).valid is False
-    assert verdict(healed().add(F.ACQUIRE, 15, 40, FAIL).add(F.ACQUIRE, 60, 61, FAIL)).valid is False
-    assert verdict(healed().add(F.ACQUIRE, 15, 40, FAIL).acquire(49, 52, 2)).valid is False
+    assert result(healed().add(F.ACQUIRE, 15, 49, FAIL).acquire(51, 97, 2)).valid is False
+    assert result(healed().add(F.ACQUIRE, 15, 40, FAIL).add(F.ACQUIRE, 60, 61, FAIL)).valid is False
+    assert result(healed().add(F.ACQUIRE, 15, 40, FAIL).acquire(49, 52, 2)).valid is False
     busy = healed().add(F.ACQUIRE, 15, 40, FAIL).acquire(60, 61, 2).add(F.ACQUIRE, 65, 95, FAIL)
-    assert verdict(busy).valid, "it was refused because somebody had it"
-    assert verdict(healed().add(F.ACQUIRE, 15, 40, FAIL).add(F.ACQUIRE, 98, 0, INFO)).unexercised == NOBODY
+    assert result(busy).valid, "it was refused because somebody had it"
+    assert result(healed().add(F.ACQUIRE, 15, 40, FAIL).add(F.ACQUIRE, 98, 0, INFO)).unexercised == NOBODY
 
 
 def test_unexercised() -> None:
-    assert verdict(healed()).unexercised == NOBODY
-    assert verdict(Book().acquire(1, 2, 1)).unexercised == "the lock declares no bound"
-    assert verdict(Book(bounds={"recovery": 5}).acquire(1, 2, 1)).unexercised == "there was no fault to recover from"
+    assert result(healed()).unexercised == NOBODY
+    assert result(Book().acquire(1, 2, 1)).unexercised == "the lock declares no bound"
+    assert result(Book(bounds={"recovery": 5}).acquire(1, 2, 1)).unexercised == "there was no fault to recover from"
     unhealed = Book(bounds={"recovery": 5}, fault_names=("pause-server",)).acquire(1, 2, 1).fault("pause-server", 1, 0)
-    assert verdict(unhealed).unexercised == "the fault was never healed"
+    assert result(unhealed).unexercised == "the fault was never healed"
     one_of_two = healed().add(F.ACQUIRE, 15, 95, FAIL).fault("kill-server", 12, 0, applied=13)
-    assert verdict(one_of_two).unexercised == "the fault was never healed"
+    assert result(one_of_two).unexercised == "the fault was never healed"
 
 
 def test_a_live_holder_is_no_failure_to_recover() -> None:
     """Worker 2 holds and renews all the time; worker 3, whose client fell silent before the heal, does not count."""
     held = healed().acquire(11, 12, 2).renew(40, 41, 2).renew(95, 96, 2).add(F.ACQUIRE, 15, 95, FAIL)
-    assert verdict(held).unexercised == NOBODY
+    assert result(held).unexercised == NOBODY
     silent = healed().acquire(11, 12, 3).renew(14, 15, 3).add(F.ACQUIRE, 15, 95, FAIL)
-    assert verdict(silent).valid is False
+    assert result(silent).valid is False
 
 
 class TestStory:

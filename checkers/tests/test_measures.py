@@ -59,12 +59,12 @@ def test_nothing_is_measured_of_nothing(trial: str) -> None:
     assert all(measure.unexercised for measure in measures(unknown))
 
 
-def test_verdicts_are_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     history = full().history()
-    verdicts = check(history, ["server-exclusion", "owner-release"])
+    results = check(history, ["server-exclusion", "owner-release"])
     expected = measures(history)
     monkeypatch.setattr(Property, "verdict", None)
-    assert measures(history, verdicts=verdicts) == expected
+    assert measures(history, results=results) == expected
 
 
 def test_any_history_has_an_answer() -> None:

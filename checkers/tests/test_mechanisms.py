@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from checkers.check import check
-from checkers.claims import ANY, Hazard, Word
+from checkers.claims import ANY, Hazard, Verdict
 from checkers.history.history import FaultInterval
 from checkers.history.view import View
 from checkers.judging.judgement import judge
@@ -18,7 +18,7 @@ from checkers.wire import NESTED, F, Outcome, Reason
 SERVER, HOLDER, TOKENS, UPDATES = "server-exclusion", "holder-exclusion", "token-order", "no-lost-update"
 
 
-def word(book: Book, name: str = SERVER) -> Word:
+def word(book: Book, name: str = SERVER) -> Verdict:
     history = book.history()
     return judge(check(history, [name])[0], history).word
 
@@ -40,7 +40,7 @@ def clock(book: Book, begun: int, applied: int, healing: int = 80, healed: int =
     return book.fault("f", begun, healed, applied=applied, healing=healing, **more)
 
 
-VIOLATED, DOCUMENTED = Word.VIOLATED, Word.BROKEN_AS_DOCUMENTED
+VIOLATED, DOCUMENTED = Verdict.VIOLATED, Verdict.BROKEN_AS_DOCUMENTED
 
 
 class TestClocks:
@@ -53,7 +53,7 @@ class TestClocks:
         ("it was given away before", 31, 32, VIOLATED),
         ("it never came", 0, 0, VIOLATED),
     )
-    def test_a_jump_explains_a_lost_lease(self, name: str, begun: int, applied: int, expected: Word) -> None:
+    def test_a_jump_explains_a_lost_lease(self, name: str, begun: int, applied: int, expected: Verdict) -> None:
         assert word(clock(given_away("expired-by-jump", name), begun, applied), name) is expected
 
     def test_the_earlier_holder_may_be_the_one_whose_answer_came_later(self) -> None:
@@ -69,7 +69,7 @@ class TestClocks:
         ("before either asked", 5, VIOLATED),
         ("both had been granted by then", 37, VIOLATED),
     )
-    def test_a_jump_between_two_concurrent_acquires_without_token(self, begun: int, expected: Word) -> None:
+    def test_a_jump_between_two_concurrent_acquires_without_token(self, begun: int, expected: Verdict) -> None:
         book = Book(**facts("expired-by-jump")).acquire(9, 35, 1, sent=9, ttl=51)
         book.acquire(11, 30, 2, sent=29, ttl=50).release(60, 61, 2)
         assert word(clock(book, begun, begun + 1)) is expected
@@ -88,7 +88,7 @@ class TestClocks:
         ("a drift before the grant", "drift", (5, 6, 8, 8), VIOLATED),
         ("a drift after the loss", "drift", (31, 32, 70, 70), VIOLATED),
     )
-    def test_what_was_done_to_a_clock(self, mechanism: str, times: tuple[int, ...], expected: Word) -> None:
+    def test_what_was_done_to_a_clock(self, mechanism: str, times: tuple[int, ...], expected: Verdict) -> None:
         assert word(clock(given_away(f"expired-by-{mechanism}"), *times)) is expected
 
     def test_the_lock_must_rest_on_that_node(self) -> None:
@@ -125,7 +125,7 @@ class TestClocks:
         assert word(clock(given_away("expired-by-jump", HOLDER, until=25), 29, 29), HOLDER) is VIOLATED
 
     @pytest.mark.parametrize(("jumped", "expected"), [(20, DOCUMENTED), (32, VIOLATED)])
-    def test_an_update_is_lost_by_the_jump_that_met_the_lease(self, jumped: int, expected: Word) -> None:
+    def test_an_update_is_lost_by_the_jump_that_met_the_lease(self, jumped: int, expected: Verdict) -> None:
         """Worker 1's lease ends at 30. It writes at 28, and worker 2 at 35, both onto the empty list."""
         book = Book(**facts("expired-by-jump", UPDATES, store="unfenced", workload="set"))
         book.acquire(9, 10, 1, sent=9, ttl=21).read(11, 12, 1, -1)
@@ -136,8 +136,8 @@ class TestClocks:
     def test_only_what_follows_from_a_lease_that_is_gone(self) -> None:
         book = clock(given_away("expired-by-jump"), 20, 21)
         history = book.history()
-        (verdict,) = check(history, [SERVER])
-        (violation, *_) = verdict.violations
+        (result,) = check(history, [SERVER])
+        (violation, *_) = result.violations
         explains = MECHANISMS["expired-by-jump"]
         assert explains(violation, View(history), history.faults)
         for kind in ("needless-refusal", "token-repeated", "value-never-written", "not-recovered"):
@@ -163,7 +163,7 @@ class TestStateLost:
         ("granted after it", 5, 8, VIOLATED),
         ("given away before it", 31, 32, VIOLATED),
     )
-    def test_a_lease_in_force_is_lost(self, kind: str, name: str, begun: int, applied: int, expected: Word) -> None:
+    def test_a_lease_in_force_is_lost(self, kind: str, name: str, begun: int, applied: int, expected: Verdict) -> None:
         book = given_away("state-lost", name).fault("f", begun, 80, applied=applied, kind=kind, target="redis1")
         assert word(book, name) is expected
 
@@ -180,7 +180,7 @@ class TestStateLost:
             (62, 63, 1, VIOLATED),
         ],
     )
-    def test_the_counter_goes_back(self, begun: int, applied: int, token: int, expected: Word) -> None:
+    def test_the_counter_goes_back(self, begun: int, applied: int, token: int, expected: Verdict) -> None:
         """Worker 1 had token 7 and released long ago; worker 2 gets a smaller one."""
         book = Book(**facts("state-lost", TOKENS)).acquire(9, 10, 1, token=7, ttl=50).release(14, 15, 1)
         book.acquire(12, 40, 2, sent=39, token=token, ttl=50).release(60, 61, 2)
@@ -227,12 +227,12 @@ class TestRevokedEarly:
             ("kill", 5, 25, VIOLATED),
         ],
     )
-    def test_a_server_that_stood_still_comes_back(self, kind: str, begun: int, healing: int, expected: Word) -> None:
+    def test_a_server_that_stood_still_comes_back(self, kind: str, begun: int, healing: int, expected: Verdict) -> None:
         book = self.revoked().fault("f", begun, healing + 1, healing=healing, kind=kind, target="etcd1 (leader)")
         assert word(book) is expected
 
     @pytest.mark.parametrize(("answered", "expected"), [(20, DOCUMENTED), (27, VIOLATED)])
-    def test_a_holder_that_asked_for_nothing_is_told_late(self, answered: int, expected: Word) -> None:
+    def test_a_holder_that_asked_for_nothing_is_told_late(self, answered: int, expected: Verdict) -> None:
         """Its lease lasts until 70 or longer; the server comes back at 25, and the next that is heard comes at 81."""
         book = kept_alive().acquire(9, 10, 1, sent=9, ttl=50, session=1)
         book.add(F.KEEP_ALIVE, answered - 1, answered, session=1, process=1)
@@ -298,7 +298,7 @@ def test_a_violation_without_holders_is_never_excused() -> None:
 
 
 @pytest.mark.parametrize(("wiped", "expected"), [(5, DOCUMENTED), (9, VIOLATED)])
-def test_a_lost_lease_explains_what_a_reentrant_holder_is_told(wiped: int, expected: Word) -> None:
+def test_a_lost_lease_explains_what_a_reentrant_holder_is_told(wiped: int, expected: Verdict) -> None:
     """Worker 1 holds until 20; at 8 it is refused a nested acquire."""
     book = Book(**facts("state-lost", "reentrancy")).acquire(1, 2, 1, ttl=50).release(20, 21, 1)
     book.acquire(7, 8, 1, outcome=FAIL, flags=NESTED, reason=Reason.NOT_OWNER)

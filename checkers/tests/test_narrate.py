@@ -19,8 +19,8 @@ def given_away() -> Book:
 
 
 def story(book: Book, name: str = "server-exclusion") -> list[str]:
-    (verdict,) = check(book.history(), [name])
-    return list(verdict.violations[0].story)
+    (result,) = check(book.history(), [name])
+    return list(result.violations[0].story)
 
 
 def jump(book: Book, begun: float, healing: float, kind: str = "clock") -> Book:

@@ -5,7 +5,7 @@ from checkers.history.view import View
 from checkers.tests.build import Book
 from checkers.tests.compare import asking
 
-verdict = asking("permits")
+result = asking("permits")
 
 
 def three(third: int, **facts: object) -> Book:
@@ -16,16 +16,16 @@ def three(third: int, **facts: object) -> Book:
 
 
 def test_as_many_as_there_are_permits_may_hold_at_once() -> None:
-    assert verdict(three(21)).valid
-    assert verdict(three(21)).unexercised is None
-    assert verdict(three(21), "holder-exclusion").valid
+    assert result(three(21)).valid
+    assert result(three(21)).unexercised is None
+    assert result(three(21), "holder-exclusion").valid
 
 
 def test_one_more_than_there_are_permits() -> None:
-    (violation,) = verdict(three(19)).violations
+    (violation,) = result(three(19)).violations
     assert (violation.kind, violation.at, violation.holders) == ("too-many-granted", 19, (0, 1, 2))
     assert violation.story[-1] == "So the service had more grants in force than it has permits."
-    (violation,) = verdict(three(19), "holder-exclusion").violations
+    (violation,) = result(three(19), "holder-exclusion").violations
     assert (violation.kind, violation.at, violation.holders) == ("too-many-inside", 19, (0, 1, 2))
 
 
@@ -34,15 +34,15 @@ def test_a_lease_that_ended_frees_its_permit_but_its_holder_is_inside() -> None:
     book = Book(keys=("a",), permits=2, ttl=10).acquire(1, 2, 1).acquire(10, 11, 2).acquire(12, 13, 3)
     for owner in (1, 2, 3):
         book.release(15, 16, owner)
-    assert verdict(book).valid
-    assert [v.kind for v in verdict(book, "holder-exclusion").violations] == ["too-many-inside"]
+    assert result(book).valid
+    assert [v.kind for v in result(book, "holder-exclusion").violations] == ["too-many-inside"]
 
 
 def test_unexercised_until_all_permits_were_taken() -> None:
     book = Book(keys=("a",), permits=3).acquire(1, 2, 1).acquire(3, 4, 2).release(8, 9, 1).release(8, 9, 2)
     for name in ("permits", "holder-exclusion"):
-        assert verdict(book, name).unexercised == "no more than 2 inside at once, 3 needed"
-        assert verdict(book, name).counters["most inside at once"] == 2
+        assert result(book, name).unexercised == "no more than 2 inside at once, 3 needed"
+        assert result(book, name).counters["most inside at once"] == 2
 
 
 def test_a_semaphore_is_asked_for_permits_and_not_for_exclusion() -> None:

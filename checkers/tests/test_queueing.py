@@ -6,7 +6,7 @@ from checkers.tests.build import Book
 from checkers.tests.compare import asking
 from checkers.wire import NESTED, SHARED
 
-verdict = asking("fifo")
+result = asking("fifo")
 
 
 def queue(early: tuple[int, int, int], late: tuple[int, int, int], **more: Any) -> Book:
@@ -18,7 +18,7 @@ def queue(early: tuple[int, int, int], late: tuple[int, int, int], **more: Any) 
 
 
 def test_in_order() -> None:
-    found = verdict(queue((5, 6, 22), (7, 8, 28)))
+    found = result(queue((5, 6, 22), (7, 8, 28)))
     assert found.valid
     assert found.unexercised is None
     assert found.counters["acquires queued behind another"] == 1
@@ -26,7 +26,7 @@ def test_in_order() -> None:
 
 
 def test_overtaken() -> None:
-    found = verdict(queue((5, 6, 28), (7, 8, 22)))
+    found = result(queue((5, 6, 28), (7, 8, 22)))
     (violation,) = found.violations
     assert (violation.kind, violation.at) == ("overtaken", 22)
     assert found.counters["bypasses"] == 1
@@ -39,16 +39,16 @@ def test_overtaken() -> None:
 def test_readers_pass_one_another_and_semaphores_know_no_first() -> None:
     book = queue((5, 6, 28), (7, 8, 22))
     book.rows = [(*row[:-1], SHARED) if row[5] == 3 else row for row in book.rows]
-    assert verdict(book).valid
-    found = verdict(queue((5, 6, 28), (7, 8, 22), permits=2))
+    assert result(book).valid
+    found = result(queue((5, 6, 28), (7, 8, 22), permits=2))
     assert found.valid
     assert found.unexercised == "several may hold at once, so that nobody knows who was first"
 
 
 def test_fifo_unexercised() -> None:
-    assert verdict(queue((5, 0, 22), (7, 0, 28))).unexercised == "nobody was queued behind another"
+    assert result(queue((5, 0, 22), (7, 0, 28))).unexercised == "nobody was queued behind another"
     untold = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1)
-    assert verdict(untold).unexercised == "the grants do not tell when they were queued"
+    assert result(untold).unexercised == "the grants do not tell when they were queued"
 
 
 def woken(*wakes: int, **more: Any) -> Book:
@@ -61,7 +61,7 @@ def woken(*wakes: int, **more: Any) -> Book:
 
 
 def test_one_wake_for_each_that_left() -> None:
-    found = verdict(woken(1, 1), "herd-free")
+    found = result(woken(1, 1), "herd-free")
     assert found.valid
     assert found.unexercised is None
     assert found.counters["wakes"] == 2
@@ -70,8 +70,8 @@ def test_one_wake_for_each_that_left() -> None:
 
 
 def test_a_herd() -> None:
-    assert verdict(woken(1, 2), "herd-free").valid
-    (violation,) = verdict(woken(1, 3), "herd-free").violations
+    assert result(woken(1, 2), "herd-free").valid
+    (violation,) = result(woken(1, 3), "herd-free").violations
     assert (violation.kind, violation.at) == ("herd", 32)
     assert any("it was woken 3 times" in sentence for sentence in violation.story)
 
@@ -79,11 +79,11 @@ def test_a_herd() -> None:
 def test_a_nested_acquire_has_no_place_in_the_queue() -> None:
     book = woken(1, 3)
     book.acquire(30, 31, 1, flags=NESTED, value=0)
-    assert verdict(book, "herd-free").valid is False
+    assert result(book, "herd-free").valid is False
 
 
 def test_herd_free_unexercised() -> None:
-    assert verdict(woken(-1, -1), "herd-free").unexercised == "nobody was woken"
+    assert result(woken(-1, -1), "herd-free").unexercised == "nobody was woken"
     silent = Book(keys=("a",)).acquire(1, 2, 1)
-    assert verdict(silent, "herd-free").unexercised == "the client does not tell how often it was woken"
-    assert verdict(woken(1), "herd-free").unexercised == "never were two waiting at a release"
+    assert result(silent, "herd-free").unexercised == "the client does not tell how often it was woken"
+    assert result(woken(1), "herd-free").unexercised == "never were two waiting at a release"

@@ -8,11 +8,11 @@ from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import asking
 from checkers.wire import NESTED, Reason
 
-verdict = asking("reentrancy")
+result = asking("reentrancy")
 
 
 def kinds(book: Book) -> list[str]:
-    return [violation.kind for violation in verdict(book).violations]
+    return [violation.kind for violation in result(book).violations]
 
 
 def held(**inner: Any) -> Book:
@@ -23,7 +23,7 @@ def held(**inner: Any) -> Book:
 
 
 def test_the_same_grant_again() -> None:
-    found = verdict(held().acquire(6, 32, 2).release(33, 34, 2))
+    found = result(held().acquire(6, 32, 2).release(33, 34, 2))
     assert found.valid
     assert found.unexercised is None
     assert found.counters["nested acquires"] == 1
@@ -43,13 +43,13 @@ def test_a_timeout_under_a_fault_is_nobodys_refusal() -> None:
 
 
 def test_another_token() -> None:
-    (violation,) = verdict(held(token=8)).violations
+    (violation,) = result(held(token=8)).violations
     assert violation.kind == "token-changed"
     assert violation.story[1] == "worker 1's nested acquire, sent at 0.000 s, succeeded with token 8 at 0.000 s"
 
 
 def test_an_inner_release_that_frees_the_lock() -> None:
-    (violation,) = verdict(held().acquire(6, 12, 2)).violations
+    (violation,) = result(held().acquire(6, 12, 2)).violations
     assert (violation.kind, violation.at) == ("freed-by-inner-release", 12)
     assert "worker 1's nested release, sent at" in " ".join(violation.story)
     assert kinds(held().acquire(6, 32, 2)) == []
@@ -64,19 +64,19 @@ def test_a_refused_inner_release_frees_nothing() -> None:
 
 def test_the_latest_inner_release_is_to_blame_once() -> None:
     book = held().acquire(9, 10, 1, token=7, flags=NESTED).release(10, 11, 1, flags=NESTED)
-    (violation,) = verdict(book.acquire(6, 12, 2)).violations
+    (violation,) = result(book.acquire(6, 12, 2)).violations
     assert book.history().columns["inv"][list(violation.rows)].tolist() == [1, 10, 6]
 
 
 def test_nested_operations_are_part_of_the_outer_hold() -> None:
     """Neither a grant nor a release of its own, and its own hold is no contention."""
-    found = verdict(held().acquire(6, 32, 2).release(33, 34, 2), "server-exclusion")
+    found = result(held().acquire(6, 32, 2).release(33, 34, 2), "server-exclusion")
     assert found.valid
     assert found.counters["grants"] == 2
     assert found.counters["contended acquires"] == 1
 
 
 def test_unexercised() -> None:
-    assert verdict(Book().acquire(1, 2, 1)).unexercised == "nobody acquired again what it held"
-    assert verdict(held()).unexercised == "nobody waited at an inner release"
-    assert verdict(held(outcome=OK)).valid
+    assert result(Book().acquire(1, 2, 1)).unexercised == "nobody acquired again what it held"
+    assert result(held()).unexercised == "nobody waited at an inner release"
+    assert result(held(outcome=OK)).valid

@@ -6,11 +6,11 @@ from checkers.tests.build import FAIL, Book
 from checkers.tests.compare import asking
 from checkers.wire import SHARED, F, Reason
 
-verdict = asking("sharing")
+result = asking("sharing")
 
 
 def kinds(book: Book, name: str) -> list[str]:
-    return [violation.kind for violation in verdict(book, name).violations]
+    return [violation.kind for violation in result(book, name).violations]
 
 
 def reading() -> Book:
@@ -25,45 +25,45 @@ def refused(inv: int, ret: int, reason: Reason = Reason.TIMEOUT, book: Book | No
 
 
 def test_readers_inside_together() -> None:
-    found = verdict(reading())
+    found = result(reading())
     assert found.valid
     assert found.unexercised is None
     assert found.counters["most readers inside at once"] == 2
     alone = Book(keys=("a",)).acquire(1, 2, 1, flags=SHARED).release(3, 4, 1, flags=SHARED)
-    assert verdict(alone).unexercised == "no more than 1 readers inside at once, 2 needed"
+    assert result(alone).unexercised == "no more than 1 readers inside at once, 2 needed"
 
 
 @pytest.mark.parametrize("reason", [Reason.HELD, Reason.TIMEOUT])
 def test_a_reader_that_only_readers_can_have_kept_out(reason: Reason) -> None:
-    (violation,) = verdict(refused(6, 9, reason)).violations
+    (violation,) = result(refused(6, 9, reason)).violations
     assert (violation.kind, violation.at, violation.holders) == ("reader-refused", 9, (0, 1))
     assert "worker 1 was granted the lock for reading at" in violation.story[0]
     assert violation.story[-2].startswith("worker 3's shared acquire")
 
 
 def test_no_connection_is_no_refusal() -> None:
-    assert verdict(refused(6, 9, Reason.UNAVAILABLE)).valid
+    assert result(refused(6, 9, Reason.UNAVAILABLE)).valid
 
 
 def test_a_timeout_under_a_fault_or_a_stall_is_nobodys_refusal() -> None:
     def under(reason: Reason) -> Book:
         return refused(10, 20, reason).fault("cut-client-drop", 2, 9)
 
-    assert verdict(under(Reason.TIMEOUT)).valid is False
+    assert result(under(Reason.TIMEOUT)).valid is False
     book = under(Reason.TIMEOUT)
     book.facts = Book(bounds={"recovery": 3}).facts
-    assert verdict(book).valid
-    assert verdict(refused(6, 9).add(F.STALL, 5, 6, process=3)).valid
-    assert verdict(refused(6, 9).add(F.STALL, 5, 6, process=2)).valid is False
-    assert verdict(refused(10, 20, Reason.HELD).fault("cut-client-drop", 2, 11)).valid is False
+    assert result(book).valid
+    assert result(refused(6, 9).add(F.STALL, 5, 6, process=3)).valid
+    assert result(refused(6, 9).add(F.STALL, 5, 6, process=2)).valid is False
+    assert result(refused(10, 20, Reason.HELD).fault("cut-client-drop", 2, 11)).valid is False
 
 
 # Exclusion among readers and writers
 
 
 def test_readers_exclude_writers_but_no_readers() -> None:
-    assert verdict(reading(), "server-exclusion").valid
-    assert verdict(reading(), "holder-exclusion").valid
+    assert result(reading(), "server-exclusion").valid
+    assert result(reading(), "holder-exclusion").valid
     book = reading().acquire(18, 19, 4).release(30, 31, 4)
     assert kinds(book, "server-exclusion") == ["granted-while-held", "granted-while-held"]
     assert kinds(book, "holder-exclusion") == ["overlap", "overlap"]
@@ -80,7 +80,7 @@ def test_a_writer_waits_for_all_readers_before_it_by_token() -> None:
         return result.acquire(5, written, 3, ttl=5, token=3)
 
     assert kinds(book(50), "server-exclusion") == ["granted-while-held"]
-    assert verdict(book(51), "server-exclusion").valid
+    assert result(book(51), "server-exclusion").valid
 
 
 def test_readers_may_share_a_token_and_nobody_else() -> None:
@@ -88,7 +88,7 @@ def test_readers_may_share_a_token_and_nobody_else() -> None:
         result = Book(keys=("a",)).acquire(1, 2, 1, token=5, flags=first)
         return result.acquire(3, 4, 2, token=5, flags=second)
 
-    assert verdict(book(SHARED, SHARED), "token-order").valid
+    assert result(book(SHARED, SHARED), "token-order").valid
     assert kinds(book(SHARED, 0), "token-order") == ["token-repeated"]
     assert kinds(book(0, SHARED), "token-order") == ["token-repeated"]
     larger = Book(keys=("a",)).acquire(1, 2, 1, token=5, flags=SHARED).acquire(3, 4, 2, token=4, flags=SHARED)
@@ -96,5 +96,5 @@ def test_readers_may_share_a_token_and_nobody_else() -> None:
 
 
 def test_a_reader_among_readers_contends_with_nobody() -> None:
-    assert verdict(reading(), "server-exclusion").counters["contended acquires"] == 0
-    assert verdict(reading().acquire(10, 23, 4), "server-exclusion").counters["contended acquires"] == 1
+    assert result(reading(), "server-exclusion").counters["contended acquires"] == 0
+    assert result(reading().acquire(10, 23, 4), "server-exclusion").counters["contended acquires"] == 1

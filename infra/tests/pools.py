@@ -1,7 +1,7 @@
 """pytest-xdist: some processes run the tests that need Docker, which wait, and the others all the rest, which compute.
 
-    pytest -p infra.tests.pools -n 6 checkers/tests infra/tests ...
-    pytest -p infra.tests.pools -n 6 checkers/tests infra/tests ... --store-durations    (durations.json here)
+    pytest -p infra.tests.pools -n 7 checkers/tests infra/tests ...
+    pytest -p infra.tests.pools -n 7 checkers/tests infra/tests ... --store-durations    (durations.json here)
 
 A process collects its own tests alone: those under a folder `live`, or those under none. A file goes to one process as
 a whole, those that take longest first. Who computes makes way for who waits.
@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-COMPUTE: Final = 2
+COMPUTE: Final = 3
 """Processes for tests without Docker, of however many; with fewer than three all run everything."""
 TRIALS: Final = 2
 """Trials that go on at once, of all that these processes do: the product's pace depends on it."""

@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from results.certificate import junit, serialize
-from results.certificate.certify import Verdict
+from results.certificate.certify import Decision
 from results.storage import files
 
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://in-toto.io/attestation/test-result/v0.1"
 
 _RESULTS: Final = {
-    Verdict.NO_REGRESSION: "PASSED",
-    Verdict.INCONCLUSIVE: "WARNED",
-    Verdict.REGRESSION: "FAILED",
+    Decision.NO_REGRESSION: "PASSED",
+    Decision.INCONCLUSIVE: "WARNED",
+    Decision.REGRESSION: "FAILED",
 }
 _SHA256: Final = re.compile(r"sha256:([0-9a-f]{64})")
 
@@ -45,7 +45,7 @@ def statement(stored: Mapping[str, Any]) -> dict[str, Any]:
         "subject": _subjects(stored["conditions"]["images"]) or [certificate],
         "predicateType": PREDICATE,
         "predicate": {
-            "result": _RESULTS[Verdict(stored["verdict"])],
+            "result": _RESULTS[Decision(stored["verdict"])],
             "configuration": [certificate, *plans],
             "passedTests": [name for name, kind in tests if not kind],
             "warnedTests": [name for name, kind in tests if kind in ("error", "known")],

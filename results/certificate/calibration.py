@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.certificate.trials import TrialTold
 from results.record import Cell
 from results.stages import BROKEN_SERVER, STAGES
@@ -63,8 +63,8 @@ def calibration(cells: Iterable[Cell], trials: Sequence[TrialTold], planted: Ite
     hazards: dict[str, dict[str, bool]] = defaultdict(dict)
     locks: dict[str, dict[str, bool]] = defaultdict(dict)
     for cell in cells:
-        if (cell.trial, cell.lane, cell.property) in certain and cell.word is not Word.NOT_APPLICABLE:
-            shown = cell.word is Word.BROKEN_AS_DOCUMENTED
+        if (cell.trial, cell.lane, cell.property) in certain and cell.word is not Verdict.NOT_APPLICABLE:
+            shown = cell.word is Verdict.BROKEN_AS_DOCUMENTED
             # Up to three trials of one series are one question: see `results.record.settled`.
             name = f"{cell.property} of {cell.lane} under {cell.fault}"
             _note(hazards[cell.stage], name, shown)
@@ -77,7 +77,7 @@ def _planted(cell: Cell) -> Planted:
     by = f"{cell.property} under {cell.fault}"
     server = f"server {cell.version.removeprefix(_PLANTS)}"
     name = server if cell.stage == BROKEN_SERVER else cell.lock.removeprefix(_MUTANTS)
-    return Planted(cell.backend, name, by, cell.word is Word.VIOLATED, cell.page)
+    return Planted(cell.backend, name, by, cell.word is Verdict.VIOLATED, cell.page)
 
 
 def _note(controls: dict[str, bool], name: str, shown: bool) -> None:  # noqa: FBT001

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.certificate.calibration import Shown
-from results.certificate.certify import Certificate, Verdict, sentence
+from results.certificate.certify import Certificate, Decision, sentence
 from results.certificate.exposure import BITES, Bite
 from results.certificate.handover_gaps import Beside
 from results.certificate.promises import Loss, Promise
@@ -28,10 +28,10 @@ from results.stages import ALONE, BASELINE, COLUMNS, MIXED, ROLLBACK, TITLES, TO
 from results.storage import files
 from results.text import typed
 
-SIGNS: Final[Mapping[Verdict, Word]] = {
-    Verdict.REGRESSION: Word.VIOLATED,
-    Verdict.INCONCLUSIVE: Word.UNKNOWN,
-    Verdict.NO_REGRESSION: Word.UPHELD,
+SIGNS: Final[Mapping[Decision, Verdict]] = {
+    Decision.REGRESSION: Verdict.VIOLATED,
+    Decision.INCONCLUSIVE: Verdict.UNKNOWN,
+    Decision.NO_REGRESSION: Verdict.UPHELD,
 }
 """The word of a judgement whose sign the verdict has."""
 
@@ -60,7 +60,7 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
         title=f"certificate of {root.name} - fencepost",
         run=root.name,
         sentence=sentence(certificate),
-        sign=SIGNS[certificate.verdict],
+        sign=SIGNS[certificate.decision],
         upgrades=_upgrades(certificate, stored["conditions"]["images"]),
         one_version=certificate.one_version,
         turned=[f"{promise.property} of {promise.lock}" for promise in certificate.turned],
@@ -161,10 +161,10 @@ def _loss(loss: Loss, root: Path) -> dict[str, Any]:
     return {"loss": loss, "stage": TITLES[loss.stage], "link": "" if page is None else to_lane(page, root, loss.lane)}
 
 
-def _counts(promises: Iterable[Promise], stage: str) -> list[tuple[Word, int]]:
+def _counts(promises: Iterable[Promise], stage: str) -> list[tuple[Verdict, int]]:
     """How many promises of a stage came to which word."""
     said = Counter(promise.stages[stage].word for promise in promises if stage in promise.stages)
-    return [(word, said[word]) for word in Word if said[word]]
+    return [(word, said[word]) for word in Verdict if said[word]]
 
 
 def _controls(certificate: Certificate) -> tuple[Shown, ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.certificate.calibration import Calibration, calibration
 from results.certificate.conditions import one_version
 from results.certificate.errors import ErrorText, errors
@@ -30,15 +30,15 @@ from results.storage.reading import Contents
 from results.text import count
 
 
-class Verdict(StrEnum):
-    """What the certificate says, the heaviest first."""
+class Decision(StrEnum):
+    """What a certificate says of an upgrade, the heaviest first."""
 
     REGRESSION = "REGRESSION"
     INCONCLUSIVE = "INCONCLUSIVE"
     NO_REGRESSION = "NO REGRESSION FOUND"
 
 
-STATUS: Final[Mapping[Verdict, int]] = {Verdict.NO_REGRESSION: 0, Verdict.REGRESSION: 1, Verdict.INCONCLUSIVE: 5}
+STATUS: Final[Mapping[Decision, int]] = {Decision.NO_REGRESSION: 0, Decision.REGRESSION: 1, Decision.INCONCLUSIVE: 5}
 """Exit statuses of `pytest suites/`, in which 2 to 4 are pytest's own, and of the commands."""
 
 
@@ -81,10 +81,10 @@ class Certificate:
     doubts: tuple[str, ...]
 
     @property
-    def verdict(self) -> Verdict:
+    def decision(self) -> Decision:
         if self.regressed or self.slower:
-            return Verdict.REGRESSION
-        return Verdict.INCONCLUSIVE if self.doubts else Verdict.NO_REGRESSION
+            return Decision.REGRESSION
+        return Decision.INCONCLUSIVE if self.doubts else Decision.NO_REGRESSION
 
     @property
     def cleared(self) -> tuple[Promise, ...]:
@@ -132,7 +132,7 @@ def certify(
     named = promises(contents.cells)
     failures = losses(comparison, contents.cells)
     broken = {promise.name() for promise in named if promise.broke(BASELINE)}
-    silent = [loss for loss in failures if loss.seen.word is Word.HAZARD_NOT_SHOWN]
+    silent = [loss for loss in failures if loss.seen.word is Verdict.HAZARD_NOT_SHOWN]
     late = late_of_the_machine(failures, trials)
     accused = [loss for loss in failures if loss not in silent and loss not in late]
     bitten = bites(contents.cells, contents.lanes, trials, replaced)
@@ -171,11 +171,11 @@ def _of(contents: Contents, stage: str) -> Contents:
 
 def sentence(certificate: Certificate) -> str:
     """The verdict, and the first reason for it or how much was cleared."""
-    verdict = str(certificate.verdict)
-    if certificate.verdict is Verdict.REGRESSION:
+    verdict = str(certificate.decision)
+    if certificate.decision is Decision.REGRESSION:
         return f"{verdict}: {'; '.join(_accusations(certificate))}"
     cleared = f" ({count(len(certificate.cleared), 'defect')} cleared)" if certificate.cleared else ""
-    if certificate.verdict is Verdict.INCONCLUSIVE:
+    if certificate.decision is Decision.INCONCLUSIVE:
         more = f", and {len(certificate.doubts) - 1} more" if len(certificate.doubts) > 1 else ""
         return f"{verdict}{cleared}: {certificate.doubts[0]}{more}"
     return verdict + cleared

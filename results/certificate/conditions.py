@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any, Final
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.certificate.trials import BUSY, TrialTold
 from results.pages.surroundings import nodes
 from results.record import Cell, mapping, words
@@ -162,7 +162,7 @@ def uncovered(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     """What was not tried, by reason: {because, faults: [name], locks: [name]}, the widest first."""
     places: dict[str, tuple[set[str], set[str]]] = {}
     for cell in cells:
-        if cell.word is Word.NOT_APPLICABLE and not cell.trial:
+        if cell.word is Verdict.NOT_APPLICABLE and not cell.trial:
             faults, locks = places.setdefault(cell.because, (set(), set()))
             faults.add(cell.fault)
             locks.add(cell.lock or f"all on {cell.backend or 'all backends'}")

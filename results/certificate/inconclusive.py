@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.properties.register import BOUNDED
 from results.certificate.calibration import Planted
 from results.certificate.exposure import Bite
@@ -61,14 +61,14 @@ def _unanswered(changes: Iterable[Change], cells: Iterable[Cell]) -> list[Change
     did_not_come_up = {
         (cell.backend, cell.lane, cell.fault, cell.property)
         for cell in cells
-        if cell.stage == CANDIDATE and cell.trial and cell.word is Word.NOT_APPLICABLE
+        if cell.stage == CANDIDATE and cell.trial and cell.word is Verdict.NOT_APPLICABLE
     }
 
     def answered(change: Change) -> bool:
         if change.after is not None:
             return True
         place = (change.backend, change.lane, change.fault, change.property)
-        return place in did_not_come_up and change.before is not None and change.before.word is not Word.UPHELD
+        return place in did_not_come_up and change.before is not None and change.before.word is not Verdict.UPHELD
 
     return [change for change in changes if not answered(change)]
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.stages import TITLES
 
 _ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -71,7 +71,7 @@ def cases(stored: Mapping[str, Any]) -> Iterator[Test]:
                 yield Test(group, name, "failure", why)
             elif stage in row["stages"]:
                 seen = row["stages"][stage]
-                failed = Word(seen["word"]).fails
+                failed = Verdict(seen["word"]).fails
                 yield (
                     Test(group, name, "known", f"{seen['word']}: {seen['because']}") if failed else _passed(group, name)
                 )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.comparison.compare import Change, Comparison, Seen
 from results.record import Cell, grouped, judged
 from results.report.became import BLIND, worse
@@ -41,11 +41,11 @@ class Promise:
     def turned(self) -> bool:
         """Whether the candidate broke what the baseline kept, and nobody promises: that is no loss."""
         old, new = (self.stages[stage].word if stage in self.stages else None for stage in ALONE)
-        return old is Word.NOT_CLAIMED_HELD and new in (Word.NOT_CLAIMED_BROKEN, Word.BROKEN_AS_DOCUMENTED)
+        return old is Verdict.NOT_CLAIMED_HELD and new in (Verdict.NOT_CLAIMED_BROKEN, Verdict.BROKEN_AS_DOCUMENTED)
 
     def broke(self, stage: str) -> bool:
         """Whether it was violated in this stage."""
-        return stage in self.stages and self.stages[stage].word is Word.VIOLATED
+        return stage in self.stages and self.stages[stage].word is Verdict.VIOLATED
 
     def cleared(self) -> bool:
         """Whether the old version broke it and the new one kept it."""
@@ -104,7 +104,7 @@ _Reasons = dict[str, dict[Name, str]]
 def _all_reasons(cells: Iterable[Cell]) -> _Reasons:
     reasons: _Reasons = {stage: {} for stage in STAGES}
     for cell in cells:
-        if cell.word is Word.NOT_APPLICABLE:
+        if cell.word is Verdict.NOT_APPLICABLE:
             for stage in STAGES:
                 if cell.stage == stage or (not cell.stage and cell.fault in COLUMNS.get(stage, ())):
                     reasons[stage].setdefault((cell.backend, cell.lock, cell.property), cell.because)
@@ -124,7 +124,7 @@ def not_applicable(cells: Iterable[Cell], named: Iterable[Promise]) -> dict[tupl
         locks[promise.backend].add(promise.lock)
     said: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     for cell in cells:
-        if cell.word is Word.NOT_APPLICABLE and not cell.stage:
+        if cell.word is Verdict.NOT_APPLICABLE and not cell.stage:
             for stage in TOGETHER:
                 if cell.fault in COLUMNS[stage]:
                     said[cell.backend, stage].setdefault(cell.lock, cell.because)
@@ -145,7 +145,7 @@ def losses(comparison: Comparison, cells: Iterable[Cell]) -> list[Loss]:
     while_versions_change = (cell for cell in judged(cells) if cell.stage in TOGETHER)
     for key, mine in sorted(grouped(while_versions_change, lambda cell: (*_place(cell), cell.stage)).items()):
         seen = Seen.of(mine)
-        if why := worse(Word.NOT_CLAIMED_HELD, seen.word):
+        if why := worse(Verdict.NOT_CLAIMED_HELD, seen.word):
             lost.append(Loss(*key, why, seen))
     return lost
 

@@ -37,7 +37,7 @@ def to_json(
     fields = {
         "format": FORMAT,
         "run": root.name,
-        "verdict": str(certificate.verdict),
+        "verdict": str(certificate.decision),
         "sentence": sentence(certificate),
         "upgrades": {name: list(versions) for name, versions in certificate.upgrades.items()},
         "parts": list(certificate.parts),

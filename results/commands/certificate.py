@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
         said = _sentence(before)
         was = "the same" if said == sentence(certificate) else said
         say(f"it takes the place of another, which said: {was}")
-    return STATUS[certificate.verdict]
+    return STATUS[certificate.decision]
 
 
 def _bytes(file: Path) -> bytes:

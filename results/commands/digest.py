@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from checkers.claims import NO_FAULT, Word
+from checkers.claims import NO_FAULT, Verdict
 from results.commands.find import NAMING, find, parser
 from results.comparison import presentation
 from results.comparison.compare import Change, Seen
@@ -29,11 +29,11 @@ _CUT: Final = "\n_Too long for the summary of a job: {} of its sections are left
 _MOST_LINES: Final = 12
 """Of one story."""
 _SIGNS: Final = {
-    Word.VIOLATED: "\u26d4",
-    Word.HAZARD_NOT_SHOWN: "\U0001f507",
-    Word.UNKNOWN: "\u2754",
-    Word.UNEXERCISED: "\u2754",
-    Word.BROKEN_AS_DOCUMENTED: "\u26a0\ufe0f",
+    Verdict.VIOLATED: "\u26d4",
+    Verdict.HAZARD_NOT_SHOWN: "\U0001f507",
+    Verdict.UNKNOWN: "\u2754",
+    Verdict.UNEXERCISED: "\u2754",
+    Verdict.BROKEN_AS_DOCUMENTED: "\u26a0\ufe0f",
 }
 _MOST_LISTED: Final = 30
 """Lines of what is left out, and of what is missing."""
@@ -142,7 +142,7 @@ def _missing(changes: Iterable[Change]) -> list[str]:
 
 def _counts(cells: Sequence[Cell], before: Sequence[Cell]) -> str:
     now, then = dict(counts(cells)), dict(counts(before))
-    words = [word for word in Word if word in now or word in then]
+    words = [word for word in Verdict if word in now or word in then]
     if not words:
         return ""
     rows = [f"| {word} | {now.get(word, 0)} |" + (f" {then.get(word, 0)} |" if before else "") for word in words]
@@ -210,5 +210,5 @@ def _square(square: Square | None) -> str:
     if square is None:
         return ""
     sign = _SIGNS.get(square.word, "")
-    word = str(square.word) if square.word is Word.NOT_APPLICABLE else f"{square.word} {len(square.first)}"
+    word = str(square.word) if square.word is Verdict.NOT_APPLICABLE else f"{square.word} {len(square.first)}"
     return f"{sign} {word}" if sign else word

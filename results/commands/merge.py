@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.history.history import BadHistory
 from results.commands import find
 from results.commands.find import NAMING
@@ -272,7 +272,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 def _merge_not_run(made: Run, runs: Sequence[Run], problems: list[str]) -> None:
     """What none of them ran."""
-    ran = [cell for cell in made.read().cells if cell.word is not Word.NOT_APPLICABLE]
+    ran = [cell for cell in made.read().cells if cell.word is not Verdict.NOT_APPLICABLE]
     sources = [made.path, *(run.path for run in runs)]
     items = dict.fromkeys(item for path in sources for item in reading.not_run(path, problems))
     left = [item for item in items if not any(_covers(item, cell) for cell in ran)]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.commands import find
 from results.storage.files import FORMAT
 from results.storage.summary import File
@@ -42,9 +42,9 @@ def schema() -> dict[str, Any]:
                 of["description"] = in_a_line(fields[key])
         if "required" in made:
             made["required"] = [key for key in made["properties"] if key not in _LATER]
-    types["Word"]["enum"] = list(Word)
+    types["Verdict"]["enum"] = list(Verdict)
     file = types.pop("File")
-    file["properties"]["words"] |= {"propertyNames": {"$ref": "#/$defs/Word"}, "required": list(Word)}
+    file["properties"]["words"] |= {"propertyNames": {"$ref": "#/$defs/Verdict"}, "required": list(Verdict)}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:fencepost:summary:{FORMAT}",

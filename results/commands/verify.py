@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         return _not_borne_out(file, wrong, stored)
     say(f"verified: {sentence(now)}")
     say(f"digest: {stored['digest']}")
-    return STATUS[now.verdict]
+    return STATUS[now.decision]
 
 
 def _not_borne_out(file: Path, wrong: Sequence[str], stored: Mapping[str, Any]) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
-from checkers.claims import Word, heaviest
+from checkers.claims import Verdict, heaviest
 from results.comparison.speeds import Speed, samples, speeds
 from results.record import Cell, grouped, judged
 from results.report import became
@@ -32,7 +32,7 @@ _LEFT_OUT: Final = re.compile(r"trials/([^/:]+)[/:]")
 class Seen:
     """What one run says of a cell: the heaviest word, in `times` of so many `trials`, and the first of them."""
 
-    word: Word
+    word: Verdict
     times: int
     trials: int
     because: str
@@ -145,7 +145,7 @@ def _seen(cells: Iterable[Cell]) -> dict[Name, Seen]:
     return {name: Seen.of(mine) for name, mine in by_name(cells).items()}
 
 
-def words(before: Seen | None, after: Seen | None) -> tuple[Word | None, Word | None]:
+def words(before: Seen | None, after: Seen | None) -> tuple[Verdict | None, Verdict | None]:
     """Old and new."""
     return None if before is None else before.word, None if after is None else after.word
 

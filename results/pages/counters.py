@@ -65,7 +65,7 @@ class Counted:
 
 def counted(judgements: Sequence[Judgement]) -> Counted:
     """A lane's counters, each said once."""
-    rows = {j.property: dict(j.verdict.counters) for j in judgements if j.verdict is not None and j.verdict.counters}
+    rows = {j.property: dict(j.result.counters) for j in judgements if j.result is not None and j.result.counters}
     if len(rows) < 2:
         return Counted((), {name: tuple(sorted(counters.items())) for name, counters in rows.items()})
     first, *rest = rows.values()

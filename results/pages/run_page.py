@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from checkers.claims import NO_FAULT, Word
+from checkers.claims import NO_FAULT, Verdict
 from results.pages import charts, rates, web
 from results.pages.links import to_lane, to_page
 from results.record import Cell, LaneSummary, grouped, judged, words
@@ -206,7 +206,7 @@ class _Embedded:
     def square(self, square: Square) -> int:
         """Its number."""
         row: list[int] = []
-        with_story: set[tuple[Word, str]] = set()
+        with_story: set[tuple[Verdict, str]] = set()
         for cell in sorted(square.cells, key=lambda cell: cell.word.weight):
             first = (cell.word, cell.property) not in with_story and (cell.word.fails or self.room > 0)
             with_story.add((cell.word, cell.property))
@@ -324,7 +324,7 @@ def _trials(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
             "fault": mine[0].fault,
             "seed": mine[0].seed,
             "lanes": len({cell.lane for cell in mine}),
-            "words": [(word, number) for word in Word if (number := sum(cell.word is word for cell in mine))],
+            "words": [(word, number) for word in Verdict if (number := sum(cell.word is word for cell in mine))],
         }
         for page, mine in grouped(tried, lambda cell: cell.page).items()
         if page is not None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.pages import charts, web
 from results.pages.charts import Series
 from results.pages.rates import Rates
@@ -110,7 +110,7 @@ def _sentence(newest: Sequence[Listed]) -> str:
         return f"{number} None of them was closed."
     if last.certificate:
         return f"{number} The last one that was closed: {last.certificate}"
-    failing = sum(count for word, count in last.words.items() if Word(word).fails)
+    failing = sum(count for word, count in last.words.items() if Verdict(word).fails)
     came_to = f"{failing:,} failing {'verdict' if failing == 1 else 'verdicts'}" if failing else "no failing verdict"
     left = f", {last.left_out} left out" if last.left_out else ""
     since = ""
@@ -132,7 +132,7 @@ def _row(run: Listed) -> dict[str, Any]:
         "asked": run.command or run.profile,
         "seed": run.seed,
         "versions": [f"{backend} {version}".strip() for backend, version in run.versions.items()],
-        "words": [(word, run.words[word]) for word in Word if word in run.words],
+        "words": [(word, run.words[word]) for word in Verdict if word in run.words],
         "certificate": run.certificate,
         "certificate_link": str(PurePosixPath(run.link).with_name(files.CERTIFICATE_PAGE)) if run.link else "",
         "weight": _weight(run),
@@ -146,7 +146,7 @@ def _row(run: Listed) -> dict[str, Any]:
 
 def _weight(run: Listed) -> int:
     """For sorting by what came of it: the failing first."""
-    return sum(count for word, count in run.words.items() if Word(word).fails)
+    return sum(count for word, count in run.words.items() if Verdict(word).fails)
 
 
 def _changes(run: Listed) -> dict[str, Any]:
@@ -162,8 +162,8 @@ def _changes(run: Listed) -> dict[str, Any]:
     }
 
 
-def _word(text: str) -> Word | None:
-    return Word(text) if text else None
+def _word(text: str) -> Verdict | None:
+    return Verdict(text) if text else None
 
 
 def _alike(runs: Sequence[Listed]) -> str:

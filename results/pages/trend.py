@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, TypedDict
 
 import msgspec
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.pages import rates, runs_page
 from results.pages.links import to_lane, to_page
 from results.pages.rates import Rates
@@ -32,7 +32,7 @@ _MOST_CHANGES: Final = 100
 _CHOOSING: Final = ("--from", "--to", "--lock", "--backend", "--faults", "--plan", "--shard", "--count", "--library")
 """Options that say what is tried: only runs that agree in them can be compared."""
 
-Verdicts: TypeAlias = Mapping[tuple[str, str, str, str, str], tuple[Word, str]]
+Verdicts: TypeAlias = Mapping[tuple[str, str, str, str, str], tuple[Verdict, str]]
 """(backend, lock, fault, property, lane) -> the heaviest word of its trials, and the link to it."""
 
 
@@ -133,7 +133,7 @@ def _read(path: Path, key: list[int]) -> _Known:
 
 
 def _verdicts(cells: Iterable[Cell], path: Path) -> Verdicts:
-    heaviest: dict[tuple[str, str, str, str, str], tuple[Word, str]] = {}
+    heaviest: dict[tuple[str, str, str, str, str], tuple[Verdict, str]] = {}
     for cell in judged(cells):
         if cell.page is None:
             continue
@@ -234,7 +234,7 @@ def _changes(before: Verdicts, now: Verdicts) -> list[Change]:
     )
 
 
-def _kind(old: Word | None, new: Word | None) -> str | None:
+def _kind(old: Verdict | None, new: Verdict | None) -> str | None:
     """None: nothing to tell."""
     match kind(old, new):
         case Kind.SAME:
@@ -284,7 +284,7 @@ class _Kept(TypedDict):
     key: list[int]
     listed: Listed
     since: list[Any]
-    verdicts: list[tuple[str, str, str, str, str, Word, str]] | None
+    verdicts: list[tuple[str, str, str, str, str, Verdict, str]] | None
 
 
 def _known(kept: _Kept) -> _Known:

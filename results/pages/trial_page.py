@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.history.view import View
 from results.pages import counters, surroundings, web
 from results.pages.counters import Counted
@@ -39,7 +39,7 @@ class _Lane:
     """
 
     name: str
-    word: Word
+    word: Verdict
     sentence: str
     windows: list[Window]
     violations: int
@@ -73,7 +73,7 @@ def render(record: TrialRecord, files: Sequence[str], folder: Path, *, inline: b
         name=record.name,
         error=str(about.get("error") or ""),
         sentence=sentences.trial_sentence(lanes),
-        words=[(word, words.count(word)) for word in Word if word in words],
+        words=[(word, words.count(word)) for word in Verdict if word in words],
         lanes=shown,
         filtered=len(lanes) >= _FILTERED,
         properties=_properties(lanes),
@@ -110,7 +110,7 @@ def _lane(lane: LaneRecord, number: int, most: int, folder: Path, file: str) -> 
         sentence=sentences.lane_sentence(lane),
         windows=shown,
         violations=number_of_violations(lane),
-        broken=list(dict.fromkeys(j.property for j in judged if j.verdict is not None and j.verdict.violations)),
+        broken=list(dict.fromkeys(j.property for j in judged if j.result is not None and j.result.violations)),
         operations=len(history),
         timeline=whole,
         judgements=[{"property": j.property, "word": j.word, "because": j.because} for j in judged],

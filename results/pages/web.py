@@ -21,7 +21,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.pages.shapes import SHAPES
 from results.report.sentences import MEANINGS
 
@@ -41,16 +41,16 @@ _ASSET: Final = "timeline.js"
 _UNSEEN: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Controls, what turns the direction of text around, and halves of characters, which no file can hold."""
 
-GLYPHS: Final[dict[Word, str]] = {
-    Word.VIOLATED: "✖",
-    Word.HAZARD_NOT_SHOWN: "∅",
-    Word.UNKNOWN: "?",
-    Word.UNEXERCISED: "○",
-    Word.BROKEN_AS_DOCUMENTED: "◆",
-    Word.NOT_CLAIMED_BROKEN: "◇",
-    Word.NOT_CLAIMED_HELD: "◦",
-    Word.UPHELD: "✔",
-    Word.NOT_APPLICABLE: "-",
+GLYPHS: Final[dict[Verdict, str]] = {
+    Verdict.VIOLATED: "✖",
+    Verdict.HAZARD_NOT_SHOWN: "∅",
+    Verdict.UNKNOWN: "?",
+    Verdict.UNEXERCISED: "○",
+    Verdict.BROKEN_AS_DOCUMENTED: "◆",
+    Verdict.NOT_CLAIMED_BROKEN: "◇",
+    Verdict.NOT_CLAIMED_HELD: "◦",
+    Verdict.UPHELD: "✔",
+    Verdict.NOT_APPLICABLE: "-",
 }
 
 
@@ -133,7 +133,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(glyphs=GLYPHS, meanings=MEANINGS, Word=Word)
+    environment.globals.update(glyphs=GLYPHS, meanings=MEANINGS, Verdict=Verdict)
     return environment
 
 

@@ -6,12 +6,12 @@ Comparisons, the news of a night, certificates and the page of all runs ask here
 from enum import StrEnum
 from typing import Final
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 
-BLIND: Final = (Word.UNKNOWN, Word.UNEXERCISED)
+BLIND: Final = (Verdict.UNKNOWN, Verdict.UNEXERCISED)
 """Words that say nothing about the lock."""
 
-ACCUSING: Final = (Word.VIOLATED, Word.HAZARD_NOT_SHOWN)
+ACCUSING: Final = (Verdict.VIOLATED, Verdict.HAZARD_NOT_SHOWN)
 """Words of a lock, or of our power to see what it does; the other failing ones only say that evidence is missing."""
 
 
@@ -37,7 +37,7 @@ class Place(StrEnum):
     QUIET = "quiet"
 
 
-def kind(old: Word | None, new: Word | None) -> Kind:
+def kind(old: Verdict | None, new: Verdict | None) -> Kind:
     """Whether it fails now, or failed before, or neither changed."""
     if old is None:
         return Kind.ONLY_IN_B
@@ -50,18 +50,18 @@ def kind(old: Word | None, new: Word | None) -> Kind:
     return Kind.NEW if new.fails else Kind.CLEARED
 
 
-def worse(old: Word | None, new: Word | None) -> str:
+def worse(old: Verdict | None, new: Verdict | None) -> str:
     """Why it is worse, or empty. A claim that broke counts whatever the other run says, nothing included."""
-    if new is Word.VIOLATED and old is not Word.VIOLATED:
+    if new is Verdict.VIOLATED and old is not Verdict.VIOLATED:
         return "a claim broke"
-    if new is Word.HAZARD_NOT_SHOWN and old is not None and not old.fails:
+    if new is Verdict.HAZARD_NOT_SHOWN and old is not None and not old.fails:
         return "a positive control fell silent"
-    if new is Word.NOT_CLAIMED_BROKEN and old is Word.UPHELD:
+    if new is Verdict.NOT_CLAIMED_BROKEN and old is Verdict.UPHELD:
         return "what was upheld broke, and is promised no longer"
     return ""
 
 
-def lost(old: Word | None, new: Word | None) -> str:
+def lost(old: Verdict | None, new: Verdict | None) -> str:
     """Why nothing can be said of it any more, or empty. `unknown` and `unexercised` are heavier than `upheld`, yet they
     accuse no lock of anything.
     """
@@ -70,7 +70,7 @@ def lost(old: Word | None, new: Word | None) -> str:
     return f"it is {new} now" if new in BLIND else ""
 
 
-def place(old: Word | None, new: Word | None, *, first: bool) -> Place:
+def place(old: Verdict | None, new: Verdict | None, *, first: bool) -> Place:
     """Where it belongs among the news. first: there was nothing to compare with."""
     if new is None:
         return Place.MISSING
@@ -80,5 +80,5 @@ def place(old: Word | None, new: Word | None, *, first: bool) -> Place:
         return Place.RED
     if new in ACCUSING:
         # What nobody could tell last night may have been silent for longer; it is told once.
-        return Place.KNOWN if old is new or old is Word.VIOLATED else Place.RED
+        return Place.KNOWN if old is new or old is Verdict.VIOLATED else Place.RED
     return Place.KNOWN if old is not None and old.fails else Place.LOST

@@ -6,22 +6,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from checkers.claims import NO_FAULT, Word, heaviest
+from checkers.claims import NO_FAULT, Verdict, heaviest
 from results.record import Cell, grouped, settled
 
 _TAILS: Final = re.compile(r"[/:]|\.(?!py:)(?=[^/]*$)")
 """Where a name may be cut: after a folder, a module of a package, the colon before a class."""
 
-SHORT: Final[dict[Word, str]] = {
-    Word.VIOLATED: "violated",
-    Word.HAZARD_NOT_SHOWN: "not shown",
-    Word.UNKNOWN: "unknown",
-    Word.UNEXERCISED: "unexercised",
-    Word.BROKEN_AS_DOCUMENTED: "documented",
-    Word.NOT_CLAIMED_BROKEN: "broken",
-    Word.NOT_CLAIMED_HELD: "held",
-    Word.UPHELD: "upheld",
-    Word.NOT_APPLICABLE: "n/a",
+SHORT: Final[dict[Verdict, str]] = {
+    Verdict.VIOLATED: "violated",
+    Verdict.HAZARD_NOT_SHOWN: "not shown",
+    Verdict.UNKNOWN: "unknown",
+    Verdict.UNEXERCISED: "unexercised",
+    Verdict.BROKEN_AS_DOCUMENTED: "documented",
+    Verdict.NOT_CLAIMED_BROKEN: "broken",
+    Verdict.NOT_CLAIMED_HELD: "held",
+    Verdict.UPHELD: "upheld",
+    Verdict.NOT_APPLICABLE: "n/a",
 }
 """What stands in a square, beside the glyph, where there is little room; the whole word stands in a key."""
 
@@ -33,8 +33,8 @@ class Square:
     first  those that carry the heaviest word.
     """
 
-    word: Word
-    counts: tuple[tuple[Word, int], ...]
+    word: Verdict
+    counts: tuple[tuple[Verdict, int], ...]
     first: tuple[Cell, ...]
     cells: tuple[Cell, ...]
 
@@ -78,16 +78,16 @@ def _square(cells: list[Cell]) -> Square:
     word = heaviest(words)
     return Square(
         word,
-        tuple((each, words.count(each)) for each in Word if each in words),
+        tuple((each, words.count(each)) for each in Verdict if each in words),
         tuple(cell for cell in cells if cell.word is word),
         tuple(cells),
     )
 
 
-def counts(cells: Iterable[Cell]) -> list[tuple[Word, int]]:
+def counts(cells: Iterable[Cell]) -> list[tuple[Verdict, int]]:
     """Each word that occurs, heaviest first."""
     words = [cell.word for cell in settled(cells)]
-    return [(word, words.count(word)) for word in Word if word in words]
+    return [(word, words.count(word)) for word in Verdict if word in words]
 
 
 def failures(cells: Iterable[Cell]) -> list[Case]:
@@ -97,12 +97,12 @@ def failures(cells: Iterable[Cell]) -> list[Case]:
 
 def documented(cells: Iterable[Cell]) -> list[Case]:
     """What was broken as documented."""
-    return _cases(cell for cell in settled(cells) if cell.word is Word.BROKEN_AS_DOCUMENTED)
+    return _cases(cell for cell in settled(cells) if cell.word is Verdict.BROKEN_AS_DOCUMENTED)
 
 
 def not_run(cells: Iterable[Cell]) -> list[Cell]:
     """What was not applicable."""
-    return [cell for cell in cells if cell.word is Word.NOT_APPLICABLE]
+    return [cell for cell in cells if cell.word is Verdict.NOT_APPLICABLE]
 
 
 def reason(because: str) -> str:

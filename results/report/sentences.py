@@ -4,23 +4,23 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from checkers.claims import Word, heaviest
+from checkers.claims import Verdict, heaviest
 from checkers.history.history import History
 from checkers.judging.judgement import Judgement
 from checkers.wire import FINAL, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
 from results.record import LaneRecord, decisive, fault_of
 from results.text import duration, few, listing, seconds
 
-_SENTENCES: Final[dict[Word, str]] = {
-    Word.VIOLATED: "{lock} broke its promise of {what} {when}: {because}.",
-    Word.HAZARD_NOT_SHOWN: "{lock} is documented to break {what} {when}, and this was not shown: {because}.",
-    Word.UNKNOWN: "Whether {lock} keeps {what} {when} is unknown: {because}.",
-    Word.UNEXERCISED: "Nothing put {what} of {lock} to the test {when}: {because}.",
-    Word.BROKEN_AS_DOCUMENTED: "{lock} broke {what} {when}, as documented: {because}.",
-    Word.NOT_CLAIMED_BROKEN: "{lock} broke {what} {when}, which it does not promise: {because}.",
-    Word.NOT_CLAIMED_HELD: "{lock} kept {what} {when}, which it does not promise.",
-    Word.UPHELD: "{lock} kept its promise of {what} {when}.",
-    Word.NOT_APPLICABLE: "{what} of {lock} does not apply {when}: {because}.",
+_SENTENCES: Final[dict[Verdict, str]] = {
+    Verdict.VIOLATED: "{lock} broke its promise of {what} {when}: {because}.",
+    Verdict.HAZARD_NOT_SHOWN: "{lock} is documented to break {what} {when}, and this was not shown: {because}.",
+    Verdict.UNKNOWN: "Whether {lock} keeps {what} {when} is unknown: {because}.",
+    Verdict.UNEXERCISED: "Nothing put {what} of {lock} to the test {when}: {because}.",
+    Verdict.BROKEN_AS_DOCUMENTED: "{lock} broke {what} {when}, as documented: {because}.",
+    Verdict.NOT_CLAIMED_BROKEN: "{lock} broke {what} {when}, which it does not promise: {because}.",
+    Verdict.NOT_CLAIMED_HELD: "{lock} kept {what} {when}, which it does not promise.",
+    Verdict.UPHELD: "{lock} kept its promise of {what} {when}.",
+    Verdict.NOT_APPLICABLE: "{what} of {lock} does not apply {when}: {because}.",
 }
 
 _PLURAL: Final = (
@@ -30,21 +30,21 @@ _PLURAL: Final = (
     ("it does not", "they do not"),
 )
 
-MEANINGS: Final[dict[Word, str]] = {
-    Word.VIOLATED: "a claim broke; there is a witness",
-    Word.HAZARD_NOT_SHOWN: "a documented hazard did not fire: the power to detect is in doubt",
-    Word.UNKNOWN: "a checker's budget ran out",
-    Word.UNEXERCISED: "nothing stressed it: our failure, never a pass",
-    Word.BROKEN_AS_DOCUMENTED: "a documented hazard was demonstrated",
-    Word.NOT_CLAIMED_BROKEN: "broke, but was never promised",
-    Word.NOT_CLAIMED_HELD: "held, though not promised",
-    Word.UPHELD: "a claim held while it was put to the test",
-    Word.NOT_APPLICABLE: "not run, for a stated reason",
+MEANINGS: Final[dict[Verdict, str]] = {
+    Verdict.VIOLATED: "a claim broke; there is a witness",
+    Verdict.HAZARD_NOT_SHOWN: "a documented hazard did not fire: the power to detect is in doubt",
+    Verdict.UNKNOWN: "a checker's budget ran out",
+    Verdict.UNEXERCISED: "nothing stressed it: our failure, never a pass",
+    Verdict.BROKEN_AS_DOCUMENTED: "a documented hazard was demonstrated",
+    Verdict.NOT_CLAIMED_BROKEN: "broke, but was never promised",
+    Verdict.NOT_CLAIMED_HELD: "held, though not promised",
+    Verdict.UPHELD: "a claim held while it was put to the test",
+    Verdict.NOT_APPLICABLE: "not run, for a stated reason",
 }
 
 
 def sentence(
-    lock: str, properties: Sequence[str], word: Word, fault: str, because: str, *, several: bool = False
+    lock: str, properties: Sequence[str], word: Verdict, fault: str, because: str, *, several: bool = False
 ) -> str:
     """One sentence for one word. properties: all that share it. several: `lock` names more than one."""
     pattern = _SENTENCES[word]
@@ -103,12 +103,12 @@ def trial_sentence(lanes: Sequence[LaneRecord]) -> str:
     count = words.count(word)
     where = f"In {'both' if len(lanes) == 2 else f'all {len(lanes)}'} lanes" if count == len(lanes) else ""
     where = where or f"In {count} of {len(lanes)} lanes"
-    rest = [f"{words.count(other)} “{other}”" for other in Word if other is not word and other in words]
+    rest = [f"{words.count(other)} “{other}”" for other in Verdict if other is not word and other in words]
     rest += [f"{len(lanes) - len(judged)} not judged"] if len(judged) < len(lanes) else []
     return f"{where} {told.rstrip('.')}" + (f"; of the others, {listing(rest)}." if rest else ".")
 
 
-def lane_word(lane: LaneRecord) -> Word:
+def lane_word(lane: LaneRecord) -> Verdict:
     """The heaviest of a lane's words."""
     return heaviest(judgement.word for judgement in lane.judgements)
 

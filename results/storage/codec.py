@@ -12,9 +12,9 @@ from typing import Any, Final, TypedDict, TypeVar
 
 import msgspec
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
-from checkers.properties.check_result import Verdict, Violation
+from checkers.properties.check_result import CheckResult, Violation
 from results.record import decisive
 from results.storage.files import BadFile
 from results.text import in_a_line
@@ -57,7 +57,7 @@ def encoded(value: object, root: Path) -> Any:
 
 def judgement_to_json(judgement: Judgement, story: Sequence[str] = ()) -> dict[str, Any]:
     """Plain JSON. story: the story that the word rests on, as pages tell it."""
-    verdict = judgement.verdict
+    result = judgement.result
     return {
         "property": judgement.property,
         "word": str(judgement.word),
@@ -65,21 +65,21 @@ def judgement_to_json(judgement: Judgement, story: Sequence[str] = ()) -> dict[s
         "told": list(story),
         "violation": None if judgement.violation is None else asdict(judgement.violation),
         "verdict": None
-        if verdict is None
+        if result is None
         else {
-            "valid": verdict.valid,
-            "violations_found": len(verdict.violations),
-            "violations": [asdict(violation) for violation in verdict.violations[:MOST_VIOLATIONS]],
-            "counters": {str(name): int(count) for name, count in verdict.counters.items()},
-            "unexercised": verdict.unexercised,
-            "reason": verdict.reason,
+            "valid": result.valid,
+            "violations_found": len(result.violations),
+            "violations": [asdict(violation) for violation in result.violations[:MOST_VIOLATIONS]],
+            "counters": {str(name): int(count) for name, count in result.counters.items()},
+            "unexercised": result.unexercised,
+            "reason": result.reason,
         },
     }
 
 
 @dataclass(frozen=True, slots=True)
-class StoredVerdict:
-    """A verdict, without the name of its property."""
+class StoredResult:
+    """A checker's answer, without the name of its property."""
 
     valid: bool | None
     violations: tuple[Violation, ...]
@@ -93,18 +93,18 @@ class StoredJudgement:
     """What `judgement_to_json` gives. told: empty where it was not stored."""
 
     property: str
-    word: Word
+    word: Verdict
     because: str
-    verdict: StoredVerdict | None
+    verdict: StoredResult | None
     violation: Violation | None
     told: tuple[str, ...] = ()
 
     def judgement(self) -> Judgement:
         """Without the story."""
-        verdict = None
+        result = None
         if (v := self.verdict) is not None:
-            verdict = Verdict(self.property, v.valid, v.violations, v.counters, v.unexercised, v.reason)
-        return Judgement(self.property, self.word, self.because, verdict, self.violation)
+            result = CheckResult(self.property, v.valid, v.violations, v.counters, v.unexercised, v.reason)
+        return Judgement(self.property, self.word, self.because, result, self.violation)
 
     def story(self) -> tuple[str, ...]:
         """What the word rests on: where no story was stored, all that the checkers said."""

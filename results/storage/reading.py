@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.history import history as histories
 from checkers.history.history import BadHistory, History
 from results.record import Cell, Count, LaneRecord, LaneSummary, Measures, NotRun, TrialRecord, version_of
@@ -55,7 +55,7 @@ def read(root: Path) -> Contents:
         if error_ := trial.about.get("error"):
             problems.append(f"{folder}: aborted: {error_}")
     blank: dict[str, Any] = {"counters": {}, "story": (), "page": None, "trial": "", "seed": 0, "attempt": 0}
-    cells += (Cell(word=Word.NOT_APPLICABLE, **asdict(item), **blank) for item in not_run(root, problems))
+    cells += (Cell(word=Verdict.NOT_APPLICABLE, **asdict(item), **blank) for item in not_run(root, problems))
     here = f"{root}/"
     short = tuple(problem.removeprefix(here) for problem in problems)
     return Contents(tuple(cells), tuple(lanes), short, tuple(planted))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.record import Cell, Count, LaneSummary, settled
 from results.storage import files
 from results.storage.codec import decoded, encoded
@@ -30,7 +30,7 @@ class Head:
     asked: Mapping[str, Any]
     about: Mapping[str, Any]
     failed: bool
-    words: Mapping[Word, Count]
+    words: Mapping[Verdict, Count]
     problems: tuple[str, ...]
 
 
@@ -82,7 +82,7 @@ def make(
 ) -> Summary:
     """The summary of what a run folder holds. closed: empty for a run that is still going on, or was interrupted."""
     words = [cell.word for cell in settled(contents.cells)]
-    counts = {word: words.count(word) for word in Word}
+    counts = {word: words.count(word) for word in Verdict}
     failed = any(word.fails for word in words)
     return Summary(Head(root.name, started, closed, asked, about, failed, counts, contents.problems), contents)
 
@@ -115,4 +115,4 @@ def _read(root: Path) -> dict[str, Any]:
 def _head(stored: Head) -> Head:
     """Of what a file says, with every word counted."""
     head = {name: getattr(stored, name) for name in Head.__slots__}
-    return Head(**{**head, "words": {**dict.fromkeys(Word, 0), **stored.words}})
+    return Head(**{**head, "words": {**dict.fromkeys(Verdict, 0), **stored.words}})

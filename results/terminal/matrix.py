@@ -12,23 +12,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from checkers.claims import NO_FAULT, Word
+from checkers.claims import NO_FAULT, Verdict
 from results.record import Cell, grouped
 from results.report import sentences
 from results.report.grid import Case, Grid, Square, counts, documented, failures, grid, not_run, reason, short_names
 from results.terminal.output import Printer
 from results.text import few, listing, typed
 
-_STYLES: Final[dict[Word, str]] = {
-    Word.VIOLATED: "bold red",
-    Word.HAZARD_NOT_SHOWN: "bold red",
-    Word.UNKNOWN: "bold red",
-    Word.UNEXERCISED: "red",
-    Word.BROKEN_AS_DOCUMENTED: "yellow",
-    Word.NOT_CLAIMED_BROKEN: "yellow",
-    Word.NOT_CLAIMED_HELD: "default",
-    Word.UPHELD: "green",
-    Word.NOT_APPLICABLE: "dim",
+_STYLES: Final[dict[Verdict, str]] = {
+    Verdict.VIOLATED: "bold red",
+    Verdict.HAZARD_NOT_SHOWN: "bold red",
+    Verdict.UNKNOWN: "bold red",
+    Verdict.UNEXERCISED: "red",
+    Verdict.BROKEN_AS_DOCUMENTED: "yellow",
+    Verdict.NOT_CLAIMED_BROKEN: "yellow",
+    Verdict.NOT_CLAIMED_HELD: "default",
+    Verdict.UPHELD: "green",
+    Verdict.NOT_APPLICABLE: "dim",
 }
 _NARROWEST: Final = 12
 """Characters of a column: the longest word of a judgement's words."""
@@ -126,18 +126,18 @@ def _entry(square: Square | None, width: int, printer: Printer) -> Text:
     if _is_told(square):
         for name in square.properties:
             lines += [Text(line) for line in _broken(printer.clean(name), width)]
-    upheld = dict(square.counts).get(Word.UPHELD, 0)
-    if upheld and square.word is not Word.UPHELD:
-        lines.append(Text(f"{Word.UPHELD} {upheld}", "dim"))
+    upheld = dict(square.counts).get(Verdict.UPHELD, 0)
+    if upheld and square.word is not Verdict.UPHELD:
+        lines.append(Text(f"{Verdict.UPHELD} {upheld}", "dim"))
     return Text("\n").join(lines)
 
 
 def _is_told(square: Square) -> bool:
-    return square.word.fails or square.word is Word.BROKEN_AS_DOCUMENTED
+    return square.word.fails or square.word is Verdict.BROKEN_AS_DOCUMENTED
 
 
 def _headline(square: Square) -> str:
-    return f"{square.word}" if square.word is Word.NOT_APPLICABLE else f"{square.word} {len(square.first)}"
+    return f"{square.word}" if square.word is Verdict.NOT_APPLICABLE else f"{square.word} {len(square.first)}"
 
 
 def _broken(name: str, width: int) -> list[str]:
@@ -149,7 +149,7 @@ def _list(made: Grid, titles: Mapping[str, str], printer: Printer) -> None:
     """Fault by fault the words, heaviest first, with the locks whose heaviest it is."""
     for fault in made.faults:
         printer.line(fault, "bold")
-        groups: dict[tuple[Word, tuple[str, ...]], list[str]] = {}
+        groups: dict[tuple[Verdict, tuple[str, ...]], list[str]] = {}
         for lock in made.locks:
             if square := made.squares.get((fault, lock)):
                 properties = square.properties if _is_told(square) else ()
@@ -210,15 +210,15 @@ def _documented(cases: list[Case], printer: Printer) -> None:
         _mechanisms(cases, printer)
         return
     for (lock, because, names), faults in lines.items():
-        sentence = sentences.sentence(lock, names, Word.BROKEN_AS_DOCUMENTED, _faults(faults), because)
-        printer.line(f"{Word.BROKEN_AS_DOCUMENTED}: {sentence}")
+        sentence = sentences.sentence(lock, names, Verdict.BROKEN_AS_DOCUMENTED, _faults(faults), because)
+        printer.line(f"{Verdict.BROKEN_AS_DOCUMENTED}: {sentence}")
 
 
 def _mechanisms(cases: list[Case], printer: Printer) -> None:
     for because, cells in grouped((case.first for case in cases), lambda cell: reason(cell.because)).items():
         locks, faults = (list(dict.fromkeys(names)) for names in zip(*((c.lock, c.fault) for c in cells), strict=True))
         places = f"{listing(few(short_names(locks).values(), _FEW))} under {_in_words(few(faults, _FEW))}"
-        printer.line(f"{Word.BROKEN_AS_DOCUMENTED}, {because}: {places}", hanging=2)
+        printer.line(f"{Verdict.BROKEN_AS_DOCUMENTED}, {because}: {places}", hanging=2)
 
 
 def _faults(names: Sequence[str]) -> str:
@@ -236,7 +236,7 @@ def _reasons(cells: list[Cell], printer: Printer) -> None:
     if cells:
         printer.gap()
     for because, mine in grouped(cells, lambda cell: cell.because).items():
-        printer.line(f"{Word.NOT_APPLICABLE}: {_places(mine)}: {because}", "dim", hanging=2)
+        printer.line(f"{Verdict.NOT_APPLICABLE}: {_places(mine)}: {because}", "dim", hanging=2)
 
 
 def _places(cells: list[Cell]) -> str:

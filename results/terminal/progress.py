@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.report.grid import short_names
 from results.terminal.events import Event, Tail
 from results.text import count, listing, plain
@@ -137,7 +137,7 @@ class Progress:
         parts = [f"{len(self.took)} of {len(self.planned)} trials" if self.planned else "no trial yet"]
         if self.failing:
             words = list(self.failing.values())
-            parts += [f"{words.count(word)} {word}" for word in map(str, Word) if word in words]
+            parts += [f"{words.count(word)} {word}" for word in map(str, Verdict) if word in words]
         if self.broken:
             parts.append(f"{self.broken} broke")
         left = self.left(now)

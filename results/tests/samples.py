@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checkers.claims import ANY, Claim, Hazard, Word
+from checkers.claims import ANY, Claim, Hazard, Verdict
 from checkers.history.finding import Finding
 from checkers.history.history import DTYPE, Facts, FaultInterval, History, from_rows
 from checkers.history.view import View
 from checkers.judging.judgement import Judgement, judge
-from checkers.properties.check_result import Verdict
+from checkers.properties.check_result import CheckResult
 from checkers.properties.narrator import Narrator
 from checkers.tests.build import FACTS
 from checkers.wire import LATE, NONE, F, Outcome, Reason
@@ -25,7 +25,7 @@ START = 5_000_000 * MS  # CLOCK_MONOTONIC of a machine that has been up for a wh
 OWNER = 0x1234_5678_9ABC_0000
 
 
-def cell(word: Word, property: str = "server-exclusion", **given: Any) -> Cell:
+def cell(word: Verdict, property: str = "server-exclusion", **given: Any) -> Cell:
     made = Cell(
         "redis", "redis", "register", "unfenced", "redis/register/unfenced", "none", property, word, "because so",
         {}, (), None, "redis-none-1", 1, 1,
@@ -149,18 +149,18 @@ def find(history: History, f: F, **columns: int) -> int:
     return int(np.argmax(matching))
 
 
-def stale_verdict(history: History) -> Verdict:
+def stale_verdict(history: History) -> CheckResult:
     c = history.columns
     old, new = find(history, F.ACQUIRE, token=41), find(history, F.ACQUIRE, token=42)
     newer, stale = find(history, F.WRITE, value=4200), find(history, F.WRITE, value=4100)
     finding = Finding("stale-write-accepted", int(c["ret"][stale]), (old, new, newer, stale), (old, new))
     conclusion = "The store should have refused it: 42 had been accepted."
     violations = Narrator(history.once(View)).tell([finding], {finding.kind: conclusion})
-    return Verdict("fenced-store", False, violations, {"stale attempts": 1, "accepted writes": 14})
+    return CheckResult("fenced-store", False, violations, {"stale attempts": 1, "accepted writes": 14})
 
 
-def upheld(name: str, **counters: int) -> Verdict:
-    return Verdict(name, True, (), counters)
+def upheld(name: str, **counters: int) -> CheckResult:
+    return CheckResult(name, True, (), counters)
 
 
 def judgements(history: History) -> tuple[Judgement, ...]:
@@ -169,7 +169,7 @@ def judgements(history: History) -> tuple[Judgement, ...]:
     refused = upheld("fenced-store", **{"stale attempts": 1, "refused": 1})
     verdicts = (
         upheld("server-exclusion", **{"contended acquires": 6}),
-        Verdict("holder-exclusion", False, (overlap,), {"leases that expired while held": 1}),
+        CheckResult("holder-exclusion", False, (overlap,), {"leases that expired while held": 1}),
         upheld("token-order", grants=6),
         stale if history.facts.store == "unfenced" else refused,
     )
@@ -209,10 +209,10 @@ def hostile() -> TrialRecord:
     fault = replace(history.faults[0], target=HOSTILE, name=HOSTILE)
     history = replace(history, errors=tuple(HOSTILE for _ in history.errors), faults=(fault, *history.faults))
     record = trial(HOSTILE, history, plan_lines=[HOSTILE], backend=HOSTILE, error=HOSTILE, surprise={HOSTILE: HOSTILE})
-    verdict = Verdict(HOSTILE, None, counters={HOSTILE: 1}, reason=HOSTILE)
+    verdict = CheckResult(HOSTILE, None, counters={HOSTILE: 1}, reason=HOSTILE)
     lane = record.lanes[0]
     broken = replace(stale_verdict(history).violations[0], story=(HOSTILE,), kind=HOSTILE)
-    judged = (judge(verdict, history), judge(Verdict("server-exclusion", False, (broken,)), history))
+    judged = (judge(verdict, history), judge(CheckResult("server-exclusion", False, (broken,)), history))
     return replace(record, lanes=(replace(lane, judgements=(*lane.judgements, *judged)),), logs={HOSTILE: b"x"})
 
 

@@ -7,39 +7,39 @@ from typing import Any
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.properties.exercise import CONTENDED
-from results.certificate.certify import Certificate, Verdict, certify, sentence
+from results.certificate.certify import Certificate, Decision, certify, sentence
 from results.record import Cell
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES, TOGETHER, WHEN
 from results.storage.reading import Contents
 from results.tests.test_comparison import WORDS, lanes
 from results.tests.upgrades import UPGRADES, cell, of, told, whole
 
-KEPT = tuple(cell(stage, Word.UPHELD) for stage in ALONE)
-BLIND = (Word.UNKNOWN, Word.UNEXERCISED)
+KEPT = tuple(cell(stage, Verdict.UPHELD) for stage in ALONE)
+BLIND = (Verdict.UNKNOWN, Verdict.UNEXERCISED)
 
 
 @pytest.mark.parametrize(("old", "new"), list(product(WORDS, WORDS)), ids=lambda word: word.name.lower())
-def test_each_turn_of_a_word(old: Word, new: Word) -> None:
+def test_each_turn_of_a_word(old: Verdict, new: Verdict) -> None:
     made = of(cell(BASELINE, old), cell(CANDIDATE, new))
-    broke = new is Word.VIOLATED and old is not Word.VIOLATED
-    no_longer_promised = new is Word.NOT_CLAIMED_BROKEN and old is Word.UPHELD
-    assert (made.verdict is Verdict.REGRESSION) == (broke or no_longer_promised)
-    silent = new is Word.HAZARD_NOT_SHOWN and not old.fails
-    assert (made.verdict is Verdict.INCONCLUSIVE) == ((new in BLIND and old not in BLIND) or silent)
-    assert bool(made.cleared) == (old is Word.VIOLATED and new is not Word.VIOLATED)
+    broke = new is Verdict.VIOLATED and old is not Verdict.VIOLATED
+    no_longer_promised = new is Verdict.NOT_CLAIMED_BROKEN and old is Verdict.UPHELD
+    assert (made.decision is Decision.REGRESSION) == (broke or no_longer_promised)
+    silent = new is Verdict.HAZARD_NOT_SHOWN and not old.fails
+    assert (made.decision is Decision.INCONCLUSIVE) == ((new in BLIND and old not in BLIND) or silent)
+    assert bool(made.cleared) == (old is Verdict.VIOLATED and new is not Verdict.VIOLATED)
 
 
 @pytest.mark.parametrize("stage", TOGETHER)
 @pytest.mark.parametrize(("old", "new"), list(product(WORDS, WORDS)), ids=lambda word: word.name.lower())
-def test_each_turn_of_a_word_while_versions_change(old: Word, new: Word, stage: str) -> None:
+def test_each_turn_of_a_word_while_versions_change(old: Verdict, new: Verdict, stage: str) -> None:
     """Whatever the new version alone says: here the same as the old one."""
     made = whole(cell(BASELINE, old), cell(CANDIDATE, old), cell(stage, new))
-    assert (made.verdict is Verdict.REGRESSION) == (new is Word.VIOLATED and old is not Word.VIOLATED)
-    assert bool(made.known) == (new is old is Word.VIOLATED)
-    doubtful = new is Word.HAZARD_NOT_SHOWN or (new in BLIND and old not in BLIND)
-    assert (made.verdict is Verdict.INCONCLUSIVE) == doubtful
+    assert (made.decision is Decision.REGRESSION) == (new is Verdict.VIOLATED and old is not Verdict.VIOLATED)
+    assert bool(made.known) == (new is old is Verdict.VIOLATED)
+    doubtful = new is Verdict.HAZARD_NOT_SHOWN or (new in BLIND and old not in BLIND)
+    assert (made.decision is Decision.INCONCLUSIVE) == doubtful
     assert made.cleared == ()
 
 
@@ -53,21 +53,21 @@ def test_each_turn_of_a_word_while_versions_change(old: Word, new: Word, stage: 
     ],
 )
 def test_the_sentence_says_when_it_was_lost(stages: list[str], said: str) -> None:
-    made = whole(*(cell(stage, Word.VIOLATED) for stage in stages))
+    made = whole(*(cell(stage, Verdict.VIOLATED) for stage in stages))
     assert sentence(made) == f"REGRESSION: {said}"
     assert {one.stage for one in made.regressed} == set(stages)
 
 
 def test_what_the_old_version_broke_elsewhere_is_not_lost_by_the_upgrade() -> None:
     cells = [
-        cell(BASELINE, Word.VIOLATED),
-        cell(CANDIDATE, Word.UPHELD),
-        cell(BASELINE, Word.UPHELD, fault="none"),
-        cell(CANDIDATE, Word.VIOLATED, fault="none"),
-        cell(MIXED, Word.VIOLATED),
+        cell(BASELINE, Verdict.VIOLATED),
+        cell(CANDIDATE, Verdict.UPHELD),
+        cell(BASELINE, Verdict.UPHELD, fault="none"),
+        cell(CANDIDATE, Verdict.VIOLATED, fault="none"),
+        cell(MIXED, Verdict.VIOLATED),
     ]
     made = of(*cells)
-    assert made.verdict is Verdict.NO_REGRESSION
+    assert made.decision is Decision.NO_REGRESSION
     assert [one.fault for one in made.known] == ["none", "upgrade-leader-last"]
     assert made.cleared == ()
     of_another = [replace(one, property="fenced-store") if one.fault == "none" else one for one in cells]
@@ -75,34 +75,34 @@ def test_what_the_old_version_broke_elsewhere_is_not_lost_by_the_upgrade() -> No
 
 
 def test_a_regression_outranks_every_doubt() -> None:
-    doubtful = [cell(BASELINE, Word.UPHELD, lane="b"), cell(CANDIDATE, Word.UNKNOWN, lane="b")]
+    doubtful = [cell(BASELINE, Verdict.UPHELD, lane="b"), cell(CANDIDATE, Verdict.UNKNOWN, lane="b")]
     assert sentence(of(*doubtful)).startswith("INCONCLUSIVE: token-order of b under freeze-holder came to no verdict")
-    broken = [cell(BASELINE, Word.UPHELD), cell(CANDIDATE, Word.VIOLATED)]
-    assert of(*doubtful, *broken).verdict is Verdict.REGRESSION
-    assert whole(cell(MIXED, Word.VIOLATED), problems=("trials/x: aborted: no",)).verdict is Verdict.REGRESSION
+    broken = [cell(BASELINE, Verdict.UPHELD), cell(CANDIDATE, Verdict.VIOLATED)]
+    assert of(*doubtful, *broken).decision is Decision.REGRESSION
+    assert whole(cell(MIXED, Verdict.VIOLATED), problems=("trials/x: aborted: no",)).decision is Decision.REGRESSION
 
 
 def test_what_was_cleared_is_counted_by_promise() -> None:
     cells = [
-        cell(stage, Word.VIOLATED if stage == BASELINE else Word.UPHELD, fault=fault, property=name)
+        cell(stage, Verdict.VIOLATED if stage == BASELINE else Verdict.UPHELD, fault=fault, property=name)
         for stage, fault, name in product(ALONE, ("none", "freeze-holder"), ("token-order", "fenced-store"))
     ]
     assert sentence(of(*cells)) == "NO REGRESSION FOUND (2 defects cleared)"
 
 
 def test_a_defect_that_shows_while_old_servers_are_there_is_known_and_cleared() -> None:
-    made = whole(cell(BASELINE, Word.VIOLATED), cell(MIXED, Word.VIOLATED))
+    made = whole(cell(BASELINE, Verdict.VIOLATED), cell(MIXED, Verdict.VIOLATED))
     assert sentence(made) == "NO REGRESSION FOUND (1 defect cleared)"
     assert [one.stage for one in made.known] == [MIXED]
 
 
-@pytest.mark.parametrize("new", [Word.NOT_CLAIMED_BROKEN, Word.BROKEN_AS_DOCUMENTED])
-def test_what_nobody_promised_is_told_where_it_broke_and_is_no_loss(new: Word) -> None:
-    made = of(cell(BASELINE, Word.NOT_CLAIMED_HELD), cell(CANDIDATE, new))
+@pytest.mark.parametrize("new", [Verdict.NOT_CLAIMED_BROKEN, Verdict.BROKEN_AS_DOCUMENTED])
+def test_what_nobody_promised_is_told_where_it_broke_and_is_no_loss(new: Verdict) -> None:
+    made = of(cell(BASELINE, Verdict.NOT_CLAIMED_HELD), cell(CANDIDATE, new))
     assert [one.property for one in made.turned] == ["token-order"]
-    assert made.verdict is Verdict.NO_REGRESSION
+    assert made.decision is Decision.NO_REGRESSION
     elsewhere = cell(BASELINE, new, fault="stall-holder")
-    assert not of(cell(BASELINE, Word.NOT_CLAIMED_HELD), elsewhere, cell(CANDIDATE, new)).turned
+    assert not of(cell(BASELINE, Verdict.NOT_CLAIMED_HELD), elsewhere, cell(CANDIDATE, new)).turned
 
 
 @pytest.mark.parametrize(
@@ -120,20 +120,20 @@ def timed(*times: float) -> Certificate:
     """Of stages in which all is upheld and takes so many times as long as usual."""
     stages = STAGES[: len(times)]
     slow = (replace(one, stage=stage) for stage, n in zip(stages, times, strict=True) for one in lanes(n).lanes)
-    contents = Contents(tuple(cell(stage, Word.UPHELD) for stage in stages), tuple(slow), ())
+    contents = Contents(tuple(cell(stage, Verdict.UPHELD) for stage in stages), tuple(slow), ())
     return certify(contents, UPGRADES, parts=stages, trials=[told(stage) for stage in stages])
 
 
 def test_three_times_slower_is_a_regression_and_the_same_is_none() -> None:
-    assert timed(1.0, 1.0).verdict is Verdict.NO_REGRESSION
+    assert timed(1.0, 1.0).decision is Decision.NO_REGRESSION
     slow = timed(1.0, 3.0)
-    assert slow.verdict is Verdict.REGRESSION
+    assert slow.decision is Decision.REGRESSION
     assert "times what it was" in sentence(slow)
 
 
 def test_no_time_while_versions_change_makes_a_regression() -> None:
     made = timed(1.0, 1.0, 9.0, 9.0)
-    assert made.verdict is Verdict.NO_REGRESSION
+    assert made.decision is Decision.NO_REGRESSION
     assert {(one.measure, one.stage) for one in made.beside} == set(product(("recovery", "longest gap"), TOGETHER))
     for one in made.beside:
         assert one.worst >= one.middle > 0
@@ -143,7 +143,7 @@ def test_no_time_while_versions_change_makes_a_regression() -> None:
 DOUBTS: dict[str, tuple[Sequence[Cell], dict[str, Any], list[str]]] = {
     "none": ((), {}, []),
     "aborted": ((), {"problems": ("trials/x: aborted: no",)}, ["1 trial came to no verdict: trials/x: aborted: no"]),
-    "only-old": ([cell(BASELINE, Word.UPHELD, lane="b")], {}, ["1 judgement of the old version has none beside it"]),
+    "only-old": ([cell(BASELINE, Verdict.UPHELD, lane="b")], {}, ["1 judgement of the old version has none beside it"]),
     "not-tried": ((), {"parts": STAGES}, [f"redis: nothing was tried {WHEN[stage]}" for stage in TOGETHER]),
 }
 
@@ -153,21 +153,21 @@ def test_doubts(what: str) -> None:
     more, given, doubts = DOUBTS[what]
     made = of(*KEPT, *more, **given)
     assert list(made.doubts) == doubts
-    assert made.verdict is (Verdict.INCONCLUSIVE if doubts else Verdict.NO_REGRESSION)
-    assert of(**given).verdict is Verdict.INCONCLUSIVE
+    assert made.decision is (Decision.INCONCLUSIVE if doubts else Decision.NO_REGRESSION)
+    assert of(**given).decision is Decision.INCONCLUSIVE
 
 
 def not_run(column: str, **given: str) -> Cell:
     """As the run folder gives it: of no trial, and so of no stage."""
     nothing = dict.fromkeys(("lock", "workload", "store", "lane", "property", "trial"), "")
     because = "one server has no mixed state"
-    return cell("", Word.NOT_APPLICABLE, **{**nothing, "counters": {}, "fault": column, "because": because, **given})
+    return cell("", Verdict.NOT_APPLICABLE, **{**nothing, "counters": {}, "fault": column, "because": because, **given})
 
 
 def test_what_could_not_be_tried_is_not_applicable_for_its_reason() -> None:
     absent = [not_run(column) for stage in TOGETHER for column in COLUMNS[stage]]
     made = of(*KEPT, *absent, parts=STAGES)
-    assert made.verdict is Verdict.NO_REGRESSION
+    assert made.decision is Decision.NO_REGRESSION
     assert made.absent == {("redis", stage): "one server has no mixed state" for stage in TOGETHER}
     (promise,) = made.promises
     assert promise.absent == dict.fromkeys(TOGETHER, "one server has no mixed state")
@@ -185,7 +185,9 @@ def test_what_could_not_be_asked_of_one_lock_says_nothing_of_the_others() -> Non
 
 @pytest.mark.parametrize(("stage", "number", "doubtful"), [(MIXED, 0, True), (ROLLBACK, 0, True), (MIXED, 1, False)])
 def test_no_operation_in_the_mixed_state_is_a_doubt(stage: str, number: int, doubtful: bool) -> None:
-    made = whole(cell(stage, Word.UPHELD, counters={CONTENDED: 1, "operations in the mixed state": number, **STRUCK}))
+    made = whole(
+        cell(stage, Verdict.UPHELD, counters={CONTENDED: 1, "operations in the mixed state": number, **STRUCK})
+    )
     said = f"redis: no operations in the mixed state {WHEN[stage]}"
     assert made.doubts == ((said,) if doubtful else ())
 
@@ -197,29 +199,29 @@ REFUSED = {"at": 3.0, "what": "etcd1 stays 3.5.16: does not start on its data", 
 def test_a_server_that_would_not_go_back_is_told_and_is_no_regression() -> None:
     steps = [{"at": at, "what": f"etcd{at}", "refused": False} for at in (4.0, 2.0)]
     trials = [*(told(stage) for stage in STAGES[:3]), told(ROLLBACK, about={"rolled": [steps[0], REFUSED, steps[1]]})]
-    stayed = cell(ROLLBACK, Word.UPHELD, counters={CONTENDED: 1})
+    stayed = cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1})
     made = whole(stayed, trials=trials)
-    assert made.verdict is Verdict.NO_REGRESSION
+    assert made.decision is Decision.NO_REGRESSION
     assert made.no_way_back == (f"from half-way, redis: {REFUSED['what']}",)
     assert [(one.stage, one.at) for one in made.steps] == [(ROLLBACK, 2.0), (ROLLBACK, 3.0), (ROLLBACK, 4.0)]
     # So it is where nothing could be judged behind it.
-    alone = [cell(stage, Word.UPHELD) for stage in STAGES[:3]]
-    assert of(*alone, parts=STAGES, trials=trials).verdict is Verdict.NO_REGRESSION
+    alone = [cell(stage, Verdict.UPHELD) for stage in STAGES[:3]]
+    assert of(*alone, parts=STAGES, trials=trials).decision is Decision.NO_REGRESSION
 
 
 @pytest.mark.parametrize(
     ("before", "trial", "doubtful"),
     [
-        (Word.BROKEN_AS_DOCUMENTED, "t", False),  # it did not come up
-        (Word.NOT_CLAIMED_HELD, "t", False),
-        (Word.BROKEN_AS_DOCUMENTED, "", True),  # nobody tried it
-        (Word.UPHELD, "t", True),
+        (Verdict.BROKEN_AS_DOCUMENTED, "t", False),  # it did not come up
+        (Verdict.NOT_CLAIMED_HELD, "t", False),
+        (Verdict.BROKEN_AS_DOCUMENTED, "", True),  # nobody tried it
+        (Verdict.UPHELD, "t", True),
     ],
 )
-def test_what_the_new_version_lacks_is_a_doubt_where_promised(before: Word, trial: str, doubtful: bool) -> None:
+def test_what_the_new_version_lacks_is_a_doubt_where_promised(before: Verdict, trial: str, doubtful: bool) -> None:
     old = cell(BASELINE, before, property="fenced-store")
-    new = cell(CANDIDATE, Word.NOT_APPLICABLE, property="fenced-store", trial=trial)
-    made = of(*(cell(stage, Word.UPHELD) for stage in ALONE), old, new)
+    new = cell(CANDIDATE, Verdict.NOT_APPLICABLE, property="fenced-store", trial=trial)
+    made = of(*(cell(stage, Verdict.UPHELD) for stage in ALONE), old, new)
     assert made.doubts == (("1 judgement of the old version has none beside it",) if doubtful else ())
 
 
@@ -229,4 +231,4 @@ def test_a_new_version_that_does_not_start_on_the_data_is_told_above_all_else() 
     made = whole(trials=trials, problems=(f"trials/x: aborted: {words}",))
     assert made.no_way_there == (f"redis: {words}",)
     assert made.warnings[0] == f"no way there: redis: {words}"
-    assert made.verdict is Verdict.INCONCLUSIVE
+    assert made.decision is Decision.INCONCLUSIVE

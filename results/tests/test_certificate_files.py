@@ -17,7 +17,7 @@ from markupsafe import escape
 from checkers.properties.exercise import CONTENDED
 from results.__main__ import main
 from results.certificate import serialize
-from results.certificate.certify import Verdict, sentence
+from results.certificate.certify import Decision, sentence
 from results.certificate.write_certificate import issue
 from results.commands.verify import NOT_BORNE_OUT
 from results.record import NotRun
@@ -87,7 +87,7 @@ def edit(file: Path, old: str, new: str, count: int = -1) -> None:
 
 def test_it_is_written_and_verified(run: Run, verify: Verify, capsys: pytest.CaptureFixture[str]) -> None:
     certificate, page = issue(run)
-    assert certificate.verdict is Verdict.NO_REGRESSION, certificate.doubts
+    assert certificate.decision is Decision.NO_REGRESSION, certificate.doubts
     told = read(run)
     assert told["digest"] == serialize.digest(told)
     assert serialize.canonical(told) == (run.path / files.CERTIFICATE).read_bytes()
@@ -292,7 +292,7 @@ def test_a_run_that_was_cut_short_is_inconclusive(run: Run, about: dict[str, Any
     else:
         run.close(about)
     certificate, _ = issue(run)
-    assert certificate.verdict is Verdict.INCONCLUSIVE
+    assert certificate.decision is Decision.INCONCLUSIVE
     assert certificate.doubts[0] == doubt
 
 
@@ -300,7 +300,7 @@ def test_a_run_that_tried_no_upgrade_has_none_and_one_from_before_there_were_rol
     with pytest.raises(BadFile, match="no upgrade was tried"):
         issue(Run.create(tmp_path, {}))
     certificate, _ = issue(closed(tmp_path, parts=None))
-    assert (certificate.verdict, certificate.parts) == (Verdict.NO_REGRESSION, ALONE)
+    assert (certificate.decision, certificate.parts) == (Decision.NO_REGRESSION, ALONE)
 
 
 def lost(root: Path) -> Run:

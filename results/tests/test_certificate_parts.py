@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.properties import exercise
 from checkers.properties.exercise import CONTENDED, EXPIRED
 from checkers.properties.fenced_store import STALE
 from results.certificate import trials
 from results.certificate.calibration import Shown
-from results.certificate.certify import Verdict, certify
+from results.certificate.certify import Decision, certify
 from results.certificate.conditions import conditions, uncovered
 from results.certificate.errors import Turn, errors, normalised
 from results.certificate.exposure import FAULTY, REFUSED, UNFENCED
@@ -39,19 +39,19 @@ from results.tests.upgrades import OCCURRED, UPGRADES, cell, closed, of, record,
 )
 def test_a_part_that_did_not_bite_is_inconclusive(name: str, numbers: tuple[int, int], doubt: str) -> None:
     both = zip(ALONE, numbers, strict=True)
-    made = of(*(cell(stage, Word.UPHELD, counters=OCCURRED | {name: number}) for stage, number in both))
-    assert (made.verdict is Verdict.INCONCLUSIVE) == bool(doubt)
+    made = of(*(cell(stage, Verdict.UPHELD, counters=OCCURRED | {name: number}) for stage, number in both))
+    assert (made.decision is Decision.INCONCLUSIVE) == bool(doubt)
     assert doubt in "; ".join(made.doubts)
 
 
 def test_stale_attempts_are_missed_only_where_a_lane_without_a_fence_is_asked_for_them() -> None:
     uncounted = {name: number for name, number in OCCURRED.items() if name != STALE}
-    cells = [cell(stage, Word.UPHELD, counters=uncounted) for stage in ALONE]
+    cells = [cell(stage, Verdict.UPHELD, counters=uncounted) for stage in ALONE]
     found = {bite.why for bite in of(*cells).bites if bite.what == UNFENCED}
     assert found == {"no lane without a fence was asked for it"}
 
 
-KEPT = tuple(cell(stage, Word.UPHELD) for stage in ALONE)
+KEPT = tuple(cell(stage, Verdict.UPHELD) for stage in ALONE)
 
 
 @pytest.mark.parametrize(
@@ -82,15 +82,15 @@ def test_without_a_fault_no_fault_bit() -> None:
 
 
 def test_nobody_need_be_struck_while_servers_go_back() -> None:
-    made = whole(cell(ROLLBACK, Word.UPHELD, counters={CONTENDED: 1, "operations in the mixed state": 1}))
-    assert made.verdict is Verdict.NO_REGRESSION
+    made = whole(cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1, "operations in the mixed state": 1}))
+    assert made.decision is Decision.NO_REGRESSION
     why = {bite.what: bite.why for bite in made.bites if bite.stage == ROLLBACK and not bite.number}
     assert set(why.values()) == {"nobody is struck while servers go back"}
 
 
 def test_counters_are_of_histories_not_of_the_properties_that_saw_them() -> None:
     cells = [
-        cell(stage, Word.UPHELD, property=name, lane=lane, counters={CONTENDED: number})
+        cell(stage, Verdict.UPHELD, property=name, lane=lane, counters={CONTENDED: number})
         for stage, (name, number), lane in product(ALONE, (("token-order", 3), ("fifo", 5)), ("a", "b"))
     ]
     assert [bite.number for bite in of(*cells).bites if bite.what == CONTENDED] == [10, 10]
@@ -99,7 +99,7 @@ def test_counters_are_of_histories_not_of_the_properties_that_saw_them() -> None
 def test_controls_that_were_shown_are_counted_by_stage() -> None:
     lane = LaneTold("a", "get-then-del", "unfenced", "grant", controls=frozenset({"permits", "sharing"}))
     tried = [told(stage, lanes=(lane,), by_design=frozenset({"get-then-del"})) for stage in ALONE]
-    silent, shown = Word.HAZARD_NOT_SHOWN, Word.BROKEN_AS_DOCUMENTED
+    silent, shown = Verdict.HAZARD_NOT_SHOWN, Verdict.BROKEN_AS_DOCUMENTED
     words = [(stage, name, silent, 1) for stage in ALONE for name in ("permits", "sharing")]
     words += [(BASELINE, "permits", shown, 2), (CANDIDATE, "fifo", shown, 1)]  # fifo might have held as well
     cells = [
@@ -135,8 +135,8 @@ def test_of_each_planted_bug_the_property_that_must_name_it_counts_and_nothing_e
     without, _ = issue(closed(tmp_path / "without"))
     made = run(tmp_path)
     one = samples.trial("redis-planted-freeze-holder-1-calibration", stage=CALIBRATION)
-    breaks = lane_with(one, Word.VIOLATED, lane="a", lock="suites.locks.mutants:ForgetsItself")
-    holds = lane_with(one, Word.UPHELD, lane="b", lock="suites.locks.mutants:ForgetsOthers")
+    breaks = lane_with(one, Verdict.VIOLATED, lane="a", lock="suites.locks.mutants:ForgetsItself")
+    holds = lane_with(one, Verdict.UPHELD, lane="b", lock="suites.locks.mutants:ForgetsOthers")
     named = {lane.history.facts.lane: lane.judgements[0].property for lane in (breaks, holds)}
     made.save_trial(replace(one, about={**one.about, "planted": named}, lanes=(breaks, holds)))
     made.close({})
@@ -152,7 +152,7 @@ def test_of_each_planted_bug_the_property_that_must_name_it_counts_and_nothing_e
     assert "ForgetsItself" not in (made.path / "index.html").read_text()
 
 
-def lane_with(record: TrialRecord, word: Word, **facts: str) -> LaneRecord:
+def lane_with(record: TrialRecord, word: Verdict, **facts: str) -> LaneRecord:
     """Its first lane with other facts, and its first judgement with another word."""
     lane = record.lanes[0]
     history = replace(lane.history, facts=replace(lane.history.facts, **facts))  # type: ignore[arg-type]
@@ -233,7 +233,7 @@ def test_what_was_not_stored_is_left_empty() -> None:
 
 def test_what_was_not_tried_stands_by_its_reason() -> None:
     cells = [
-        cell("", Word.NOT_APPLICABLE, fault=fault, lock=lock, trial="", because=because)
+        cell("", Verdict.NOT_APPLICABLE, fault=fault, lock=lock, trial="", because=because)
         for because, fault, lock in (("no disk", "slow-disk", "a"), ("no clock", "x", "a"), ("no clock", "y", "b"))
     ]
     assert uncovered([*cells, *KEPT]) == [
@@ -246,6 +246,6 @@ def test_what_was_not_tried_stands_by_its_reason() -> None:
 def test_one_server_that_goes_back_is_never_of_two_versions(servers: int, why: str) -> None:
     lane = LaneTold("a", "redis", "unfenced", "grant", servers=servers)
     trials = [*(told(stage) for stage in STAGES[:-1]), told(ROLLBACK, lanes=(lane,))]
-    made = whole(cell(ROLLBACK, Word.UPHELD, counters={CONTENDED: 1}), trials=trials)
+    made = whole(cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1}), trials=trials)
     (bite,) = (one for one in made.bites if one.what == exercise.MIXED and one.stage == ROLLBACK)
     assert (bite.why, bite.blunt) == (why, not why)

@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from results.certificate.certify import Certificate, Verdict, certify
+from results.certificate.certify import Certificate, Decision, certify
 from results.stages import ALONE, CANDIDATE, MIXED
 from results.storage.reading import Contents
 from results.tests.test_compare_power import CHANGES, DRAWINGS, DRAWS, Draw
@@ -47,13 +47,13 @@ def test_a_version_is_never_a_regression_of_itself(draw: Draw) -> None:
         assert found.comparison.timed
         assert found.comparison.common > 100
         assert (found.regressed, found.slower) == ((), ())
-        assert found.verdict is not Verdict.REGRESSION
+        assert found.decision is not Decision.REGRESSION
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 def test_a_version_that_is_three_times_slower_is_a_regression(draw: Draw) -> None:
-    found = [certified(draw, seed, "all of it").verdict for seed in range(DRAWINGS)]
-    assert found.count(Verdict.REGRESSION) >= 0.95 * DRAWINGS - 1
+    found = [certified(draw, seed, "all of it").decision for seed in range(DRAWINGS)]
+    assert found.count(Decision.REGRESSION) >= 0.95 * DRAWINGS - 1
 
 
 @pytest.mark.parametrize("backend", ["redis", "etcd"])
@@ -71,7 +71,7 @@ def test_a_slow_server_is_a_regression(backend: str) -> None:
 
     for seed in range(DRAWINGS):
         found = certified(draw, seed)
-        assert found.verdict is Verdict.REGRESSION
+        assert found.decision is Decision.REGRESSION
         assert found.regressed == ()
         assert "release p10" in {speed.measure for speed in found.slower}
         assert all("release" in speed.measure or "acquire" in speed.measure for speed in found.slower)

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
-from checkers.properties.check_result import Verdict
+from checkers.properties.check_result import CheckResult
 from results.__main__ import main
 from results.comparison import difference_page
 from results.comparison import presentation as compared_
@@ -26,13 +26,13 @@ from results.tests.samples import HOSTILE, hostile, stale_write, trial
 from results.tests.trials import contents, load, slower
 
 PROPERTIES = ("server-exclusion", "fenced-store", "fifo")
-WORDS = (Word.UPHELD, Word.BROKEN_AS_DOCUMENTED, Word.NOT_CLAIMED_HELD)
+WORDS = (Verdict.UPHELD, Verdict.BROKEN_AS_DOCUMENTED, Verdict.NOT_CLAIMED_HELD)
 
 
-def judged(*words: Word, **facts: Any) -> TrialRecord:
+def judged(*words: Verdict, **facts: Any) -> TrialRecord:
     """One lane with these words for the first few properties."""
     told = zip(PROPERTIES, words, strict=False)
-    judgements = tuple(Judgement(prop, word, f"because of {word}", Verdict(prop, None)) for prop, word in told)
+    judgements = tuple(Judgement(prop, word, f"because of {word}", CheckResult(prop, None)) for prop, word in told)
     return replace(trial(), lanes=(LaneRecord(stale_write(**facts), judgements),))
 
 
@@ -64,20 +64,20 @@ def upheld(tmp_path: Path) -> str:
 
 @pytest.fixture
 def violated(tmp_path: Path) -> str:
-    return stored(tmp_path, judged(Word.VIOLATED, Word.BROKEN_AS_DOCUMENTED, Word.NOT_CLAIMED_BROKEN))
+    return stored(tmp_path, judged(Verdict.VIOLATED, Verdict.BROKEN_AS_DOCUMENTED, Verdict.NOT_CLAIMED_BROKEN))
 
 
 @pytest.mark.parametrize(
     ("words", "status"),
     [
         (WORDS, 0),
-        ((Word.VIOLATED, *WORDS[1:]), 1),
-        ((Word.UPHELD, Word.HAZARD_NOT_SHOWN, Word.NOT_CLAIMED_HELD), 1),
-        ((Word.UNEXERCISED, *WORDS[1:]), 3),
+        ((Verdict.VIOLATED, *WORDS[1:]), 1),
+        ((Verdict.UPHELD, Verdict.HAZARD_NOT_SHOWN, Verdict.NOT_CLAIMED_HELD), 1),
+        ((Verdict.UNEXERCISED, *WORDS[1:]), 3),
     ],
     ids=["same", "violated", "silent", "unexercised"],
 )
-def test_exit_status(upheld: str, words: tuple[Word, ...], status: int, tmp_path: Path, compared: Compared) -> None:
+def test_exit_status(upheld: str, words: tuple[Verdict, ...], status: int, tmp_path: Path, compared: Compared) -> None:
     other = stored(tmp_path, judged(*words))
     for form in ([], ["--json"], ["--markdown"]):
         assert compared(upheld, other, *form)[0] == status
@@ -153,7 +153,7 @@ def test_hostile_strings_stay_text(tmp_path: Path, compared: Compared) -> None:
 
 def test_no_name_becomes_a_link_or_calls_anybody(tmp_path: Path, compared: Compared) -> None:
     name = "@somebody/http://e.example/www.e.example"
-    both = (stored(tmp_path, judged(word, lane=name)) for word in (Word.UPHELD, Word.VIOLATED))
+    both = (stored(tmp_path, judged(word, lane=name)) for word in (Verdict.UPHELD, Verdict.VIOLATED))
     status, out = compared(*both, "--markdown")
     assert status == 1
     shown = unescape(out)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.comparison.compare import NOT_COMPARABLE, SAME_OR_BETTER, WORSE, apart, compare
 from results.comparison.presentation import speed_word
 from results.comparison.speeds import MEASURES, RATIO, Speed
@@ -45,21 +45,21 @@ def changed(before: Contents, after: Contents) -> Kind:
     return change.kind
 
 
-WORDS = [word for word in Word if word is not Word.NOT_APPLICABLE]
-SILENT = {Word.BROKEN_AS_DOCUMENTED, Word.NOT_CLAIMED_BROKEN, Word.NOT_CLAIMED_HELD, Word.UPHELD}
+WORDS = [word for word in Verdict if word is not Verdict.NOT_APPLICABLE]
+SILENT = {Verdict.BROKEN_AS_DOCUMENTED, Verdict.NOT_CLAIMED_BROKEN, Verdict.NOT_CLAIMED_HELD, Verdict.UPHELD}
 
 
 @pytest.mark.parametrize(("old", "new"), list(product(WORDS, WORDS)), ids=lambda word: word.name.lower())
-def test_what_is_worse_by_itself(old: Word, new: Word) -> None:
+def test_what_is_worse_by_itself(old: Verdict, new: Verdict) -> None:
     found = compare(run(cell(old)), run(cell(new)))
     worse = (
-        (new is Word.VIOLATED and old is not Word.VIOLATED)
-        or (new is Word.HAZARD_NOT_SHOWN and old in SILENT)
-        or (new is Word.NOT_CLAIMED_BROKEN and old is Word.UPHELD)
+        (new is Verdict.VIOLATED and old is not Verdict.VIOLATED)
+        or (new is Verdict.HAZARD_NOT_SHOWN and old in SILENT)
+        or (new is Verdict.NOT_CLAIMED_BROKEN and old is Verdict.UPHELD)
     )
     assert (found.status == WORSE) == worse
     # Evidence that is gone is no accusation, but no pass either.
-    lost = new in (Word.UNKNOWN, Word.UNEXERCISED) and old not in (Word.UNKNOWN, Word.UNEXERCISED)
+    lost = new in (Verdict.UNKNOWN, Verdict.UNEXERCISED) and old not in (Verdict.UNKNOWN, Verdict.UNEXERCISED)
     assert (found.status == NOT_COMPARABLE) == lost
     (change,) = found.changes
     assert (change.kind is Kind.SAME) == (old is new)
@@ -68,55 +68,55 @@ def test_what_is_worse_by_itself(old: Word, new: Word) -> None:
 
 
 def test_a_claim_that_broke_where_the_other_run_has_nothing_is_worse() -> None:
-    assert compare(NOTHING, run(cell(Word.VIOLATED))).status == WORSE
-    assert changed(NOTHING, run(cell(Word.VIOLATED))) is Kind.ONLY_IN_B
-    assert changed(run(cell(Word.VIOLATED)), NOTHING) is Kind.ONLY_IN_A
+    assert compare(NOTHING, run(cell(Verdict.VIOLATED))).status == WORSE
+    assert changed(NOTHING, run(cell(Verdict.VIOLATED))) is Kind.ONLY_IN_B
+    assert changed(run(cell(Verdict.VIOLATED)), NOTHING) is Kind.ONLY_IN_A
 
 
 def test_a_heavier_verdict_is_not_hidden_by_any_number_of_lighter_ones() -> None:
-    many = [cell(Word.UPHELD, seed=seed) for seed in range(50)]
-    found = compare(run(*many), run(*many, cell(Word.VIOLATED, seed=77, page=Path("its"))))
+    many = [cell(Verdict.UPHELD, seed=seed) for seed in range(50)]
+    found = compare(run(*many), run(*many, cell(Verdict.VIOLATED, seed=77, page=Path("its"))))
     assert found.status == WORSE
     after = found.changes[0].after
     assert after is not None
-    assert (after.word, after.times, after.trials, after.page) == (Word.VIOLATED, 1, 51, Path("its"))
+    assert (after.word, after.times, after.trials, after.page) == (Verdict.VIOLATED, 1, 51, Path("its"))
 
 
 def test_worse_beats_not_comparable() -> None:
-    before = run(cell(Word.UPHELD), cell(Word.UPHELD, property="fifo"))
-    after = run(cell(Word.UNEXERCISED), cell(Word.VIOLATED, property="fifo"))
+    before = run(cell(Verdict.UPHELD), cell(Verdict.UPHELD, property="fifo"))
+    after = run(cell(Verdict.UNEXERCISED), cell(Verdict.VIOLATED, property="fifo"))
     found = compare(before, after)
     assert found.status == WORSE
     assert found.changes[0].property == "fifo"
 
 
 def test_a_positive_control_that_showed_at_the_third_attempt_is_not_silent() -> None:
-    shown = run(cell(Word.BROKEN_AS_DOCUMENTED, seed=1, attempt=1))
-    late = [cell(Word.HAZARD_NOT_SHOWN, seed=4, attempt=1), cell(Word.HAZARD_NOT_SHOWN, seed=5, attempt=2)]
-    assert compare(shown, run(*late, cell(Word.BROKEN_AS_DOCUMENTED, seed=6, attempt=3))).status == SAME_OR_BETTER
-    assert compare(shown, run(*late, cell(Word.HAZARD_NOT_SHOWN, seed=6, attempt=3))).status == WORSE
+    shown = run(cell(Verdict.BROKEN_AS_DOCUMENTED, seed=1, attempt=1))
+    late = [cell(Verdict.HAZARD_NOT_SHOWN, seed=4, attempt=1), cell(Verdict.HAZARD_NOT_SHOWN, seed=5, attempt=2)]
+    assert compare(shown, run(*late, cell(Verdict.BROKEN_AS_DOCUMENTED, seed=6, attempt=3))).status == SAME_OR_BETTER
+    assert compare(shown, run(*late, cell(Verdict.HAZARD_NOT_SHOWN, seed=6, attempt=3))).status == WORSE
 
 
 def test_another_version_is_what_one_compares() -> None:
-    before, after = cell(Word.UPHELD, version="3.4.23"), cell(Word.UPHELD, version="3.5.16")
+    before, after = cell(Verdict.UPHELD, version="3.4.23"), cell(Verdict.UPHELD, version="3.5.16")
     assert changed(run(before), run(after)) is Kind.SAME
 
 
 @pytest.mark.parametrize("field", ["backend", "lane", "fault", "property"])
 def test_other_cells_are_not_compared(field: str) -> None:
-    found = compare(run(cell(Word.UPHELD)), run(cell(Word.UPHELD, **{field: "other"})))
+    found = compare(run(cell(Verdict.UPHELD)), run(cell(Verdict.UPHELD, **{field: "other"})))
     assert {change.kind for change in found.changes} == {Kind.ONLY_IN_A, Kind.ONLY_IN_B}
     assert found.status == NOT_COMPARABLE
 
 
 def test_what_does_not_apply_is_not_there() -> None:
-    assert compare(run(cell(Word.NOT_APPLICABLE)), run(cell(Word.NOT_APPLICABLE))).status == NOT_COMPARABLE
+    assert compare(run(cell(Verdict.NOT_APPLICABLE)), run(cell(Verdict.NOT_APPLICABLE))).status == NOT_COMPARABLE
 
 
 @pytest.mark.parametrize("problem", ["redis-1: aborted: a worker hung", "redis-1/verdicts.json: not JSON"])
 def test_what_was_left_out_is_lost_where_the_other_run_judged_it(problem: str) -> None:
     page = Path("run/trials/redis-1/index.html")
-    both, gone = cell(Word.UPHELD, fault="other"), cell(Word.UPHELD, page=page)
+    both, gone = cell(Verdict.UPHELD, fault="other"), cell(Verdict.UPHELD, page=page)
     found = compare(run(both, gone), replace(run(both), problems=(f"trials/{problem}",)))
     assert found.status == NOT_COMPARABLE
     assert [change.lost for change in found.changes if change.after is None] == ["its trial was left out"]
@@ -125,8 +125,8 @@ def test_what_was_left_out_is_lost_where_the_other_run_judged_it(problem: str) -
 
 
 def test_versions_of_one_run_do_not_hide_each_other() -> None:
-    old, new = cell(Word.VIOLATED, version="7.0"), cell(Word.UPHELD, version="8.0")
-    before, after = run(old, new), run(old, replace(new, word=Word.VIOLATED))
+    old, new = cell(Verdict.VIOLATED, version="7.0"), cell(Verdict.UPHELD, version="8.0")
+    before, after = run(old, new), run(old, replace(new, word=Verdict.VIOLATED))
     assert [change.backend for change in compare(*apart([before, after])).changes if change.worse] == ["redis 8.0"]
     assert apart([run(old), run(new)]) == [run(old), run(new)], "one version each is what one compares"
 
@@ -178,7 +178,7 @@ def test_the_unit_is_the_trial() -> None:
 
 
 def test_few_trials_leave_times_unjudged_but_verdicts_stand() -> None:
-    found = compare(*(replace(lanes(times, faults=3), cells=(cell(Word.UPHELD),)) for times in (1, 9)))
+    found = compare(*(replace(lanes(times, faults=3), cells=(cell(Verdict.UPHELD),)) for times in (1, 9)))
     assert not found.timed
     assert found.status == SAME_OR_BETTER
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.commands import digest as digests
 from results.commands.digest import MOST_BYTES, digest
 from results.comparison.news import INCONCLUSIVE, RED, news
@@ -39,11 +39,11 @@ def side(*cells: Cell, problems: tuple[str, ...] = (), name: str = "one") -> Sid
     return Side(name, ROOT, Contents(cells, (), problems), (), state="closed")
 
 
-FAILING = [word for word in Word if word.fails]
-BAD = cell(Word.VIOLATED, story=STORY)
-BLANK = (Word.UNKNOWN, Word.UNEXERCISED, None)
+FAILING = [word for word in Verdict if word.fails]
+BAD = cell(Verdict.VIOLATED, story=STORY)
+BLANK = (Verdict.UNKNOWN, Verdict.UNEXERCISED, None)
 """What a night may come to that says nothing of a lock; None: it was not judged."""
-OTHER = cell(Word.UPHELD, property="fenced-store")
+OTHER = cell(Verdict.UPHELD, property="fenced-store")
 
 
 class TestNews:
@@ -51,20 +51,26 @@ class TestNews:
         ("nights", "status", "what"),
         [
             *(([word], RED, "red") for word in FAILING),
-            *(([word], 0, "") for word in Word if not word.fails),
+            *(([word], 0, "") for word in Verdict if not word.fails),
             *(([word, word], 0, "known") for word in FAILING),
-            *(([word, Word.VIOLATED], RED, "red") for word in (*Word, None) if word is not Word.VIOLATED),
-            *(([word, Word.HAZARD_NOT_SHOWN], RED, "red") for word in (Word.BROKEN_AS_DOCUMENTED, *BLANK)),
-            *product(product((Word.UPHELD, Word.BROKEN_AS_DOCUMENTED, None), BLANK[:2]), [INCONCLUSIVE], ["lost"]),
-            ([Word.UPHELD, None], INCONCLUSIVE, "missing"),
-            ([Word.VIOLATED, Word.HAZARD_NOT_SHOWN], 0, "known"),
-            ([Word.VIOLATED, Word.UPHELD], 0, "cleared"),
-            *(([word, blank, word], 0, "known") for word in (Word.VIOLATED, Word.HAZARD_NOT_SHOWN) for blank in BLANK),
-            ([Word.VIOLATED, Word.UPHELD, Word.VIOLATED], RED, "red"),
-            ([Word.VIOLATED, Word.UPHELD, None, Word.VIOLATED], RED, "red"),
+            *(([word, Verdict.VIOLATED], RED, "red") for word in (*Verdict, None) if word is not Verdict.VIOLATED),
+            *(([word, Verdict.HAZARD_NOT_SHOWN], RED, "red") for word in (Verdict.BROKEN_AS_DOCUMENTED, *BLANK)),
+            *product(
+                product((Verdict.UPHELD, Verdict.BROKEN_AS_DOCUMENTED, None), BLANK[:2]), [INCONCLUSIVE], ["lost"]
+            ),
+            ([Verdict.UPHELD, None], INCONCLUSIVE, "missing"),
+            ([Verdict.VIOLATED, Verdict.HAZARD_NOT_SHOWN], 0, "known"),
+            ([Verdict.VIOLATED, Verdict.UPHELD], 0, "cleared"),
+            *(
+                ([word, blank, word], 0, "known")
+                for word in (Verdict.VIOLATED, Verdict.HAZARD_NOT_SHOWN)
+                for blank in BLANK
+            ),
+            ([Verdict.VIOLATED, Verdict.UPHELD, Verdict.VIOLATED], RED, "red"),
+            ([Verdict.VIOLATED, Verdict.UPHELD, None, Verdict.VIOLATED], RED, "red"),
         ],
     )
-    def test_of_the_last_of_some_nights(self, nights: Sequence[Word | None], status: int, what: str) -> None:
+    def test_of_the_last_of_some_nights(self, nights: Sequence[Verdict | None], status: int, what: str) -> None:
         *before, now = [contents(OTHER, *([cell(word)] if word else [])) for word in nights]
         found = news(before[-1] if before else None, now, before[::-1])
         assert found.status == status
@@ -72,18 +78,20 @@ class TestNews:
         assert [kind for kind in kinds if getattr(found, kind)] == [kind for kind in kinds if kind == what]
 
     def test_a_trial_that_came_to_nothing_is_not_well(self) -> None:
-        fine = contents(cell(Word.UPHELD))
+        fine = contents(cell(Verdict.UPHELD))
         assert news(fine, replace(fine, problems=("x: aborted",))).status == INCONCLUSIVE
 
     @pytest.mark.parametrize(
         ("old", "before", "now", "known"),
         [
-            (Word.VIOLATED, Word.UPHELD, Word.VIOLATED, ["redis 7.0"]),
-            (Word.BROKEN_AS_DOCUMENTED, Word.BROKEN_AS_DOCUMENTED, Word.HAZARD_NOT_SHOWN, []),
+            (Verdict.VIOLATED, Verdict.UPHELD, Verdict.VIOLATED, ["redis 7.0"]),
+            (Verdict.BROKEN_AS_DOCUMENTED, Verdict.BROKEN_AS_DOCUMENTED, Verdict.HAZARD_NOT_SHOWN, []),
         ],
         ids=["violated", "silent"],
     )
-    def test_one_version_does_not_hide_another(self, old: Word, before: Word, now: Word, known: list[str]) -> None:
+    def test_one_version_does_not_hide_another(
+        self, old: Verdict, before: Verdict, now: Verdict, known: list[str]
+    ) -> None:
         """7.0 stays as it was; in 8.0 it is new."""
         was, new = (contents(cell(old, version="7.0"), cell(word, version="8.0")) for word in (before, now))
         found = news(was, new)
@@ -91,22 +99,22 @@ class TestNews:
         assert [change.backend for change in found.known] == known
 
     def test_an_upgrade_is_compared_across_its_versions(self) -> None:
-        found = news(contents(cell(Word.UPHELD, version="7.0")), contents(cell(Word.VIOLATED, version="8.0")))
+        found = news(contents(cell(Verdict.UPHELD, version="7.0")), contents(cell(Verdict.VIOLATED, version="8.0")))
         assert found.comparison.common == 1
         assert found.status == RED
 
     def test_an_attempt_that_another_one_made_good_is_nothing(self) -> None:
-        silent = cell(Word.HAZARD_NOT_SHOWN)
-        shown = replace(cell(Word.BROKEN_AS_DOCUMENTED), seed=2, attempt=2)
+        silent = cell(Verdict.HAZARD_NOT_SHOWN)
+        shown = replace(cell(Verdict.BROKEN_AS_DOCUMENTED), seed=2, attempt=2)
         assert news(None, contents(silent, shown)).status == 0
 
 
 class TestPage:
     def test_of_one_that_is_worse(self) -> None:
         """What is red first, with its story and page, then what was known, a table for each version, and notes."""
-        known = cell(Word.VIOLATED, version="7.0", property="fifo")
-        before = side(cell(Word.UPHELD), cell(Word.UPHELD, version="7.0"), known)
-        now = side(cell(Word.VIOLATED, story=STORY), cell(Word.UPHELD, version="7.0"), known)
+        known = cell(Verdict.VIOLATED, version="7.0", property="fifo")
+        before = side(cell(Verdict.UPHELD), cell(Verdict.UPHELD, version="7.0"), known)
+        now = side(cell(Verdict.VIOLATED, story=STORY), cell(Verdict.UPHELD, version="7.0"), known)
         page = digest(now, before, ["one [is] missing"])
         assert page == golden("digest.md", page)
 
@@ -161,9 +169,9 @@ class TestHostile:
         places = ("lock", "lane", "fault", "property", "because", "version", "backend")
 
         def page(words: str) -> str:
-            mine = cell(Word.VIOLATED, story=(words, "second"))
+            mine = cell(Verdict.VIOLATED, story=(words, "second"))
             mine = replace(mine, **dict.fromkeys(places, words))  # type: ignore[arg-type]
-            fine = replace(mine, word=Word.UPHELD)
+            fine = replace(mine, word=Verdict.UPHELD)
             return digest(side(mine, problems=(words,)), side(fine, name=words), [words])
 
         assert _structure(page(HOSTILE[name])) == _structure(page("word"))
@@ -181,7 +189,8 @@ def _structure(page: str) -> list[str]:
 class TestSize:
     def test_it_never_exceeds_what_a_summary_may_have_and_says_what_is_left_out(self) -> None:
         many = [
-            cell(Word.VIOLATED, lane=f"lane{n}", lock=f"lock{n}", story=(f"{n} " + "é" * 500,) * 5) for n in range(900)
+            cell(Verdict.VIOLATED, lane=f"lane{n}", lock=f"lock{n}", story=(f"{n} " + "é" * 500,) * 5)
+            for n in range(900)
         ]
         page = digest(side(*many), None)
         assert MOST_BYTES * 0.9 < len(page.encode()) <= MOST_BYTES, "and no more is left out than must be"
@@ -189,7 +198,7 @@ class TestSize:
         assert page.count("<details>") == page.count("</details>")
 
     def test_strings_and_stories_without_end_are_cut_and_what_fits_is_whole(self) -> None:
-        page = digest(side(cell(Word.VIOLATED, story=("x" * 10_000_000,) * 100, because="y" * 10_000_000)), None)
+        page = digest(side(cell(Verdict.VIOLATED, story=("x" * 10_000_000,) * 100, because="y" * 10_000_000)), None)
         assert len(page) < 10_000
         assert "and 88 more" in page
         assert "left out" not in page
@@ -199,7 +208,7 @@ class TestCommand:
     def test_output_is_utf_8_on_every_terminal(
         self, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
     ) -> None:
-        sides = {"a": side(cell(Word.UPHELD)), "b": side(cell(Word.VIOLATED, because="é"))}
+        sides = {"a": side(cell(Verdict.UPHELD)), "b": side(cell(Verdict.VIOLATED, because="é"))}
         monkeypatch.setattr(digests, "find", lambda name, root: name)
         monkeypatch.setattr(Side, "of", lambda name: sides[name])
         assert digests.main(["b", "--against", "a"]) == 0

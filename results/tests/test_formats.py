@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.commands import schema
 from results.record import NotRun
 from results.run import Run
@@ -54,8 +54,8 @@ def test_a_run_of_an_older_format_is_read(old: Run) -> None:
     contents, number = old.read(), json.loads((old.path / "run.json").read_text())["format"]
     assert contents.problems == ()
     words = {(cell.lane, cell.property): cell.word for cell in contents.cells}
-    assert words["redis/register/unfenced", "fenced-store"] is Word.BROKEN_AS_DOCUMENTED
-    assert words["etcd/set/fence-reads-and-writes", "no-lost-update"] is Word.UPHELD
+    assert words["redis/register/unfenced", "fenced-store"] is Verdict.BROKEN_AS_DOCUMENTED
+    assert words["etcd/set/fence-reads-and-writes", "no-lost-update"] is Verdict.UPHELD
     assert {cell.version for cell in contents.cells} == {"3.5.16", "8.0.2"}
     lanes = {(lane.lane, lane.started[:10]) for lane in contents.lanes}
     assert lanes == {(lane, "2026-11-22") for lane, _ in words}
@@ -66,7 +66,7 @@ def test_its_summary_is_read(old: Run) -> None:
     made = summary.load(old.path)
     assert {cell.trial for cell in made.contents.cells} == {cell.trial for cell in old.read().cells}
     assert made.head == summary.load_head(old.path)
-    assert made.head.words[Word.BROKEN_AS_DOCUMENTED] == 2
+    assert made.head.words[Verdict.BROKEN_AS_DOCUMENTED] == 2
     assert made.head.started == "2026-11-22T07:31:15+00:00"
     assert old.head()[1] == "closed"
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.pages import rates, run_page, web
 from results.record import Cell, LaneSummary, NotRun
 from results.report import grid
@@ -23,7 +23,7 @@ from results.tests.markup import Element, Page
 ROOT = Path("/runs/r")
 
 
-def cell(lock: str, fault: str, word: Word, about: str = "server-exclusion", **given: Any) -> Cell:
+def cell(lock: str, fault: str, word: Verdict, about: str = "server-exclusion", **given: Any) -> Cell:
     trial = f"{files.safe_name(lock)}-{fault}-1"
     given = {"page": ROOT / "trials" / trial / "index.html", "trial": trial, "fault": fault, **given}
     return samples.cell(word, about, **{"lock": lock, "backend": lock, "lane": f"{lock}/register/unfenced", **given})
@@ -51,17 +51,24 @@ def square(page: Page) -> Element:
 
 
 def test_a_square_tells_every_word_the_heaviest_first() -> None:
-    words = [Word.UPHELD, Word.NOT_CLAIMED_HELD, Word.VIOLATED, Word.UPHELD, Word.NOT_CLAIMED_HELD, Word.UPHELD]
+    words = [
+        Verdict.UPHELD,
+        Verdict.NOT_CLAIMED_HELD,
+        Verdict.VIOLATED,
+        Verdict.UPHELD,
+        Verdict.NOT_CLAIMED_HELD,
+        Verdict.UPHELD,
+    ]
     made = square(drawn([cell("redis", "none", word, f"p{at}") for at, word in enumerate(words)]))
     assert made.text == "✖ 1 violated◦ 2 held✔ 3 upheld"
     assert made.given["title"].splitlines() == ["1 violated", "2 not claimed: held", "3 upheld"]
     assert made.given["class"] == "w-violated"
 
 
-@pytest.mark.parametrize("word", list(Word), ids=lambda word: word.name.lower())
-def test_no_word_is_hidden_by_a_lighter_one(word: Word) -> None:
+@pytest.mark.parametrize("word", list(Verdict), ids=lambda word: word.name.lower())
+def test_no_word_is_hidden_by_a_lighter_one(word: Verdict) -> None:
     for order in (1, -1):
-        cells = [cell("redis", "none", each, "p", seed=each.weight) for each in [*Word][word.weight :][::order]]
+        cells = [cell("redis", "none", each, "p", seed=each.weight) for each in [*Verdict][word.weight :][::order]]
         made = square(drawn(cells))
         assert made.text.startswith(f"{web.GLYPHS[word]} 1 {grid.SHORT[word]}")
         assert made.given["title"].startswith(f"1 {word}")
@@ -69,7 +76,7 @@ def test_no_word_is_hidden_by_a_lighter_one(word: Word) -> None:
 
 def test_a_square_leads_to_the_lane_of_its_heaviest_word() -> None:
     lanes = ("redis/set/fence-writes", "redis/register/a b%")
-    words = zip((Word.UPHELD, Word.VIOLATED), lanes, strict=True)
+    words = zip((Verdict.UPHELD, Verdict.VIOLATED), lanes, strict=True)
     made = square(drawn([cell("redis", "none", word, lane=lane) for word, lane in words]))
     assert unquote(made.given["href"]) == f"trials/redis-none-1/index.html#lane={lanes[1]}"
     assert "%25" in made.given["href"]
@@ -77,22 +84,22 @@ def test_a_square_leads_to_the_lane_of_its_heaviest_word() -> None:
 
 def test_the_data_behind_the_squares_are_what_was_judged() -> None:
     page = drawn([
-        cell("redis", "none", Word.UPHELD, version="8.0"),
-        cell("redis", "none", Word.VIOLATED, "token-order", story=("one", "two")),
-        cell("redis", "none", Word.VIOLATED, "token-order", story=("another",), lane="redis/set/unfenced"),
-        cell("etcd", "kill-server", Word.NOT_APPLICABLE, "", page=None, lane="", because="no engine"),
+        cell("redis", "none", Verdict.UPHELD, version="8.0"),
+        cell("redis", "none", Verdict.VIOLATED, "token-order", story=("one", "two")),
+        cell("redis", "none", Verdict.VIOLATED, "token-order", story=("another",), lane="redis/set/unfenced"),
+        cell("etcd", "kill-server", Verdict.NOT_APPLICABLE, "", page=None, lane="", because="no engine"),
     ])  # fmt: skip
     data = page.data
     told = []
     for word, *texts, trial, story in (flat[at : at + 7] for flat in data["squares"] for at in range(0, len(flat), 7)):
         named = [data["texts"][text] for text in texts]
-        told.append((list(Word)[word], *named, trial if trial < 0 else data["trials"][trial][1], story < 0))
+        told.append((list(Verdict)[word], *named, trial if trial < 0 else data["trials"][trial][1], story < 0))
     link = "trials/redis-none-1/index.html"
     assert told == [
-        (Word.NOT_APPLICABLE, "", "", "", "no engine", -1, True),
-        (Word.VIOLATED, "token-order", "redis/register/unfenced", "", "because so", link, False),
-        (Word.VIOLATED, "token-order", "redis/set/unfenced", "", "because so", link, True),
-        (Word.UPHELD, "server-exclusion", "redis/register/unfenced", "8.0", "because so", link, True),
+        (Verdict.NOT_APPLICABLE, "", "", "", "no engine", -1, True),
+        (Verdict.VIOLATED, "token-order", "redis/register/unfenced", "", "because so", link, False),
+        (Verdict.VIOLATED, "token-order", "redis/set/unfenced", "", "because so", link, True),
+        (Verdict.UPHELD, "server-exclusion", "redis/register/unfenced", "8.0", "because so", link, True),
     ]
     assert "one\ntwo" in data["texts"]
     assert [link.given["data-i"] for link in page.all("a") if "data-i" in link.given] == ["0", "1"]
@@ -101,8 +108,8 @@ def test_the_data_behind_the_squares_are_what_was_judged() -> None:
 def test_rows_are_grouped_by_backend_and_named_as_shortly_as_they_can_be() -> None:
     mine, yours = "/home/a/locks.py:Mine", "/home/b/locks.py:Mine"
     page = drawn([
-        cell(mine, "none", Word.UPHELD, backend="redis"), cell(yours, "none", Word.UPHELD, backend="redis"),
-        cell("etcd", "kill-server", Word.UPHELD),
+        cell(mine, "none", Verdict.UPHELD, backend="redis"), cell(yours, "none", Verdict.UPHELD, backend="redis"),
+        cell("etcd", "kill-server", Verdict.UPHELD),
     ])  # fmt: skip
     heads = [(head.given["title"], head.text) for head in page.all("th", scope="row")]
     assert heads == [("etcd", "etcd"), (mine, "a/locks.py:Mine"), (yours, "b/locks.py:Mine")]
@@ -132,7 +139,7 @@ def test_short_names_are_the_shortest_tails_that_tell_names_apart(names: list[st
 
 def test_reasons_that_differ_only_in_numbers_are_one_case() -> None:
     cells = [
-        cell("redis", "none", Word.UNEXERCISED, "recovery", lane=f"l{n}", because=f"{why} grants: {n}, 9 needed")
+        cell("redis", "none", Verdict.UNEXERCISED, "recovery", lane=f"l{n}", because=f"{why} grants: {n}, 9 needed")
         for n, why in enumerate(["too few"] * 5 + ["no"])
     ]
     told = [(case.lanes, case.first.because) for case in grid.failures(cells)]
@@ -142,21 +149,21 @@ def test_reasons_that_differ_only_in_numbers_are_one_case() -> None:
 def test_all_that_a_page_says_in_its_order() -> None:
     """What fails with its story, hazards by their mechanism, what was not run by its reason, and what is not known."""
     cells = [
-        cell("etcd", "none", Word.BROKEN_AS_DOCUMENTED, "holder-exclusion", story=("documented story",)),
-        cell("redis", "none", Word.VIOLATED, story=("Worker 1 held it.", "So did worker 2.")),
-        cell("redis", "none", Word.UPHELD, "fifo"),
+        cell("etcd", "none", Verdict.BROKEN_AS_DOCUMENTED, "holder-exclusion", story=("documented story",)),
+        cell("redis", "none", Verdict.VIOLATED, story=("Worker 1 held it.", "So did worker 2.")),
+        cell("redis", "none", Verdict.UPHELD, "fifo"),
     ]
     mechanisms = (("fenced-store", "frozen-past-ttl: the machine"), ("recovery", "left-behind"))
     cells += [
-        cell(lock, fault, Word.BROKEN_AS_DOCUMENTED, about, because=f"explained by {why}")
+        cell(lock, fault, Verdict.BROKEN_AS_DOCUMENTED, about, because=f"explained by {why}")
         for lock, fault, (about, why) in product(("redis", "etcd"), ("freeze-holder", "late-write"), mechanisms)
     ]
     nowhere: dict[str, Any] = {"page": None, "lane": ""}
     cells += [
-        cell(f"lock{n}", fault, Word.NOT_APPLICABLE, "", because=f"no leader: {n}", **nowhere)
+        cell(f"lock{n}", fault, Verdict.NOT_APPLICABLE, "", because=f"no leader: {n}", **nowhere)
         for n, fault in product(range(9), ("change-leader", "isolate-leader"))
     ]
-    cells.append(cell("", "kill-server", Word.NOT_APPLICABLE, "", because="not ours", backend="etcd", **nowhere))
+    cells.append(cell("", "kill-server", Verdict.NOT_APPLICABLE, "", because="not ours", backend="etcd", **nowhere))
     problems = [f"trials/{n}: damaged " + "x" * 50 for n in range(7)]
     about = {"command": ["pytest", "suites/", "-k", "a or b"], "seed": 7, "profile": "default"}
     times = {"started": "2026-01-02T03:04:05+00:00", "closed": "2026-01-02T03:09:15+00:00"}
@@ -167,7 +174,7 @@ def test_all_that_a_page_says_in_its_order() -> None:
 
 
 def test_failures_beyond_those_that_are_told_are_counted() -> None:
-    page = drawn([cell("redis", "none", Word.VIOLATED, f"p{n}") for n in range(130)])
+    page = drawn([cell("redis", "none", Verdict.VIOLATED, f"p{n}") for n in range(130)])
     assert len(list(page.all("div", class_="case fails"))) == 100
     assert "And 30 more" in page.one("section", id="failures")
     assert "And 129 more failing verdicts." in page.one("h1", id="verdict")
@@ -183,7 +190,7 @@ def test_failures_beyond_those_that_are_told_are_counted() -> None:
     ids=["going-on", "interrupted", "damaged"],
 )
 def test_what_became_of_the_run(about: dict[str, Any], says: str) -> None:
-    assert says in drawn([cell("redis", "none", Word.UPHELD)], **about).one("main")
+    assert says in drawn([cell("redis", "none", Verdict.UPHELD)], **about).one("main")
 
 
 # Latency, throughput, recovery
@@ -246,7 +253,7 @@ def test_links_lead_to_files_and_lanes_of_the_run(tmp_path: Path) -> None:
 
 def test_stories_of_what_fails_are_all_there_however_many_there_are() -> None:
     long = "x" * 100_000
-    stories = [(n, word) for n in range(9) for word in list(Word)[:6]]
+    stories = [(n, word) for n in range(9) for word in list(Verdict)[:6]]
     cells = [cell(f"l{n}", "none", word, story=(f"{word} {n}", long), seed=word.weight) for n, word in stories]
     texts = " ".join(drawn(cells).data["texts"])
     left_out = [word for n, word in stories if f"{word} {n}\n" not in texts]
@@ -259,7 +266,7 @@ def test_the_page_of_a_whole_matrix_is_small() -> None:
     told = ("a worker was granted a token; its lease ran out while it was frozen; it noticed the loss",) * 3
     cells = [
         cell(
-            f"lock-{lock}", f"some-fault-{fault}", Word.BROKEN_AS_DOCUMENTED if at == 0 else Word.UPHELD,
+            f"lock-{lock}", f"some-fault-{fault}", Verdict.BROKEN_AS_DOCUMENTED if at == 0 else Verdict.UPHELD,
             f"property-{at}", backend=f"backend-{lock % 4}", story=(f"{lock} {fault}", *told) if at == 0 else (),
             page=ROOT / "trials" / f"{lock % 4}-{fault}" / "index.html", trial=f"{lock % 4}-{fault}",
         )

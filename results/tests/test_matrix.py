@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.record import Cell
 from results.terminal import matrix
 from results.tests import samples
@@ -18,19 +18,19 @@ PAGE = f"results/runs/r/trials/{'long-' * 40}/index.html"
 FAULTS = ("none", "cut-client-drop", "freeze-holder", "isolate-leader-refuse", "kill-server", "slow-links")
 
 
-def cell(lock: str, fault: str, word: Word, about: str = "server-exclusion", **given: object) -> Cell:
+def cell(lock: str, fault: str, word: Verdict, about: str = "server-exclusion", **given: object) -> Cell:
     given = {"lock": lock, "backend": lock, "lane": f"{lock}/register/unfenced", "fault": fault, **given}
     return samples.cell(word, about, **{"page": Path(PAGE), "seed": 7, "trial": "", **given})
 
 
 def cells() -> list[Cell]:
-    made = [cell(lock, fault, Word.UPHELD) for lock in ("redis", "redlock", "zookeeper", "etcd") for fault in FAULTS]
+    made = [cell(lock, fault, Verdict.UPHELD) for lock in ("redis", "redlock", "zookeeper", "etcd") for fault in FAULTS]
     made += [
-        cell("redlock", "kill-server", Word.VIOLATED, story=("Worker 1 held it.", "So did worker 2.")),
-        cell("etcd", "slow-links", Word.UNEXERCISED, "recovery"),
-        cell("redis", "freeze-holder", Word.BROKEN_AS_DOCUMENTED, "holder-exclusion"),
-        cell("redis", "freeze-holder", Word.BROKEN_AS_DOCUMENTED, "fenced-store"),
-        cell("redis", "cut-nodes-drop", Word.NOT_APPLICABLE, "", because="redis has one node", page=None, lane=""),
+        cell("redlock", "kill-server", Verdict.VIOLATED, story=("Worker 1 held it.", "So did worker 2.")),
+        cell("etcd", "slow-links", Verdict.UNEXERCISED, "recovery"),
+        cell("redis", "freeze-holder", Verdict.BROKEN_AS_DOCUMENTED, "holder-exclusion"),
+        cell("redis", "freeze-holder", Verdict.BROKEN_AS_DOCUMENTED, "fenced-store"),
+        cell("redis", "cut-nodes-drop", Verdict.NOT_APPLICABLE, "", because="redis has one node", page=None, lane=""),
     ]
     return made
 
@@ -72,7 +72,7 @@ def test_at_80_columns() -> None:
 
 def test_a_heavier_word_is_never_hidden() -> None:
     for order in (1, -1):
-        both = [cell("redis", "none", Word.UPHELD), cell("redis", "none", Word.VIOLATED, "token-order")][::order]
+        both = [cell("redis", "none", Verdict.UPHELD), cell("redis", "none", Verdict.VIOLATED, "token-order")][::order]
         line = next(line for line in drawn(80, both).splitlines() if line.startswith("none"))
         assert "violated 1" in line
 
@@ -88,14 +88,14 @@ def test_no_colour_no_escape(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_terminal_without_unicode() -> None:
     raw = io.BytesIO()
     out = io.TextIOWrapper(raw, encoding="ascii")
-    matrix.render([cell("rédis", "none", Word.VIOLATED, because="é")], Console(file=out, width=80))
+    matrix.render([cell("rédis", "none", Verdict.VIOLATED, because="é")], Console(file=out, width=80))
     out.flush()
     assert rb"r\xe9dis" in raw.getvalue()
 
 
 def test_recorded_strings_neither_style_nor_steer_the_terminal() -> None:
     evil = "[red]x[/red]\x1b[2J\x07\nnext\ud800"
-    text = drawn(80, [cell(evil, evil, Word.VIOLATED, because=evil, story=(evil,))])
+    text = drawn(80, [cell(evil, evil, Verdict.VIOLATED, because=evil, story=(evil,))])
     assert not {"\x1b", "\x07"} & {*text}
     assert "[red]x[/red]" in text
     text.encode()
@@ -104,7 +104,7 @@ def test_recorded_strings_neither_style_nor_steer_the_terminal() -> None:
 MANY = [f"a-{backend}-{number}" for backend in ("redis", "etcd") for number in range(12)]
 
 
-def of_many(word: Word = Word.UPHELD, faults: tuple[str, ...] = FAULTS, **given: Any) -> list[Cell]:
+def of_many(word: Verdict = Verdict.UPHELD, faults: tuple[str, ...] = FAULTS, **given: Any) -> list[Cell]:
     return [cell(lock, fault, word, backend=lock.split("-")[1], **given) for lock in MANY for fault in faults]
 
 
@@ -117,7 +117,7 @@ def test_where_one_table_is_too_wide_each_backend_has_its_own() -> None:
 
 
 def test_where_that_is_too_wide_as_well_each_fault_lists_its_locks_by_their_word() -> None:
-    made = [*of_many(), cell(MANY[3], "none", Word.VIOLATED, "token-order", backend="redis")]
+    made = [*of_many(), cell(MANY[3], "none", Verdict.VIOLATED, "token-order", backend="redis")]
     text = drawn(80, made)
     told = " ".join(text.partition("\nnone\n")[2].partition("\ncut-client-drop\n")[0].split())
     others = told.removeprefix(f"violated (token-order): {MANY[3]} upheld: a-etcd-0, ").split(", ")
@@ -127,17 +127,17 @@ def test_where_that_is_too_wide_as_well_each_fault_lists_its_locks_by_their_word
 
 def test_names_of_columns_are_as_short_as_they_can_be_and_broken_but_not_cut() -> None:
     names = ["an-extremely-long-name-of-a-lock", "supercalifragilisticexpialidocious", "a/locks.py:Mine", "b/c.py:Its"]
-    text = drawn(80, [cell(name, "none", Word.UPHELD) for name in names])
+    text = drawn(80, [cell(name, "none", Verdict.UPHELD) for name in names])
     assert text == golden("matrix-long-names.txt", text)
 
 
 def test_what_is_alike_is_told_once_with_its_number() -> None:
     magic: dict[str, Any] = {"because": "explained by magic"}
-    made = [cell("redis", "none", Word.UNEXERCISED, trial=f"t{n}", seed=n) for n in range(5)]
+    made = [cell("redis", "none", Verdict.UNEXERCISED, trial=f"t{n}", seed=n) for n in range(5)]
     made += [
-        cell("redis", "none", Word.VIOLATED, lane=f"redis/set/{n}", story=(f"At {n} s it broke.",)) for n in range(9)
+        cell("redis", "none", Verdict.VIOLATED, lane=f"redis/set/{n}", story=(f"At {n} s it broke.",)) for n in range(9)
     ]
-    made += of_many(Word.NOT_APPLICABLE, about="", because="it has one node", page=None, lane="")
-    few, many = (drawn(80, made + of_many(Word.BROKEN_AS_DOCUMENTED, **magic)[:size]) for size in (12, None))
+    made += of_many(Verdict.NOT_APPLICABLE, about="", because="it has one node", page=None, lane="")
+    few, many = (drawn(80, made + of_many(Verdict.BROKEN_AS_DOCUMENTED, **magic)[:size]) for size in (12, None))
     text = few.partition("\n\n")[2] + many.partition("broken as documented: ")[2]
     assert text == golden("matrix-alike.txt", text)

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.commands import merge
 from results.record import NotRun
 from results.run import Run
@@ -107,7 +107,7 @@ def test_what_one_shard_did_not_run_and_another_did(tmp_path: Path, out: Path) -
     runs[0].save_not_run([never])
     merge.merge(out, runs)
     merge.merge(out, runs[1:])
-    left = [cell for cell in Run.open(out).read().cells if cell.word is Word.NOT_APPLICABLE]
+    left = [cell for cell in Run.open(out).read().cells if cell.word is Verdict.NOT_APPLICABLE]
     assert {(cell.fault, cell.lane) for cell in left} == {(one.fault, one.lane) for one in (half, never)}
     assert len(left) == 2
 

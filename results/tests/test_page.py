@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.history.history import from_rows
 from checkers.judging.judgement import Judgement, judge
-from checkers.properties.check_result import Verdict
+from checkers.properties.check_result import CheckResult
 from checkers.wire import NONE, F, Outcome
 from results.pages import trial_page
 from results.record import LaneRecord, TrialRecord
@@ -49,15 +49,15 @@ def test_the_sentence_covers_the_whole_trial() -> None:
     record = samples.trial("t", fenced, unfenced, third)
     one, two, three = record.lanes
 
-    def lane(record: LaneRecord, *words: tuple[str, Word]) -> LaneRecord:
+    def lane(record: LaneRecord, *words: tuple[str, Verdict]) -> LaneRecord:
         return replace(record, judgements=tuple(Judgement(name, word, f"why {name}", None) for name, word in words))
 
-    a, b, c = ("order", Word.VIOLATED), ("order", Word.UPHELD), ("order", Word.UNEXERCISED)
+    a, b, c = ("order", Verdict.VIOLATED), ("order", Verdict.UPHELD), ("order", Verdict.UNEXERCISED)
     assert sentences.trial_sentence([lane(one, a), lane(two, b), lane(three, c)]) == (
         "In 1 of 3 lanes one broke its promise of order under freeze-holder: why order; "
         "of the others, 1 “unexercised” and 1 “upheld”."
     )
-    assert sentences.trial_sentence([lane(one, a), lane(two, ("fifo", Word.VIOLATED), b)]) == (
+    assert sentences.trial_sentence([lane(one, a), lane(two, ("fifo", Verdict.VIOLATED), b)]) == (
         "In both lanes one and two broke their promise of order and fifo under freeze-holder: mostly why order."
     )
     assert sentences.trial_sentence([lane(one, c), lane(two)]) == (
@@ -85,9 +85,11 @@ def test_the_command_that_runs_a_trial_again(about: dict[str, Any], command: str
 
 def test_the_heaviest_lane_comes_first() -> None:
     fenced, unfenced = samples.stale_write("fence-writes", lane="z"), samples.stale_write(lane="a")
-    broken = Verdict("server-exclusion", False, samples.stale_verdict(unfenced).violations)
+    broken = CheckResult("server-exclusion", False, samples.stale_verdict(unfenced).violations)
     record = samples.trial("t", fenced, unfenced)
-    violated = replace(record.lanes[1], judgements=(Judgement("server-exclusion", Word.VIOLATED, "overlap", broken),))
+    violated = replace(
+        record.lanes[1], judgements=(Judgement("server-exclusion", Verdict.VIOLATED, "overlap", broken),)
+    )
     text = read(replace(record, lanes=(record.lanes[0], violated))).text
     assert "redis broke its promise of server-exclusion under freeze-holder: overlap." in text
     assert text.index(" a ") < text.index(" z ")
@@ -106,7 +108,7 @@ def test_the_story_is_of_the_heaviest_word_and_among_equals_of_the_longest_witne
     lane = record.lanes[0]
     of = {judgement.property: judgement for judgement in lane.judgements}
     assert sentences.leading(lane) == of["fenced-store"]
-    heavier = replace(of["holder-exclusion"], word=Word.VIOLATED)
+    heavier = replace(of["holder-exclusion"], word=Verdict.VIOLATED)
     assert sentences.leading(replace(lane, judgements=(*lane.judgements, heavier))) == heavier
 
 
@@ -176,16 +178,16 @@ def test_hostile_strings_stay_text() -> None:
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_page_of_1e5_operations_is_small(broken: bool) -> None:
     history = samples.long(100_000)
-    verdict = Verdict("server-exclusion", True, (), {"contended acquires": 2500})
+    verdict = CheckResult("server-exclusion", True, (), {"contended acquires": 2500})
     if broken:
         verdict = replace(verdict, valid=False, violations=samples.stale_verdict(history).violations * 3000)
-    record = replace(samples.trial(), lanes=(LaneRecord(history, (Judgement("x", Word.UPHELD, "", verdict),)),))
+    record = replace(samples.trial(), lanes=(LaneRecord(history, (Judgement("x", Verdict.UPHELD, "", verdict),)),))
     assert len(trial_page.render(record, ["0.arrow"], Path("t")).encode()) < 600_000
 
 
 def test_a_page_of_twenty_lanes_with_1e5_operations_is_small() -> None:
     history = samples.long(5_000)
-    broken = Verdict("server-exclusion", False, samples.stale_verdict(history).violations * 100)
+    broken = CheckResult("server-exclusion", False, samples.stale_verdict(history).violations * 100)
     lanes = [
         LaneRecord(replace(history, facts=replace(history.facts, lane=f"lane/{n}")), (judge(broken, history),))
         for n in range(20)
@@ -197,7 +199,7 @@ def test_a_page_of_twenty_lanes_with_1e5_operations_is_small() -> None:
 def test_a_passing_trial_shows_the_worker_that_the_fault_hit() -> None:
     history = samples.stale_write("fence-writes")
     record = samples.trial("t", history)
-    passed = tuple(j for j in record.lanes[0].judgements if j.verdict and j.verdict.valid)
+    passed = tuple(j for j in record.lanes[0].judgements if j.result and j.result.valid)
     text = read(replace(record, lanes=(LaneRecord(history, passed),))).text
     assert "The worker hit by freeze-holder, and its successor" in text
     assert "write 4100 with token 41" in text
@@ -214,7 +216,7 @@ def test_a_trial_without_faults_shows_a_contended_hand_over() -> None:
 def test_almost_empty_histories(size: int) -> None:
     rows = samples.rows_of([samples.row(F.ACQUIRE, 1, 0, 0, outcome=Outcome.INFO)][:size])
     history = from_rows(samples.facts(), rows)
-    verdict = judge(Verdict("server-exclusion", True, unexercised="no grant"), history)
+    verdict = judge(CheckResult("server-exclusion", True, unexercised="no grant"), history)
     page = read(replace(samples.trial(), lanes=(LaneRecord(history, (verdict,)),)))
     assert "Nothing put server-exclusion of redis to the test" in page.text
     assert ("Nothing was recorded" in page.text) == (size == 0)

@@ -12,9 +12,9 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.judging.judgement import judge
-from checkers.properties.check_result import Verdict
+from checkers.properties.check_result import CheckResult
 from results.commands import find
 from results.record import LaneRecord, NotRun, settled, version_of
 from results.run import Run
@@ -54,7 +54,7 @@ def test_cells_say_what_was_judged(run: Run) -> None:
     [made] = [c for c in cells if c.property == "fenced-store" and c.store == "unfenced"]
     assert made.story[0].startswith("worker 3 was granted token 41")
     assert made == cell(
-        Word.BROKEN_AS_DOCUMENTED, "fenced-store", fault="freeze-holder", because="explained by frozen-past-ttl",
+        Verdict.BROKEN_AS_DOCUMENTED, "fenced-store", fault="freeze-holder", because="explained by frozen-past-ttl",
         counters={"stale attempts": 1, "accepted writes": 14}, story=made.story, page=page,
         trial="redis-freeze-holder-7", seed=7, attempt=0,
     )  # fmt: skip
@@ -64,11 +64,11 @@ def test_an_unexcused_violation_behind_an_excused_one_tells_its_own_story(run: R
     history = samples.stale_write()
     excused = samples.stale_verdict(history).violations[0]
     early = replace(excused, at=samples.START + 1, kind="overlap", story=("before any fault",))
-    judgement = judge(Verdict("fenced-store", False, (excused, early)), history)
+    judgement = judge(CheckResult("fenced-store", False, (excused, early)), history)
     record = samples.trial()
     run.save_trial(replace(record, lanes=(LaneRecord(history, (judgement,)),)))
     [made] = run.read().cells
-    assert (made.word, made.story[-1]) == (Word.VIOLATED, "before any fault")
+    assert (made.word, made.story[-1]) == (Verdict.VIOLATED, "before any fault")
 
 
 def test_a_name_taken_by_another_process_in_the_same_moment(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_what_was_not_run_is_told_once(run: Run) -> None:
     run.save_not_run([item])
     run.save_not_run([item])
     [made] = run.read().cells
-    assert (made.word, made.because, made.page) == (Word.NOT_APPLICABLE, "redis has no leader", None)
+    assert (made.word, made.because, made.page) == (Verdict.NOT_APPLICABLE, "redis has no leader", None)
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
@@ -211,8 +211,8 @@ def test_safe_names_are_never_taken_twice() -> None:
     assert files.safe_name("Etcd", ["etcd", "etcd~2"]) == "Etcd~3"
 
 
-SILENT = cell(Word.HAZARD_NOT_SHOWN, seed=7)
-SHOWN = cell(Word.BROKEN_AS_DOCUMENTED, seed=8, attempt=2)
+SILENT = cell(Verdict.HAZARD_NOT_SHOWN, seed=7)
+SHOWN = cell(Verdict.BROKEN_AS_DOCUMENTED, seed=8, attempt=2)
 
 
 def test_a_hazard_shown_at_the_second_attempt_settles_the_first() -> None:
@@ -221,7 +221,7 @@ def test_a_hazard_shown_at_the_second_attempt_settles_the_first() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"seed": 50, "attempt": 1}, {"lane": "redis/set/unfenced"}, {"word": Word.UPHELD}, {"version": "3.5.16"}],
+    [{"seed": 50, "attempt": 1}, {"lane": "redis/set/unfenced"}, {"word": Verdict.UPHELD}, {"version": "3.5.16"}],
     ids=lambda change: next(iter(change)),
 )
 def test_a_hazard_is_settled_by_nothing_else(change: dict[str, Any]) -> None:
@@ -230,7 +230,7 @@ def test_a_hazard_is_settled_by_nothing_else(change: dict[str, Any]) -> None:
 
 
 def test_a_violation_is_settled_by_nothing() -> None:
-    violated = replace(SILENT, word=Word.VIOLATED)
+    violated = replace(SILENT, word=Verdict.VIOLATED)
     assert violated in settled([violated, SHOWN])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.pages import charts, trend
 from results.record import Cell, LaneSummary
 from results.run import Run
@@ -66,9 +66,9 @@ def rows(page: Page) -> list[list[str]]:
 def test_all_that_the_page_says_in_its_order(tmp_path: Path) -> None:
     """What was asked and what came of it, what changed, and charts of the runs that are like the last one."""
     for day in (1, 2, 3, 5):
-        word = Word.UPHELD if day < 3 else Word.VIOLATED
-        stored(tmp_path, day, cell(word), cell(Word.UPHELD, "token-order"), lanes=[LANE])
-    stored(tmp_path, 4, cell(Word.UPHELD), lanes=[LANE], profile="smoke")
+        word = Verdict.UPHELD if day < 3 else Verdict.VIOLATED
+        stored(tmp_path, day, cell(word), cell(Verdict.UPHELD, "token-order"), lanes=[LANE])
+    stored(tmp_path, 4, cell(Verdict.UPHELD), lanes=[LANE], profile="smoke")
     page = drawn(tmp_path)
     assert page.lines == golden("runs.txt", page.lines)
     assert all(list(page.all("a", href=f"2026010{day}T000000Z-000{day}/index.html")) for day in range(1, 6))
@@ -77,22 +77,22 @@ def test_all_that_the_page_says_in_its_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "now", "kind"),
     [
-        (Word.UPHELD, Word.VIOLATED, "▲ new"),
-        (None, Word.UNEXERCISED, "▲ new"),
-        (Word.BROKEN_AS_DOCUMENTED, Word.HAZARD_NOT_SHOWN, "▲ new"),
-        (Word.VIOLATED, Word.UPHELD, "▼ cleared"),
-        (Word.UNKNOWN, Word.NOT_CLAIMED_BROKEN, "▼ cleared"),
-        (Word.VIOLATED, None, "? no longer judged"),
-        (Word.UNKNOWN, Word.VIOLATED, "~ changed"),
-        (Word.UPHELD, Word.NOT_CLAIMED_HELD, "~ changed"),
-        (Word.UPHELD, None, None),
-        (None, Word.UPHELD, None),
-        (Word.VIOLATED, Word.VIOLATED, None),
+        (Verdict.UPHELD, Verdict.VIOLATED, "▲ new"),
+        (None, Verdict.UNEXERCISED, "▲ new"),
+        (Verdict.BROKEN_AS_DOCUMENTED, Verdict.HAZARD_NOT_SHOWN, "▲ new"),
+        (Verdict.VIOLATED, Verdict.UPHELD, "▼ cleared"),
+        (Verdict.UNKNOWN, Verdict.NOT_CLAIMED_BROKEN, "▼ cleared"),
+        (Verdict.VIOLATED, None, "? no longer judged"),
+        (Verdict.UNKNOWN, Verdict.VIOLATED, "~ changed"),
+        (Verdict.UPHELD, Verdict.NOT_CLAIMED_HELD, "~ changed"),
+        (Verdict.UPHELD, None, None),
+        (None, Verdict.UPHELD, None),
+        (Verdict.VIOLATED, Verdict.VIOLATED, None),
     ],
     ids=lambda word: "" if word is None else str(word),
 )
-def test_what_changed(tmp_path: Path, before: Word | None, now: Word | None, kind: str | None) -> None:
-    same = cell(Word.UPHELD, "token-order")
+def test_what_changed(tmp_path: Path, before: Verdict | None, now: Verdict | None, kind: str | None) -> None:
+    same = cell(Verdict.UPHELD, "token-order")
     stored(tmp_path, 1, same, *([cell(before)] if before else []))
     stored(tmp_path, 2, same, *([cell(now)] if now else []))
     told = rows(drawn(tmp_path))
@@ -108,15 +108,17 @@ def test_the_heaviest_trial_stands_for_a_lane_under_a_fault(tmp_path: Path) -> N
     for order in (1, -1):
         root = tmp_path / str(order)
         root.mkdir()
-        stored(root, 1, cell(Word.UPHELD))
-        stored(root, 2, *[cell(word, seed=seed) for seed, word in enumerate((Word.UPHELD, Word.VIOLATED))][::order])
+        stored(root, 1, cell(Verdict.UPHELD))
+        stored(
+            root, 2, *[cell(word, seed=seed) for seed, word in enumerate((Verdict.UPHELD, Verdict.VIOLATED))][::order]
+        )
         assert [(kind, new) for kind, *_, new in rows(drawn(root))] == [("▲ new", "✖violated")]
 
 
 def test_lanes_that_changed_alike_are_one_row_and_others_are_not_hidden_by_it(tmp_path: Path) -> None:
     names = [f"redis/{workload}/unfenced" for workload in ("set", "once", "work", "share")]
-    broken, *others = (cell(Word.VIOLATED, lane=lane) for lane in names)
-    stored(tmp_path, 1, broken, *(replace(one, word=Word.UPHELD) for one in others))
+    broken, *others = (cell(Verdict.VIOLATED, lane=lane) for lane in names)
+    stored(tmp_path, 1, broken, *(replace(one, word=Verdict.UPHELD) for one in others))
     stored(tmp_path, 2, broken, *others)
     page = drawn(tmp_path)
     [[kind, lane, *_]] = rows(page)
@@ -136,15 +138,15 @@ def test_lanes_that_changed_alike_are_one_row_and_others_are_not_hidden_by_it(tm
     ids=["profile", "target", "lock", "lock-equals", "faults"],
 )
 def test_only_runs_that_tried_the_same_are_compared(tmp_path: Path, asked: dict[str, Any]) -> None:
-    stored(tmp_path, 1, cell(Word.UPHELD))
-    stored(tmp_path, 2, cell(Word.UNEXERCISED), **asked)
+    stored(tmp_path, 1, cell(Verdict.UPHELD))
+    stored(tmp_path, 2, cell(Verdict.UNEXERCISED), **asked)
     assert rows(drawn(tmp_path)) == []
-    stored(tmp_path, 3, cell(Word.VIOLATED))
-    stored(tmp_path, 4, cell(Word.UNKNOWN), **asked)
+    stored(tmp_path, 3, cell(Verdict.VIOLATED))
+    stored(tmp_path, 4, cell(Verdict.UNKNOWN), **asked)
     told = [(old[1:], new[1:]) for *_, old, new in rows(drawn(tmp_path))]
     assert told == [("unexercised", "unknown"), ("upheld", "violated")]
     for day, words in enumerate((["--seed", "9"], ["--version-of", "redis=7"], ["-q"]), 5):  # all of which may differ
-        stored(tmp_path, day, cell([Word.VIOLATED, Word.UPHELD][day % 2]), command=(*COMMAND, *words))
+        stored(tmp_path, day, cell([Verdict.VIOLATED, Verdict.UPHELD][day % 2]), command=(*COMMAND, *words))
         assert len(rows(drawn(tmp_path))) == day - 2
 
 
@@ -154,8 +156,8 @@ def test_a_damaged_run_and_another_folder_are_passed_by(tmp_path: Path, file: st
     (tmp_path / "notes").mkdir()
     (tmp_path / "file").write_text("x")
     assert drawn(tmp_path).one("h1", id="verdict") == "No runs yet."
-    good = stored(tmp_path, 1, cell(Word.UPHELD))
-    bad = stored(tmp_path, 2, cell(Word.UPHELD))
+    good = stored(tmp_path, 1, cell(Verdict.UPHELD))
+    bad = stored(tmp_path, 2, cell(Verdict.UPHELD))
     (bad / file).write_bytes(data)
     if file == "run.json":
         (bad / summary.NAME).unlink()
@@ -165,7 +167,7 @@ def test_a_damaged_run_and_another_folder_are_passed_by(tmp_path: Path, file: st
 
 
 def test_an_interrupted_run_is_marked_and_not_compared(tmp_path: Path) -> None:
-    stored(tmp_path, 1, cell(Word.UPHELD))
+    stored(tmp_path, 1, cell(Verdict.UPHELD))
     run = Run.create(tmp_path, {"command": COMMAND, "profile": "default"})
     run.save_trial(samples.trial())
     assert "still going on" in drawn(tmp_path).one("tr", data_run=run.path.name)
@@ -174,7 +176,7 @@ def test_an_interrupted_run_is_marked_and_not_compared(tmp_path: Path) -> None:
     row = drawn(tmp_path).one("tr", data_run=run.path.name)
     assert "interrupted" in row
     assert "3 documented" in row
-    stored(tmp_path, 2, cell(Word.VIOLATED))
+    stored(tmp_path, 2, cell(Verdict.VIOLATED))
     assert len(rows(drawn(tmp_path))) == 1
     run.close({})
     row = Page((tmp_path / "index.html").read_text()).one("tr", data_run=run.path.name)
@@ -200,28 +202,28 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_each_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for day in range(1, 9):
-        stored(tmp_path, day, *([cell(Word.UPHELD)] if day > 3 else []))
+        stored(tmp_path, day, *([cell(Verdict.UPHELD)] if day > 3 else []))
     read = counted(monkeypatch)
     first = trend.write(tmp_path).read_text()
     assert len(read) == 8
     assert trend.write(tmp_path).read_text() == first
     assert len(read) == 8
-    new = stored(tmp_path, 9, cell(Word.VIOLATED))
+    new = stored(tmp_path, 9, cell(Verdict.VIOLATED))
     assert len(rows(drawn(tmp_path))) == 1
     assert read[8:] == [new.name]
 
 
 def test_a_run_that_was_written_again_is_read_again(tmp_path: Path) -> None:
-    _, path, _ = (stored(tmp_path, day, cell(Word.UPHELD)) / summary.NAME for day in (1, 2, 3))
+    _, path, _ = (stored(tmp_path, day, cell(Verdict.UPHELD)) / summary.NAME for day in (1, 2, 3))
     trend.write(tmp_path)
     path.write_text(path.read_text().replace('"word": "upheld"', '"word": "violated"'))
     assert [kind for kind, *_ in rows(drawn(tmp_path))] == ["▼ cleared", "▲ new"]
 
 
 def test_a_run_that_is_gone_is_compared_with_no_more(tmp_path: Path) -> None:
-    stored(tmp_path, 1, cell(Word.UPHELD))
-    gone = stored(tmp_path, 2, cell(Word.UNKNOWN))
-    stored(tmp_path, 3, cell(Word.VIOLATED))
+    stored(tmp_path, 1, cell(Verdict.UPHELD))
+    gone = stored(tmp_path, 2, cell(Verdict.UNKNOWN))
+    stored(tmp_path, 3, cell(Verdict.VIOLATED))
     assert [kind for kind, *_ in rows(drawn(tmp_path))] == ["~ changed", "▲ new"]
     gone.rename(tmp_path / ".gone")
     [[kind, *_, old, new]] = rows(drawn(tmp_path))
@@ -230,8 +232,8 @@ def test_a_run_that_is_gone_is_compared_with_no_more(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["gone", "cut", "changed", "other-shape", "binary"])
 def test_what_was_kept_may_be_lost_or_damaged(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored(tmp_path, 1, cell(Word.UPHELD))
-    stored(tmp_path, 2, cell(Word.VIOLATED))
+    stored(tmp_path, 1, cell(Verdict.UPHELD))
+    stored(tmp_path, 2, cell(Verdict.VIOLATED))
     whole = trend.write(tmp_path).read_text()
     kept = tmp_path / trend.CACHE
     text = kept.read_text()
@@ -252,8 +254,8 @@ def test_what_was_kept_may_be_lost_or_damaged(tmp_path: Path, how: str, monkeypa
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
     hostile = samples.HOSTILE.replace("/", "")
-    path = stored(tmp_path, 1, cell(Word.UPHELD), command=(hostile,), profile=hostile, seed=hostile)
-    bad = cell(Word.VIOLATED, hostile, lock=hostile, fault=hostile, backend=hostile)
+    path = stored(tmp_path, 1, cell(Verdict.UPHELD), command=(hostile,), profile=hostile, seed=hostile)
+    bad = cell(Verdict.VIOLATED, hostile, lock=hostile, fault=hostile, backend=hostile)
     stored(tmp_path, 2, bad, lanes=[replace(LANE, backend=hostile)])
     path.rename(tmp_path / hostile.replace("\ud800", ""))
     page = drawn(tmp_path)

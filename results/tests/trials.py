@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.measures.latency import BEFORE, DURING
 from results.comparison.speeds import MEASURES
 from results.record import Cell, LaneSummary
@@ -22,7 +22,7 @@ from results.storage.reading import Contents, load_trial
 
 ONE_VERSION: Final = Path(__file__).with_name("one-version.json")
 SLOW_SERVER: Final = Path(__file__).with_name("slow-server.json")
-_WORDS: Final = list(Word)
+_WORDS: Final = list(Verdict)
 _NAMES: Final = [measure.name for measure in MEASURES]
 
 

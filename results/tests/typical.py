@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.history.history import History
 from checkers.judging.judgement import Judgement
-from checkers.properties.check_result import Verdict
+from checkers.properties.check_result import CheckResult
 from checkers.properties.exercise import MIXED
 from results.record import LaneRecord, NotRun, TrialRecord
 from results.run import Run
@@ -109,13 +109,13 @@ def _judged(history: History, stage: str, column: str, name: str, *, lost: bool)
     lock, counters = history.facts.lock, {**OCCURRED, MIXED: 0 if stage in ALONE else 812}
     defects = {(LOCKS[2], "fenced-store"), (LOCKS[3], "crash-release")}
     hazard = name == "holder-exclusion" or (name == "fenced-store" and history.facts.store == "unfenced")
-    word = Word.BROKEN_AS_DOCUMENTED if hazard else Word.UPHELD
+    word = Verdict.BROKEN_AS_DOCUMENTED if hazard else Verdict.UPHELD
     if (lock, name) == (LOCKS[1], "no-lost-update") or ((lock, name) in defects and stage == BASELINE):
-        word = Word.VIOLATED
+        word = Verdict.VIOLATED
     if lost and name == "fenced-store" and column == COLUMNS[IN_BETWEEN][0]:
-        word = Word.VIOLATED
-    if word is Word.UPHELD:
-        return Judgement(name, word, "held", Verdict(name, True, (), counters))
+        word = Verdict.VIOLATED
+    if word is Verdict.UPHELD:
+        return Judgement(name, word, "held", CheckResult(name, True, (), counters))
     violation = samples.stale_verdict(history).violations[0]
-    because = violation.kind if word is Word.VIOLATED else "explained by frozen-past-ttl"
-    return Judgement(name, word, because, Verdict(name, False, (violation,), counters), violation)
+    because = violation.kind if word is Verdict.VIOLATED else "explained by frozen-past-ttl"
+    return Judgement(name, word, because, CheckResult(name, False, (violation,), counters), violation)

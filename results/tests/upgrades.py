@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.properties.exercise import CONTENDED, EXPIRED, MIXED
 from checkers.properties.fenced_store import STALE
 from results.certificate.certify import Certificate, certify
@@ -35,7 +35,7 @@ ROLLED: Final[Mapping[str, list[dict[str, Any]]]] = {
 }
 
 
-def cell(stage: str, word: Word, **given: Any) -> Cell:
+def cell(stage: str, word: Verdict, **given: Any) -> Cell:
     """A judgement of one lane, in a stage whose test bit."""
     fault = COLUMNS.get(stage, ("freeze-holder",))[0]
     given = {"fault": fault, "counters": OCCURRED, "trial": f"redis-{fault}-1-{stage}", "stage": stage, **given}
@@ -65,7 +65,7 @@ def of(*cells: Cell, problems: tuple[str, ...] = (), parts: Iterable[str] = ALON
 
 def whole(*cells: Cell, **given: Any) -> Certificate:
     """Of an upgrade of which all was asked for, and all upheld that is not among `cells`."""
-    kept = [cell(stage, Word.UPHELD) for stage in STAGES]
+    kept = [cell(stage, Verdict.UPHELD) for stage in STAGES]
     names = {(one.stage, one.property) for one in cells}
     return of(*cells, *(one for one in kept if (one.stage, one.property) not in names), parts=STAGES, **given)
 

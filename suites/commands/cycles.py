@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.history.history import FaultInterval
 from checkers.judging.judgement import Judgement
 from infra.environment import Environment
@@ -96,7 +96,7 @@ class Cycles:
 def violated(record: TrialRecord) -> Iterator[tuple[str, Judgement]]:
     """Every claim that broke, with its lane."""
     for lane in record.lanes:
-        yield from ((lane.history.facts.lane, each) for each in lane.judgements if each.word is Word.VIOLATED)
+        yield from ((lane.history.facts.lane, each) for each in lane.judgements if each.word is Verdict.VIOLATED)
 
 
 def lanes_on(backend: str) -> tuple[Lane, ...]:

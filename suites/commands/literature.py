@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
 from infra.faults.plan import Plan, compile_plan
 from results.commands.find import RUNS
@@ -33,8 +33,8 @@ LANES: Final = 12
 DEADLINE: Final = 45.0
 """Seconds that a trial goes on for what it has not exercised yet."""
 
-HELD: Final = frozenset({Word.UPHELD, Word.NOT_CLAIMED_HELD, Word.HAZARD_NOT_SHOWN})
-BROKE: Final = frozenset({Word.VIOLATED, Word.BROKEN_AS_DOCUMENTED, Word.NOT_CLAIMED_BROKEN})
+HELD: Final = frozenset({Verdict.UPHELD, Verdict.NOT_CLAIMED_HELD, Verdict.HAZARD_NOT_SHOWN})
+BROKE: Final = frozenset({Verdict.VIOLATED, Verdict.BROKEN_AS_DOCUMENTED, Verdict.NOT_CLAIMED_BROKEN})
 
 Key = tuple[str, str, str]
 """Lane, fault, property."""

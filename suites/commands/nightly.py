@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from infra import images
 from infra.backends import BACKENDS
 from infra.sources import CARRIED
@@ -315,7 +315,7 @@ def _judged(run: Path) -> bool:
         words = summary.load_head(run).words
     except BadFile:
         return False
-    return any(count for word, count in words.items() if word is not Word.NOT_APPLICABLE)
+    return any(count for word, count in words.items() if word is not Verdict.NOT_APPLICABLE)
 
 
 def _run_of(job: Job, night: Night, shards: Path) -> Run | None:

@@ -131,9 +131,8 @@ def _cell(text: str) -> str:
 
 
 def _repeated() -> str:
-    """What `python -m suites repeat` has noted of the commit that it tried last."""
-    commit = repeat.noted()[-1].commit
-    lines = (repeat.in_words(command, repeat.green_in_a_row(command, commit)) for command in ("certify", "test"))
+    """What `python -m suites repeat` has noted since the last red run of each command."""
+    lines = (repeat.in_words(command, repeat.green_in_a_row(command)) for command in ("certify", "test"))
     return "".join(f"\n- {line}" for line in lines) + "\n\n"
 
 

@@ -1,8 +1,9 @@
 """`python -m suites repeat`: the README's two commands again and again, to see whether they are ever red without cause.
 
 Each run is in a fresh clone, every second one beside busy loops, one for each core. What came of it is noted in
-`results/repeated.jsonl`, with the commit that was tried; the command goes on where it stopped, and ends at a red one.
-README.md says how many were green in a row (`python -m suites readme`).
+`results/repeated.jsonl`, with the commit that was tried; the command goes on where it stopped, and ends at a red one,
+after which the count begins again: whatever commit was red, its cause has to be found. README.md says how many were
+green in a row (`python -m suites readme`).
 """
 
 import argparse
@@ -54,13 +55,11 @@ def main(argv: Sequence[str]) -> int:
     rev_parse = ["git", "rev-parse", f"{options.commit}^{{commit}}"]
     commit = subprocess.run(rev_parse, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
     while True:
-        green = green_in_a_row(options.command, commit)
+        green = green_in_a_row(options.command)
         print(in_words(options.command, green), flush=True)
         if len(green) >= options.count:
             return 0
-        seed = 1 + max(
-            (each.seed for each in noted() if (each.commit, each.command) == (commit, options.command)), default=0
-        )
+        seed = len(green) + 1
         repeated = _run(commit, options.command, seed, busy=(seed % 2) * (os.cpu_count() or 1))
         with NOTED.open("a") as file:
             file.write(json.dumps(asdict(repeated)) + "\n")
@@ -73,11 +72,11 @@ def noted() -> list[Repeated]:
     return [Repeated(**json.loads(line)) for line in NOTED.read_text().splitlines()] if NOTED.exists() else []
 
 
-def green_in_a_row(command: str, commit: str) -> list[Repeated]:
-    """The latest runs of that commit, back to the last that was red."""
+def green_in_a_row(command: str) -> list[Repeated]:
+    """The latest runs, of whatever commits, back to the last that was red."""
     runs: list[Repeated] = []
     for each in noted():
-        if (each.commit, each.command) == (commit, command):
+        if each.command == command:
             runs = [] if each.status else [*runs, each]
     return runs
 
@@ -89,8 +88,10 @@ def in_words(command: str, runs: Sequence[Repeated]) -> str:
     trials, judged = sum(each.trials for each in runs), sum(each.judged for each in runs)
     unit = "judgements" if command == "certify" else "tests"
     what = f"{trials:,} trials, {judged:,} {unit}" if trials else f"{judged:,} {unit}"
+    first, last = runs[0].commit[:12], runs[-1].commit[:12]
+    commits = f"at {first}" if first == last else f"from {first} to {last}"
     return (
-        f"make {command}: {len(runs)} green in a row since {runs[0].commit[:12]} ({what}), so with 95 % confidence "
+        f"make {command}: {len(runs)} green in a row {commits} ({what}), so with 95 % confidence "
         f"fewer than {min(1.0, 3 / len(runs)):.0%} of runs and {3 / judged:.1g} of {unit} are red without cause"
     )
 

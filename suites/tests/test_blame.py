@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from suites.selection.selection import Case, Selection
 from suites.tests.test_options import asked
 from suites.tests.test_session import SEED, World, breaks, world
@@ -42,7 +42,7 @@ def test_the_others_are_tried_without_it(world: World, both: Selection, first: s
     session = world.session(both)
     good, bad = cases(both, "redis"), cases(both, "redlock")
     if first == "redis":
-        assert session.answer(good[0]).judgement.word is Word.UPHELD
+        assert session.answer(good[0]).judgement.word is Verdict.UPHELD
     with pytest.raises(WorkerBroke) as caught:
         session.answer(bad[0])
     assert str(caught.value) == f"{LINE}\nTraceback", "the first of its cases says why at length"
@@ -50,7 +50,7 @@ def test_the_others_are_tried_without_it(world: World, both: Selection, first: s
         with pytest.raises(TrialFailed) as failed:
             session.answer(case)
         assert str(failed.value) == f"not judged, its trial came to no verdict: {LINE}"
-    assert {session.answer(case).judgement.word for case in good} == {Word.UPHELD}
+    assert {session.answer(case).judgement.word for case in good} == {Verdict.UPHELD}
     assert [{lane.lock_name for lane in trial.lanes} for trial in world.trials] == [{"redis", "redlock"}, {"redis"}]
     assert [trial.name for trial in world.trials] == [f"redis-none-{SEED}", f"redis-none-{SEED}-part2"]
     assert world.trials[1].lanes == tuple(lane for lane in both.runnable("redis", "none") if lane.lock_name == "redis")

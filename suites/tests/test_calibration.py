@@ -2,7 +2,7 @@
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from infra.backends import BACKENDS
 from infra.planted import PLANTS
 from results.stages import BROKEN_SERVER, CALIBRATION, CANDIDATE
@@ -72,7 +72,7 @@ def test_what_is_caught_passes_and_what_is_not_fails(world: World, upgrade: Sele
     cases = {case.lane.lock_name.partition(":")[2]: case for case in upgrade.planted_cases()}
     caught, missed = cases["StealsEarly"], cases["ReleasesAlways"]
     assert caught.fault == missed.fault
-    world.script = lambda trial: {key_of(caught): Word.VIOLATED, key_of(missed): Word.HAZARD_NOT_SHOWN}
+    world.script = lambda trial: {key_of(caught): Verdict.VIOLATED, key_of(missed): Verdict.HAZARD_NOT_SHOWN}
     session = world.session(upgrade)
     session.answer(caught).must_be_caught()
     with pytest.raises(pytest.fail.Exception, match="a bug that was planted is not caught: hazard not shown"):

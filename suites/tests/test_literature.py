@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
 from checkers.tests.build import Book
 from infra.faults.register import FAULTS, NO_FAULT
@@ -29,7 +29,7 @@ def test_no_statement_stands_twice_or_without_a_probe() -> None:
     assert all(one.probes for one in STATEMENTS)
 
 
-def measured(word: Word) -> literature.Measured:
+def measured(word: Verdict) -> literature.Measured:
     history = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).history()
     return literature.Measured(Judgement("holder-exclusion", word, "because"), LaneRecord(history, ()))
 
@@ -40,16 +40,16 @@ ONE, OTHER = Probe("a/register/unfenced", "none", "p"), Probe("b/register/unfenc
 @pytest.mark.parametrize(
     ("words", "outcome"),
     [
-        ({"a": Word.UPHELD, "b": Word.BROKEN_AS_DOCUMENTED}, "upheld"),
-        ({"a": Word.NOT_CLAIMED_HELD, "b": Word.VIOLATED}, "upheld"),
-        ({"a": Word.UPHELD, "b": Word.HAZARD_NOT_SHOWN}, "refuted"),
-        ({"a": Word.VIOLATED, "b": Word.UNEXERCISED}, "refuted"),
-        ({"a": Word.UPHELD, "b": Word.UNEXERCISED}, "open"),
-        ({"a": Word.UPHELD}, "open"),
+        ({"a": Verdict.UPHELD, "b": Verdict.BROKEN_AS_DOCUMENTED}, "upheld"),
+        ({"a": Verdict.NOT_CLAIMED_HELD, "b": Verdict.VIOLATED}, "upheld"),
+        ({"a": Verdict.UPHELD, "b": Verdict.HAZARD_NOT_SHOWN}, "refuted"),
+        ({"a": Verdict.VIOLATED, "b": Verdict.UNEXERCISED}, "refuted"),
+        ({"a": Verdict.UPHELD, "b": Verdict.UNEXERCISED}, "open"),
+        ({"a": Verdict.UPHELD}, "open"),
     ],
 )
 def test_one_wrong_prediction_refutes_a_statement(
-    words: Mapping[str, Word], outcome: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
+    words: Mapping[str, Verdict], outcome: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(literature, "FOLDER", tmp_path)
     statement = Statement("says", ("who", ""), (ONE, OTHER))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
 from checkers.tests.build import cases
 from results.record import LaneRecord, TrialRecord
@@ -23,13 +23,14 @@ LITTLE = ("--lock", "redis", "--faults", "none,freeze-holder")
 ONE = (*LITTLE, "--version-of", "redis=8.0")
 
 
-Words = Mapping[str, Word]
+Words = Mapping[str, Verdict]
 """Property → what a night makes of it."""
-NOT_ASKED: Words = {"holder-exclusion": Word.BROKEN_AS_DOCUMENTED}
+NOT_ASKED: Words = {"holder-exclusion": Verdict.BROKEN_AS_DOCUMENTED}
 UPHELD, VIOLATED, UNKNOWN, UNEXERCISED = (
-    {**NOT_ASKED, "token-order": word} for word in (Word.UPHELD, Word.VIOLATED, Word.UNKNOWN, Word.UNEXERCISED)
+    {**NOT_ASKED, "token-order": word}
+    for word in (Verdict.UPHELD, Verdict.VIOLATED, Verdict.UNKNOWN, Verdict.UNEXERCISED)
 )
-SILENT: Words = {**UPHELD, "holder-exclusion": Word.HAZARD_NOT_SHOWN}
+SILENT: Words = {**UPHELD, "holder-exclusion": Verdict.HAZARD_NOT_SHOWN}
 
 
 class Suite:
@@ -53,7 +54,7 @@ class Suite:
         broke = stale_verdict(history)
         judgements = tuple(
             Judgement(name, word, "because", broke, broke.violations[0])
-            if word is Word.VIOLATED
+            if word is Verdict.VIOLATED
             else Judgement(name, word, "because", upheld(name))
             for name, word in self.words.items()
         )

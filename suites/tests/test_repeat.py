@@ -37,14 +37,14 @@ def test_it_goes_on_where_it_stopped_and_ends_at_a_red_run(commit: str, capsys: 
         (1, os.cpu_count(), 0, 2, 10),
         (2, 0, 0, 2, 10),
     ]
-    assert repeat.in_words("certify", repeat.green_in_a_row("certify", commit)) == (
-        f"make certify: 2 green in a row since {commit[:12]} (4 trials, 20 judgements), so with 95 % confidence "
+    assert repeat.in_words("certify", repeat.green_in_a_row("certify")) == (
+        f"make certify: 2 green in a row at {commit[:12]} (4 trials, 20 judgements), so with 95 % confidence "
         "fewer than 100% of runs and 0.1 of judgements are red without cause"
     )
     assert repeat.main(["certify", "--count", "3"]) == 1
     log = capsys.readouterr().out.splitlines()[-1].rpartition(": ")[2]
     assert "1 failed, 9 passed" in Path(log).read_text(), "the clone of a red run stays"
-    assert repeat.green_in_a_row("certify", commit) == []
+    assert repeat.green_in_a_row("certify") == []
     assert repeat.main(["certify", "--count", "1"]) == 0, "and the count begins again"
     assert repeat.main(["test", "--count", "1"]) == 0
-    assert "1 green in a row since" in repeat.in_words("test", repeat.green_in_a_row("test", commit))
+    assert "1 green in a row at" in repeat.in_words("test", repeat.green_in_a_row("test"))

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.tests.build import cases
 from infra import base, images
-from results.certificate.certify import Verdict
+from results.certificate.certify import Decision
 from results.certificate.write_certificate import issue
 from results.commands import listing
 from results.record import TrialRecord
@@ -75,7 +75,7 @@ def names(folder: Path) -> list[str]:
 class TestWhatIsStored:
     def test_is_answered_from_there_and_the_rest_is_run(self, begun: World, fences: Selection) -> None:
         cases = list(every_case(fences, "none"))
-        begun.script = lambda _: {key_of(cases[0]): Word.VIOLATED}
+        begun.script = lambda _: {key_of(cases[0]): Verdict.VIOLATED}
         first = begun.session(fences)
         before = [first.answer(case) for case in cases]
         session = again(begun, fences)
@@ -240,7 +240,7 @@ def test_interruptions_change_no_certificate(world: World, monkeypatch: pytest.M
     run = upgrading(faults=columns)
     stages = {stage.name: dict(stage.versions) for stage in run.stages}
     cases = [case for column in columns for case in every_case(run, column) if case.because is None]
-    broken = {("redis/register/unfenced", "server-exclusion"): Word.VIOLATED}
+    broken = {("redis/register/unfenced", "server-exclusion"): Verdict.VIOLATED}
     world.script = lambda trial: broken if trial.stage == "candidate" else {}
     told = []
     for number, halves in enumerate([(cases,), (cases[: len(cases) // 2], cases)]):
@@ -257,9 +257,9 @@ def test_interruptions_change_no_certificate(world: World, monkeypatch: pytest.M
         stored = json.loads((world.run.path / "certificate.json").read_text())
         del stored["evidence"]["run.json"]  # it tells of the interruption
         assert len(stored["asked"].get("interruptions", ())) == len(halves) - 1
-        told.append((certificate.verdict, {name: stored[name] for name in stored.keys() - {"run", "digest", "asked"}}))
+        told.append((certificate.decision, {name: stored[name] for name in stored.keys() - {"run", "digest", "asked"}}))
     assert told[0] == told[1]
-    assert told[0][0] is Verdict.REGRESSION
+    assert told[0][0] is Decision.REGRESSION
 
 
 class TestRefused:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from infra.backends import BACKENDS
 from infra.faults.plan import Plan
 from infra.star import MEMBERS
@@ -92,7 +92,7 @@ def test_what_was_upgraded_is_another_cluster(world: World) -> None:
     made = upgrading(faults=[LEADER_FIRST, LEADER_LAST])
     session = world.session(made)
     for case in made.cases("server-exclusion"):
-        assert session.answer(case).judgement.word is Word.UPHELD
+        assert session.answer(case).judgement.word is Verdict.UPHELD
     await_(lambda: [environment.closed for environment in world.environments] == [True, True])  # it is closed aside
     assert {backend for one in world.environments for backend in one.backends} == {("redis", OLD)}
     plans = [made.plan(column, "redis") for column in (LEADER_FIRST, LEADER_LAST)]

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from checkers.claims import Word, heaviest
+from checkers.claims import Verdict, heaviest
 from checkers.history.history import DTYPE, from_rows
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import Violation
@@ -32,8 +32,8 @@ from suites.trial.spec import Trial
 from suites.worker.pool import TrialBroke, WorkerBroke
 
 SEED = 7
-POSSIBLE = tuple(word for word in Word if word is not Word.NOT_APPLICABLE)
-Told = dict[tuple[str, str], Word]
+POSSIBLE = tuple(word for word in Verdict if word is not Verdict.NOT_APPLICABLE)
+Told = dict[tuple[str, str], Verdict]
 """(lane, property) → the word that a fake trial comes to; UPHELD for those that are not in it."""
 Script = Callable[[Trial], Told]
 
@@ -63,7 +63,7 @@ class World:
         for lane in trial.lanes:
             facts = replace(FACTS, trial=trial.name, lane=lane.name, fault_names=trial.faults, seed=trial.seed)
             judgements = tuple(
-                Judgement(name, words.get((lane.name, name), Word.UPHELD), "because")
+                Judgement(name, words.get((lane.name, name), Verdict.UPHELD), "because")
                 for name in lane.properties
                 if lane.asks(name, trial.faults)
             )
@@ -128,7 +128,7 @@ def key_of(case: Case) -> tuple[str, str]:
 
 def shown_by(case: Case, attempt: int | None) -> Script:
     """A hazard that only this attempt shows; None: none does."""
-    words = {True: Word.BROKEN_AS_DOCUMENTED, False: Word.HAZARD_NOT_SHOWN}
+    words = {True: Verdict.BROKEN_AS_DOCUMENTED, False: Verdict.HAZARD_NOT_SHOWN}
     return lambda trial: {key_of(case): words[trial.attempt == attempt]}
 
 
@@ -150,11 +150,11 @@ class TestOneTrialForAllCases:
         assert [environment.closed for environment in world.environments] == [True]
 
     def test_each_case_gets_the_word_of_its_own_lane_and_property(self, world: World, fences: Selection) -> None:
-        told = {("redis/register/unfenced", "holder-exclusion"): Word.UNKNOWN}
+        told = {("redis/register/unfenced", "holder-exclusion"): Verdict.UNKNOWN}
         world.script = lambda _: told
         session = world.session(fences)
         words = {key_of(case): session.answer(case).judgement.word for case in every_case(fences, "none")}
-        assert {key: word for key, word in words.items() if word is not Word.UPHELD} == told
+        assert {key: word for key, word in words.items() if word is not Verdict.UPHELD} == told
 
     def test_the_version_that_was_asked_for_is_booted(self, world: World) -> None:
         run = asked(lock=["redis"], faults=["none"], version_of=["redis=image:mine:1"])
@@ -175,7 +175,7 @@ class TestWhatIsTold:
 
     def test_failing_verdicts_with_lane_property_and_word(self, world: World, fences: Selection) -> None:
         case = case_of(fences, "server-exclusion", "none")
-        world.script = lambda _: {key_of(case): Word.VIOLATED}
+        world.script = lambda _: {key_of(case): Verdict.VIOLATED}
         world.session(fences).answer(case)
         place = {"lane": case.lane.name, "property": "server-exclusion", "fault": "none"}
         told = [event.facts for event in world.told if event.name == "verdict"]
@@ -209,14 +209,16 @@ class TestParts:
         )
         with pytest.raises(TrialBroke, match="the first"):
             session.answer(first)
-        assert session.answer(second).judgement.word is Word.UPHELD
+        assert session.answer(second).judgement.word is Verdict.UPHELD
         with pytest.raises(TrialFailed, match="the first"):
             session.answer(first)
 
     def test_a_control_is_tried_again_in_its_part(self, world: World, parts: Selection) -> None:
         lane = parts.parts("redis", "none")[1][0]
         key = (lane.name, "server-exclusion")
-        world.script = lambda trial: {key: Word.HAZARD_NOT_SHOWN if trial.attempt == 1 else Word.BROKEN_AS_DOCUMENTED}
+        world.script = lambda trial: {
+            key: Verdict.HAZARD_NOT_SHOWN if trial.attempt == 1 else Verdict.BROKEN_AS_DOCUMENTED
+        }
         world.session(parts).answer(next(case for case in parts.cases(key[1]) if case.lane == lane))
         assert [(trial.part, trial.seed) for trial in world.trials] == [(2, SEED), (2, SEED + 1)]
 
@@ -236,7 +238,7 @@ class TestATrialThatBroke:
             with pytest.raises(TrialFailed, match=r"worker 1 broke: KeyError$|no leader|KeyError: 'a bug of ours'"):
                 session.answer(case)
         assert len(world.trials) == 1
-        assert session.answer(case_of(fences, "server-exclusion", "freeze-holder")).judgement.word is Word.UPHELD
+        assert session.answer(case_of(fences, "server-exclusion", "freeze-holder")).judgement.word is Verdict.UPHELD
         assert [environment.closed for environment in world.environments] == [True, False]
 
     def test_a_later_attempt_that_breaks_ends_the_column(self, world: World, fences: Selection) -> None:
@@ -261,7 +263,7 @@ class TestPositiveControls:
         assert [len(trial.lanes) for trial in world.trials] == [7, 1, 1][:attempts]
         assert {trial.lanes for trial in world.trials[1:]} <= {(case.lane,)}
         assert answer.attempts == attempts
-        assert answer.judgement.word is (Word.BROKEN_AS_DOCUMENTED if fires else Word.HAZARD_NOT_SHOWN)
+        assert answer.judgement.word is (Verdict.BROKEN_AS_DOCUMENTED if fires else Verdict.HAZARD_NOT_SHOWN)
         assert len({trial.name for trial in world.trials}) == attempts, "all are stored"
         told = [event.text("word") for event in world.told if event.name == "verdict"]
         assert told == ([] if fires else ["hazard not shown"])
@@ -276,8 +278,8 @@ class TestPositiveControls:
         assert [len(trial.lanes) for trial in world.trials] == [7, 2, 1]
         assert world.trials[2].lanes == (second.lane,)
 
-    @pytest.mark.parametrize("word", [word for word in POSSIBLE if word is not Word.HAZARD_NOT_SHOWN])
-    def test_nothing_else_is_ever_tried_again(self, world: World, fences: Selection, word: Word) -> None:
+    @pytest.mark.parametrize("word", [word for word in POSSIBLE if word is not Verdict.HAZARD_NOT_SHOWN])
+    def test_nothing_else_is_ever_tried_again(self, world: World, fences: Selection, word: Verdict) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
         world.script = lambda _: {key_of(case): word}
         assert world.session(fences).answer(case).judgement.word is word
@@ -286,27 +288,27 @@ class TestPositiveControls:
     def test_a_violation_in_a_retry_counts(self, world: World, fences: Selection) -> None:
         silent = case_of(fences, "holder-exclusion", "freeze-holder")
         other = case_of(fences, "server-exclusion", "freeze-holder")
-        retry = {key_of(silent): Word.BROKEN_AS_DOCUMENTED, key_of(other): Word.VIOLATED}
-        world.script = lambda trial: retry if trial.attempt > 1 else {key_of(silent): Word.HAZARD_NOT_SHOWN}
+        retry = {key_of(silent): Verdict.BROKEN_AS_DOCUMENTED, key_of(other): Verdict.VIOLATED}
+        world.script = lambda trial: retry if trial.attempt > 1 else {key_of(silent): Verdict.HAZARD_NOT_SHOWN}
         answer = world.session(fences).answer(other)
-        assert (answer.judgement.word, answer.attempt, answer.attempts) == (Word.VIOLATED, 2, 2)
+        assert (answer.judgement.word, answer.attempt, answer.attempts) == (Verdict.VIOLATED, 2, 2)
 
 
-def told(*words: Word) -> list[Answer]:
+def told(*words: Verdict) -> list[Answer]:
     return [Answer(Judgement("p", word, ""), Path(f"{n}"), n, n) for n, word in enumerate(words, 1)]
 
 
 class TestDecisive:
     def test_a_control_that_was_shown_replaces_those_that_were_not(self) -> None:
-        answer = counting(told(Word.HAZARD_NOT_SHOWN, Word.HAZARD_NOT_SHOWN, Word.BROKEN_AS_DOCUMENTED))
-        assert (answer.judgement.word, answer.attempt, answer.attempts) == (Word.BROKEN_AS_DOCUMENTED, 3, 3)
+        answer = counting(told(Verdict.HAZARD_NOT_SHOWN, Verdict.HAZARD_NOT_SHOWN, Verdict.BROKEN_AS_DOCUMENTED))
+        assert (answer.judgement.word, answer.attempt, answer.attempts) == (Verdict.BROKEN_AS_DOCUMENTED, 3, 3)
         assert answer.page == Path("3")
 
     def test_nothing_but_a_shown_control_hides_a_heavier_word_here_and_in_the_report(self) -> None:
-        for words in itertools.chain(zip(Word), itertools.product(POSSIBLE, repeat=CONTROLS)):
+        for words in itertools.chain(zip(Verdict), itertools.product(POSSIBLE, repeat=CONTROLS)):
             left = set(words)
-            if Word.BROKEN_AS_DOCUMENTED in left:
-                left.discard(Word.HAZARD_NOT_SHOWN)
+            if Verdict.BROKEN_AS_DOCUMENTED in left:
+                left.discard(Verdict.HAZARD_NOT_SHOWN)
             heavier = min(left, key=lambda word: word.weight)
             assert counting(told(*words)).judgement.word is heavier, words
             cells = [
@@ -316,11 +318,11 @@ class TestDecisive:
             assert heaviest(cell.word for cell in settled(cells)) is heavier, words
 
 
-@pytest.mark.parametrize("word", Word)
-def test_the_failing_four_fail(word: Word) -> None:
+@pytest.mark.parametrize("word", Verdict)
+def test_the_failing_four_fail(word: Verdict) -> None:
     violation = Violation("overlap", 0, (), (), ("who was inside",))
     answer = Answer(Judgement("p", word, "the reason", None, violation), Path("page.html"), 1, 1)
-    if word in (Word.VIOLATED, Word.HAZARD_NOT_SHOWN, Word.UNKNOWN, Word.UNEXERCISED):
+    if word in (Verdict.VIOLATED, Verdict.HAZARD_NOT_SHOWN, Verdict.UNKNOWN, Verdict.UNEXERCISED):
         with pytest.raises(pytest.fail.Exception) as caught:
             answer.must_hold()
         says = (str(word), "the reason", "who was inside", "page.html")
@@ -330,7 +332,7 @@ def test_the_failing_four_fail(word: Word) -> None:
 
 
 def test_the_story_is_told_as_the_page_tells_it() -> None:
-    judgement = Judgement("p", Word.VIOLATED, "", None, Violation("overlap", 0, (), (), tuple("abcdefgh")))
+    judgement = Judgement("p", Verdict.VIOLATED, "", None, Violation("overlap", 0, (), (), tuple("abcdefgh")))
     assert Answer(judgement, Path("page.html"), 1, 1).story == tuple("abcdefgh")
     assert Answer(judgement, Path("page.html"), 1, 1, page_story=("a\x1b", "b")).story == ("a\\x1b", "b")
 
@@ -338,7 +340,7 @@ def test_the_story_is_told_as_the_page_tells_it() -> None:
 def test_a_story_reaches_neither_the_terminal_nor_xml_as_it_was_recorded() -> None:
     violation = Violation("overlap", 0, (), (), ("\x1b[2Jwho\ud800",))
     with pytest.raises(pytest.fail.Exception) as caught:
-        Answer(Judgement("p", Word.VIOLATED, "\x07", None, violation), Path("page\x1b.html"), 1, 1).must_hold()
+        Answer(Judgement("p", Verdict.VIOLATED, "\x07", None, violation), Path("page\x1b.html"), 1, 1).must_hold()
     lines = str(caught.value).splitlines()
     assert all(line.isprintable() for line in lines)
     assert "\\x1b[2Jwho\\ud800" in str(caught.value)

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from infra.backends import BACKENDS
 from results.stages import BASELINE, CANDIDATE
 from results.terminal.progress import Key, Progress
@@ -105,10 +105,10 @@ def test_each_stage_has_an_environment_of_its_own_and_the_same_trials(world: Wor
 
 def test_what_one_stage_broke_the_other_may_keep(world: World, upgrade: Selection) -> None:
     old, new = (case_of(upgrade, "server-exclusion", "none", stage=stage) for stage in (BASELINE, CANDIDATE))
-    world.script = lambda trial: {key_of(old): Word.VIOLATED} if trial.stage == BASELINE else {}
+    world.script = lambda trial: {key_of(old): Verdict.VIOLATED} if trial.stage == BASELINE else {}
     session = world.session(upgrade)
-    assert session.answer(old).judgement.word is Word.VIOLATED
-    assert session.answer(new).judgement.word is Word.UPHELD
+    assert session.answer(old).judgement.word is Verdict.VIOLATED
+    assert session.answer(new).judgement.word is Verdict.UPHELD
 
 
 @pytest.mark.parametrize(

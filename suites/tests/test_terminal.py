@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import Violation
 from results.terminal.events import Event, Journal, step
@@ -60,13 +60,13 @@ def answer(request):
     facts = {"backend": "redis", "column": "none", "part": 1, "attempt": 1, "seed": 1}
     config.journal.tell(Event("trial", {**facts, "lanes": 3, "locks": ["redis"], "plan": ["no fault"]}))
     config.journal.tell(step(f"a step {EVIL}"))
-    if Word(word).fails:
+    if Verdict(word).fails:
         place = {"lane": "redis/set/unfenced", "property": "recovery", "fault": "none"}
         config.journal.tell(Event("verdict", {**place, "word": word, "because": EVIL}))
     config.journal.tell(Event("done", {**facts, "seconds": 4.0, "words": {word: 1}, "again": 0}))
     violation = Violation("overlap", 0, (), (), (f"first {EVIL}", "second"))
     page = config.run.path / "trials" / "redis-none-1" / "index.html"
-    given = Answer(Judgement("recovery", Word(word), EVIL, None, violation), page, 1, 1, 7, "7.2")
+    given = Answer(Judgement("recovery", Verdict(word), EVIL, None, violation), page, 1, 1, 7, "7.2")
     request.node.user_properties += verdict_of(given, config.run.path)
     return given
 

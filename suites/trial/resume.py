@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.claims import Word, heaviest
+from checkers.claims import Verdict, heaviest
 from checkers.history.history import BadHistory
 from infra import base, images
 from infra.faults.register import FAULTS
@@ -225,10 +225,10 @@ def _same(stored: Mapping[str, Any], trial: Trial) -> bool:
 
 def _silent(cells: Mapping[Path, Sequence[Cell]], folders: Iterable[Path]) -> bool:
     """Whether a positive control did not fire in any of these trials, and so gets another one."""
-    words: dict[tuple[str, str], list[Word]] = defaultdict(list)
+    words: dict[tuple[str, str], list[Verdict]] = defaultdict(list)
     for cell in settled(cell for folder in folders for cell in cells[folder]):
         words[cell.lane, cell.property].append(cell.word)
-    return any(heaviest(of_case) is Word.HAZARD_NOT_SHOWN for of_case in words.values())
+    return any(heaviest(of_case) is Verdict.HAZARD_NOT_SHOWN for of_case in words.values())
 
 
 def _selecting() -> dict[str, str]:

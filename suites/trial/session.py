@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
 from infra.faults.plan import storm_seed
 from infra.machine import Trouble
@@ -72,13 +72,13 @@ class Answer:
         word = self.judgement.word
         if word.fails:
             lines = [f"{word}: {plain(self.judgement.because)}", *(f"  {line}" for line in self.story)]
-            if word is Word.UNEXERCISED:
+            if word is Verdict.UNEXERCISED:
                 lines.append(f"  {OUR_FAILURE}")
             pytest.fail("\n".join([*lines, f"  see {plain(str(self.page))}"]), pytrace=False)
 
     def must_be_caught(self) -> None:
         """Fails the test where a bug that was planted is not violated."""
-        if self.judgement.word is not Word.VIOLATED:
+        if self.judgement.word is not Verdict.VIOLATED:
             missed = f"a bug that was planted is not caught: {self.judgement.word}: {plain(self.judgement.because)}"
             pytest.fail(f"{missed}\n  see {plain(str(self.page))}", pytrace=False)
 
@@ -193,7 +193,7 @@ class Session:
                     answer = Answer(judgement, page, attempt, attempt, tried.seed, version, story)
                     answers.setdefault((lane.history.facts.lane, judgement.property), []).append(answer)
             settled = {key: counting(given).judgement for key, given in answers.items()}
-            silent = {name for (name, _), judgement in settled.items() if judgement.word is Word.HAZARD_NOT_SHOWN}
+            silent = {name for (name, _), judgement in settled.items() if judgement.word is Verdict.HAZARD_NOT_SHOWN}
             lanes = tuple(lane for lane in lanes if lane.name in silent and attempt < most)
             self._tell_end(tried, record, settled, frozenset(lane.name for lane in lanes), new=known is None)
             if not lanes:
@@ -234,13 +234,13 @@ class Session:
         """
         for (lane, name), judgement in settled.items() if trial.stage not in CALIBRATIONS else ():
             word = judgement.word
-            if word.fails and not (word is Word.HAZARD_NOT_SHOWN and lane in again):
+            if word.fails and not (word is Verdict.HAZARD_NOT_SHOWN and lane in again):
                 facts = {"lane": lane, "property": name, "fault": trial.column, "word": str(word)}
                 self._tell(Event("verdict", {**facts, "because": judgement.because}))
         if not new:
             return
         words = [judgement.word for lane in record.lanes for judgement in lane.judgements]
-        counts = {str(word): words.count(word) for word in Word if word in words}
+        counts = {str(word): words.count(word) for word in Verdict if word in words}
         seconds = record.about["seconds"]
         self._tell(Event("done", {**named(trial), "seconds": seconds, "words": counts, "again": len(again)}))
 
@@ -267,8 +267,8 @@ def counting(answers: list[Answer]) -> Answer:
     """The answer that counts among the trials of one case: the heaviest, except that a positive control that fired
     in any of them has been shown (see `results.record.settled`). Nothing else hides a heavier trial.
     """
-    shown = any(answer.judgement.word is Word.BROKEN_AS_DOCUMENTED for answer in answers)
-    counted = [answer for answer in answers if not (shown and answer.judgement.word is Word.HAZARD_NOT_SHOWN)]
+    shown = any(answer.judgement.word is Verdict.BROKEN_AS_DOCUMENTED for answer in answers)
+    counted = [answer for answer in answers if not (shown and answer.judgement.word is Verdict.HAZARD_NOT_SHOWN)]
     heaviest = min(counted, key=lambda answer: answer.judgement.word.weight)
     return replace(heaviest, attempts=len(answers))
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.history.history import History
 from checkers.history.holds import HoldColumns
 from checkers.history.view import View
@@ -41,7 +41,7 @@ class Window:
     """One moment of a lane: its story, if it is a violation's, and its picture."""
 
     property: str
-    word: Word | None
+    word: Verdict | None
     kind: str
     story: tuple[telling.Line, ...]
     focus: Focus
@@ -82,7 +82,7 @@ def windows(lane: LaneRecord, view: View, held: HoldColumns, most: int) -> list[
 
 def number_of_violations(lane: LaneRecord) -> int:
     """The violations of all of a lane's judgements."""
-    return sum(len(judgement.verdict.violations) for judgement in lane.judgements if judgement.verdict is not None)
+    return sum(len(judgement.result.violations) for judgement in lane.judgements if judgement.result is not None)
 
 
 def moments(lane: LaneRecord) -> list[tuple[int, str]]:
@@ -90,8 +90,8 @@ def moments(lane: LaneRecord) -> list[tuple[int, str]]:
     return sorted(
         (violation.at, f"{judgement.property}: {violation.kind}")
         for judgement in lane.judgements
-        if judgement.verdict is not None
-        for violation in judgement.verdict.violations
+        if judgement.result is not None
+        for violation in judgement.result.violations
     )
 
 
@@ -102,8 +102,8 @@ def _violations(lane: LaneRecord) -> Iterator[tuple[Judgement, Violation]]:
     decided = [(judgement, violation) for judgement in ordered if (violation := decisive(judgement)) is not None]
     yield from decided
     for judgement, first in decided:
-        assert judgement.verdict is not None
-        yield from ((judgement, other) for other in judgement.verdict.violations if other != first)
+        assert judgement.result is not None
+        yield from ((judgement, other) for other in judgement.result.violations if other != first)
 
 
 def _witness(history: History, near: Focus, origin: int) -> tuple[Operation, ...]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from checkers.judging.judgement import judge
-from checkers.properties.check_result import Verdict
+from checkers.properties.check_result import CheckResult
 from results.record import LaneRecord, NotRun, TrialRecord
 from results.stages import CALIBRATION
 from results.tests import samples
@@ -60,8 +60,8 @@ def trial() -> TrialRecord:
     violation = replace(samples.stale_verdict(history).violations[0], story=(attack("story"),) * 5, kind=attack("kind"))
     later = replace(violation, at=violation.at + 1)
     judgements = (
-        judge(Verdict("server-exclusion", False, (violation, later), {attack("counter"): 1}), history),
-        judge(Verdict(attack("property"), None, reason=attack("reason")), history),
+        judge(CheckResult("server-exclusion", False, (violation, later), {attack("counter"): 1}), history),
+        judge(CheckResult(attack("property"), None, reason=attack("reason")), history),
     )
     record = samples.trial(
         attack("trial"),

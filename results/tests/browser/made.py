@@ -6,10 +6,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.history.history import History
 from checkers.judging.judgement import Judgement, judge
-from checkers.properties.check_result import Verdict, Violation
+from checkers.properties.check_result import CheckResult, Violation
 from results.certificate.write_certificate import issue
 from results.commands import compare, export
 from results.record import LaneRecord, NotRun, TrialRecord, decisive
@@ -120,8 +120,8 @@ def violated(record: TrialRecord) -> TrialRecord:
     """The same trial, had the lock promised what it broke."""
 
     def promised(one: Judgement) -> Judgement:
-        broke = one.word is Word.BROKEN_AS_DOCUMENTED
-        return replace(one, word=Word.VIOLATED, because="claimed under every fault") if broke else one
+        broke = one.word is Verdict.BROKEN_AS_DOCUMENTED
+        return replace(one, word=Verdict.VIOLATED, because="claimed under every fault") if broke else one
 
     lanes = (replace(lane, judgements=tuple(map(promised, lane.judgements))) for lane in record.lanes)
     return replace(record, name="violated", lanes=tuple(lanes))
@@ -151,7 +151,7 @@ def _records() -> dict[str, TrialRecord]:
 
 
 def _passing(name: str, history: History) -> TrialRecord:
-    verdict = Verdict("server-exclusion", True, counters={"contended acquires": 25})
+    verdict = CheckResult("server-exclusion", True, counters={"contended acquires": 25})
     return replace(samples.trial(name), lanes=(LaneRecord(history, (judge(verdict, history),)),))
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from PIL import Image, ImageOps
 from playwright.sync_api import Browser, FloatRect, Locator, Page
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.commands import find
 from results.record import Cell
 from results.run import Run
@@ -80,7 +80,7 @@ def certificate(browser: Browser, run: Run) -> Path:
 
 def most_telling(cells: Sequence[Cell]) -> Cell | None:
     """What is violated before what is broken as documented, lost data before the rest, then the longest story."""
-    broken = [cell for cell in cells if cell.word in (Word.VIOLATED, Word.BROKEN_AS_DOCUMENTED) and cell.story]
+    broken = [cell for cell in cells if cell.word in (Verdict.VIOLATED, Verdict.BROKEN_AS_DOCUMENTED) and cell.story]
     lost = ("fenced-store", "no-lost-update", "")
 
     def rank(cell: Cell) -> tuple[int, int, int, str, str]:

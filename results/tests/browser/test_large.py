@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, CDPSession, Locator, Page
 
 from checkers.judging.judgement import judge
-from checkers.properties.check_result import Verdict
+from checkers.properties.check_result import CheckResult
 from results.pages import trial_page as pages
 from results.pages import web
 from results.record import LaneRecord
@@ -92,7 +92,7 @@ def measured(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> lis
     found = []
     for size in SIZES:
         history = samples.long(size)
-        verdict = Verdict("server-exclusion", True, counters={"contended acquires": size // 40})
+        verdict = CheckResult("server-exclusion", True, counters={"contended acquires": size // 40})
         record = replace(samples.trial(f"long-{size}"), lanes=(LaneRecord(history, (judge(verdict, history),)),))
         path = root / "trials" / record.name / "index.html"
         path.parent.mkdir(parents=True)

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from results.pages.web import GLYPHS
 from results.record import Cell
 from results.run import Run
@@ -50,7 +50,7 @@ FILTERS: Final[dict[str, tuple[str, str, Callable[[Cell], bool]]]] = {
     "backend": ("backend", "etcd", lambda cell: cell.backend == "etcd"),
     "version": ("version", "3.5.16", lambda cell: cell.version == "3.5.16"),
     "property": ("property", "no-lost-update", lambda cell: cell.property == "no-lost-update"),
-    "verdict": ("verdict", "violated", lambda cell: cell.word is Word.VIOLATED),
+    "verdict": ("verdict", "violated", lambda cell: cell.word is Verdict.VIOLATED),
     "failing": ("verdict", "failing", lambda cell: cell.word.fails),
 }
 
@@ -87,8 +87,8 @@ def test_what_fails_outside_of_a_filter_is_not_forgotten(chromium: Browser, made
 
 def test_a_word_of_the_header_filters_by_it(chromium: Browser, made: Made) -> None:
     with visit(chromium, made.page("later-run"), made.root) as page:
-        page.locator("#words a", has_text=str(Word.BROKEN_AS_DOCUMENTED)).click()
-        assert shown(page) == squares(made, lambda cell: cell.word is Word.BROKEN_AS_DOCUMENTED)
+        page.locator("#words a", has_text=str(Verdict.BROKEN_AS_DOCUMENTED)).click()
+        assert shown(page) == squares(made, lambda cell: cell.word is Verdict.BROKEN_AS_DOCUMENTED)
 
 
 def test_the_matrix_by_keyboard(chromium: Browser, made: Made) -> None:

@@ -114,7 +114,7 @@ def test_an_operation_is_told_of_under_the_pointer_and_kept_by_a_click(chromium:
 
 def test_keys_go_to_violations(chromium: Browser, made: Made) -> None:
     record = made.records["stale"].lanes[0]
-    moments = sorted({v.at for one in record.judgements if one.verdict for v in one.verdict.violations})
+    moments = sorted({v.at for one in record.judgements if one.result for v in one.result.violations})
     with timeline(chromium, made.page("stale"), made.root) as (page, canvas):
         canvas.press("n")
         begin, end = span(canvas)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.wire import Reason
 from infra import star
 from infra.tests.live.staging import PASSWORD, USER, Staging, staging
@@ -103,7 +103,7 @@ def test_verdicts_are_those_of_ours_side_by_side_and_nothing_secret_is_told(
     assert done.contents.problems == ()
     judged = [cell for cell in done.contents.cells if cell.page]
     assert {(cell.backend, cell.fault) for cell in judged} == {(backend, "pause-server") for backend in targets}
-    upheld = {(cell.backend, cell.property) for cell in judged if cell.word is Word.UPHELD}
+    upheld = {(cell.backend, cell.property) for cell in judged if cell.word is Verdict.UPHELD}
     assert {("redis", "server-exclusion"), ("etcd", "fenced-store"), ("zookeeper", "fenced-store")} <= upheld, upheld
     (because,) = {cell.because for cell in done.contents.cells if cell.fault == "kill-server"}
     assert because == "no control over the nodes of a target: --hook kill='...' and --hook start='...' give it"

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from checkers.claims import Word
+from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
 from infra.environment import Environment
 from infra.tests.environments import taken
@@ -122,7 +122,7 @@ def lanes_in(lock: str, stores: tuple[str, ...]) -> list[Lane]:
 @pytest.mark.parametrize(("fault", "lock", "name"), FOUND)
 def test_it_is_found_in_the_first_trial(trials: Trials, fault: str, lock: str, name: str) -> None:
     told = [judgement for judgement in trials.judgements(fault, lock) if judgement.property == name]
-    found = [judgement for judgement in told if judgement.word is Word.VIOLATED]
+    found = [judgement for judgement in told if judgement.word is Verdict.VIOLATED]
     assert found, [(judgement.word, judgement.because) for judgement in told]
     for judgement in found:
         assert judgement.violation is not None
@@ -143,8 +143,8 @@ def test_the_unchanged_lock_keeps_every_promise(trials: Trials, fault: str) -> N
     judgements = trials.judgements(fault, "Unchanged")
     failing = [(each.property, each.word, each.because) for each in judgements if each.word.fails]
     # A positive control has three trials to be shown.
-    assert [each for each in failing if each[1] is not Word.HAZARD_NOT_SHOWN] == []
-    upheld = {each.property for each in judgements if each.word is Word.UPHELD}
+    assert [each for each in failing if each[1] is not Verdict.HAZARD_NOT_SHOWN] == []
+    upheld = {each.property for each in judgements if each.word is Verdict.UPHELD}
     assert {"server-exclusion", "token-order"} <= upheld
     assert fault == "none" or "recovery" in upheld
 
@@ -153,7 +153,7 @@ def test_the_unchanged_lock_keeps_every_promise(trials: Trials, fault: str) -> N
 def test_a_lock_that_declares_nothing_fails_nothing_without_a_bug(trials: Trials, fault: str) -> None:
     judgements = trials.judgements(fault, "Undeclared")
     assert [(one.property, one.word, one.because) for one in judgements if one.word.fails] == []
-    upheld = [one.property for one in judgements if one.word is Word.UPHELD]
+    upheld = [one.property for one in judgements if one.word is Verdict.UPHELD]
     assert upheld == (["server-exclusion"] if fault == "none" else [])
 
 
@@ -162,7 +162,7 @@ def test_a_lock_that_declares_nothing_can_fail_exclusion_without_a_fault_alone(t
     assert [one.property for one in without if one.word.fails] == ["server-exclusion"]
     under = trials.judgements("freeze-holder", "UndeclaredRace")
     assert [(one.property, one.word) for one in under if one.word.fails] == []
-    assert Word.NOT_CLAIMED_BROKEN in {one.word for one in under}
+    assert Verdict.NOT_CLAIMED_BROKEN in {one.word for one in under}
 
 
 class TestTheRecord:
@@ -194,8 +194,8 @@ def test_of_a_lock_with_a_known_bug_only_the_bug_is_waited_for(environment: Envi
     trial = Trial("redis", "stall-holder", 1, (lane,), planted=calibration.found_by((lane,)))
     record = tried(trial, environment, server)
     words = {judgement.property: judgement.word for judgement in record.lanes[0].judgements}
-    assert words["server-exclusion"] is Word.VIOLATED
-    assert words["crash-release"] is not Word.BROKEN_AS_DOCUMENTED
+    assert words["server-exclusion"] is Verdict.VIOLATED
+    assert words["crash-release"] is not Verdict.BROKEN_AS_DOCUMENTED
     assert record.about["missing_after_each_cycle"][-1] == {}
 
 
