@@ -92,6 +92,11 @@ def render(
     return text.replace(unknown, known)
 
 
+def fragment(template: str, **context: Any) -> Markup:
+    """A part of a page, of a file of `templates/`."""
+    return Markup(_environment().get_template(template).render(**context))
+
+
 def spelled(text: str) -> str:
     """A text in which what nobody sees, or what turns others around, is spelled out as Python does."""
     return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

@@ -129,7 +129,7 @@ def leading(lane: LaneRecord) -> Judgement | None:
 
 # Operations
 
-KINDS: Final[dict[int, str]] = {
+_KINDS: Final[dict[int, str]] = {
     F.ACQUIRE: "acquire",
     F.TRY_ACQUIRE: "try to acquire",
     F.RENEW: "renew",
@@ -146,49 +146,62 @@ KINDS: Final[dict[int, str]] = {
 }
 
 
+_CIRCUMSTANCES: Final = (
+    (SHARED, ", beside other readers"),
+    (NESTED, ", inside its own hold"),
+    (LATE, ", sent late on purpose"),
+    (FINAL, ", after everything else"),
+)
+"""Flag → what it says of an operation."""
+
+
+def kind(f: int) -> str:
+    """What an operation does."""
+    return _KINDS.get(f) or F(f).name.lower().replace("_", " ")
+
+
+def carries_value(f: int, outcome: int) -> bool:
+    """Whether an operation of this kind that ended so wrote, read or did something that is numbered."""
+    return f in (F.WRITE, F.EFFECT) or (f == F.READ and outcome == Outcome.OK)
+
+
+def circumstances(f: int, flags: int) -> str:
+    """What else is known of an operation, to be put behind it; empty where nothing is."""
+    known = flags if f in (F.ACQUIRE, F.TRY_ACQUIRE) else flags & ~SHARED
+    return "".join(words for flag, words in _CIRCUMSTANCES if known & flag)
+
+
+def answer(outcome: int, reason: int) -> str:
+    """How an operation ended, with the reason of a refusal."""
+    if outcome != Outcome.FAIL:
+        return "ok" if outcome == Outcome.OK else "unknown"
+    if not reason:
+        return "failed"
+    # A later version of the wire knows more reasons.
+    known = {int(each): each.name.lower().replace("_", " ") for each in Reason}
+    return f"refused: {known.get(reason, f'reason {reason}')}"
+
+
 def outcome(history: History, row: int) -> str:
     """How an operation ended, with the reason of a refusal and the error's text."""
     c = history.columns
-    match int(c["outcome"][row]):
-        case Outcome.OK:
-            words = "ok"
-        case Outcome.FAIL:
-            reason = int(c["reason"][row])
-            words = f"refused: {_reason(reason)}" if reason else "failed"
-        case _:
-            words = "unknown"
+    words = answer(int(c["outcome"][row]), int(c["reason"][row]))
     text = history.errors[int(c["error"][row])]
     return f"{words} ({text})" if text else words
-
-
-def _reason(reason: int) -> str:
-    try:
-        return Reason(reason).name.lower().replace("_", " ")
-    except ValueError:  # a later version of the wire knows more of them
-        return f"reason {reason}"
 
 
 def what(history: History, row: int) -> str:
     """An operation without its times: `write 4100 with token 41`."""
     c = history.columns
     f, value, token = int(c["f"][row]), int(c["value"][row]), int(c["token"][row])
-    words = KINDS[f]
-    if f in (F.WRITE, F.EFFECT) or (f == F.READ and c["outcome"][row] == Outcome.OK):
+    words = kind(f)
+    if carries_value(f, int(c["outcome"][row])):
         words += f" {value}" if value != NONE else " nothing"
     if f == F.WRITE and c["base"][row] != NONE:
         words += f" (on {int(c['base'][row])})"
     if token != NONE:
         words += f" with token {token}"
-    flags = int(c["flags"][row])
-    if flags & SHARED and f in (F.ACQUIRE, F.TRY_ACQUIRE):
-        words += ", beside other readers"
-    if flags & NESTED:
-        words += ", inside its own hold"
-    if flags & LATE:
-        words += ", sent late on purpose"
-    if flags & FINAL:
-        words += ", after everything else"
-    return words
+    return words + circumstances(f, int(c["flags"][row]))
 
 
 def details(history: History, row: int, origin: int) -> str:

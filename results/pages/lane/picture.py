@@ -324,7 +324,7 @@ def _operation(canvas: _Canvas, row: int, number: int | None) -> list[Markup]:
         shapes.append(tag("path", d=f"M{end:.1f} {y:.1f}h{_TAIL:.0f}", class_="tail"))
     if not acquire:
         kind = shape_of(f)
-        canvas.symbols.add(kind if kind != "other" else f"other {sentences.KINDS.get(f, '')}")
+        canvas.symbols.add(kind if kind != "other" else f"other {sentences.kind(f)}")
         bad = "" if result == Outcome.OK else " bad"
         shapes.append(tag("path", d=SHAPES[kind], transform=at, class_=f"{kind}{bad}"))
     if result == Outcome.FAIL:
