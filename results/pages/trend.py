@@ -7,9 +7,9 @@ may delete: it is made again from the summaries.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -32,8 +32,17 @@ _MOST_CHANGES: Final = 100
 _CHOOSING: Final = ("--from", "--to", "--lock", "--backend", "--faults", "--plan", "--shard", "--count", "--library")
 """Options that say what is tried: only runs that agree in them can be compared."""
 
-Verdicts: TypeAlias = Mapping[tuple[str, str, str, str, str], tuple[Verdict, str]]
-"""(backend, lock, fault, property, lane) -> the heaviest word of its trials, and the link to it."""
+
+class _Row(NamedTuple):
+    """The heaviest word of a lane's trials, and the link to it."""
+
+    backend: str
+    lock: str
+    fault: str
+    property: str
+    lane: str
+    word: Verdict
+    link: str
 
 
 @dataclass(slots=True)
@@ -42,13 +51,13 @@ class _Known:
 
     key       tells whether its files are still the ones that were read.
     since     name and key of the run that `listed.changes` compares with.
-    verdicts  only while a later run may need them; None: to be read again.
+    verdicts  one of each lane, property and fault, only while a later run may need them; None: to be read again.
     """
 
     key: list[int]
     listed: Listed
     since: list[Any] = field(default_factory=list)
-    verdicts: Verdicts | None = None
+    verdicts: list[_Row] | None = None
 
 
 def write(root: Path) -> Path:
@@ -132,15 +141,16 @@ def _read(path: Path, key: list[int]) -> _Known:
     return _Known(key, listed, verdicts=_verdicts(contents.cells, path) if state == CLOSED else None)
 
 
-def _verdicts(cells: Iterable[Cell], path: Path) -> Verdicts:
-    heaviest: dict[tuple[str, str, str, str, str], tuple[Verdict, str]] = {}
+def _verdicts(cells: Iterable[Cell], path: Path) -> list[_Row]:
+    heaviest: dict[tuple[str, ...], _Row] = {}
     for cell in judged(cells):
-        if cell.page is None:
-            continue
-        key = (cell.backend, cell.lock, cell.fault, cell.property, cell.lane)
-        if key not in heaviest or cell.word.weight < heaviest[key][0].weight:
-            heaviest[key] = (cell.word, to_lane(cell.page, path.parent, cell.lane))
-    return heaviest
+        if cell.page is not None:
+            link = to_lane(cell.page, path.parent, cell.lane)
+            row = _Row(cell.backend, cell.lock, cell.fault, cell.property, cell.lane, cell.word, link)
+            place = row[:5]
+            if place not in heaviest or row.word.weight < heaviest[place].word.weight:
+                heaviest[place] = row
+    return list(heaviest.values())
 
 
 def _versions(cells: Iterable[Cell]) -> dict[str, str]:
@@ -206,27 +216,28 @@ def _compare(root: Path, known: Mapping[str, _Known]) -> None:
         last[now.listed.like] = now
 
 
-def _verdicts_of(root: Path, known: _Known) -> Verdicts:
+def _verdicts_of(root: Path, known: _Known) -> list[_Row]:
     """Read again where they were not kept; none where the run was damaged in this very moment."""
     if known.verdicts is None:
         path = root / known.listed.name
         try:
             known.verdicts = _verdicts(summary.load(path).contents.cells, path)
         except BadFile:
-            known.verdicts = {}
+            known.verdicts = []
     return known.verdicts
 
 
-def _changes(before: Verdicts, now: Verdicts) -> list[Change]:
+def _changes(before: Iterable[_Row], now: Iterable[_Row]) -> list[Change]:
     """The weightiest first. What only one of them asked is told only where it failed."""
+    earlier, later = ({row[:5]: row for row in rows} for rows in (before, now))
     changes: dict[tuple[str, ...], Change] = {}
-    for key in {**before, **now}:
-        old, (word, link) = before.get(key, (None, ""))[0], now.get(key, (None, ""))
-        if (what := _kind(old, word)) is not None:
-            backend, lock, fault, name, lane = key
-            both = (str(old or ""), str(word or ""))
-            same = (what, backend, lock, fault, name, *both)
-            first = changes.get(same) or Change(what, backend, lock, fault, name, *both, lane, link)
+    for key in {**earlier, **later}:
+        old, new = earlier.get(key), later.get(key)
+        words = (None if old is None else old.word, None if new is None else new.word)
+        if (what := _kind(*words)) is not None:
+            *place, lane = key
+            same = (what, *place, *(str(word or "") for word in words))
+            first = changes.get(same) or Change(*same, lane, "" if new is None else new.link)
             changes[same] = replace(first, lanes=first.lanes + 1)
     order = list(runs_page.KINDS)
     return sorted(
@@ -251,18 +262,7 @@ def _kind(old: Verdict | None, new: Verdict | None) -> str | None:
 
 
 def _store(root: Path, known: Mapping[str, _Known]) -> None:
-    runs = {
-        name: {
-            "key": run.key,
-            "listed": asdict(run.listed),
-            "since": run.since,
-            "verdicts": None
-            if run.verdicts is None
-            else [[*key, str(word), link] for key, (word, link) in run.verdicts.items()],
-        }
-        for name, run in known.items()
-    }
-    body = json.dumps(runs)
+    body = json.dumps(msgspec.to_builtins(known))
     files.write_text(root / CACHE, f"{_digest(body)}\n{body}\n")
 
 
@@ -271,26 +271,9 @@ def _load(root: Path) -> dict[str, _Known]:
     try:
         digest, _, rest = files.read_bytes(root / CACHE).decode().partition("\n")
         body = rest.removesuffix("\n")
-        if digest != _digest(body):
-            return {}
-        return {name: _known(kept) for name, kept in msgspec.json.decode(body, type=dict[str, _Kept]).items()}
+        return msgspec.json.decode(body, type=dict[str, _Known]) if digest == _digest(body) else {}
     except (BadFile, ValueError):
         return {}
-
-
-class _Kept(TypedDict):
-    """`_Known` as JSON, with a row for each verdict."""
-
-    key: list[int]
-    listed: Listed
-    since: list[Any]
-    verdicts: list[tuple[str, str, str, str, str, Verdict, str]] | None
-
-
-def _known(kept: _Kept) -> _Known:
-    rows = kept["verdicts"]
-    verdicts = None if rows is None else {row[:5]: row[5:] for row in rows}
-    return _Known(kept["key"], kept["listed"], kept["since"], verdicts)
 
 
 def _digest(body: str) -> str:

@@ -169,43 +169,29 @@ class _Trial:
 
     def _cell(self, lane: _Lane, judgement: StoredJudgement) -> Cell:
         return Cell(
-            lock=lane.lock,
-            backend=lane.backend,
-            workload=lane.workload,
-            store=lane.store,
-            lane=lane.lane,
-            fault=lane.fault,
+            **self._place(lane),
             property=judgement.property,
             word=judgement.word,
             because=judgement.because,
             counters=judgement.verdict.counters if judgement.verdict is not None else {},
             story=judgement.story(),
-            page=self.folder / "index.html",
-            trial=self.name,
-            seed=lane.seed,
-            attempt=self.about.get("attempt") or 0,
-            version=version_of(self.about),
-            stage=self.about.get("stage") or "",
         )
 
     def _summary(self, lane: _Lane) -> LaneSummary:
-        return LaneSummary(
-            lock=lane.lock,
-            backend=lane.backend,
-            version=version_of(self.about),
-            workload=lane.workload,
-            store=lane.store,
-            lane=lane.lane,
-            fault=lane.fault,
-            seed=lane.seed,
-            attempt=self.about.get("attempt") or 0,
-            trial=self.name,
-            page=self.folder / "index.html",
-            operations=lane.operations,
-            started=self.about.get("started") or "",
-            measures=lane.measures,
-            stage=self.about.get("stage") or "",
-        )
+        started = self.about.get("started") or ""
+        return LaneSummary(**self._place(lane), operations=lane.operations, started=started, measures=lane.measures)
+
+    def _place(self, lane: _Lane) -> dict[str, Any]:
+        """What a lane shares with its judgements."""
+        names = ("lock", "backend", "workload", "store", "lane", "fault", "seed")
+        return {
+            **{name: getattr(lane, name) for name in names},
+            "page": self.folder / "index.html",
+            "trial": self.name,
+            "attempt": self.about.get("attempt") or 0,
+            "version": version_of(self.about),
+            "stage": self.about.get("stage") or "",
+        }
 
 
 def _history(folder: Path, lane: _Lane) -> History:
