@@ -75,14 +75,18 @@ def render(
         short=SHORT,
         faults=made.faults,
         widths=[_width(fault, made) for fault in made.faults],
-        groups=[(backend, [_row(lock, name, made, embedded) for lock, name in locks]) for backend, locks in groups],
+        groups=[
+            (backend, [(lock, name, _row(lock, made, embedded)) for lock, name in locks]) for backend, locks in groups
+        ],
         squares=len(made.squares),
         versions=sorted({(cell.backend, cell.version) for cell in cells if cell.version and cell.page}),
         properties=sorted({cell.property for cell in cells if cell.property}),
         data=embedded.script(),
-        failures=[_told(case, root) for case in failing[:_MOST_FAILURES]],
+        told=_told,
+        link=lambda cell: _link(cell, root),
+        failures=failing[:_MOST_FAILURES],
         more_failures=len(failing) - _MOST_FAILURES,
-        documented=_hazards(cells, root),
+        documented=_hazards(cells),
         rates=charts.rates(rates.per_lock(lanes)),
         not_run=_not_run(cells),
         problems=[_problem(problem, root) for problem in problems],
@@ -172,18 +176,10 @@ def _width(fault: str, made: Grid) -> int:
     return min(max(*lines, 8), 16)
 
 
-def _row(lock: str, name: str, made: Grid, embedded: _Embedded) -> dict[str, Any]:
-    squares = [made.squares.get((fault, lock)) for fault in made.faults]
-    return {"lock": lock, "name": name, "squares": [square and _square(square, embedded) for square in squares]}
-
-
-def _square(square: Square, embedded: _Embedded) -> dict[str, Any]:
-    return {
-        "at": embedded.square(square),
-        "counts": square.counts,
-        "link": _link(square.first[0], embedded.root),
-        "title": "\n".join(f"{number} {word}" for word, number in square.counts),
-    }
+def _row(lock: str, made: Grid, embedded: _Embedded) -> list[tuple[Square, int, str] | None]:
+    """Each square with its number among the judgements, and the link to what is heaviest in it."""
+    squares = (made.squares.get((fault, lock)) for fault in made.faults)
+    return [square and (square, embedded.square(square), _link(square.first[0], embedded.root)) for square in squares]
 
 
 @dataclass(slots=True)
@@ -238,21 +234,12 @@ class _Embedded:
 # What must be told
 
 
-def _told(case: Case, root: Path) -> dict[str, Any]:
+def _told(case: Case) -> str:
     cell = case.first
-    return {
-        "word": cell.word,
-        "lane": cell.lane or cell.lock,
-        "sentence": sentences.sentence(cell.lock, [cell.property or "everything"], cell.word, cell.fault, cell.because),
-        "story": cell.story,
-        "seed": cell.seed,
-        "lanes": case.lanes,
-        "trials": case.trials,
-        "link": _link(cell, root),
-    }
+    return sentences.sentence(cell.lock, [cell.property or "everything"], cell.word, cell.fault, cell.because)
 
 
-def _hazards(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
+def _hazards(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     """What was broken as documented: one entry for each mechanism, with a row for each lock and one story."""
     mechanisms = {
         because: grouped(cases, lambda case: case.first.lock)
@@ -270,11 +257,11 @@ def _hazards(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
                     "faults": _some(faults := sorted({_fault(case.first.fault) for case in cases})),
                     "all_faults": ", ".join(faults),
                     "lanes": len({case.first.lane for case in cases}),
-                    "link": _link(cases[0].first, root),
+                    "first": cases[0].first,
                 }
                 for lock, cases in sorted(locks.items())
             ],
-            "example": _told(next(iter(locks.values()))[0], root),
+            "example": next(iter(locks.values()))[0],
         }
         for because, locks in sorted(mechanisms.items())
     ]
@@ -318,11 +305,8 @@ def _trials(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
     tried = (cell for cell in cells if cell.page is not None)
     return [
         {
-            "name": mine[0].trial,
+            "first": mine[0],
             "link": to_page(page, root),
-            "backend": " ".join(filter(None, (mine[0].backend, mine[0].version))),
-            "fault": mine[0].fault,
-            "seed": mine[0].seed,
             "lanes": len({cell.lane for cell in mine}),
             "words": [(word, number) for word in Verdict if (number := sum(cell.word is word for cell in mine))],
         }

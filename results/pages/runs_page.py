@@ -91,11 +91,13 @@ def render(runs: Sequence[Listed], wrong: Sequence[str]) -> str:
         title="runs - fencepost",
         sentence=_sentence(newest),
         wrong=list(wrong),
+        closed=CLOSED,
+        when=when,
         runs=[_row(run) for run in newest],
         all_kinds=KINDS,
         short=SHORT,
         change_glyphs=_GLYPHS,
-        changes=[_changes(run) for run in newest if run.changes][:_MOST_TOLD],
+        changes=[run for run in newest if run.changes][:_MOST_TOLD],
         alike=_alike(alike),
         charts=[_charts(backend, alike) for backend in sorted({name for run in alike for name in run.rates})],
     )
@@ -110,7 +112,7 @@ def _sentence(newest: Sequence[Listed]) -> str:
         return f"{number} None of them was closed."
     if last.certificate:
         return f"{number} The last one that was closed: {last.certificate}"
-    failing = sum(count for word, count in last.words.items() if Verdict(word).fails)
+    failing = _failing(last)
     came_to = f"{failing:,} failing {'verdict' if failing == 1 else 'verdicts'}" if failing else "no failing verdict"
     left = f", {last.left_out} left out" if last.left_out else ""
     since = ""
@@ -124,46 +126,16 @@ def _row(run: Listed) -> dict[str, Any]:
     started, closed = charts.moment(run.started), charts.moment(run.closed)
     took = (closed - started).total_seconds() if started and closed and run.state == CLOSED else None
     return {
-        "name": run.name,
-        "link": run.link,
-        "state": run.state,
-        "closed": run.state == CLOSED,
-        "when": when(run),
-        "asked": run.command or run.profile,
-        "seed": run.seed,
-        "versions": [f"{backend} {version}".strip() for backend, version in run.versions.items()],
-        "words": [(word, run.words[word]) for word in Verdict if word in run.words],
-        "certificate": run.certificate,
+        "run": run,
         "certificate_link": str(PurePosixPath(run.link).with_name(files.CERTIFICATE_PAGE)) if run.link else "",
-        "weight": _weight(run),
-        "left_out": run.left_out,
-        "since": run.since,
-        "changed": list(run.changed.items()),
+        "failing": _failing(run),
         "took": charts.UNKNOWN if took is None else span(took),
         "seconds": took,
     }
 
 
-def _weight(run: Listed) -> int:
-    """For sorting by what came of it: the failing first."""
+def _failing(run: Listed) -> int:
     return sum(count for word, count in run.words.items() if Verdict(word).fails)
-
-
-def _changes(run: Listed) -> dict[str, Any]:
-    more = sum(run.changed.values()) - len(run.changes)
-    return {
-        "name": run.name,
-        "link": run.link,
-        "since": run.since,
-        "changed": list(run.changed.items()),
-        "changes": [(change, _word(change.before), _word(change.after)) for change in run.changes],
-        "more": more,
-        "open": Kind.NEW in run.changed,
-    }
-
-
-def _word(text: str) -> Verdict | None:
-    return Verdict(text) if text else None
 
 
 def _alike(runs: Sequence[Listed]) -> str:
