@@ -5,7 +5,6 @@ what fits on a sheet of paper.
 """
 
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from results.comparison.speeds import RATIO, Speed
 from results.pages import web
 from results.pages.links import to_lane, to_page
 from results.record import words
-from results.report.grid import SHORT
+from results.report.grid import SHORT, tally
 from results.stages import ALONE, BASELINE, COLUMNS, TITLES, TOGETHER
 from results.storage import files
 from results.text import typed
@@ -75,7 +74,10 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
         became=lambda promise: "lost" if promise.name() in lost else _became(promise),
         page_of=lambda seen: "" if seen.page is None else to_page(seen.page, root),
         lane_of=lambda loss: "" if loss.seen.page is None else to_lane(loss.seen.page, root, loss.lane),
-        counts={stage: _counts(certificate.promises, stage) for stage in certificate.parts},
+        counts={
+            stage: tally(promise.stages[stage].word for promise in certificate.promises if stage in promise.stages)
+            for stage in certificate.parts
+        },
         short=SHORT,
         rolled=_rolled(certificate.steps),
         speeds=[row for row in rows if row.at_once],
@@ -117,12 +119,6 @@ def _became(promise: Promise) -> str:
     if promise.cleared():
         return "cleared"
     return "known" if promise.broke(BASELINE) else ""
-
-
-def _counts(promises: Iterable[Promise], stage: str) -> list[tuple[Verdict, int]]:
-    """How many promises of a stage came to which word."""
-    said = Counter(promise.stages[stage].word for promise in promises if stage in promise.stages)
-    return [(word, said[word]) for word in Verdict if said[word]]
 
 
 def _controls(certificate: Certificate) -> tuple[Shown, ...]:

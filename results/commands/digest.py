@@ -18,7 +18,7 @@ from results.comparison.presentation import Side
 from results.record import Cell, judged
 from results.report.became import Kind
 from results.report.grid import Square, counts, grid
-from results.report.markdown import code, text
+from results.report.markdown import code, table, text
 from results.storage import summary
 from results.storage.reading import Contents
 from results.text import count, typed
@@ -145,10 +145,9 @@ def _counts(cells: Sequence[Cell], before: Sequence[Cell]) -> str:
     words = [word for word in Verdict if word in now or word in then]
     if not words:
         return ""
-    rows = [f"| {word} | {now.get(word, 0)} |" + (f" {then.get(word, 0)} |" if before else "") for word in words]
-    head = "| judgement | now |" + (" before |" if before else "")
-    rule = "|---|--:|" + ("--:|" if before else "")
-    return "\n".join(["", head, rule, *rows, ""])
+    columns = (now, then) if before else (now,)
+    rows = ([word, *(str(column.get(word, 0)) for column in columns)] for word in words)
+    return "\n".join(["", *table(("judgement", "now", "before")[: 1 + len(columns)], rows, numbers=True), ""])
 
 
 def _detail(change: Change, root: Path) -> str:
@@ -196,14 +195,10 @@ def _page(seen: Seen, root: Path) -> str:
 def _matrix(name: str, cells: Sequence[Cell]) -> str:
     """Faults down, locks across; in a square its heaviest word and how many judgements carry it."""
     made = grid(cells)
-    rows = [
-        f"| {code(fault)} | {' | '.join(_square(made.squares.get((fault, lock))) for lock in made.locks)} |"
-        for fault in made.faults
-    ]
-    head = f"| fault | {' | '.join(map(code, made.locks))} |"
+    rows = ([code(fault), *(_square(made.squares.get((fault, lock))) for lock in made.locks)] for fault in made.faults)
     failing = ", ".join(f"{number} {word}" for word, number in counts(cells) if word.fails) or "nothing fails"
-    lines = [f"<details><summary>{text(name)}: {failing}</summary>", "", head, "|---" * (len(made.locks) + 1) + "|"]
-    return "\n".join([*lines, *rows, "", "</details>", "", ""])
+    summary = f"<details><summary>{text(name)}: {failing}</summary>"
+    return "\n".join([summary, "", *table(["fault", *map(code, made.locks)], rows), "", "</details>", "", ""])
 
 
 def _square(square: Square | None) -> str:

@@ -148,11 +148,8 @@ def _tell(cells: Iterable[Cell]) -> None:
     for (trial, lane, page), mine in grouped(cells, lambda cell: (cell.trial, cell.lane, cell.page)).items():
         word = heaviest(cell.word for cell in mine)
         first = [cell for cell in mine if cell.word is word]
-        sentence = sentences.sentence(
-            first[0].lock, [cell.property for cell in first], word, first[0].fault, first[0].because
-        )
         printer.whole(f"{lane}, trial {trial}, seed {first[0].seed}")
-        printer.line(sentence, indent=2)
+        printer.line(sentences.cell_sentence(*first), indent=2)
         for cell in sorted(mine, key=lambda cell: cell.word.weight):
             printer.line(f"{cell.word}: {cell.property} ({cell.because})", indent=2)
             for line in cell.story:

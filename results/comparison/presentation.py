@@ -20,7 +20,7 @@ from results.comparison.compare import NOT_COMPARABLE, WORSE, Change, Comparison
 from results.comparison.speeds import ALPHA, RATIO, Speed
 from results.report import sentences
 from results.report.became import Kind
-from results.report.markdown import code, text
+from results.report.markdown import code, table, text
 from results.storage.reading import Contents
 from results.storage.run_folder import CLOSED, RunFolder
 from results.terminal.output import Printer
@@ -213,18 +213,18 @@ def markdown(comparison: Comparison, before: Side, after: Side) -> str:
     lines += [f"- {text(remark)}" for remark in remarks(comparison, before, after)]
     changed = [change for change in comparison.changes if notable(change)]
     if changed:
-        lines += ["", "| what became | lane | property | fault | A | B |", "|---|---|---|---|---|---|"]
-        for change in changed[:_MOST]:
-            row = (why(change), change.lane, change.property, change.fault, seen(change.before), seen(change.after))
-            lines.append(f"| {' | '.join(map(text, row))} |")
-        lines += _more(len(changed))
+        rows = (
+            (why(change), change.lane, change.property, change.fault, seen(change.before), seen(change.after))
+            for change in changed[:_MOST]
+        )
+        head = ("what became", "lane", "property", "fault", "A", "B")
+        lines += ["", *table(head, (list(map(text, row)) for row in rows)), *_more(len(changed))]
     if turned := turns(comparison):
         lines += ["", *(f"- {count(number, 'verdict')}: {old} in A, {new} in B" for old, new, number in turned)]
     changed_speeds = [speed for speed in comparison.speeds if speed.worse or speed.better]
     if changed_speeds:
-        lines += ["", f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
-        lines += [f"| {' | '.join(map(text, cells(speed)))} |" for speed in changed_speeds[:_MOST]]
-        lines += _more(len(changed_speeds))
+        entries = (list(map(text, cells(speed))) for speed in changed_speeds[:_MOST])
+        lines += ["", *table(HEADS, entries), *_more(len(changed_speeds))]
     same = sum(change.kind is Kind.SAME for change in comparison.changes)
     looked = count(len(comparison.speeds), "time or rate", "times and rates")
     lines += ["", f"{count(same, 'verdict')} the same, {looked} looked at."]

@@ -33,6 +33,7 @@ from results.report.grid import (
     not_run,
     reason,
     short_names,
+    tally,
 )
 from results.text import count, few, listing, plain_lines, span
 
@@ -82,7 +83,7 @@ def render(
         versions=sorted({(cell.backend, cell.version) for cell in cells if cell.version and cell.page}),
         properties=sorted({cell.property for cell in cells if cell.property}),
         data=embedded.script(),
-        told=_told,
+        sentence_of=sentences.cell_sentence,
         link=lambda cell: _link(cell, root),
         failures=failing[:_MOST_FAILURES],
         more_failures=len(failing) - _MOST_FAILURES,
@@ -103,10 +104,12 @@ def _sentence(cells: Sequence[Cell], failing: Sequence[Case], problems: Sequence
         return "Nothing was judged." + left
     if not failing:
         return f"No failing verdict in {number:,} judgements." + left
-    first = failing[0].first
-    sentence = sentences.sentence(first.lock, [first.property], first.word, first.fault, first.because)
     more = len(failing) - 1
-    return sentence + (f" And {count(more, 'more failing verdict')}." if more else "") + left
+    return (
+        sentences.cell_sentence(failing[0].first)
+        + (f" And {count(more, 'more failing verdict')}." if more else "")
+        + left
+    )
 
 
 def _facts(about: Mapping[str, Any], cells: Iterable[Cell]) -> list[tuple[str, str]]:
@@ -234,11 +237,6 @@ class _Embedded:
 # What must be told
 
 
-def _told(case: Case) -> str:
-    cell = case.first
-    return sentences.sentence(cell.lock, [cell.property or "everything"], cell.word, cell.fault, cell.because)
-
-
 def _hazards(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     """What was broken as documented: one entry for each mechanism, with a row for each lock and one story."""
     mechanisms = {
@@ -308,7 +306,7 @@ def _trials(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
             "first": mine[0],
             "link": to_page(page, root),
             "lanes": len({cell.lane for cell in mine}),
-            "words": [(word, number) for word in Verdict if (number := sum(cell.word is word for cell in mine))],
+            "words": tally(cell.word for cell in mine),
         }
         for page, mine in grouped(tried, lambda cell: cell.page).items()
         if page is not None

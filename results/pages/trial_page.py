@@ -15,6 +15,7 @@ from results.pages.lane import timeline
 from results.pages.lane.windows import Window, moments, number_of_violations, windows
 from results.record import LaneRecord, TrialRecord
 from results.report import sentences
+from results.report.grid import tally
 
 _FILTERED: Final = 6
 """Lanes from which on a filter helps."""
@@ -59,7 +60,6 @@ def render(record: TrialRecord, files: Sequence[str], folder: Path, *, inline: b
     """
     order = sorted(range(len(record.lanes)), key=lambda at: sentences.lane_word(record.lanes[at]).weight)
     lanes = [record.lanes[at] for at in order]
-    words = [judgement.word for lane in lanes for judgement in lane.judgements]
     about = record.about
     faults = surroundings.faults(lanes)
     several = sum(number_of_violations(lane) > 1 for lane in lanes)
@@ -73,7 +73,7 @@ def render(record: TrialRecord, files: Sequence[str], folder: Path, *, inline: b
         name=record.name,
         error=str(about.get("error") or ""),
         sentence=sentences.trial_sentence(lanes),
-        words=[(word, words.count(word)) for word in Verdict if word in words],
+        words=tally(judgement.word for lane in lanes for judgement in lane.judgements),
         lanes=shown,
         filtered=len(lanes) >= _FILTERED,
         properties=_properties(lanes),

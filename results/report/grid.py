@@ -78,16 +78,21 @@ def _square(cells: list[Cell]) -> Square:
     word = heaviest(words)
     return Square(
         word,
-        tuple((each, words.count(each)) for each in Verdict if each in words),
+        tally(words),
         tuple(cell for cell in cells if cell.word is word),
         tuple(cells),
     )
 
 
-def counts(cells: Iterable[Cell]) -> list[tuple[Verdict, int]]:
-    """Each word that occurs, heaviest first."""
-    words = [cell.word for cell in settled(cells)]
-    return [(word, words.count(word)) for word in Verdict if word in words]
+def tally(words: Iterable[Verdict]) -> tuple[tuple[Verdict, int], ...]:
+    """Each word that occurs and how often, heaviest first."""
+    numbers = Counter(words)
+    return tuple((word, numbers[word]) for word in Verdict if word in numbers)
+
+
+def counts(cells: Iterable[Cell]) -> tuple[tuple[Verdict, int], ...]:
+    """`tally` of what is settled."""
+    return tally(cell.word for cell in settled(cells))
 
 
 def failures(cells: Iterable[Cell]) -> list[Case]:

@@ -5,6 +5,7 @@ pictures of is parted.
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from results.text import in_a_line, plain
@@ -24,6 +25,13 @@ def text(words: str) -> str:
     parted = _LINKED.sub(lambda match: match[0] + "\u2060", shown)
     plainly = {match.start() for match in _PLAIN.finditer(parted)}
     return "".join(letter if at in plainly else f"&#{ord(letter)};" for at, letter in enumerate(parted))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = False) -> list[str]:
+    """The lines of a table, whose entries are Markdown already. numbers: in all columns but the first."""
+    rule = "|---" + ("|--:" if numbers else "|---") * (len(head) - 1) + "|"
+    first, *others = (f"| {' | '.join(row)} |" for row in (head, *rows))
+    return [first, rule, *others]
 
 
 def code(words: str) -> str:

@@ -8,7 +8,7 @@ from checkers.claims import Verdict, heaviest
 from checkers.history.history import History
 from checkers.judging.judgement import Judgement
 from checkers.wire import FINAL, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
-from results.record import LaneRecord, decisive, fault_of
+from results.record import Cell, LaneRecord, decisive, fault_of
 from results.text import duration, few, listing, seconds
 
 _SENTENCES: Final[dict[Verdict, str]] = {
@@ -57,6 +57,13 @@ def sentence(
         when="without any fault" if fault == "none" else f"under {fault}",
         because=because.rstrip("."),
     )
+
+
+def cell_sentence(*cells: Cell) -> str:
+    """Of judgements of one lane that came to the same word."""
+    first = cells[0]
+    properties = [cell.property or "everything" for cell in cells]
+    return sentence(first.lock, properties, first.word, first.fault, first.because)
 
 
 def lane_sentence(lane: LaneRecord) -> str:

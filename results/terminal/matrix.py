@@ -182,17 +182,13 @@ def _failures(cases: list[Case], printer: Printer) -> None:
         printer.gap()
         where = f"{cell.lane or cell.lock}" + (f" and {lanes - 1} more" if lanes > 1 else "")
         printer.line(f"{cell.word}: {cell.property} in {where} under {cell.fault}", _STYLES[cell.word], hanging=2)
-        printer.line(_sentence(cell), indent=2)
+        printer.line(sentences.cell_sentence(cell), indent=2)
         for number, line in enumerate(cell.story, 1):
             printer.line(f"{number}. {line}", indent=4, hanging=3)
         trials = max(len({case.first.trial for case in mine}), *(case.trials for case in mine))
         more = f", the first of {trials} trials" if trials > 1 else ""
         if cell.page is not None:
             printer.whole(f"seed {cell.seed}{more}: {typed(cell.page)}", indent=2)
-
-
-def _sentence(cell: Cell) -> str:
-    return sentences.sentence(cell.lock, [cell.property], cell.word, cell.fault, cell.because)
 
 
 def _documented(cases: list[Case], printer: Printer) -> None:

@@ -6,7 +6,6 @@ operations, packed, and where on the canvas what stands. Beside it stands what i
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -39,31 +38,24 @@ _OF_ITS_OWN: Final[dict[int, str]] = {
 """What the canvas draws otherwise than the picture."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """Where on the canvas what stands, in CSS pixels from its top."""
+def _places(lines: int, workers: int) -> dict[str, Any]:
+    """Where on the canvas what stands, in CSS pixels from its top, as plain JSON. Rows that do not fit are scrolled.
 
-    lines: int
-    workers: int
-
-    @property
-    def row(self) -> int:
-        return 36 if self.workers <= 6 else 28 if self.workers <= 12 else 18
-
-    def places(self) -> dict[str, Any]:
-        """Plain JSON. Rows that do not fit are scrolled."""
-        marks = 4 + 17 * self.lines
-        rows = marks + 15
-        shown = min(self.row * self.workers, 504)
-        strips, top = [], rows + shown + 28
-        for name, height in (("wait", 58), ("rate", 46), ("held", 26)):
-            strips.append({"name": name, "top": top, "height": height})
-            top += height + 28
-        axis = top - 22
-        return {
-            "line": 17, "marks": marks, "rows": rows, "row": self.row, "shown": shown, "strips": strips,
-            "axis": axis, "brush": axis + 32, "brushed": 34, "height": axis + 32 + 34 + 2,
-        }  # fmt: skip
+    lines: of names of faults.
+    """
+    row = 36 if workers <= 6 else 28 if workers <= 12 else 18
+    marks = 4 + 17 * lines
+    rows = marks + 15
+    shown = min(row * workers, 504)
+    strips, top = [], rows + shown + 28
+    for name, height in (("wait", 58), ("rate", 46), ("held", 26)):
+        strips.append({"name": name, "top": top, "height": height})
+        top += height + 28
+    axis = top - 22
+    return {
+        "line": 17, "marks": marks, "rows": rows, "row": row, "shown": shown, "strips": strips,
+        "axis": axis, "brush": axis + 32, "brushed": 34, "height": axis + 32 + 34 + 2,
+    }  # fmt: skip
 
 
 def draw(
@@ -81,7 +73,7 @@ def draw(
     pad = (end - begin) // 100
     moments = sorted(moments)[:MOST_VIOLATIONS]
     lines = _lines(faults, end)
-    places = _Layout(min(max(lines, default=-1) + 1, _MOST_LINES), max(history.facts.workers, 1)).places()
+    places = _places(min(max(lines, default=-1) + 1, _MOST_LINES), max(history.facts.workers, 1))
     data = columns(history, holds, origin)
     about = _spelled({
         "codes": [_code(*code) for code in data["codes"]],
@@ -129,10 +121,10 @@ def _code(f: int, outcome: int, reason: int, flags: int) -> tuple[str, int, str,
     """
     nothing = " nothing" if sentences.carries_value(f, outcome) else ""
     words = sentences.kind(f), nothing, sentences.answer(outcome, reason), sentences.circumstances(f, flags)
-    return _OF_ITS_OWN.get(f) or shape_of(f), _place(outcome), *words
+    return _OF_ITS_OWN.get(f) or shape_of(f), _column(outcome), *words
 
 
-def _place(outcome: int) -> int:
+def _column(outcome: int) -> int:
     """In `_OUTCOMES`."""
     return {Outcome.OK: 0, Outcome.FAIL: 1}.get(Outcome(outcome), 2)
 
@@ -165,5 +157,5 @@ def _kinds(history: History) -> list[tuple[str, list[int]]]:
     joined, counts = np.unique(c["f"].astype(np.int64) << 8 | c["outcome"], return_counts=True)
     table: dict[str, list[int]] = {}
     for key, count in zip(joined, counts, strict=True):
-        table.setdefault(sentences.kind(int(key) >> 8), [0] * len(_OUTCOMES))[_place(int(key) & 255)] += int(count)
+        table.setdefault(sentences.kind(int(key) >> 8), [0] * len(_OUTCOMES))[_column(int(key) & 255)] += int(count)
     return sorted(table.items(), key=lambda item: -sum(item[1]))

@@ -52,32 +52,30 @@ class Window:
 
 def windows(lane: LaneRecord, view: View, held: HoldColumns, most: int) -> list[Window]:
     """The lane's windows, at most so many, the one that its verdict rests on first."""
-    history, origin = lane.history, view.zero
     violations = list(islice(_violations(lane), most))
     if not violations:
-        lead = sentences.leading(lane)
-        near = focus.on_liveliest(history, held)
-        made = picture.draw(history, held, near, origin)
-        name, word = (lead.property, lead.word) if lead is not None else ("", None)
-        legend = glyphs.legend(made.symbols)
-        return [Window(name, word, "", (), near, made.svg, legend, _witness(history, near, origin))]
-    result = []
-    for number, (judgement, violation) in enumerate(violations):
-        near = focus.on_violation(history, held, violation, _FEWER if number else focus.MOST_OPERATIONS)
-        made = picture.draw(history, held, near, origin)
-        result.append(
-            Window(
-                judgement.property,
-                judgement.word,
-                violation.kind,
-                telling.tell(view, violation),
-                near,
-                made.svg,
-                glyphs.legend(made.symbols),
-                _witness(history, near, origin),
-            )
-        )
-    return result
+        return [_window(lane, view, focus.on_liveliest(lane.history, held), sentences.leading(lane), None)]
+    return [
+        _window(lane, view, focus.on_violation(lane.history, held, violation, operations), judgement, violation)
+        for number, (judgement, violation) in enumerate(violations)
+        for operations in [_FEWER if number else focus.MOST_OPERATIONS]
+    ]
+
+
+def _window(
+    lane: LaneRecord, view: View, near: Focus, judgement: Judgement | None, violation: Violation | None
+) -> Window:
+    made = picture.draw(lane.history, view.holds.columns, near, view.zero)
+    return Window(
+        judgement.property if judgement is not None else "",
+        judgement.word if judgement is not None else None,
+        violation.kind if violation is not None else "",
+        telling.tell(view, violation) if violation is not None else (),
+        near,
+        made.svg,
+        glyphs.legend(made.symbols),
+        _witness(lane.history, near, view.zero),
+    )
 
 
 def number_of_violations(lane: LaneRecord) -> int:
