@@ -8,16 +8,15 @@ import argparse
 import io
 import os
 import re
-import shutil
 import stat
 import webbrowser
 from collections.abc import Sequence
 from functools import partial
 from html import escape
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from results.commands import find
@@ -29,6 +28,7 @@ ADDRESS: Final = "127.0.0.1"
 PORT: Final = 8642
 LOGS: Final = "logs"
 PAGES: Final = "index.html"
+_HTML: Final = "text/html; charset=utf-8"
 _TEXT: Final = "text/plain; charset=utf-8"
 TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
@@ -108,7 +108,7 @@ def type_of(path: Path, root: Path) -> str:
     """What a browser may take a file for: only pages of ours are pages, whatever else a run folder holds."""
     if LOGS in path.relative_to(root).parts[:-1]:
         return _TEXT
-    return "text/html; charset=utf-8" if path.name == PAGES else TYPES.get(path.suffix, _TEXT)
+    return _HTML if path.name == PAGES else TYPES.get(path.suffix, _TEXT)
 
 
 def logs(folder: Path) -> str:
@@ -120,74 +120,58 @@ def logs(folder: Path) -> str:
     return f'<!doctype html><html lang="en"><meta charset="utf-8"><title>logs</title><ul>{"".join(lines)}</ul></html>'
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """One connection."""
+class _Handler(SimpleHTTPRequestHandler):
+    """One connection. Which file is read `locate` alone decides: the search of the base class is not used."""
 
     server_version = "fencepost"
     sys_version = ""
     protocol_version = "HTTP/1.1"
     timeout = 60
 
-    def __init__(self, root: Path, *given: object) -> None:
+    def __init__(self, root: Path, *given: Any) -> None:
         self.root = root
-        super().__init__(*given)  # type: ignore[arg-type]
-
-    def do_GET(self) -> None:
-        self._answer(body=True)
-
-    def do_HEAD(self) -> None:
-        self._answer(body=False)
+        super().__init__(*given)
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Nothing: what is asked for is of no interest."""
 
-    def _answer(self, *, body: bool) -> None:
+    def send_head(self) -> BinaryIO:
+        """Sends the head of the answer. Returns its body, which is sent but where only the head was asked for."""
         if not self._asked_for_us():
-            return self._refuse(HTTPStatus.FORBIDDEN, body=body)
+            return self._refuse(HTTPStatus.FORBIDDEN)
         path = locate(self.root, self.path)
         if path is None:
-            return self._elsewhere(body=body)
+            return self._elsewhere()
         try:
             if path.is_dir():
-                page = logs(path).encode("utf-8", "backslashreplace")
-                return self._send("text/html; charset=utf-8", len(page), io.BytesIO(page), body=body)
-            with path.open("rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                return self._send(type_of(path, self.root), size, file, body=body)
+                return self._head(_HTML, io.BytesIO(logs(path).encode("utf-8", "backslashreplace")))
+            return self._head(type_of(path, self.root), path.open("rb"))
         except OSError:
-            return self._refuse(HTTPStatus.NOT_FOUND, body=body)
+            return self._refuse(HTTPStatus.NOT_FOUND)
 
     def _asked_for_us(self) -> bool:
         """By the name of this machine and no other, which a page from elsewhere could have made lead here."""
         port = self.connection.getsockname()[1]
         return self.headers.get("Host", "") in (f"{ADDRESS}:{port}", f"localhost:{port}")
 
-    def _send(self, kind: str, size: int, file: BinaryIO, *, body: bool) -> None:
-        self.send_response(HTTPStatus.OK)
+    def _head(self, kind: str, body: BinaryIO, status: HTTPStatus = HTTPStatus.OK, location: str = "") -> BinaryIO:
+        self.send_response(status)
+        if location:
+            self.send_header("Location", location)
         self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(size))
+        self.send_header("Content-Length", str(body.seek(0, os.SEEK_END)))
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Cache-Control", "no-cache")
         self.end_headers()
-        if body:
-            shutil.copyfileobj(file, self.wfile)
+        body.seek(0)
+        return body
 
-    def _elsewhere(self, *, body: bool) -> None:
+    def _elsewhere(self) -> BinaryIO:
         """A folder's name without its slash leads to its page; nothing else is there."""
-        asked = urlsplit(self.path)
-        if asked.path.startswith("/") and not asked.path.startswith("//") and locate(self.root, f"{asked.path}/"):
-            self.send_response(HTTPStatus.MOVED_PERMANENTLY)
-            self.send_header("Location", f"{asked.path}/")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        self._refuse(HTTPStatus.NOT_FOUND, body=body)
+        path = urlsplit(self.path).path
+        if path.startswith("/") and not path.startswith("//") and locate(self.root, f"{path}/"):
+            return self._head(_TEXT, io.BytesIO(), HTTPStatus.MOVED_PERMANENTLY, f"{path}/")
+        return self._refuse(HTTPStatus.NOT_FOUND)
 
-    def _refuse(self, status: HTTPStatus, *, body: bool) -> None:
-        text = f"{status.value} {status.phrase}\n".encode()
-        self.send_response(status)
-        self.send_header("Content-Type", _TEXT)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        if body:
-            self.wfile.write(text)
+    def _refuse(self, status: HTTPStatus) -> BinaryIO:
+        return self._head(_TEXT, io.BytesIO(f"{status.value} {status.phrase}\n".encode()), status)
