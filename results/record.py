@@ -236,6 +236,14 @@ def settled(cells: Iterable[Cell]) -> list[Cell]:
     return [cell for cell in cells if cell.word is not Verdict.HAZARD_NOT_SHOWN or _series(cell) not in shown]
 
 
+def versions(cells: Iterable[Cell]) -> dict[str, str]:
+    """Each backend of which there is a trial → the versions of its servers, as far as anybody knows them."""
+    tried = grouped((cell for cell in cells if cell.page is not None), lambda cell: cell.backend)
+    return {
+        backend: ", ".join(sorted({cell.version for cell in mine} - {""})) for backend, mine in sorted(tried.items())
+    }
+
+
 def judged(cells: Iterable[Cell]) -> list[Cell]:
     """Those of `settled` that were tried."""
     return [cell for cell in settled(cells) if cell.word is not Verdict.NOT_APPLICABLE]

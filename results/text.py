@@ -1,6 +1,7 @@
 """Words for people: recorded strings as plain text, texts cut to a length, numbers of things, lists of names, times."""
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 # Recorded strings can neither style nor steer a terminal, nor break an encoding or a file
@@ -56,6 +57,15 @@ def few(names: Iterable[str], most: int, what: str = "more") -> list[str]:
 
 
 # Times
+
+
+def moment(text: object) -> datetime | None:
+    """Of ISO 8601, in UTC where it does not say otherwise; None where it is none."""
+    try:
+        parsed = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
 
 
 def seconds(time: float, origin: int) -> str:

@@ -6,6 +6,7 @@ A zero makes that part of the certificate inconclusive, unless there is a reason
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 from checkers.measures.latency import DURING
@@ -55,15 +56,15 @@ def bites(
     uncounted = {(cell.backend, cell.stage) for cell in cells} - {
         (cell.backend, cell.stage) for cell in cells if cell.store == _UNFENCED and STALE in cell.counters
     }
-    there = sorted({(cell.backend, cell.stage) for cell in cells}, key=lambda place: (place[0], STAGES.index(place[1])))
-    return tuple(
-        Bite(backend, what, stage, number, why)
-        for what in BITES
-        for place in there
-        for backend, stage in (place,)
-        for number in (round(counted[what, *place], 1),)
-        for why in ("" if number else _why_not(what, stage, of_lanes[place], place in refused, place in uncounted),)
+    places = sorted(
+        {(cell.backend, cell.stage) for cell in cells}, key=lambda place: (place[0], STAGES.index(place[1]))
     )
+    made = []
+    for what, place in product(BITES, places):
+        number = round(counted[what, *place], 1)
+        why = _why_not(what, place[1], of_lanes[place], place in refused, place in uncounted)
+        made.append(Bite(place[0], what, place[1], number, "" if number else why))
+    return tuple(made)
 
 
 def _why_not(what: str, stage: str, lanes: Sequence[LaneTold], refused: bool, uncounted: bool) -> str:  # noqa: FBT001

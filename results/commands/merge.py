@@ -137,23 +137,17 @@ def _parts(run: Run) -> list[_Part]:
 def _difference(part: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """What makes two runs different ones, as the beginning of a sentence, or nothing."""
     asked, others = part["asked"], other["asked"]
-    names = f"{part['run']} and {other['run']}"
-    for name in ("seed", "profile"):
-        if asked.get(name) != others.get(name):
-            return f"{names} are not parts of one run: {name} {asked.get(name)!r}, {others.get(name)!r}"
+    compared = [(f"{name} ", asked.get(name), others.get(name)) for name in ("seed", "profile")]
     for name in ("versions", "targets"):
         mine, theirs = mapping(asked.get(name)), mapping(others.get(name))
-        for backend in sorted(mine.keys() & theirs.keys()):
-            if mine[backend] != theirs[backend]:
-                what = f"{name} of {backend} {mine[backend]!r}, {theirs[backend]!r}"
-                return f"{names} are not parts of one run: {what}"
-    if (mine_ := _command(asked)) != (theirs_ := _command(others)):
-        return f"{names} are not parts of one run: {' '.join(mine_)!r}, {' '.join(theirs_)!r}"
-    shard, of = _shard(part)
-    shard_, of_ = _shard(other)
+        shared = sorted(mine.keys() & theirs.keys())
+        compared += [(f"{name} of {backend} ", mine[backend], theirs[backend]) for backend in shared]
+    compared.append(("", " ".join(_command(asked)), " ".join(_command(others))))
+    differences = [f"{what}{first!r}, {second!r}" for what, first, second in compared if first != second]
+    (shard, of), (shard_, of_) = _shard(part), _shard(other)
     if of and of_ and (of != of_ or shard == shard_):
-        return f"{names} are not parts of one run: shard {shard}/{of}, {shard_}/{of_}"
-    return ""
+        differences.append(f"shard {shard}/{of}, {shard_}/{of_}")
+    return f"{part['run']} and {other['run']} are not parts of one run: {differences[0]}" if differences else ""
 
 
 def _shard(part: Mapping[str, Any]) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from results.storage import files, running
 from results.storage.files import BadFile
 from results.storage.run_folder import RunFolder
 from results.terminal.output import say, warn
-from results.text import count
+from results.text import count, moment
 
 _REMOVED: Final = re.compile(r"\..+\.[0-9a-f]{8}\.removed")
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -110,7 +110,7 @@ def _why_kept(run: Stored, last: set[Path], since: datetime | None, names: set[P
         return "named"
     if run.wrong:
         return f"damaged, {run.wrong}"
-    if since is not None and (began := _moment(run.started)) is not None and began > since:
+    if since is not None and (began := moment(run.started)) is not None and began > since:
         return "young enough"
     try:
         if running.is_running(run.path):
@@ -123,14 +123,6 @@ def _why_kept(run: Stored, last: set[Path], since: datetime | None, names: set[P
     if head.problems and not failed_too:
         return "something in it was left out"
     return ""
-
-
-def _moment(started: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(started)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _size(folder: Path) -> int:

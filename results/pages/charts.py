@@ -6,7 +6,6 @@ Glyphs and dashes carry the meaning, colours only repeat it. A number that nobod
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -26,15 +25,6 @@ _ROUND: Final = "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z"
 _SQUARE: Final = "M-2.6-2.6h5.2v5.2h-5.2z"
 _GLYPHS: Final = (_ROUND, _SQUARE)
 _DASHES: Final = (None, "4 3")
-
-
-def moment(text: object) -> datetime | None:
-    """Of ISO 8601; None where it is not."""
-    try:
-        parsed = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return parsed if parsed.tzinfo is not None else None
 
 
 def shown(value: float | None) -> str:

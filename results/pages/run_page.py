@@ -19,7 +19,7 @@ from markupsafe import Markup
 from checkers.claims import NO_FAULT, Verdict
 from results.pages import charts, rates, web
 from results.pages.links import to_lane, to_page
-from results.record import Cell, LaneSummary, grouped, judged, words
+from results.record import Cell, LaneSummary, grouped, judged, versions, words
 from results.report import sentences
 from results.report.grid import (
     SHORT,
@@ -35,7 +35,7 @@ from results.report.grid import (
     short_names,
     tally,
 )
-from results.text import count, few, listing, plain_lines, span
+from results.text import count, few, listing, moment, plain_lines, span
 
 _MOST_FAILURES: Final = 100
 """Told at length; the matrix has them all."""
@@ -114,20 +114,15 @@ def _sentence(cells: Sequence[Cell], failing: Sequence[Case], problems: Sequence
 
 def _facts(about: Mapping[str, Any], cells: Iterable[Cell]) -> list[tuple[str, str]]:
     """(what, value): what one wants to know of a run before reading on."""
-    said = [(name, about.get(name)) for name in ("profile", "seed")]
-    tried: dict[str, set[str]] = {}
-    for cell in cells:
-        if cell.page is not None:
-            tried.setdefault(cell.backend, set()).update({cell.version} - {""})
-    said += [(backend, ", ".join(sorted(versions))) for backend, versions in sorted(tried.items())]
-    started, closed = (charts.moment(about.get(name)) for name in ("started", "closed"))
+    facts = [*((name, about.get(name)) for name in ("profile", "seed")), *versions(cells).items()]
+    started, closed = (moment(about.get(name)) for name in ("started", "closed"))
     if started is not None:
-        said.append(("started", f"{started:%Y-%m-%d %H:%M} UTC"))
+        facts.append(("started", f"{started:%Y-%m-%d %H:%M} UTC"))
     if started is not None and closed is not None:
-        said.append(("took", span((closed - started).total_seconds())))
+        facts.append(("took", span((closed - started).total_seconds())))
     if isinstance(times := about.get("interruptions"), list):
-        said.append(("interrupted", f"{count(len(times), 'time')}, and resumed"))
-    return [(name, str(value)) for name, value in said if value not in (None, "")]
+        facts.append(("interrupted", f"{count(len(times), 'time')}, and resumed"))
+    return [(name, str(value)) for name, value in facts if value not in (None, "")]
 
 
 def _problem(problem: str, root: Path) -> dict[str, str]:

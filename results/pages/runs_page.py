@@ -14,7 +14,7 @@ from results.report.became import Kind
 from results.report.grid import SHORT
 from results.storage import files
 from results.storage.run_folder import CLOSED
-from results.text import span
+from results.text import moment, span
 
 NO_LONGER: Final = "no longer judged"
 KINDS: Final[Mapping[str, str]] = {
@@ -123,7 +123,7 @@ def _sentence(newest: Sequence[Listed]) -> str:
 
 
 def _row(run: Listed) -> dict[str, Any]:
-    started, closed = charts.moment(run.started), charts.moment(run.closed)
+    started, closed = moment(run.started), moment(run.closed)
     took = (closed - started).total_seconds() if started and closed and run.state == CLOSED else None
     return {
         "run": run,
@@ -175,5 +175,5 @@ def _charts(backend: str, runs: Sequence[Listed]) -> dict[str, Any]:
 
 def when(run: Listed) -> str:
     """When it was started, to the minute; its name where nobody knows."""
-    started = charts.moment(run.started)
+    started = moment(run.started)
     return f"{started:%Y-%m-%d %H:%M}" if started is not None else run.name

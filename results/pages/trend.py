@@ -18,7 +18,7 @@ from results.pages import rates, runs_page
 from results.pages.links import to_lane, to_page
 from results.pages.rates import Rates
 from results.pages.runs_page import NO_LONGER, Change, Listed
-from results.record import Cell, judged, mapping, words
+from results.record import Cell, judged, mapping, versions, words
 from results.report.became import Kind, kind
 from results.storage import files, running, summary
 from results.storage.files import BadFile
@@ -132,7 +132,7 @@ def _read(path: Path, key: list[int]) -> _Known:
         like=_like(head.asked),
         profile=_text(head.asked.get("profile")),
         seed=_text(head.asked.get("seed")),
-        versions=_versions(contents.cells),
+        versions=versions(contents.cells),
         words={str(word): count for word, count in head.words.items() if count},
         left_out=len(head.problems),
         certificate=summary.certificate(head.about),
@@ -151,15 +151,6 @@ def _verdicts(cells: Iterable[Cell], path: Path) -> list[_Row]:
             if place not in heaviest or row.word.weight < heaviest[place].word.weight:
                 heaviest[place] = row
     return list(heaviest.values())
-
-
-def _versions(cells: Iterable[Cell]) -> dict[str, str]:
-    """Backend -> its versions."""
-    by_backend: dict[str, set[str]] = {}
-    for cell in cells:
-        if cell.page is not None:
-            by_backend.setdefault(cell.backend, set()).update({cell.version} - {""})
-    return {backend: ", ".join(sorted(versions)) for backend, versions in sorted(by_backend.items())}
 
 
 def _text(value: object) -> str:

@@ -194,13 +194,9 @@ def _bands(canvas: _Canvas, faults: list[FaultInterval], head: float, bottom: fl
         words = f"{fault.name}: {fault.target}" if fault.target else fault.name
         moments = "\n".join(
             f"{what} {seconds(moment, origin)}" if moment else f"{what}: never"
-            for what, moment in (
-                ("begun", fault.begun),
-                ("applied", fault.applied),
-                ("healing", fault.healing),
-                ("healed", fault.healed),
-            )
-        )  # fmt: skip
+            for what in ("begun", "applied", "healing", "healed")
+            for moment in [getattr(fault, what)]
+        )
         shape = tag("rect", x=left, y=top, width=max(right - left, 1.0), height=height, class_="band")
         lines = svg.hatching(on, top, max(off - on, 1.0), height, _HATCH, falling=number % 2 > 0)
         hatched = tag("path", d=lines, class_="hatch")
@@ -211,18 +207,8 @@ def _bands(canvas: _Canvas, faults: list[FaultInterval], head: float, bottom: fl
         x = min(max((left + right) / 2, LEFT + half), RIGHT - half)
         back = tag("rect", x=x - half, y=line - 8, width=2 * half, height=15, class_="paper")
         label = tag("text", text, x=x, y=line + 4, class_="fault", text_anchor="middle")
-        parts.append(
-            tag(
-                "g",
-                tag("title", f"{words} ({fault.kind})\n{moments}"),
-                shape,
-                hatched,
-                bracket,
-                back,
-                label,
-                class_="tip fault-of",
-            )
-        )
+        title = tag("title", f"{words} ({fault.kind})\n{moments}")
+        parts.append(tag("g", title, shape, hatched, bracket, back, label, class_="tip fault-of"))
     return parts
 
 
