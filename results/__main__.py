@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BadFile, BadHistory, OSError) as error:
         if isinstance(error, BrokenPipeError):
             raise
-        warn(" ".join(files.said(error).splitlines()))
+        warn(" ".join(files.reason(error).splitlines()))
         return BAD
     return status
 

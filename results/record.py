@@ -193,10 +193,10 @@ def fault_of(facts: Facts) -> str:
 
 def version_of(about: Mapping[str, Any]) -> str:
     """Which version of the servers a trial ran on: what was asked for, or what all of them said; else empty."""
-    if asked := about.get("version"):
-        return str(asked)
-    said = {str(version) for version in (about.get("versions") or {}).values()}
-    return said.pop() if len(said) == 1 else ""
+    if wanted := about.get("version"):
+        return str(wanted)
+    reported = {str(version) for version in (about.get("versions") or {}).values()}
+    return reported.pop() if len(reported) == 1 else ""
 
 
 def decisive(judgement: Judgement) -> Violation | None:

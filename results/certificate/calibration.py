@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from checkers.claims import Verdict
-from results.certificate.trials import TrialTold
+from results.certificate.trials import UpgradeTrial
 from results.record import Cell
 from results.stages import BROKEN_SERVER, STAGES
 
@@ -56,7 +56,7 @@ class Calibration:
     planted: tuple[Planted, ...]
 
 
-def calibration(cells: Iterable[Cell], trials: Sequence[TrialTold], planted: Iterable[Cell]) -> Calibration:
+def calibration(cells: Iterable[Cell], trials: Sequence[UpgradeTrial], planted: Iterable[Cell]) -> Calibration:
     """What the stored judgements say of the controls that the histories declare, and of `planted`, the bugs."""
     certain = {(trial.name, lane.lane, name) for trial in trials for lane in trial.lanes for name in lane.controls}
     by_design = {lock for trial in trials for lock in trial.by_design}

@@ -13,8 +13,8 @@ from typing import Any, Final
 from checkers.claims import Verdict
 from results.certificate.calibration import Shown
 from results.certificate.certify import Certificate, Decision, sentence
-from results.certificate.exposure import BITES, Bite
-from results.certificate.handover_gaps import Beside
+from results.certificate.exposure import BITES, Exposure
+from results.certificate.handover_gaps import HandoverGap
 from results.certificate.promises import Promise
 from results.certificate.trials import BUSY, Step
 from results.comparison import presentation
@@ -47,10 +47,7 @@ PRINTED: Final = 4
 def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> str:
     """The page as HTML. stored: what certificate.json says. root: the run's folder, in which the page will stand."""
     lost = {loss.name() for loss in certificate.regressed}
-    failed, kept = [], []
-    for promise in certificate.promises:
-        (failed if any(seen.word.fails for seen in promise.stages.values()) else kept).append(promise)
-    failed.sort(key=lambda promise: (promise.name() not in lost, not promise.cleared()))
+    failed = [promise for promise in certificate.promises if any(seen.word.fails for seen in promise.stages.values())]
     rows, plans = _speeds(certificate), stored["conditions"]["plans"]
     return web.render(
         "certificate.html",
@@ -69,8 +66,8 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
         most=ROWS,
         printed=PRINTED,
         total=len(certificate.promises),
-        failed=failed,
-        kept=kept,
+        failed=sorted(failed, key=lambda promise: (promise.name() not in lost, not promise.cleared())),
+        kept=[promise for promise in certificate.promises if promise not in failed],
         became=lambda promise: "lost" if promise.name() in lost else _became(promise),
         page_of=lambda seen: "" if seen.page is None else to_page(seen.page, root),
         lane_of=lambda loss: "" if loss.seen.page is None else to_lane(loss.seen.page, root, loss.lane),
@@ -102,13 +99,13 @@ def _again(command: object) -> str:
 
 def _upgrades(certificate: Certificate, images: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
     """(backend, [from, to]), as they were asked for, and in brackets what the servers said where that is more."""
-    said = {(image["backend"], image["stage"]): image["version"] for image in images}
+    reported = {(image["backend"], image["stage"]): image["version"] for image in images}
     return [
         (
             backend,
             [
-                asked if (version := said.get((backend, stage), "")) in ("", asked) else f"{asked} ({version})"
-                for stage, asked in zip(ALONE, versions, strict=True)
+                wanted if (version := reported.get((backend, stage), "")) in ("", wanted) else f"{wanted} ({version})"
+                for stage, wanted in zip(ALONE, versions, strict=True)
             ],
         )
         for backend, versions in sorted(certificate.upgrades.items())
@@ -142,7 +139,7 @@ def _place(backend: str, stage: str, column: str) -> tuple[str, int, int, str]:
     return backend, list(TITLES).index(stage), known.index(column) if column in known else len(known), column
 
 
-_Gaps = Mapping[tuple[str, str, str, str], Beside]
+_Gaps = Mapping[tuple[str, str, str, str], HandoverGap]
 """Backend, lock, measure and stage → how long locks were nobody's."""
 
 
@@ -201,9 +198,9 @@ def _together(backend: str, lock: str, measure: str, gaps: _Gaps) -> dict[str, s
     }
 
 
-def _bites(bites: Iterable[Bite]) -> list[tuple[str, str, dict[str, Bite]]]:
+def _bites(bites: Iterable[Exposure]) -> list[tuple[str, str, dict[str, Exposure]]]:
     """(backend, what, stage → how often)."""
-    rows: dict[tuple[str, str], dict[str, Bite]] = {}
+    rows: dict[tuple[str, str], dict[str, Exposure]] = {}
     for bite in bites:
         rows.setdefault((bite.backend, bite.what), {})[bite.stage] = bite
     order = sorted(rows, key=lambda key: (key[0], BITES.index(key[1])))

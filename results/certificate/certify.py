@@ -17,11 +17,11 @@ from checkers.claims import Verdict
 from results.certificate.calibration import Calibration, calibration
 from results.certificate.conditions import one_version
 from results.certificate.errors import ErrorText, errors
-from results.certificate.exposure import Bite, bites
-from results.certificate.handover_gaps import Beside, beside
+from results.certificate.exposure import Exposure, bites
+from results.certificate.handover_gaps import HandoverGap, beside
 from results.certificate.inconclusive import doubts, late_of_the_machine, lateness, missing
 from results.certificate.promises import Loss, Promise, losses, not_applicable, promises
-from results.certificate.trials import Step, TrialTold, no_way_there, steps
+from results.certificate.trials import Step, UpgradeTrial, no_way_there, steps
 from results.comparison.compare import Comparison, compare
 from results.comparison.speeds import Speed
 from results.record import grouped
@@ -74,9 +74,9 @@ class Certificate:
     one_version: Mapping[str, str]
     steps: tuple[Step, ...]
     no_way_there: tuple[str, ...]
-    beside: tuple[Beside, ...]
+    beside: tuple[HandoverGap, ...]
     errors: tuple[ErrorText, ...]
-    bites: tuple[Bite, ...]
+    bites: tuple[Exposure, ...]
     calibration: Calibration
     doubts: tuple[str, ...]
 
@@ -121,7 +121,7 @@ def certify(
     cut_short: str = "",
     *,
     parts: Collection[str] = ALONE,
-    trials: Sequence[TrialTold] = (),
+    trials: Sequence[UpgradeTrial] = (),
 ) -> Certificate:
     """contents: of the whole run. cut_short: why there is less than was asked for, or empty.
 

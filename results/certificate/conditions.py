@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any, Final
 
 from checkers.claims import Verdict
-from results.certificate.trials import BUSY, TrialTold
+from results.certificate.trials import BUSY, UpgradeTrial
 from results.pages.surroundings import nodes
 from results.record import Cell, mapping, words
 from results.stages import ALONE, BASELINE, CANDIDATE, STAGES
@@ -30,7 +30,7 @@ NEVER: Final = (
 """What this suite tests of no upgrade."""
 
 
-def conditions(about: Mapping[str, Any], trials: Sequence[TrialTold]) -> dict[str, Any]:
+def conditions(about: Mapping[str, Any], trials: Sequence[UpgradeTrial]) -> dict[str, Any]:
     """{suite, hosts, pythons, clocks, began, ended, stalled, images, configuration, plans}. about: of the run.
 
     began, ended: in UTC, of the first trial and the last; null where no trial says when it was.
@@ -66,22 +66,22 @@ def conditions(about: Mapping[str, Any], trials: Sequence[TrialTold]) -> dict[st
     }
 
 
-def one_version(trials: Iterable[TrialTold]) -> dict[str, str]:
+def one_version(trials: Iterable[UpgradeTrial]) -> dict[str, str]:
     """Backend → the version that its servers say that they are, where those of the baseline and of the candidate say
     the same.
     """
-    said: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    reported: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for trial in trials:
         if trial.stage in ALONE:
-            said[trial.backend][trial.stage].update(map(str, (trial.about.get("versions") or {}).values()))
+            reported[trial.backend][trial.stage].update(map(str, (trial.about.get("versions") or {}).values()))
     return {
         backend: next(iter(stages[BASELINE]))
-        for backend, stages in sorted(said.items())
+        for backend, stages in sorted(reported.items())
         if stages[BASELINE] == stages[CANDIDATE] and len(stages[BASELINE]) == 1
     }
 
 
-def _when(trials: Iterable[TrialTold]) -> dict[str, str | None]:
+def _when(trials: Iterable[UpgradeTrial]) -> dict[str, str | None]:
     spans = []
     for trial in trials:
         try:
@@ -95,7 +95,7 @@ def _when(trials: Iterable[TrialTold]) -> dict[str, str | None]:
     return {"began": first.isoformat(timespec="seconds"), "ended": last.isoformat(timespec="seconds")}
 
 
-def _stalled(trials: Sequence[TrialTold]) -> dict[str, Any]:
+def _stalled(trials: Sequence[UpgradeTrial]) -> dict[str, Any]:
     most = max(trials, key=lambda trial: trial.stalled, default=None)
     return {
         "middle": round(median(trial.stalled for trial in trials), 3) if trials else 0.0,
@@ -105,7 +105,7 @@ def _stalled(trials: Sequence[TrialTold]) -> dict[str, Any]:
     }
 
 
-def _images(trials: Iterable[TrialTold]) -> list[dict[str, Any]]:
+def _images(trials: Iterable[UpgradeTrial]) -> list[dict[str, Any]]:
     nodes_of: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for trial in trials:
         versions = trial.about.get("versions") or {}
@@ -119,7 +119,7 @@ def _images(trials: Iterable[TrialTold]) -> list[dict[str, Any]]:
     return [{**dict(zip(names, key, strict=True)), "nodes": sorted(nodes_of[key])} for key in order]
 
 
-def _differences(trials: Iterable[TrialTold]) -> list[dict[str, Any]]:
+def _differences(trials: Iterable[UpgradeTrial]) -> list[dict[str, Any]]:
     """Of nodes that both stages have; of each stage the first trial that tells of one."""
     settings: dict[tuple[str, str], dict[str, Mapping[str, str]]] = defaultdict(dict)
     for trial in trials:

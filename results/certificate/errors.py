@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from results.certificate.trials import TrialTold
+from results.certificate.trials import UpgradeTrial
 from results.stages import BASELINE, CANDIDATE, STAGES
 from results.text import cut, in_a_line
 
@@ -56,7 +56,7 @@ def normalised(text: str) -> str:
     return cut(text, _LONGEST)
 
 
-def errors(trials: Iterable[TrialTold]) -> tuple[ErrorText, ...]:
+def errors(trials: Iterable[UpgradeTrial]) -> tuple[ErrorText, ...]:
     """What is new first, then what is only seen in between, what is gone, and the rest; of those the frequent first."""
     counted: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for trial in trials:

@@ -12,7 +12,7 @@ from typing import Final
 from checkers.measures.latency import DURING
 from checkers.properties.exercise import CONTENDED, EXPIRED, MIXED
 from checkers.properties.fenced_store import BY_VERSION, STALE
-from results.certificate.trials import LaneTold, Step, TrialTold
+from results.certificate.trials import Step, UpgradeLane, UpgradeTrial
 from results.record import Cell, LaneSummary
 from results.stages import ALONE, ROLLBACK, STAGES
 
@@ -25,7 +25,7 @@ _UNFENCED: Final = "unfenced"
 
 
 @dataclass(frozen=True, slots=True)
-class Bite:
+class Exposure:
     """How often one thing happened. why: where it did not, why it could not have; empty for no reason."""
 
     backend: str
@@ -41,8 +41,8 @@ class Bite:
 
 
 def bites(
-    cells: Iterable[Cell], lanes: Iterable[LaneSummary], trials: Sequence[TrialTold], steps: Iterable[Step]
-) -> tuple[Bite, ...]:
+    cells: Iterable[Cell], lanes: Iterable[LaneSummary], trials: Sequence[UpgradeTrial], steps: Iterable[Step]
+) -> tuple[Exposure, ...]:
     """Of every backend and stage of which there is any trial, by backend."""
     cells = [cell for cell in cells if cell.stage in STAGES]
     counted = _counted(cells)
@@ -50,7 +50,7 @@ def bites(
     _add(counted, REFUSED, refusals)
     _add(counted, FAULTY, ((*key[:2], seconds) for key, seconds in _fault_seconds(lanes).items()))
     refused = {(step.backend, step.stage) for step in steps if step.refused}
-    of_lanes: dict[tuple[str, str], list[LaneTold]] = defaultdict(list)
+    of_lanes: dict[tuple[str, str], list[UpgradeLane]] = defaultdict(list)
     for trial in trials:
         of_lanes[trial.backend, trial.stage] += trial.lanes
     uncounted = {(cell.backend, cell.stage) for cell in cells} - {
@@ -63,11 +63,11 @@ def bites(
     for what, place in product(BITES, places):
         number = round(counted[what, *place], 1)
         why = _why_not(what, place[1], of_lanes[place], place in refused, place in uncounted)
-        made.append(Bite(place[0], what, place[1], number, "" if number else why))
+        made.append(Exposure(place[0], what, place[1], number, "" if number else why))
     return tuple(made)
 
 
-def _why_not(what: str, stage: str, lanes: Sequence[LaneTold], refused: bool, uncounted: bool) -> str:  # noqa: FBT001
+def _why_not(what: str, stage: str, lanes: Sequence[UpgradeLane], refused: bool, uncounted: bool) -> str:  # noqa: FBT001
     """Why it could not happen in a stage, or empty. refused: whether a server would not be replaced. uncounted: whether
     in no lane without a fence anybody counts stale attempts.
     """

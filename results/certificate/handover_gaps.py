@@ -18,7 +18,7 @@ SHOWN: Final = ("recovery", "longest gap")
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class HandoverGap:
     """One measure of a lock in one stage. An empty lock stands for all those of the backend.
 
     middle  of the trials, each the middle of its lanes; worst: of any lane. In the unit.
@@ -34,7 +34,7 @@ class Beside:
     trials: int
 
 
-def beside(lanes: Iterable[LaneSummary]) -> tuple[Beside, ...]:
+def beside(lanes: Iterable[LaneSummary]) -> tuple[HandoverGap, ...]:
     """Of every backend as a whole, and of each of its locks."""
     chosen = [measure for measure in MEASURES if measure.name in SHOWN]
     numbers: dict[tuple[str, str, str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -49,7 +49,7 @@ def beside(lanes: Iterable[LaneSummary]) -> tuple[Beside, ...]:
     )
 
 
-def _of(key: tuple[str, str, str, str], trials: dict[str, list[float]], chosen: Iterable[Measure]) -> Beside:
+def _of(key: tuple[str, str, str, str], trials: dict[str, list[float]], chosen: Iterable[Measure]) -> HandoverGap:
     (unit,) = (measure.unit for measure in chosen if measure.name == key[2])
     worst = max(number for numbers in trials.values() for number in numbers)
-    return Beside(*key, median(map(median, trials.values())), worst, unit, len(trials))
+    return HandoverGap(*key, median(map(median, trials.values())), worst, unit, len(trials))

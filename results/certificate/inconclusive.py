@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from checkers.claims import Verdict
 from checkers.properties.register import BOUNDED
 from results.certificate.calibration import Planted
-from results.certificate.exposure import Bite
+from results.certificate.exposure import Exposure
 from results.certificate.promises import Loss, Promise
-from results.certificate.trials import BUSY, TrialTold
+from results.certificate.trials import BUSY, UpgradeTrial
 from results.comparison.compare import Change, Comparison
 from results.record import Cell
 from results.stages import ALONE, BASELINE, CANDIDATE, TOGETHER, WHEN
@@ -21,7 +21,7 @@ def doubts(
     promises: Iterable[Promise],
     silent: Sequence[Loss],
     missing: Iterable[tuple[str, str]],
-    bites: Iterable[Bite],
+    bites: Iterable[Exposure],
     planted: Iterable[Planted],
 ) -> Iterable[str]:
     """silent: positive controls. missing: (backend, stage) that was asked for and of which there is no trial."""
@@ -35,8 +35,8 @@ def doubts(
         if bite.blunt:
             yield f"{bite.backend}: no {bite.what} {WHEN[bite.stage]}"
     for stage in (*ALONE[1:], *TOGETHER):
-        if some := [loss for loss in silent if loss.stage == stage]:
-            yield f"{_first(some)} fell silent {WHEN[stage]}: this run could not have seen what it was to see"
+        if silenced := [loss for loss in silent if loss.stage == stage]:
+            yield f"{_first(silenced)} fell silent {WHEN[stage]}: this run could not have seen what it was to see"
     if lost := [change for change in comparison.changes if change.lost]:
         yield f"{_first(lost)} came to no verdict {WHEN[ALONE[1]]} ({lost[0].lost})"
     for stage in TOGETHER:
@@ -73,7 +73,7 @@ def _unanswered(changes: Iterable[Change], cells: Iterable[Cell]) -> list[Change
     return [change for change in changes if not answered(change)]
 
 
-def late_of_the_machine(losses: Iterable[Loss], trials: Iterable[TrialTold]) -> list[Loss]:
+def late_of_the_machine(losses: Iterable[Loss], trials: Iterable[UpgradeTrial]) -> list[Loss]:
     """What missed a bound of time in a trial whose workers the machine kept from running: it says nothing."""
     busy = {trial.name for trial in trials if trial.stalled > BUSY}
 

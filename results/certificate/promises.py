@@ -113,8 +113,8 @@ def _all_reasons(cells: Iterable[Cell]) -> _Reasons:
 
 def _why_not(name: Name, why: Mapping[Name, str]) -> str | None:
     """The reason that concerns this promise, the most special first."""
-    some = product(*((part, "") for part in name))
-    return next((why[backend, lock, what] for backend, lock, what in some if (backend, lock, what) in why), None)
+    names = product(*((part, "") for part in name))
+    return next((why[backend, lock, what] for backend, lock, what in names if (backend, lock, what) in why), None)
 
 
 def not_applicable(cells: Iterable[Cell], named: Iterable[Promise]) -> dict[tuple[str, str], str]:
@@ -122,15 +122,15 @@ def not_applicable(cells: Iterable[Cell], named: Iterable[Promise]) -> dict[tupl
     locks: dict[str, set[str]] = defaultdict(set)
     for promise in named:
         locks[promise.backend].add(promise.lock)
-    said: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    not_tried: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     for cell in cells:
         if cell.word is Verdict.NOT_APPLICABLE and not cell.stage:
             for stage in TOGETHER:
                 if cell.fault in COLUMNS[stage]:
-                    said[cell.backend, stage].setdefault(cell.lock, cell.because)
+                    not_tried[cell.backend, stage].setdefault(cell.lock, cell.because)
     return {
         place: next(iter(reasons.values()))
-        for place, reasons in said.items()
+        for place, reasons in not_tried.items()
         if "" in reasons or locks[place[0]] <= reasons.keys()
     }
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from results.certificate.certify import Certificate, sentence
 from results.certificate.conditions import NEVER, conditions, uncovered
 from results.certificate.promises import Loss, Promise
-from results.certificate.trials import TrialTold
+from results.certificate.trials import UpgradeTrial
 from results.comparison import presentation
 from results.comparison.compare import Seen
 from results.comparison.speeds import Speed
@@ -31,9 +31,9 @@ _ASKED: Final = ("command", "seed", "profile", "interruptions")
 
 
 def to_json(
-    certificate: Certificate, contents: Contents, trials: Sequence[TrialTold], root: Path, asked: Mapping[str, Any]
+    certificate: Certificate, contents: Contents, trials: Sequence[UpgradeTrial], root: Path, about: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The whole file. root: of the run; asked: what was asked for. Raises BadFile where evidence cannot be read."""
+    """The whole file. root: of the run; about: what was asked for. Raises BadFile where evidence cannot be read."""
     fields = {
         "format": FORMAT,
         "run": root.name,
@@ -60,10 +60,10 @@ def to_json(
         "bites": [asdict(bite) for bite in certificate.bites],
         "calibration": encoded(certificate.calibration, root),
         "doubts": list(certificate.doubts),
-        "conditions": conditions(asked, trials),
+        "conditions": conditions(about, trials),
         "uncovered": uncovered(contents.cells),
         "never": list(NEVER),
-        "asked": {name: asked[name] for name in _ASKED if name in asked},
+        "asked": {name: about[name] for name in _ASKED if name in about},
         "evidence": evidence(root),
     }
     # As it is read again: lists for tuples, so that nothing written is told from what was meant.

@@ -25,7 +25,7 @@ _BY_DESIGN: Final = ("suites.locks.antipatterns.", "suites.locks.without.")
 
 
 @dataclass(frozen=True, slots=True)
-class LaneTold:
+class UpgradeLane:
     """One lane.
 
     lease     see `checkers.history.history.Facts`.
@@ -46,7 +46,7 @@ class LaneTold:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialTold:
+class UpgradeTrial:
     """One trial. by_design: the locks in it that are broken by design."""
 
     name: str
@@ -54,7 +54,7 @@ class TrialTold:
     column: str
     stage: str
     about: Mapping[str, Any]
-    lanes: tuple[LaneTold, ...]
+    lanes: tuple[UpgradeLane, ...]
     by_design: frozenset[str] = frozenset()
 
     @property
@@ -80,7 +80,7 @@ class Step:
     refused: bool
 
 
-def load(root: Path, problems: list[str]) -> tuple[TrialTold, ...]:
+def load(root: Path, problems: list[str]) -> tuple[UpgradeTrial, ...]:
     """All trials of a stage in the run folder `root`. What is damaged is named in `problems` and left out."""
     trials = []
     for folder in files.entries(root / "trials", []):
@@ -94,7 +94,7 @@ def load(root: Path, problems: list[str]) -> tuple[TrialTold, ...]:
     return tuple(trials)
 
 
-def steps(trials: Iterable[TrialTold]) -> tuple[Step, ...]:
+def steps(trials: Iterable[UpgradeTrial]) -> tuple[Step, ...]:
     """What was replaced, trial by trial, the earliest first."""
     return tuple(
         Step(trial.backend, trial.stage, trial.name, trial.column, float(step["at"]), step["what"], step["refused"])
@@ -103,17 +103,17 @@ def steps(trials: Iterable[TrialTold]) -> tuple[Step, ...]:
     )
 
 
-def no_way_there(trials: Iterable[TrialTold]) -> tuple[str, ...]:
+def no_way_there(trials: Iterable[UpgradeTrial]) -> tuple[str, ...]:
     """What servers of the new version said that would not start on the data of the old one, each once."""
-    said = ((trial.backend, trial.about.get("no_way_there")) for trial in trials)
-    return tuple(dict.fromkeys(f"{backend}: {words}" for backend, words in said if words))
+    refusals = ((trial.backend, trial.about.get("no_way_there")) for trial in trials)
+    return tuple(dict.fromkeys(f"{backend}: {words}" for backend, words in refusals if words))
 
 
-def _trial(record: TrialRecord) -> TrialTold:
+def _trial(record: TrialRecord) -> UpgradeTrial:
     about = record.about
     first = next((lane.history.facts for lane in record.lanes), None)
     locks = about.get("locks") or {}
-    return TrialTold(
+    return UpgradeTrial(
         record.name,
         about.get("backend") or (first.backend if first else ""),
         about.get("column") or ("+".join(first.fault_names) if first else ""),
@@ -124,7 +124,7 @@ def _trial(record: TrialRecord) -> TrialTold:
     )
 
 
-def _lane(history: History) -> LaneTold:
+def _lane(history: History) -> UpgradeLane:
     facts, c = history.facts, history.columns
     stale = (c["f"] == F.WRITE) & (c["outcome"] == Outcome.FAIL) & (c["reason"] == Reason.STALE_TOKEN)
     with_text = c["error"][c["error"] > 0]
@@ -133,7 +133,7 @@ def _lane(history: History) -> LaneTold:
     for text, number in zip(history.errors, numbers, strict=True):
         if text and number:
             errors[text] += number
-    return LaneTold(
+    return UpgradeLane(
         facts.lane,
         facts.lock,
         facts.store,

@@ -20,7 +20,7 @@ DERIVED: Final[Mapping[str, Callable[[Mapping[str, Any]], bytes]]] = {
 """Files beside certificate.json that follow from it."""
 
 
-class _Asked(TypedDict, total=False):
+class _Requested(TypedDict, total=False):
     """Of what was asked for. Runs from before rolling upgrades say nothing of parts."""
 
     stages: Mapping[str, Mapping[str, str]]
@@ -56,9 +56,9 @@ def made(run: Run, came: Mapping[str, Any] | None = None) -> tuple[Certificate, 
     came: what came of it, where it is about to be closed; elsewhere its summary tells.
     """
     about = run.about()
-    asked = decoded(about, _Asked, run.path / "run.json")
+    requested = decoded(about, _Requested, run.path / "run.json")
     try:
-        old, new = asked["stages"][BASELINE], asked["stages"][CANDIDATE]
+        old, new = requested["stages"][BASELINE], requested["stages"][CANDIDATE]
         upgrades = {backend: (version, new[backend]) for backend, version in old.items()}
     except KeyError as error:
         raise BadFile(f"{run.path}: no upgrade was tried (pytest suites/ --from ... --to ...)") from error
@@ -70,7 +70,7 @@ def made(run: Run, came: Mapping[str, Any] | None = None) -> tuple[Certificate, 
         contents,
         upgrades,
         _cut_short(_came(run) if came is None else came),
-        parts=[stage for stage in STAGES if stage in asked.get("parts", ALONE)],
+        parts=[stage for stage in STAGES if stage in requested.get("parts", ALONE)],
         trials=tried,
     )
     return certificate, serialize.to_json(certificate, contents, tried, run.path, about)

@@ -32,8 +32,8 @@ def main(arguments: Sequence[str]) -> int:
         say(f"  {words}")
     say(f"certificate: {typed(page)}")
     if before and before != _bytes(file):
-        said = _sentence(before)
-        was = "the same" if said == sentence(certificate) else said
+        earlier = _sentence(before)
+        was = "the same" if earlier == sentence(certificate) else earlier
         say(f"it takes the place of another, which said: {was}")
     return STATUS[certificate.decision]
 

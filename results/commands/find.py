@@ -44,7 +44,7 @@ def runs(root: Path) -> list[Stored]:
         except (BadFile, OSError) as error:
             stamp = _STAMP.match(path.name)
             when = "{}-{}-{}T{}:{}:{}+00:00".format(*stamp.groups()) if stamp else ""
-            stored.append(Stored(path, when, files.said(error)))
+            stored.append(Stored(path, when, files.reason(error)))
     if problems:
         raise BadFile(problems[0])
     return sorted(stored, key=lambda run: (run.started, run.path.name))

@@ -110,7 +110,7 @@ def _line(run: Stored, *, as_json: bool) -> str:
         return plain(f"{run.path.name}  damaged: {error}")
     words = {str(word): count for word, count in head.words.items() if count}
     if as_json:
-        return json.dumps(_told(run, head, state, words))
+        return json.dumps(_as_json(run, head, state, words))
     came_to = ", ".join(f"{count} {word}" for word, count in words.items()) or "nothing judged"
     certified = summary.certificate(head.about)
     came_to = f"{certified}; {came_to}" if certified else came_to
@@ -120,7 +120,7 @@ def _line(run: Stored, *, as_json: bool) -> str:
     return plain(f"{run.path.name}  {came_to}{left}" + ("" if state == CLOSED else f" ({state})"))
 
 
-def _told(run: Stored, head: Head, state: str, words: dict[str, int]) -> dict[str, Any]:
+def _as_json(run: Stored, head: Head, state: str, words: dict[str, int]) -> dict[str, Any]:
     return {
         "run": run.path.name,
         "folder": str(run.path),

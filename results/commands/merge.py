@@ -124,25 +124,25 @@ def _known(out: Path, parts: object) -> list[_Part]:
 
 def _parts(run: Run) -> list[_Part]:
     """A run as a part of what is merged; one that was merged itself as its parts. Raises BadFile."""
-    asked = run.about()
-    if asked.get("merged"):
-        return _known(run.path, asked["merged"])
+    about = run.about()
+    if about.get("merged"):
+        return _known(run.path, about["merged"])
     head, _ = run.head()
-    text = json.dumps([run.path.name, asked], sort_keys=True)
+    text = json.dumps([run.path.name, about], sort_keys=True)
     identity = hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
-    started = asked.pop("started")
-    return [{"id": identity, "run": run.path.name, "started": started, "asked": asked, "about": dict(head.about)}]
+    started = about.pop("started")
+    return [{"id": identity, "run": run.path.name, "started": started, "asked": about, "about": dict(head.about)}]
 
 
 def _difference(part: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """What makes two runs different ones, as the beginning of a sentence, or nothing."""
-    asked, others = part["asked"], other["asked"]
-    compared = [(f"{name} ", asked.get(name), others.get(name)) for name in ("seed", "profile")]
+    about, others = part["asked"], other["asked"]
+    compared = [(f"{name} ", about.get(name), others.get(name)) for name in ("seed", "profile")]
     for name in ("versions", "targets"):
-        mine, theirs = mapping(asked.get(name)), mapping(others.get(name))
+        mine, theirs = mapping(about.get(name)), mapping(others.get(name))
         shared = sorted(mine.keys() & theirs.keys())
         compared += [(f"{name} of {backend} ", mine[backend], theirs[backend]) for backend in shared]
-    compared.append(("", " ".join(_command(asked)), " ".join(_command(others))))
+    compared.append(("", " ".join(_command(about)), " ".join(_command(others))))
     differences = [f"{what}{first!r}, {second!r}" for what, first, second in compared if first != second]
     (shard, of), (shard_, of_) = _shard(part), _shard(other)
     if of and of_ and (of != of_ or shard == shard_):
@@ -156,9 +156,9 @@ def _shard(part: Mapping[str, Any]) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def _command(asked: Mapping[str, Any]) -> list[str]:
+def _command(about: Mapping[str, Any]) -> list[str]:
     """The command without what says which part of a run to run, and how to tell of it."""
-    given = words(asked.get("command"))
+    given = words(about.get("command"))
     left: list[str] = []
     position = 0
     while position < len(given):
@@ -174,16 +174,16 @@ def _command(asked: Mapping[str, Any]) -> list[str]:
 def _prepare(out: Path, parts: Sequence[Mapping[str, Any]]) -> Run:
     out.mkdir(parents=True, exist_ok=True)
     (out / "trials").mkdir(exist_ok=True)
-    asked = [part["asked"] for part in parts]
+    abouts = [part["asked"] for part in parts]
     together: dict[str, Any] = {
-        name: value for name, value in asked[0].items() if all(each.get(name) == value for each in asked)
+        name: value for name, value in abouts[0].items() if all(each.get(name) == value for each in abouts)
     }
-    together["targets"] = {key: value for each in asked for key, value in mapping(each.get("targets")).items()}
-    versions = [(key, str(value)) for each in asked for key, value in mapping(each.get("versions")).items()]
+    together["targets"] = {key: value for each in abouts for key, value in mapping(each.get("targets")).items()}
+    versions = [(key, str(value)) for each in abouts for key, value in mapping(each.get("versions")).items()]
     together["versions"] = {
         backend: ", ".join(dict.fromkeys(value for key, value in versions if key == backend)) for backend, _ in versions
     }
-    together["command"] = _command(asked[0])
+    together["command"] = _command(abouts[0])
     files.write_json(
         out / "run.json",
         {

@@ -145,7 +145,7 @@ def _remove(run: Stored, root: Path) -> str:
             run.path.rename(hidden)
         shutil.rmtree(hidden)
     except (BadFile, OSError) as error:
-        return files.said(error)
+        return files.reason(error)
     return ""
 
 

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
         try:
             run.draw_trial(folder)
         except (BadFile, BadHistory, OSError) as error:
-            problems.append(files.said(error))
+            problems.append(files.reason(error))
     head, state = run.head()
     page = run.draw(run.summarise(head.closed, head.about))
     if run.path.parent.resolve() == options.results.resolve():

@@ -69,13 +69,13 @@ def rates(table: Mapping[tuple[str, str], Rates]) -> dict[str, Any]:
 
 
 def _phase(phase: Phase) -> list[tuple[str, float | None, str]]:
-    asked = f"{phase.acquires:,} acquires"
+    basis = f"{phase.acquires:,} acquires"
     return [
         *(
             (
                 shown(value),
                 value,
-                asked if value is not None or not phase.acquires else f"not reached: of {asked} too many were given up",
+                basis if value is not None or not phase.acquires else f"not reached: of {basis} too many were given up",
             )
             for value in (phase.p50, phase.p99)
         ),

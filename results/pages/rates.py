@@ -80,8 +80,8 @@ def _rates(measures: list[Mapping[str, Any]]) -> Rates:
 
 def _phase(cycles: list[Mapping[str, Any]]) -> Phase:
     def quantile(name: str) -> float | None:
-        asked = [(cycle["acquire_ms"][name], cycle["acquire_ms"]["count"]) for cycle in cycles]
-        return middle((math.inf if value is None else value, count) for value, count in asked)
+        acquires = [(cycle["acquire_ms"][name], cycle["acquire_ms"]["count"]) for cycle in cycles]
+        return middle((math.inf if value is None else value, count) for value, count in acquires)
 
     seconds = sum(cycle["seconds"] for cycle in cycles)
     return Phase(

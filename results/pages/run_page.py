@@ -93,7 +93,7 @@ def render(
         problems=[_problem(problem, root) for problem in problems],
         trials=_trials(cells, root),
         command=_command(about),
-        about=[(name, _said(value)) for name, value in about.items() if name != "command"],
+        about=[(name, _as_text(value)) for name, value in about.items() if name != "command"],
     )
 
 
@@ -141,7 +141,7 @@ def _command(about: Mapping[str, Any]) -> str:
     return shlex.join(words(about.get("command")))
 
 
-def _said(value: object) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -247,7 +247,7 @@ def _hazards(cells: Iterable[Cell]) -> list[dict[str, Any]]:
                 {
                     "lock": lock,
                     "properties": _properties(cases),
-                    "faults": _some(faults := sorted({_fault(case.first.fault) for case in cases})),
+                    "faults": _short_list(faults := sorted({_fault(case.first.fault) for case in cases})),
                     "all_faults": ", ".join(faults),
                     "lanes": len({case.first.lane for case in cases}),
                     "first": cases[0].first,
@@ -268,7 +268,7 @@ def _fault(name: str) -> str:
     return "no fault" if name == NO_FAULT else name
 
 
-def _some(names: Sequence[str]) -> str:
+def _short_list(names: Sequence[str]) -> str:
     """a, b, c, d and 7 more."""
     return listing(few(names, _MOST_NAMED))
 
@@ -283,11 +283,11 @@ def _not_run(cells: Iterable[Cell]) -> list[dict[str, Any]]:
             {
                 "because": because,
                 "count": len(mine),
-                "locks": _some(locks),
+                "locks": _short_list(locks),
                 "all_locks": ", ".join(locks),
-                "faults": _some(faults),
+                "faults": _short_list(faults),
                 "all_faults": ", ".join(faults),
-                "properties": _some(sorted({cell.property for cell in mine if cell.property}) or ["all"]),
+                "properties": _short_list(sorted({cell.property for cell in mine if cell.property}) or ["all"]),
             }
         )
     return sorted(rows, key=lambda row: (-row["count"], row["because"]))

@@ -49,8 +49,8 @@ def facts(record: TrialRecord) -> list[tuple[str, str]]:
     rows = [(name, str(about[key])) for name, key in _PLAIN if about.get(key) not in (None, "")]
     if isinstance(about.get("seconds"), int | float):
         rows.append(("lasted", f"{about['seconds']:.1f} s"))
-    asked = sorted({lane.history.facts.ttl for lane in record.lanes if lane.history.facts.ttl})
-    return [*rows, *(("time to live asked for", duration(ttl)) for ttl in asked)]
+    ttls = sorted({lane.history.facts.ttl for lane in record.lanes if lane.history.facts.ttl})
+    return [*rows, *(("time to live asked for", duration(ttl)) for ttl in ttls)]
 
 
 def nodes(about: Mapping[str, Any]) -> list[Node]:

@@ -77,7 +77,7 @@ def refresh(root: Path) -> str:
     try:
         write(root)
     except (BadFile, OSError) as error:
-        return f"the page of all runs was not written: {files.said(error)}"
+        return f"the page of all runs was not written: {files.reason(error)}"
     return ""
 
 
@@ -96,7 +96,7 @@ def _runs(root: Path, cached: Mapping[str, _Known], wrong: list[str]) -> dict[st
             if known is None or known.key != key:
                 known = _read(path, key)
         except (BadFile, OSError) as error:
-            wrong.append(files.said(error).removeprefix(f"{root}/"))
+            wrong.append(files.reason(error).removeprefix(f"{root}/"))
             continue
         page = path / "index.html"
         known.listed = replace(known.listed, link=to_page(page, root) if page.is_file() else "")
@@ -110,8 +110,8 @@ def _key(path: Path) -> list[int]:
     if file.exists():
         status = file.stat()
         return [status.st_mtime_ns, status.st_size]
-    said, trials = path / "run.json", path / "trials"
-    return [said.stat().st_mtime_ns, trials.stat().st_mtime_ns if trials.exists() else 0, running.is_running(path)]
+    run_file, trials = path / "run.json", path / "trials"
+    return [run_file.stat().st_mtime_ns, trials.stat().st_mtime_ns if trials.exists() else 0, running.is_running(path)]
 
 
 def _read(path: Path, key: list[int]) -> _Known:
@@ -120,8 +120,8 @@ def _read(path: Path, key: list[int]) -> _Known:
     if (state := run.state()) == CLOSED:
         whole = summary.load(path)
     else:
-        asked, contents = run.about(), Contents((), (), ()) if state == GOING_ON else run.read()
-        whole = summary.make(path, asked["started"], "", asked, {}, contents)
+        about, contents = run.about(), Contents((), (), ()) if state == GOING_ON else run.read()
+        whole = summary.make(path, about["started"], "", about, {}, contents)
     head, contents = whole.head, whole.contents
     listed = Listed(
         name=path.name,
@@ -157,9 +157,9 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _command(asked: Mapping[str, Any]) -> str:
+def _command(about: Mapping[str, Any]) -> str:
     """As it was typed, without where the results went."""
-    kept, command = [], iter(words(asked.get("command")))
+    kept, command = [], iter(words(about.get("command")))
     for word in command:
         if word == "--results":
             next(command, None)
@@ -168,15 +168,15 @@ def _command(asked: Mapping[str, Any]) -> str:
     return " ".join(kept)
 
 
-def _like(asked: Mapping[str, Any]) -> str:
+def _like(about: Mapping[str, Any]) -> str:
     """The same for runs that tried the same, whatever seed, machine and default versions they had."""
     chosen: list[str] = []
-    command = words(asked.get("command"))
+    command = words(about.get("command"))
     for at, word in enumerate(command):
         name, equals, value = word.partition("=")
         if name in _CHOOSING:
             chosen.append(f"{name} {value if equals else ''.join(command[at + 1 : at + 2])}")
-    return json.dumps([asked.get("profile"), sorted(chosen), sorted(mapping(asked.get("targets")))])
+    return json.dumps([about.get("profile"), sorted(chosen), sorted(mapping(about.get("targets")))])
 
 
 # What changed
@@ -218,16 +218,16 @@ def _verdicts_of(root: Path, known: _Known) -> list[_Row]:
     return known.verdicts
 
 
-def _changes(before: Iterable[_Row], now: Iterable[_Row]) -> list[Change]:
+def _changes(earlier: Iterable[_Row], later: Iterable[_Row]) -> list[Change]:
     """The weightiest first. What only one of them asked is told only where it failed."""
-    earlier, later = ({row[:5]: row for row in rows} for rows in (before, now))
+    there, here = ({row[:5]: row for row in rows} for rows in (earlier, later))
     changes: dict[tuple[str, ...], Change] = {}
-    for key in {**earlier, **later}:
-        old, new = earlier.get(key), later.get(key)
-        words = (None if old is None else old.word, None if new is None else new.word)
-        if (what := _kind(*words)) is not None:
-            *place, lane = key
-            same = (what, *place, *(str(word or "") for word in words))
+    for key in {**there, **here}:
+        old, new = there.get(key), here.get(key)
+        before, now = None if old is None else old.word, None if new is None else new.word
+        if (what := _kind(before, now)) is not None:
+            backend, lock, fault, name, lane = key
+            same = (what, backend, lock, fault, name, str(before or ""), str(now or ""))
             first = changes.get(same) or Change(*same, lane, "" if new is None else new.link)
             changes[same] = replace(first, lanes=first.lanes + 1)
     order = list(runs_page.KINDS)

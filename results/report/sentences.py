@@ -49,8 +49,8 @@ def sentence(
     """One sentence for one word. properties: all that share it. several: `lock` names more than one."""
     pattern = _SENTENCES[word]
     if several:
-        for one, many in _PLURAL:
-            pattern = pattern.replace(one, many)
+        for singular, plural in _PLURAL:
+            pattern = pattern.replace(singular, plural)
     return pattern.format(
         lock=lock,
         what=listing(properties),
@@ -87,32 +87,32 @@ def trial_sentence(lanes: Sequence[LaneRecord]) -> str:
         return f"Nothing of {len(lanes)} lanes was judged."
     words = [lane_word(lane) for lane in judged]
     word = heaviest(words)
-    found = [
+    concerned = [
         (lane, judgement)
         for lane, its in zip(judged, words, strict=True)
         if its is word
         for judgement in lane.judgements
         if judgement.word is word
     ]
-    reasons = Counter(judgement.because.rstrip(".") for _, judgement in found)
+    reasons = Counter(judgement.because.rstrip(".") for _, judgement in concerned)
     reason = f"{'mostly ' if len(reasons) > 1 else ''}{reasons.most_common(1)[0][0]}"
-    locks = dict.fromkeys(lane.history.facts.lock for lane, _ in found)
-    told = sentence(
+    locks = dict.fromkeys(lane.history.facts.lock for lane, _ in concerned)
+    text = sentence(
         listing(few(locks, 2, "other locks")),
-        few(dict.fromkeys(judgement.property for _, judgement in found), 2, "other properties"),
+        few(dict.fromkeys(judgement.property for _, judgement in concerned), 2, "other properties"),
         word,
-        fault_of(found[0][0].history.facts),
+        fault_of(concerned[0][0].history.facts),
         reason,
         several=len(locks) > 1,
     )
     if not _SENTENCES[word].startswith("{"):
-        told = told[:1].lower() + told[1:]
+        text = text[:1].lower() + text[1:]
     count = words.count(word)
     where = f"In {'both' if len(lanes) == 2 else f'all {len(lanes)}'} lanes" if count == len(lanes) else ""
     where = where or f"In {count} of {len(lanes)} lanes"
     rest = [f"{words.count(other)} “{other}”" for other in Verdict if other is not word and other in words]
     rest += [f"{len(lanes) - len(judged)} not judged"] if len(judged) < len(lanes) else []
-    return f"{where} {told.rstrip('.')}" + (f"; of the others, {listing(rest)}." if rest else ".")
+    return f"{where} {text.rstrip('.')}" + (f"; of the others, {listing(rest)}." if rest else ".")
 
 
 def lane_word(lane: LaneRecord) -> Verdict:
@@ -128,8 +128,8 @@ def leading(lane: LaneRecord) -> Judgement | None:
 
     def rank(judgement: Judgement) -> tuple[bool, int, int]:
         violation = decisive(judgement)
-        told = len({*violation.rows, *violation.holders}) if violation is not None else 0
-        return violation is None, judgement.word.weight, -told
+        size = len({*violation.rows, *violation.holders}) if violation is not None else 0
+        return violation is None, judgement.word.weight, -size
 
     return min(lane.judgements, key=rank, default=None)
 

@@ -144,7 +144,7 @@ def entries(folder: Path, problems: list[str], *, follow: bool = False) -> list[
         return []
 
 
-def said(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """What went wrong: of the file system with the file first, without the number of the error."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)

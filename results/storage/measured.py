@@ -73,7 +73,7 @@ def _cycles(subject: Subject, begin: int, end: int) -> list[dict[str, Any]]:
         return 2 * number + (np.append(begins, INFINITY)[number] <= last)
 
     c, rows = subject.view.history.columns, subject.acquires
-    asked = phase(c["inv"][rows], c["inv"][rows])
+    attempted = phase(c["inv"][rows], c["inv"][rows])
     answered = subject.ended[rows][c["outcome"][rows] == Outcome.OK]
     granted = phase(answered, answered)
     waits = {
@@ -87,7 +87,7 @@ def _cycles(subject: Subject, begin: int, end: int) -> list[dict[str, Any]]:
             "begin_s": _seconds(edges[number] - begin),
             "seconds": _seconds(edges[number + 1] - edges[number]),
             "grants": int((granted == number).sum()),
-            "attempts": int((asked == number).sum()),
+            "attempts": int((attempted == number).sum()),
             **{name: _quantiles(w.lasted[of == number], w.done[of == number]) for name, (w, of) in waits.items()},
         }
         for number in range(len(edges) - 1)

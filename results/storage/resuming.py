@@ -36,7 +36,7 @@ def why_not(run: RunFolder) -> str:
     about = run.about()
     if about.get("merged"):
         return "was merged from others: resume that one of them which was interrupted"
-    if not asked(run):
+    if not arguments(run):
         return "does not say by which command it was run"
     if running.is_running(run.path):
         return "is still going on"
@@ -47,11 +47,11 @@ def why_not(run: RunFolder) -> str:
 
 def command(run: RunFolder) -> str:
     """What goes on with it, to be typed into a shell. Raises BadFile."""
-    given = [*asked(run), "--resume", str(typed(run.path))]
+    given = [*arguments(run), "--resume", str(typed(run.path))]
     return shlex.join([".venv/bin/python", "-m", "pytest", *given])
 
 
-def asked(run: RunFolder) -> list[str]:
+def arguments(run: RunFolder) -> list[str]:
     """The arguments of pytest with which it was begun. Raises BadFile."""
     return words(run.about().get("command"))[1:]
 

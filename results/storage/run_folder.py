@@ -125,8 +125,8 @@ class RunFolder:
 
     def summarise(self, closed: str, about: Mapping[str, Any]) -> Summary:
         """What the folder holds now. Raises BadFile."""
-        asked = self.about()
-        return summary.make(self.path, asked["started"], closed, asked, about, self.read())
+        requested = self.about()
+        return summary.make(self.path, requested["started"], closed, requested, about, self.read())
 
     def state(self) -> str:
         """`CLOSED`, `GOING_ON` or `INTERRUPTED`. Raises BadFile where there is no run."""

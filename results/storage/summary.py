@@ -65,8 +65,8 @@ class Summary:
 
 def certificate(about: Mapping[str, Any]) -> str:
     """The sentence of a run's certificate; empty where it has none."""
-    said = about.get(CERTIFICATE)
-    return said if isinstance(said, str) else ""
+    sentence = about.get(CERTIFICATE)
+    return sentence if isinstance(sentence, str) else ""
 
 
 def certificate_of(root: Path) -> str:

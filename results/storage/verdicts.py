@@ -29,15 +29,15 @@ def whole(record: TrialRecord, names: Sequence[str]) -> dict[str, Any]:
 
 def again(lane: LaneRecord) -> LaneRecord:
     """The lane under today's checkers, by what its history asks for or, failing that, shows."""
-    asked = [name for name in lane.history.facts.properties if name in PROPERTIES]
-    return replace(lane, judgements=judge_all(check(lane.history, asked or None), lane.history))
+    names = [name for name in lane.history.facts.properties if name in PROPERTIES]
+    return replace(lane, judgements=judge_all(check(lane.history, names or None), lane.history))
 
 
 def differences(lane: LaneRecord, now: LaneRecord) -> Iterator[str]:
     """What is judged differently now, a line each."""
     before, after = ({judgement.property: judgement for judgement in side.judgements} for side in (lane, now))
     for name in {**before, **after}:
-        was, is_ = (_said(side.get(name)) for side in (before, after))
+        was, is_ = (_in_words(side.get(name)) for side in (before, after))
         if was != is_:
             yield f"{lane.history.facts.lane}  {name}: was {was or 'not judged'}, is {is_ or 'not judged'}"
 
@@ -93,5 +93,5 @@ def _lane(
     }
 
 
-def _said(judgement: Judgement | None) -> str:
+def _in_words(judgement: Judgement | None) -> str:
     return "" if judgement is None else f"{judgement.word} ({judgement.because})"

@@ -104,7 +104,7 @@ class Progress:
             "verdict": self._verdict,
             "done": self._done,
             "broke": self._broke,
-        }.get(event.name, _said)(event)
+        }.get(event.name, _says)(event)
         at = f"{datetime.fromtimestamp(event.at).astimezone():%H:%M:%S} "
         return [
             line._replace(text=plain((at if number == 0 else " " * len(at)) + line.text))
@@ -300,7 +300,7 @@ def _now(doing: _Doing, now: float) -> str:
     return f"{doing.title} {doing.stage}, {lasts}" if doing.key is None else f"{doing.title}: {doing.stage}, {lasts}"
 
 
-def _said(event: Event) -> list[Line]:
+def _says(event: Event) -> list[Line]:
     return [Line(event.text("text"), Level.BEGUN)]
 
 

@@ -55,9 +55,9 @@ class Screen:
     @property
     def width(self) -> int:
         """Characters of a line; as `COLUMNS` says, or the terminal, or 80."""
-        said = os.environ.get("COLUMNS", "")
-        if said.isdecimal() and int(said) > 0:
-            return int(said)
+        columns = os.environ.get("COLUMNS", "")
+        if columns.isdecimal() and int(columns) > 0:
+            return int(columns)
         try:
             return os.get_terminal_size(self._file.fileno()).columns or 80
         except (OSError, ValueError):

@@ -17,7 +17,7 @@ from results.certificate.certify import Decision, certify
 from results.certificate.conditions import conditions, uncovered
 from results.certificate.errors import Turn, errors, normalised
 from results.certificate.exposure import FAULTY, REFUSED, UNFENCED
-from results.certificate.trials import LaneTold
+from results.certificate.trials import UpgradeLane
 from results.certificate.write_certificate import issue
 from results.record import LaneRecord, TrialRecord
 from results.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES
@@ -65,7 +65,7 @@ KEPT = tuple(cell(stage, Verdict.UPHELD) for stage in ALONE)
     ],
 )
 def test_what_a_backend_cannot_have_is_not_applicable(lanes: list[tuple[str, str, int]], what: str, why: str) -> None:
-    some = tuple(LaneTold(str(n), "redis", *lane) for n, lane in enumerate(lanes))
+    some = tuple(UpgradeLane(str(n), "redis", *lane) for n, lane in enumerate(lanes))
     never = [replace(one, counters={CONTENDED: 1}) for one in KEPT]
     made = of(*never, trials=[told(stage, lanes=some) for stage in ALONE])
     found = {bite.stage: bite for bite in made.bites if bite.what == what}
@@ -97,7 +97,7 @@ def test_counters_are_of_histories_not_of_the_properties_that_saw_them() -> None
 
 
 def test_controls_that_were_shown_are_counted_by_stage() -> None:
-    lane = LaneTold("a", "get-then-del", "unfenced", "grant", controls=frozenset({"permits", "sharing"}))
+    lane = UpgradeLane("a", "get-then-del", "unfenced", "grant", controls=frozenset({"permits", "sharing"}))
     tried = [told(stage, lanes=(lane,), by_design=frozenset({"get-then-del"})) for stage in ALONE]
     silent, shown = Verdict.HAZARD_NOT_SHOWN, Verdict.BROKEN_AS_DOCUMENTED
     words = [(stage, name, silent, 1) for stage in ALONE for name in ("permits", "sharing")]
@@ -195,7 +195,8 @@ def test_what_differs_each_time_is_taken_out_of_an_error(text: str, plain: str) 
 def test_errors_that_are_new_come_first() -> None:
     of = {BASELINE: {"both": 9, "gone": 3}, CANDIDATE: {"both": 1, "new": 1}, MIXED: {"both": 1, "between": 2}}
     tried = [
-        told(stage, lanes=(LaneTold("a", "redis", "unfenced", "grant", errors=texts),)) for stage, texts in of.items()
+        told(stage, lanes=(UpgradeLane("a", "redis", "unfenced", "grant", errors=texts),))
+        for stage, texts in of.items()
     ]
     assert [(one.turn, one.text, dict(one.stages)) for one in errors(tried)] == [
         (Turn.NEW, "new", {CANDIDATE: 1}),
@@ -244,7 +245,7 @@ def test_what_was_not_tried_stands_by_its_reason() -> None:
 
 @pytest.mark.parametrize(("servers", "why"), [(1, "a single server has no mixed state"), (3, "")])
 def test_one_server_that_goes_back_is_never_of_two_versions(servers: int, why: str) -> None:
-    lane = LaneTold("a", "redis", "unfenced", "grant", servers=servers)
+    lane = UpgradeLane("a", "redis", "unfenced", "grant", servers=servers)
     trials = [*(told(stage) for stage in STAGES[:-1]), told(ROLLBACK, lanes=(lane,))]
     made = whole(cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1}), trials=trials)
     (bite,) = (one for one in made.bites if one.what == exercise.MIXED and one.stage == ROLLBACK)
