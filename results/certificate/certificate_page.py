@@ -13,7 +13,7 @@ from typing import Any, Final
 from checkers.claims import Verdict
 from results.certificate.calibration import Shown
 from results.certificate.certify import Certificate, Decision, sentence
-from results.certificate.exposure import BITES, Exposure
+from results.certificate.exposure import EXPOSURES, Exposure
 from results.certificate.handover_gaps import HandoverGap
 from results.certificate.promises import Promise
 from results.certificate.trials import BUSY, Step
@@ -80,8 +80,8 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
         speeds=[row for row in rows if row.at_once],
         same=[row for row in rows if not row.at_once],
         beyond=RATIO,
-        bites=_bites(certificate.bites),
-        reasons=list(dict.fromkeys(f"{bite.what}: {bite.why}" for bite in certificate.bites if bite.why)),
+        exposures=_exposures(certificate.exposures),
+        reasons=list(dict.fromkeys(f"{kind.what}: {kind.why}" for kind in certificate.exposures if kind.why)),
         not_shown=[(TITLES[control.stage], name) for control in _controls(certificate) for name in control.missing],
         busy=BUSY,
         columns=list(dict.fromkeys(plan["column"] for plan in plans)),
@@ -168,10 +168,10 @@ def _speeds(certificate: Certificate) -> list[_Row]:
     chosen = [speed for speed in whole if speed.measure in ALWAYS]
     chosen += [speed for speed in speeds if (speed.worse or speed.better) and speed not in chosen]
     chosen = chosen[: len(whole) + ROWS]
-    gaps = {(gap.backend, gap.lock, gap.measure, gap.stage): gap for gap in certificate.beside}
+    gaps = {(gap.backend, gap.lock, gap.measure, gap.stage): gap for gap in certificate.handover_gaps}
     # A measure has a row, though nothing was timed in both versions.
     timed = {(speed.backend, speed.measure) for speed in whole}
-    untimed = dict.fromkeys((gap.backend, gap.measure) for gap in certificate.beside if not gap.lock)
+    untimed = dict.fromkeys((gap.backend, gap.measure) for gap in certificate.handover_gaps if not gap.lock)
 
     def row(speed: Speed, *, at_once: bool) -> _Row:
         became, backend, lock, measure, before, after, ratio, *_ = presentation.cells(speed)
@@ -198,10 +198,10 @@ def _together(backend: str, lock: str, measure: str, gaps: _Gaps) -> dict[str, s
     }
 
 
-def _bites(bites: Iterable[Exposure]) -> list[tuple[str, str, dict[str, Exposure]]]:
+def _exposures(exposures: Iterable[Exposure]) -> list[tuple[str, str, dict[str, Exposure]]]:
     """(backend, what, stage → how often)."""
     rows: dict[tuple[str, str], dict[str, Exposure]] = {}
-    for bite in bites:
-        rows.setdefault((bite.backend, bite.what), {})[bite.stage] = bite
-    order = sorted(rows, key=lambda key: (key[0], BITES.index(key[1])))
+    for exposure in exposures:
+        rows.setdefault((exposure.backend, exposure.what), {})[exposure.stage] = exposure
+    order = sorted(rows, key=lambda key: (key[0], EXPOSURES.index(key[1])))
     return [(backend, what, rows[backend, what]) for backend, what in order]

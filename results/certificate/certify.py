@@ -17,8 +17,8 @@ from checkers.claims import Verdict
 from results.certificate.calibration import Calibration, calibration
 from results.certificate.conditions import one_version
 from results.certificate.errors import ErrorText, errors
-from results.certificate.exposure import Exposure, bites
-from results.certificate.handover_gaps import HandoverGap, beside
+from results.certificate.exposure import Exposure, exposures
+from results.certificate.handover_gaps import HandoverGap, handover_gaps
 from results.certificate.inconclusive import doubts, late_of_the_machine, lateness, missing
 from results.certificate.promises import Loss, Promise, losses, not_applicable, promises
 from results.certificate.trials import Step, UpgradeTrial, no_way_there, steps
@@ -56,9 +56,9 @@ class Certificate:
     known          failures of promises that the baseline had broken already, elsewhere.
     steps          which servers were replaced, and which would not be.
     no_way_there   what servers of the new version said that would not start on the data of the old one, each once.
-    beside         how long locks were nobody's while versions changed.
+    handover_gaps  how long locks were nobody's while versions changed.
     errors         what clients were told.
-    bites          how often what is to put promises to the test happened.
+    exposures      how often what is to put promises to the test happened.
     calibration    of what is known to be broken, how much was seen.
     doubts         why it is not conclusive, a line each.
     """
@@ -74,9 +74,9 @@ class Certificate:
     one_version: Mapping[str, str]
     steps: tuple[Step, ...]
     no_way_there: tuple[str, ...]
-    beside: tuple[HandoverGap, ...]
+    handover_gaps: tuple[HandoverGap, ...]
     errors: tuple[ErrorText, ...]
-    bites: tuple[Exposure, ...]
+    exposures: tuple[Exposure, ...]
     calibration: Calibration
     doubts: tuple[str, ...]
 
@@ -135,7 +135,7 @@ def certify(
     silent = [loss for loss in failures if loss.seen.word is Verdict.HAZARD_NOT_SHOWN]
     late = late_of_the_machine(failures, trials)
     accused = [loss for loss in failures if loss not in silent and loss not in late]
-    bitten = bites(contents.cells, contents.lanes, trials, replaced)
+    exposed = exposures(contents.cells, contents.lanes, trials, replaced)
     calibrated = calibration(contents.cells, trials, contents.planted)
     tried = {(cell.backend, cell.stage) for cell in contents.cells} | {(step.backend, step.stage) for step in replaced}
     absent = {place: why for place, why in not_applicable(contents.cells, named).items() if place not in tried}
@@ -152,13 +152,13 @@ def certify(
         known=tuple(loss for loss in accused if loss.name() in broken),
         steps=replaced,
         no_way_there=no_way_there(trials),
-        beside=beside(contents.lanes),
+        handover_gaps=handover_gaps(contents.lanes),
         errors=errors(trials),
-        bites=bitten,
+        exposures=exposed,
         calibration=calibrated,
         doubts=(
             *filter(None, [cut_short]),
-            *doubts(contents, comparison, named, silent, lacking, bitten, calibrated.planted),
+            *doubts(contents, comparison, named, silent, lacking, exposed, calibrated.planted),
             *lateness(late),
         ),
     )

@@ -19,7 +19,7 @@ from results.stages import ALONE, ROLLBACK, STAGES
 REFUSED: Final = "stale writes refused"
 UNFENCED: Final = "stale attempts without a fence"
 FAULTY: Final = "fault seconds"
-BITES: Final = (CONTENDED, EXPIRED, REFUSED, UNFENCED, FAULTY, MIXED)
+EXPOSURES: Final = (CONTENDED, EXPIRED, REFUSED, UNFENCED, FAULTY, MIXED)
 
 _UNFENCED: Final = "unfenced"
 
@@ -35,12 +35,12 @@ class Exposure:
     why: str = ""
 
     @property
-    def blunt(self) -> bool:
+    def missing(self) -> bool:
         """Whether it could have happened, and did not."""
         return not self.number and not self.why
 
 
-def bites(
+def exposures(
     cells: Iterable[Cell], lanes: Iterable[LaneSummary], trials: Sequence[UpgradeTrial], steps: Iterable[Step]
 ) -> tuple[Exposure, ...]:
     """Of every backend and stage of which there is any trial, by backend."""
@@ -60,7 +60,7 @@ def bites(
         {(cell.backend, cell.stage) for cell in cells}, key=lambda place: (place[0], STAGES.index(place[1]))
     )
     made = []
-    for what, place in product(BITES, places):
+    for what, place in product(EXPOSURES, places):
         number = round(counted[what, *place], 1)
         why = _why_not(what, place[1], of_lanes[place], place in refused, place in uncounted)
         made.append(Exposure(place[0], what, place[1], number, "" if number else why))

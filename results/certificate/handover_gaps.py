@@ -34,7 +34,7 @@ class HandoverGap:
     trials: int
 
 
-def beside(lanes: Iterable[LaneSummary]) -> tuple[HandoverGap, ...]:
+def handover_gaps(lanes: Iterable[LaneSummary]) -> tuple[HandoverGap, ...]:
     """Of every backend as a whole, and of each of its locks."""
     chosen = [measure for measure in MEASURES if measure.name in SHOWN]
     numbers: dict[tuple[str, str, str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))

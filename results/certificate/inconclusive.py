@@ -21,7 +21,7 @@ def doubts(
     promises: Iterable[Promise],
     silent: Sequence[Loss],
     missing: Iterable[tuple[str, str]],
-    bites: Iterable[Exposure],
+    exposures: Iterable[Exposure],
     planted: Iterable[Planted],
 ) -> Iterable[str]:
     """silent: positive controls. missing: (backend, stage) that was asked for and of which there is no trial."""
@@ -31,9 +31,9 @@ def doubts(
         yield f"{count(alone, 'judgement')} of the old version {'has' if alone == 1 else 'have'} none beside it"
     for backend, stage in missing:
         yield f"{backend}: nothing was tried {WHEN[stage]}"
-    for bite in bites:
-        if bite.blunt:
-            yield f"{bite.backend}: no {bite.what} {WHEN[bite.stage]}"
+    for exposure in exposures:
+        if exposure.missing:
+            yield f"{exposure.backend}: no {exposure.what} {WHEN[exposure.stage]}"
     for stage in (*ALONE[1:], *TOGETHER):
         if silenced := [loss for loss in silent if loss.stage == stage]:
             yield f"{_first(silenced)} fell silent {WHEN[stage]}: this run could not have seen what it was to see"

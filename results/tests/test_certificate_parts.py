@@ -47,7 +47,7 @@ def test_a_part_that_did_not_bite_is_inconclusive(name: str, numbers: tuple[int,
 def test_stale_attempts_are_missed_only_where_a_lane_without_a_fence_is_asked_for_them() -> None:
     uncounted = {name: number for name, number in OCCURRED.items() if name != STALE}
     cells = [cell(stage, Verdict.UPHELD, counters=uncounted) for stage in ALONE]
-    found = {bite.why for bite in of(*cells).bites if bite.what == UNFENCED}
+    found = {exposure.why for exposure in of(*cells).exposures if exposure.what == UNFENCED}
     assert found == {"no lane without a fence was asked for it"}
 
 
@@ -68,9 +68,9 @@ def test_what_a_backend_cannot_have_is_not_applicable(lanes: list[tuple[str, str
     some = tuple(UpgradeLane(str(n), "redis", *lane) for n, lane in enumerate(lanes))
     never = [replace(one, counters={CONTENDED: 1}) for one in KEPT]
     made = of(*never, trials=[told(stage, lanes=some) for stage in ALONE])
-    found = {bite.stage: bite for bite in made.bites if bite.what == what}
-    assert {bite.why for bite in found.values()} == {why}
-    assert all(bite.blunt == (not why) for bite in found.values())
+    found = {exposure.stage: exposure for exposure in made.exposures if exposure.what == what}
+    assert {exposure.why for exposure in found.values()} == {why}
+    assert all(exposure.missing == (not why) for exposure in found.values())
 
 
 def test_without_a_fault_no_fault_bit() -> None:
@@ -78,13 +78,15 @@ def test_without_a_fault_no_fault_bit() -> None:
     calm = tuple(samples.summary(quiet, stage=stage) for stage in ALONE)
     made = certify(Contents(KEPT, calm, ()), UPGRADES, trials=[told(stage) for stage in ALONE])
     assert made.doubts == ("redis: no fault seconds on the old version", "redis: no fault seconds on the new version")
-    assert [bite.number for bite in of(*KEPT).bites if bite.what == FAULTY] == [1000.0, 1000.0]
+    assert [exposure.number for exposure in of(*KEPT).exposures if exposure.what == FAULTY] == [1000.0, 1000.0]
 
 
 def test_nobody_need_be_struck_while_servers_go_back() -> None:
     made = whole(cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1, "operations in the mixed state": 1}))
     assert made.decision is Decision.NO_REGRESSION
-    why = {bite.what: bite.why for bite in made.bites if bite.stage == ROLLBACK and not bite.number}
+    why = {
+        exposure.what: exposure.why for exposure in made.exposures if exposure.stage == ROLLBACK and not exposure.number
+    }
     assert set(why.values()) == {"nobody is struck while servers go back"}
 
 
@@ -93,7 +95,7 @@ def test_counters_are_of_histories_not_of_the_properties_that_saw_them() -> None
         cell(stage, Verdict.UPHELD, property=name, lane=lane, counters={CONTENDED: number})
         for stage, (name, number), lane in product(ALONE, (("token-order", 3), ("fifo", 5)), ("a", "b"))
     ]
-    assert [bite.number for bite in of(*cells).bites if bite.what == CONTENDED] == [10, 10]
+    assert [exposure.number for exposure in of(*cells).exposures if exposure.what == CONTENDED] == [10, 10]
 
 
 def test_controls_that_were_shown_are_counted_by_stage() -> None:
@@ -147,7 +149,7 @@ def test_of_each_planted_bug_the_property_that_must_name_it_counts_and_nothing_e
     ]  # fmt: skip
     assert certificate.doubts == (f"ForgetsOthers on redis is broken on purpose, and {by} did not show it",)
     assert [one.name() for one in certificate.promises] == [one.name() for one in without.promises]
-    assert (certificate.bites, certificate.parts) == (without.bites, without.parts)
+    assert (certificate.exposures, certificate.parts) == (without.exposures, without.parts)
     assert '<span class="n">1 of 2</span>' in page.read_text()
     assert "ForgetsItself" not in (made.path / "index.html").read_text()
 
@@ -248,5 +250,5 @@ def test_one_server_that_goes_back_is_never_of_two_versions(servers: int, why: s
     lane = UpgradeLane("a", "redis", "unfenced", "grant", servers=servers)
     trials = [*(told(stage) for stage in STAGES[:-1]), told(ROLLBACK, lanes=(lane,))]
     made = whole(cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1}), trials=trials)
-    (bite,) = (one for one in made.bites if one.what == exercise.MIXED and one.stage == ROLLBACK)
-    assert (bite.why, bite.blunt) == (why, not why)
+    (exposure,) = (one for one in made.exposures if one.what == exercise.MIXED and one.stage == ROLLBACK)
+    assert (exposure.why, exposure.missing) == (why, not why)
