@@ -177,7 +177,10 @@ def _width(fault: str, made: Grid) -> int:
 def _row(lock: str, made: Grid, embedded: _Embedded) -> list[tuple[Square, int, str] | None]:
     """Each square with its number among the judgements, and the link to what is heaviest in it."""
     squares = (made.squares.get((fault, lock)) for fault in made.faults)
-    return [square and (square, embedded.square(square), _link(square.first[0], embedded.root)) for square in squares]
+    return [
+        None if square is None else (square, embedded.square(square), _link(square.first[0], embedded.root))
+        for square in squares
+    ]
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
-"""Recorded strings in Markdown: shown as the text that they are, whatever they hold.
+"""Recorded strings in Markdown, where no part of them may act as markup.
 
-Whatever means anything in Markdown or HTML is written as a character reference, and what renderers make links, names or
-pictures of is parted.
+Characters with a meaning in Markdown or HTML are written as character references. Text of which renderers would make
+links, mentions or pictures is split by an invisible character.
 """
 
 import re
@@ -13,13 +13,13 @@ from results.text import in_a_line, plain
 _LONGEST: Final = 600
 """Characters of one recorded string."""
 _LINKED: Final = re.compile(r"@|#(?=\d)|:(?=//|[\w+-]+:)|\bwww(?=\.)", re.IGNORECASE)
-"""Where renderers begin to make a link, a name or a picture out of plain text: what follows is parted from it."""
+"""Where renderers begin to make a link, a mention or a picture out of plain text."""
 _PLAIN: Final = re.compile(r"[^\W_]|[ ,;()/'%?]|(?<=[^\W_])[-.](?=[^\W_])|[^\x00-\x7f]")
-"""What means nothing in Markdown, as such or inside a word."""
+"""Characters without a meaning in Markdown, everywhere or inside a word."""
 
 
 def text(words: str) -> str:
-    """A recorded string as text on one line, in Markdown and in HTML."""
+    """A recorded string as text on one line, for Markdown and for HTML."""
     words = in_a_line(words)
     shown = plain(words if len(words) <= _LONGEST else words[:_LONGEST] + "...")
     parted = _LINKED.sub(lambda match: match[0] + "\u2060", shown)
@@ -28,12 +28,12 @@ def text(words: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = False) -> list[str]:
-    """The lines of a table, whose entries are Markdown already. numbers: in all columns but the first."""
+    """The lines of a table. Entries are Markdown already. numbers: all columns but the first hold numbers."""
     rule = "|---" + ("|--:" if numbers else "|---") * (len(head) - 1) + "|"
     first, *others = (f"| {' | '.join(row)} |" for row in (head, *rows))
     return [first, rule, *others]
 
 
 def code(words: str) -> str:
-    """The same in the letters of a program: for names."""
+    """`text` in a fixed-width font, for names."""
     return f"<code>{text(words)}</code>"

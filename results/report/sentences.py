@@ -46,7 +46,7 @@ MEANINGS: Final[dict[Verdict, str]] = {
 def sentence(
     lock: str, properties: Sequence[str], word: Verdict, fault: str, because: str, *, several: bool = False
 ) -> str:
-    """One sentence for one word. properties: all that share it. several: `lock` names more than one."""
+    """One sentence for one verdict. properties: all that have it. several: `lock` names more than one lock."""
     pattern = _SENTENCES[word]
     if several:
         for singular, plural in _PLURAL:
@@ -60,14 +60,14 @@ def sentence(
 
 
 def cell_sentence(*cells: Cell) -> str:
-    """Of judgements of one lane that came to the same word."""
+    """`sentence` for cells of one lane that have the same word."""
     first = cells[0]
     properties = [cell.property or "everything" for cell in cells]
     return sentence(first.lock, properties, first.word, first.fault, first.because)
 
 
 def lane_sentence(lane: LaneRecord) -> str:
-    """The heaviest word of a lane, and what it is about."""
+    """A sentence for a lane's heaviest verdict."""
     facts = lane.history.facts
     if not lane.judgements:
         return f"Nothing of {facts.lock} was judged."
@@ -77,7 +77,7 @@ def lane_sentence(lane: LaneRecord) -> str:
 
 
 def trial_sentence(lanes: Sequence[LaneRecord]) -> str:
-    """The heaviest word of a trial, which lanes it is about, and what came of the others."""
+    """A sentence for a trial's heaviest verdict: which lanes have it, and the verdicts of the others."""
     if not lanes:
         return "No lane came to an end."
     if len(lanes) == 1:
@@ -116,14 +116,15 @@ def trial_sentence(lanes: Sequence[LaneRecord]) -> str:
 
 
 def lane_word(lane: LaneRecord) -> Verdict:
-    """The heaviest of a lane's words."""
+    """A lane's heaviest verdict."""
     return heaviest(judgement.word for judgement in lane.judgements)
 
 
 def leading(lane: LaneRecord) -> Judgement | None:
     """The judgement that a lane's story and picture are about.
 
-    The heaviest that has a violation, of equals the one whose witness tells most; without any, the heaviest.
+    The heaviest judgement that has a violation; of equal ones, the one with the longest witness. Without any violation,
+    the heaviest judgement.
     """
 
     def rank(judgement: Judgement) -> tuple[bool, int, int]:
@@ -159,21 +160,21 @@ _CIRCUMSTANCES: Final = (
     (LATE, ", sent late on purpose"),
     (FINAL, ", after everything else"),
 )
-"""Flag → what it says of an operation."""
+"""Flag → its words, put behind the operation."""
 
 
 def kind(f: int) -> str:
-    """What an operation does."""
+    """The name of a kind of operation."""
     return _KINDS.get(f) or F(f).name.lower().replace("_", " ")
 
 
 def carries_value(f: int, outcome: int) -> bool:
-    """Whether an operation of this kind that ended so wrote, read or did something that is numbered."""
+    """Whether an operation of this kind and outcome has a value: what was written, read or done."""
     return f in (F.WRITE, F.EFFECT) or (f == F.READ and outcome == Outcome.OK)
 
 
 def circumstances(f: int, flags: int) -> str:
-    """What else is known of an operation, to be put behind it; empty where nothing is."""
+    """What the flags say of an operation, to be put behind it; empty without flags."""
     known = flags if f in (F.ACQUIRE, F.TRY_ACQUIRE) else flags & ~SHARED
     return "".join(words for flag, words in _CIRCUMSTANCES if known & flag)
 
@@ -212,7 +213,7 @@ def what(history: History, row: int) -> str:
 
 
 def details(history: History, row: int, origin: int) -> str:
-    """Several lines: everything that was recorded about one operation."""
+    """Everything that was recorded about one operation, in several lines."""
     c = history.columns
     inv, ret = int(c["inv"][row]), int(c["ret"][row])
     process = int(c["process"][row])
