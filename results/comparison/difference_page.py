@@ -1,4 +1,4 @@
-"""A comparison's page: what became of the verdicts, and of times and rates with their intervals as a picture."""
+"""A comparison's page: how verdicts changed, and times and rates, with pictures of their intervals."""
 
 import math
 import os
@@ -19,10 +19,10 @@ from results.report.became import Kind
 _WIDTH: Final = 130
 _HEIGHT: Final = 20
 _MOST: Final = 1000
-"""Cells listed of which nothing is to be said; the JSON has them all."""
+"""The most cells that are listed without being notable. The JSON has all."""
 
 _SPAN: Final = math.log(8)
-"""Ratios from an eighth to eight are drawn; what lies beyond is drawn at the end."""
+"""Ratios from an eighth to eight are drawn; others are drawn at the end."""
 
 
 def render(comparison: Comparison, before: Side, after: Side, path: Path) -> str:
@@ -55,12 +55,12 @@ def render(comparison: Comparison, before: Side, after: Side, path: Path) -> str
 
 
 def _link(page: Path | None, folder: Path) -> str:
-    """Relative; empty where there is no such page."""
+    """A relative link; empty if there is no such page."""
     return quote(Path(os.path.relpath(page.resolve(), folder)).as_posix()) if page and page.is_file() else ""
 
 
 def _interval(speed: Speed) -> Markup:
-    """The ratio and its interval on a scale of logarithms; bars mark no difference and the threshold on both sides."""
+    """The ratio and its interval on a logarithmic scale. Lines mark no difference and the threshold on both sides."""
 
     def x(ratio: float) -> float:
         return _WIDTH / 2 * (1 + min(max(math.log(ratio) / _SPAN, -1.0), 1.0))

@@ -1,7 +1,7 @@
-"""A run's page: the matrix, every square with its judgements and the way to their trials; what was not run, and why.
+"""A run's page: the matrix, each square with its judgements and links to their trials; what was not run, and why.
 
-The matrix is plain HTML, so that it can be read, printed and followed without a script. The judgements behind it stand
-in the page once, as JSON (`_Embedded`): `templates/run.js` filters the matrix by them and lists those of one square.
+The matrix is plain HTML, so it can be read, printed and followed without a script. The judgements behind it are JSON in
+the page (`_Embedded`): `templates/run.js` filters the matrix by them and lists those of one square.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from results.report.grid import (
 from results.text import count, few, listing, moment, plain_lines, span
 
 _MOST_FAILURES: Final = 100
-"""Told at length; the matrix has them all."""
+"""The most failures that are shown with their stories. The matrix has all of them."""
 _ROOM: Final = 300_000
 """Characters of stories behind the matrix."""
 _OF_TRIAL: Final = re.compile(r"trials/[^/:]+(?=[/:])")
-"""What a problem with one trial begins with."""
+"""The beginning of a problem that concerns one trial."""
 _MOST_NAMED: Final = 4
 """Names in a list before it says how many more there are."""
 
@@ -113,7 +113,7 @@ def _sentence(cells: Sequence[Cell], failing: Sequence[Case], problems: Sequence
 
 
 def _facts(about: Mapping[str, Any], cells: Iterable[Cell]) -> list[tuple[str, str]]:
-    """(what, value): what one wants to know of a run before reading on."""
+    """(name, value) of the facts at the top of the page."""
     facts = [*((name, about.get(name)) for name in ("profile", "seed")), *versions(cells).items()]
     started, closed = (moment(about.get(name)) for name in ("started", "closed"))
     if started is not None:
@@ -126,8 +126,8 @@ def _facts(about: Mapping[str, Any], cells: Iterable[Cell]) -> list[tuple[str, s
 
 
 def _problem(problem: str, root: Path) -> dict[str, str]:
-    """What was left out. link: to the page of that trial, which says what is known of it; empty where there is none.
-    name: what the link stands on. rest: what follows it.
+    """What was left out. link: to the page of that trial; empty where there is none. name: the text of the link. rest:
+    the text behind it.
     """
     match = _OF_TRIAL.match(problem)
     folder = root / match[0] if match else root
@@ -146,7 +146,7 @@ def _as_text(value: object) -> str:
 
 
 def _unfinished(about: Mapping[str, Any]) -> str:
-    """Why more may be to come, or why it never will; empty for a run that was closed."""
+    """That a run was interrupted, or is still going on; empty for a run that was closed."""
     if about.get("interrupted"):
         return "This run was interrupted: here is what had been judged until then."
     return "This run is still going on: here is what has been judged so far." if about.get("closed") == "" else ""
@@ -156,7 +156,7 @@ def _unfinished(about: Mapping[str, Any]) -> str:
 
 
 def _groups(made: Grid) -> list[tuple[str, list[tuple[str, str]]]]:
-    """(backend, its locks with their short names)"""
+    """(backend, [(lock, short name)])"""
     names = short_names(made.locks)
     backends: dict[str, set[str]] = {}
     for (_, lock), square in made.squares.items():
@@ -166,7 +166,7 @@ def _groups(made: Grid) -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def _width(fault: str, made: Grid) -> int:
-    """Characters that a column has room for: known beforehand, so that nothing moves while the page is being loaded."""
+    """Characters of a column. It is set beforehand, so that nothing moves while the page is loaded."""
     lines = [len(part) + 1 for part in fault.split("-")]
     for (name, _), square in made.squares.items():
         if name == fault:
@@ -175,7 +175,7 @@ def _width(fault: str, made: Grid) -> int:
 
 
 def _row(lock: str, made: Grid, embedded: _Embedded) -> list[tuple[Square, int, str] | None]:
-    """Each square with its number among the judgements, and the link to what is heaviest in it."""
+    """Each square of a row with its number in the embedded judgements and the link to its heaviest judgement."""
     squares = (made.squares.get((fault, lock)) for fault in made.faults)
     return [
         None if square is None else (square, embedded.square(square), _link(square.first[0], embedded.root))
@@ -201,7 +201,7 @@ class _Embedded:
     _trials: dict[tuple[str, str, int], int] = field(default_factory=dict)
 
     def square(self, square: Square) -> int:
-        """Its number."""
+        """Add a square. Returns its number."""
         row: list[int] = []
         with_story: set[tuple[Verdict, str]] = set()
         for cell in sorted(square.cells, key=lambda cell: cell.word.weight):
@@ -223,7 +223,7 @@ class _Embedded:
         return len(self.squares) - 1
 
     def script(self) -> Markup:
-        """For a data block: nothing in it can end the block."""
+        """The JSON for a script element. No text in it can end the element."""
         data = {"texts": list(self._texts), "trials": list(self._trials), "squares": self.squares}
         text = json.dumps(data, separators=(",", ":"))
         return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
@@ -232,11 +232,11 @@ class _Embedded:
         return self._texts.setdefault(plain_lines(text), len(self._texts))
 
 
-# What must be told
+# Below the matrix
 
 
 def _hazards(cells: Iterable[Cell]) -> list[dict[str, Any]]:
-    """What was broken as documented: one entry for each mechanism, with a row for each lock and one story."""
+    """What was broken as documented: an entry for each mechanism, with a row for each lock and one example."""
     mechanisms = {
         because: grouped(cases, lambda case: case.first.lock)
         for because, cases in grouped(documented(cells), lambda case: reason(case.first.because)).items()
@@ -277,7 +277,7 @@ def _short_list(names: Sequence[str]) -> str:
 
 
 def _not_run(cells: Iterable[Cell]) -> list[dict[str, Any]]:
-    """One entry for each reason: how many judgements it stands for, of what, under what; the commonest first."""
+    """An entry for each reason why something was not run, with its number of judgements; the most frequent first."""
     rows = []
     for because, mine in grouped(not_run(cells), lambda cell: reason(cell.because)).items():
         locks = sorted({cell.lock or cell.lane or f"every lock of {cell.backend or 'every backend'}" for cell in mine})
@@ -297,7 +297,7 @@ def _not_run(cells: Iterable[Cell]) -> list[dict[str, Any]]:
 
 
 def _trials(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
-    """Every stored trial once, with its words."""
+    """An entry for each stored trial, with its verdicts."""
     tried = (cell for cell in cells if cell.page is not None)
     return [
         {
@@ -312,5 +312,5 @@ def _trials(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
 
 
 def _link(cell: Cell, root: Path) -> str:
-    """To the lane on its trial's page; empty where nothing was run."""
+    """A link to the lane on its trial's page; empty where nothing was run."""
     return "" if cell.page is None else to_lane(cell.page, root, cell.lane)

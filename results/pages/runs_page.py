@@ -1,4 +1,4 @@
-"""The page of all runs: what each came to, what changed since the last one like it, and how fast it was over time."""
+"""The page of all runs: the verdicts of each, what changed since the last comparable run, and rates over time."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,17 +23,17 @@ KINDS: Final[Mapping[str, str]] = {
     Kind.CHANGED: "another word",
     Kind.CLEARED: "failed before, and does not any more",
 }
-"""In the order in which they are told."""
+"""Kind of change → its meaning, in the order in which they are shown."""
 _GLYPHS: Final = {Kind.NEW: "▲", NO_LONGER: "?", Kind.CHANGED: "~", Kind.CLEARED: "▼"}
 _MOST_TOLD: Final = 20
-"""Runs whose changes are told at length."""
+"""The most runs whose changes are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Other words for a property of a lock under a fault than in the run before; empty where it was not judged.
+    """A property of a lock under a fault whose verdict changed. before, after: the verdicts; empty: not judged.
 
-    lane, link  the first of `lanes` of which the same is to be said.
+    lane, link  of the first of `lanes` lanes that changed in the same way.
     """
 
     kind: str
@@ -53,8 +53,8 @@ class Listed:
     """One run, as the list shows it.
 
     started, closed  ISO 8601; closed: empty unless `state` is.
-    like     the same for runs that can be compared.
-    words    how often each was said, without those that were not.
+    like     equal for runs that can be compared.
+    words    verdict → its number, without those that do not occur.
     since    the run that `changes` compares with; empty: none. changed: how many there are of each kind.
     certificate  its sentence; empty: it has none.
     link     from the list to the run's page; empty: it has none.
@@ -80,7 +80,7 @@ class Listed:
 
 
 def render(runs: Sequence[Listed], wrong: Sequence[str]) -> str:
-    """The page as HTML. runs: oldest first. wrong: runs that cannot be read, one line each."""
+    """The page as HTML. runs: oldest first. wrong: a line for each run that cannot be read."""
     newest = list(reversed(runs))
     measured = next((run for run in newest if run.state == CLOSED and run.rates), None)
     alike = [run for run in runs if measured and run.state == CLOSED and run.like == measured.like]
@@ -139,7 +139,7 @@ def _failing(run: Listed) -> int:
 
 
 def _alike(runs: Sequence[Listed]) -> str:
-    """Which runs the charts show, in words."""
+    """A description of the runs that the charts show."""
     if not runs:
         return ""
     profile, chosen, targets = json.loads(runs[-1].like)
@@ -174,6 +174,6 @@ def _charts(backend: str, runs: Sequence[Listed]) -> dict[str, Any]:
 
 
 def when(run: Listed) -> str:
-    """When it was started, to the minute; its name where nobody knows."""
+    """When a run was started, to the minute; its name if that is unknown."""
     started = moment(run.started)
     return f"{started:%Y-%m-%d %H:%M}" if started is not None else run.name

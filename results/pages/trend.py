@@ -1,7 +1,7 @@
 """All runs of a folder and what changed from one to the next: `<results>/index.html`, written whenever a run is closed.
 
-Of each run its summary.json is read once. What the page needs of it is kept in `<results>/.trend.json`, which anybody
-may delete: it is made again from the summaries.
+Each run's summary.json is read once. What the page needs of it is cached in `<results>/.trend.json`, which may be
+deleted: it is made again from the summaries.
 """
 
 import hashlib
@@ -28,13 +28,13 @@ from results.storage.run_folder import CLOSED, GOING_ON, RunFolder
 CACHE: Final = ".trend.json"
 _FORMAT: Final = 1
 _MOST_CHANGES: Final = 100
-"""Kept of one run, the weightiest first; their numbers are whole."""
+"""The most changes that are kept of a run, the heaviest first. Their whole numbers are kept as well."""
 _CHOOSING: Final = ("--from", "--to", "--lock", "--backend", "--faults", "--plan", "--shard", "--count", "--library")
-"""Options that say what is tried: only runs that agree in them can be compared."""
+"""Options that choose what is tried. Only runs with the same values can be compared."""
 
 
 class _Row(NamedTuple):
-    """The heaviest word of a lane's trials, and the link to it."""
+    """The heaviest verdict on a property of a lane under a fault, of all its trials, and the link to it."""
 
     backend: str
     lock: str
@@ -47,11 +47,11 @@ class _Row(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """What is kept of one run.
+    """What is cached of one run.
 
-    key       tells whether its files are still the ones that were read.
+    key       identifies the version of its files that was read.
     since     name and key of the run that `listed.changes` compares with.
-    verdicts  one of each lane, property and fault, only while a later run may need them; None: to be read again.
+    verdicts  kept only while a later run may be compared with it; None: to be read again.
     """
 
     key: list[int]
@@ -73,7 +73,7 @@ def write(root: Path) -> Path:
 
 
 def refresh(root: Path) -> str:
-    """`write`, for whom it is not the matter itself: where it cannot be written, why, in a line; else nothing."""
+    """`write`, which must not stop its caller. Returns a line if the page cannot be written, else an empty text."""
     try:
         write(root)
     except (BadFile, OSError) as error:
@@ -105,7 +105,7 @@ def _runs(root: Path, cached: Mapping[str, _Known], wrong: list[str]) -> dict[st
 
 
 def _key(path: Path) -> list[int]:
-    """Of the files that `_read` reads. Raises OSError."""
+    """Identifies the version of the files that `_read` reads. Raises OSError."""
     file = path / summary.NAME
     if file.exists():
         status = file.stat()
@@ -158,7 +158,7 @@ def _text(value: object) -> str:
 
 
 def _command(about: Mapping[str, Any]) -> str:
-    """As it was typed, without where the results went."""
+    """The command line without `--results`."""
     kept, command = [], iter(words(about.get("command")))
     for word in command:
         if word == "--results":
@@ -169,7 +169,7 @@ def _command(about: Mapping[str, Any]) -> str:
 
 
 def _like(about: Mapping[str, Any]) -> str:
-    """The same for runs that tried the same, whatever seed, machine and default versions they had."""
+    """Equal for runs that tried the same, whatever their seed, machine and default versions."""
     chosen: list[str] = []
     command = words(about.get("command"))
     for at, word in enumerate(command):
@@ -183,7 +183,7 @@ def _like(about: Mapping[str, Any]) -> str:
 
 
 def _compare(root: Path, known: Mapping[str, _Known]) -> None:
-    """Fill in what changed in each closed run since the last one like it."""
+    """Set what changed in each closed run since the last comparable one."""
     last: dict[str, _Known] = {}
     for now in known.values():
         if now.listed.state != CLOSED:
@@ -208,7 +208,7 @@ def _compare(root: Path, known: Mapping[str, _Known]) -> None:
 
 
 def _verdicts_of(root: Path, known: _Known) -> list[_Row]:
-    """Read again where they were not kept; none where the run was damaged in this very moment."""
+    """A run's verdicts, read again if they were not kept; none if the run cannot be read any more."""
     if known.verdicts is None:
         path = root / known.listed.name
         try:
@@ -219,7 +219,7 @@ def _verdicts_of(root: Path, known: _Known) -> list[_Row]:
 
 
 def _changes(earlier: Iterable[_Row], later: Iterable[_Row]) -> list[Change]:
-    """The weightiest first. What only one of them asked is told only where it failed."""
+    """The changes, heaviest first. What only one run judged is a change only if it failed."""
     there, here = ({row[:5]: row for row in rows} for rows in (earlier, later))
     changes: dict[tuple[str, ...], Change] = {}
     for key in {**there, **here}:
@@ -237,7 +237,7 @@ def _changes(earlier: Iterable[_Row], later: Iterable[_Row]) -> list[Change]:
 
 
 def _kind(old: Verdict | None, new: Verdict | None) -> str | None:
-    """None: nothing to tell."""
+    """The kind of a change; None if it is not shown."""
     match kind(old, new):
         case Kind.SAME:
             return None
@@ -249,7 +249,7 @@ def _kind(old: Verdict | None, new: Verdict | None) -> str | None:
             return other
 
 
-# What is kept
+# The cache
 
 
 def _store(root: Path, known: Mapping[str, _Known]) -> None:
@@ -258,7 +258,7 @@ def _store(root: Path, known: Mapping[str, _Known]) -> None:
 
 
 def _load(root: Path) -> dict[str, _Known]:
-    """Nothing where it is missing, damaged or of another version: then all is read again."""
+    """The cache; empty if it is missing, damaged or of another version: then all runs are read again."""
     try:
         digest, _, rest = files.read_bytes(root / CACHE).decode().partition("\n")
         body = rest.removesuffix("\n")
@@ -268,6 +268,6 @@ def _load(root: Path) -> dict[str, _Known]:
 
 
 def _digest(body: str) -> str:
-    """Of what this version wrote: whatever carries it has the shape that this version reads."""
+    """Proves that this version wrote the body, so it has the shape that this version reads."""
     shape = ",".join((*Listed.__slots__, *Change.__slots__, *Rates.__slots__))
     return hashlib.sha256(f"{_FORMAT}{shape}{body}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""A trial's page: the verdict, the story of the violation, the picture of it, then everything else, in that order."""
+"""A trial's page: the verdict, the story and the picture of the violation, then everything else."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,24 +18,24 @@ from results.report import sentences
 from results.report.grid import tally
 
 _FILTERED: Final = 6
-"""Lanes from which on a filter helps."""
+"""Lanes from which on the page has a filter."""
 _MOST_WINDOWS: Final = 8
-"""Violations of a lane that are drawn."""
+"""The most violations of a lane that are drawn."""
 _FEWEST_WINDOWS: Final = 2
 _ALL_WINDOWS: Final = 64
-"""Violations of a trial that are drawn, where that leaves each lane the fewest."""
+"""The most violations of a trial that are drawn; each lane has `_FEWEST_WINDOWS` at least."""
 _UNPACKED: Final = 400_000
-"""Characters of windows that stand in the page as they are; beyond that the lanes that are not shown are packed."""
+"""Characters of windows that are in the page unpacked. Beyond that, lanes that are not shown first are packed."""
 _MOST_FAULTS: Final = 12
-"""Faults that are listed at once; more are folded."""
+"""The most faults that are listed unfolded."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
     """What the template needs of one lane.
 
-    windows  the first is shown, the others are packed until somebody asks for them.
-    violations  in all.
+    windows  the first is shown, the others are packed until they are asked for.
+    violations  the number of all violations.
     broken   the properties that broke, the heaviest first.
     """
 
@@ -120,13 +120,13 @@ def _lane(lane: LaneRecord, number: int, most: int, folder: Path, file: str) -> 
 
 
 def _properties(lanes: Sequence[LaneRecord]) -> list[str]:
-    """All that were judged, each once, the heaviest first."""
+    """All judged properties, each once, the heaviest first."""
     judged = sorted((j for lane in lanes for j in lane.judgements), key=lambda judgement: judgement.word.weight)
     return list(dict.fromkeys(judgement.property for judgement in judged))
 
 
 def _glossary(lanes: Sequence[_Lane]) -> list[tuple[str, str]]:
-    """Counters that occur, with what they count."""
+    """The counters that occur, with their meanings."""
     pairs = [lane.counted.common for lane in lanes]
     pairs += [pair for lane in lanes for pair in lane.counted.by_property.values()]
     names = sorted({name for pair in pairs for name, _ in pair})

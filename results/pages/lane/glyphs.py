@@ -11,12 +11,12 @@ from results.pages.svg import tag
 
 
 def question(at: str | None = None) -> Markup:
-    """Nobody knows whether it happened."""
+    """The mark of an unknown outcome."""
     return tag("text", "?", y=4, class_="question", text_anchor="middle", transform=at)
 
 
 def legend(symbols: Iterable[str]) -> Markup:
-    """What these symbols mean, each drawn as it stands in the picture.
+    """The legend of a picture: what these symbols mean, each drawn as in the picture.
 
     An operation without a shape of its own is the symbol `other` with its name behind.
     """
@@ -28,7 +28,7 @@ def legend(symbols: Iterable[str]) -> Markup:
 
 
 def legend_of_canvas() -> Markup:
-    """What the symbols of a whole lane's timeline mean, which are those of the picture."""
+    """The legend of a timeline. Its symbols are those of the picture."""
     return svg.join(_item(name, words) for name, words in _ON_CANVAS.items())
 
 

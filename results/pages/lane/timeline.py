@@ -1,7 +1,7 @@
-"""A whole lane on one zoomable time axis, operations and measures under the same fault bands.
+"""A whole lane on one zoomable time axis: operations and measures, with the faults as bands.
 
 The figure (`templates/timeline.html`) holds what a script of ours needs to draw it (`templates/timeline*.js`): all
-operations, packed, and where on the canvas what stands. Beside it stands what it says as text.
+operations, packed, and the layout of the canvas. It has the same content as text, too.
 """
 
 import json
@@ -23,7 +23,7 @@ from results.report import sentences
 from results.text import duration, seconds
 
 MOST_VIOLATIONS: Final = 5_000
-"""Marked; the first of them. The text alternative lists fewer."""
+"""The most violations that are marked: the first ones. The text lists fewer."""
 _MOST_LISTED: Final = 100
 _MOST_LINES: Final = 3
 _SHORTEST: Final = 1000  # ns
@@ -35,13 +35,13 @@ _OF_ITS_OWN: Final[dict[int, str]] = {
     F.EFFECT: "write",
     F.STALL: "stall",
 }
-"""What the canvas draws otherwise than the picture."""
+"""Kinds of operations that the canvas draws in another way than the picture."""
 
 
 def _places(lines: int, workers: int) -> dict[str, Any]:
-    """Where on the canvas what stands, in CSS pixels from its top, as plain JSON. Rows that do not fit are scrolled.
+    """The layout of the canvas, in CSS pixels from its top, as plain JSON. Rows that do not fit are scrolled.
 
-    lines: of names of faults.
+    lines: the number of lines for names of faults.
     """
     row = 36 if workers <= 6 else 28 if workers <= 12 else 18
     marks = 4 + 17 * lines
@@ -63,8 +63,8 @@ def draw(
 ) -> Markup:
     """The figure.
 
-    moments: (ns, words) of each violation. origin: ns that the axis calls 0. name: unique on its page. window: that of
-    the picture above, which can be found again.
+    moments: (ns, words) of each violation. origin: the ns of time 0. name: unique on the page. window: of the picture
+    above; a button shows it.
     """
     c = history.columns
     faults = [fault for fault in history.faults if fault.begun]
@@ -116,8 +116,8 @@ def _spelled(data: Any) -> Any:
 
 
 def _code(f: int, outcome: int, reason: int, flags: int) -> tuple[str, int, str, str, str, str]:
-    """Shape, 0 for ok, 1 for refused or 2 for unknown, and words: the kind, what is said where a value is missing, the
-    result, what else is known.
+    """Shape; 0 for ok, 1 for refused, 2 for unknown; and words: the kind, the text for a missing value, the outcome,
+    the circumstances.
     """
     nothing = " nothing" if sentences.carries_value(f, outcome) else ""
     words = sentences.kind(f), nothing, sentences.answer(outcome, reason), sentences.circumstances(f, flags)
@@ -125,12 +125,12 @@ def _code(f: int, outcome: int, reason: int, flags: int) -> tuple[str, int, str,
 
 
 def _column(outcome: int) -> int:
-    """In `_OUTCOMES`."""
+    """The index of an outcome in `_OUTCOMES`."""
     return {Outcome.OK: 0, Outcome.FAIL: 1}.get(Outcome(outcome), 2)
 
 
 def _lines(faults: Sequence[FaultInterval], end: int) -> list[int]:
-    """For each fault the first line of names on which no other is under way."""
+    """For each fault the first line on which no other fault is active."""
     until: list[int] = []
     lines: list[int] = []
     for fault in faults:
@@ -152,7 +152,7 @@ def _fault(history: History, fault: FaultInterval, line: int, origin: int) -> di
 
 
 def _kinds(history: History) -> list[tuple[str, list[int]]]:
-    """(what operations do, how many of them ended as `_OUTCOMES` says), the most frequent first."""
+    """(kind of operation, number of each of `_OUTCOMES`), the most frequent first."""
     c = history.columns
     joined, counts = np.unique(c["f"].astype(np.int64) << 8 | c["outcome"], return_counts=True)
     table: dict[str, list[int]] = {}

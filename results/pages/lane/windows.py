@@ -1,4 +1,4 @@
-"""What a lane's page shows closely: a window for each of its violations, or one on the liveliest moment."""
+"""The windows of a lane: one for each violation, or one on the liveliest moment without any."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from results.report import sentences, telling
 from results.text import seconds
 
 _FEWER: Final = 40
-"""Operations in a window that is not the first."""
+"""The most operations in each window but the first."""
 _MOST_MARKED: Final = 12
 
 
@@ -38,7 +38,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One moment of a lane: its story, if it is a violation's, and its picture."""
+    """One part of a lane: the story of its violation, if it has one, and its picture."""
 
     property: str
     word: Verdict | None
@@ -51,7 +51,7 @@ class Window:
 
 
 def windows(lane: LaneRecord, view: View, held: HoldColumns, most: int) -> list[Window]:
-    """The lane's windows, at most so many, the one that its verdict rests on first."""
+    """At most `most` windows. The first shows the violation that decided the lane's verdict."""
     violations = list(islice(_violations(lane), most))
     if not violations:
         return [_window(lane, view, focus.on_liveliest(lane.history, held), sentences.leading(lane), None)]
@@ -79,12 +79,12 @@ def _window(
 
 
 def number_of_violations(lane: LaneRecord) -> int:
-    """The violations of all of a lane's judgements."""
+    """The number of violations in all judgements of a lane."""
     return sum(len(judgement.result.violations) for judgement in lane.judgements if judgement.result is not None)
 
 
 def moments(lane: LaneRecord) -> list[tuple[int, str]]:
-    """(ns, words) of each violation that is told, in order of time."""
+    """(ns, words) of each violation, in the order of time."""
     return sorted(
         (violation.at, f"{judgement.property}: {violation.kind}")
         for judgement in lane.judgements
@@ -94,7 +94,7 @@ def moments(lane: LaneRecord) -> list[tuple[int, str]]:
 
 
 def _violations(lane: LaneRecord) -> Iterator[tuple[Judgement, Violation]]:
-    """What the verdict rests on; then the decisive one of each other property, the heaviest first; then the rest."""
+    """First the violation that decided the verdict, then the decisive ones of other properties, then the rest."""
     lead = sentences.leading(lane)
     ordered = sorted(lane.judgements, key=lambda judgement: (judgement is not lead, judgement.word.weight))
     decided = [(judgement, violation) for judgement in ordered if (violation := decisive(judgement)) is not None]
