@@ -1,7 +1,7 @@
-"""The certificate as one printed page: the verdict, each promise in every stage, what changes, what it rests on.
+"""The certificate as one printed page: the decision, each promise in every stage, what changes, and the evidence.
 
-What differs, broke or was lost is listed, the rest is counted and folded away, with links to the run's page: that is
-what fits on a sheet of paper.
+What differs, broke or was lost is listed. The rest is counted and folded, with links to the run's page, so that the
+list fits on one sheet of paper.
 """
 
 import shlex
@@ -32,20 +32,20 @@ SIGNS: Final[Mapping[Decision, Verdict]] = {
     Decision.INCONCLUSIVE: Verdict.UNKNOWN,
     Decision.NO_REGRESSION: Verdict.UPHELD,
 }
-"""The word of a judgement whose sign the verdict has."""
+"""Decision → the verdict whose sign it has."""
 
 ALWAYS: Final = ("acquire p50", "acquire p99", "recovery", "longest gap", "grants")
-"""Measures that are shown of each backend, whether they changed or not."""
+"""Measures that are shown of each backend even if they did not change."""
 
 ROWS: Final = 6
-"""Of a list, what is shown at once."""
+"""The most rows of a list that are shown unfolded."""
 
 PRINTED: Final = 4
-"""Of those that are long, what there is room for on the sheet of paper."""
+"""The most long rows of a list that are printed."""
 
 
 def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> str:
-    """The page as HTML. stored: what certificate.json says. root: the run's folder, in which the page will stand."""
+    """The page as HTML. stored: the content of certificate.json. root: the run's folder, where the page is stored."""
     lost = {loss.name() for loss in certificate.regressed}
     failed = [promise for promise in certificate.promises if any(seen.word.fails for seen in promise.stages.values())]
     rows, plans = _speeds(certificate), stored["conditions"]["plans"]
@@ -98,7 +98,7 @@ def _again(command: object) -> str:
 
 
 def _upgrades(certificate: Certificate, images: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
-    """(backend, [from, to]), as they were asked for, and in brackets what the servers said where that is more."""
+    """(backend, [from, to]) as they were asked for, and in brackets what the servers reported if that is different."""
     reported = {(image["backend"], image["stage"]): image["version"] for image in images}
     return [
         (
@@ -123,7 +123,7 @@ def _controls(certificate: Certificate) -> tuple[Shown, ...]:
 
 
 def _rolled(steps: Iterable[Step]) -> list[dict[str, Any]]:
-    """By column: what was replaced in its first trial; trials: in how many there are such steps."""
+    """An entry for each column: the steps of its first trial, and the number of trials with steps."""
     columns: dict[tuple[str, str, str], dict[str, list[Step]]] = {}
     for step in steps:
         columns.setdefault((step.backend, step.stage, step.column), {}).setdefault(step.trial, []).append(step)
@@ -134,7 +134,7 @@ def _rolled(steps: Iterable[Step]) -> list[dict[str, Any]]:
 
 
 def _place(backend: str, stage: str, column: str) -> tuple[str, int, int, str]:
-    """In the order in which they are done."""
+    """Sorts columns in the order in which they are run."""
     known = COLUMNS.get(stage, ())
     return backend, list(TITLES).index(stage), known.index(column) if column in known else len(known), column
 

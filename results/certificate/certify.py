@@ -1,11 +1,11 @@
-"""May we go from this version to that one? What a run with `--from` and `--to` found, and the verdict. Pure.
+"""Decides on an upgrade: what a run with `--from` and `--to` found, and the decision. Pure.
 
 A regression is what `results.comparison` calls worse from the baseline to the candidate, and what is violated while
-servers of both versions serve together or after they went back, with one exception: where the baseline broke the same
-promise of the same lock in another lane or under another fault, that promise is broken already and nothing was lost by
-the upgrade. A positive control that fell silent is no regression of a server either: it says that this run could not
-have seen what it was to see. Nor is a server that refuses to go back: that is told. Nor what missed its bound of time
-while the machine did not run the workers. A regression outranks everything inconclusive.
+servers of both versions serve together, or after they went back. There are exceptions. If the baseline broke the same
+promise of the same lock, in another lane or under another fault, the promise was broken already and the upgrade lost
+nothing. A positive control that fell silent is inconclusive: this run was not able to detect what it should. A server
+that refuses to go back is a warning. What missed its bound of time while the machine did not run the workers is
+inconclusive. A regression outranks everything inconclusive.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ from results.text import count
 
 
 class Decision(StrEnum):
-    """What a certificate says of an upgrade, the heaviest first."""
+    """The decision on an upgrade, the heaviest first."""
 
     REGRESSION = "REGRESSION"
     INCONCLUSIVE = "INCONCLUSIVE"
@@ -39,27 +39,27 @@ class Decision(StrEnum):
 
 
 STATUS: Final[Mapping[Decision, int]] = {Decision.NO_REGRESSION: 0, Decision.REGRESSION: 1, Decision.INCONCLUSIVE: 5}
-"""Exit statuses of `pytest suites/`, in which 2 to 4 are pytest's own, and of the commands."""
+"""Exit statuses of `pytest suites/`, which leaves 2 to 4 to pytest, and of the commands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What is to be decided on.
+    """What was found, and the decision on the upgrade.
 
     upgrades       backend → (from, to), as they were asked for.
-    parts          the stages that were asked for, or are there.
+    parts          the stages that were asked for or have trials.
     comparison     from the baseline to the candidate.
     promises       the heaviest first.
-    absent         (backend, stage) → why no trial of it could be.
+    absent         (backend, stage) → why there can be no trial of it.
     regressed      what makes it a regression; slower: the times and rates that do.
-    one_version    backend → the version that all its servers say that they are, before and after.
-    known          failures of promises that the baseline had broken already, elsewhere.
-    steps          which servers were replaced, and which would not be.
-    no_way_there   what servers of the new version said that would not start on the data of the old one, each once.
-    handover_gaps  how long locks were nobody's while versions changed.
-    errors         what clients were told.
-    exposures      how often what is to put promises to the test happened.
-    calibration    of what is known to be broken, how much was seen.
+    one_version    backend → the version that all its servers report, before and after.
+    known          failures of promises that the baseline had broken elsewhere.
+    steps          which servers were replaced, and which refused.
+    no_way_there   messages of servers of the new version that did not start on the old data, each once.
+    handover_gaps  how long locks had no holder while versions changed.
+    errors         the errors that clients got.
+    exposures      how often the events that stress a promise happened.
+    calibration    how much of what is known to be broken was detected.
     doubts         why it is not conclusive, a line each.
     """
 
@@ -93,12 +93,12 @@ class Certificate:
 
     @property
     def turned(self) -> tuple[Promise, ...]:
-        """What the baseline kept without a promise, and the candidate broke."""
+        """Properties without a promise that the baseline kept and the candidate broke."""
         return tuple(promise for promise in self.promises if promise.turned())
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What belongs to the verdict, whatever it is, a line each."""
+        """Lines that belong to every decision."""
         same = (
             f"the servers of {backend} say that they are {version}, before and after: unless their images differ in "
             "more, a version was held against itself"
@@ -110,7 +110,7 @@ class Certificate:
 
     @property
     def no_way_back(self) -> tuple[str, ...]:
-        """From where, and what servers said that would not go back, each once."""
+        """Messages of servers that did not go back, and from where, each once."""
         refused = [step for step in self.steps if step.refused]
         return tuple(dict.fromkeys(f"{WHENCE.get(step.column, '')}{step.backend}: {step.what}" for step in refused))
 
@@ -123,7 +123,7 @@ def certify(
     parts: Collection[str] = ALONE,
     trials: Sequence[UpgradeTrial] = (),
 ) -> Certificate:
-    """contents: of the whole run. cut_short: why there is less than was asked for, or empty.
+    """The certificate of a run. cut_short: why there is less than was asked for, or empty.
 
     parts: the stages that were asked for. trials: of these contents.
     """
@@ -170,7 +170,7 @@ def _of(contents: Contents, stage: str) -> Contents:
 
 
 def sentence(certificate: Certificate) -> str:
-    """The verdict, and the first reason for it or how much was cleared."""
+    """The decision in one sentence, with its first reasons and the number of cleared defects."""
     verdict = str(certificate.decision)
     if certificate.decision is Decision.REGRESSION:
         return f"{verdict}: {'; '.join(_accusations(certificate))}"

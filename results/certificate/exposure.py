@@ -1,6 +1,6 @@
-"""How often what stresses a promise happened in each stage of an upgrade: contention, expired leases, ... Pure.
+"""How often the events that stress a promise happened in each stage: contention, expired leases, ... Pure.
 
-A zero makes that part of the certificate inconclusive, unless there is a reason why it could not happen at all.
+If an event did not happen in a stage, the certificate is inconclusive, unless it could not happen there.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ _UNFENCED: Final = "unfenced"
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """How often one thing happened. why: where it did not, why it could not have; empty for no reason."""
+    """How often an event happened. why: if it did not, why it could not; empty without a reason."""
 
     backend: str
     what: str
@@ -36,14 +36,14 @@ class Exposure:
 
     @property
     def missing(self) -> bool:
-        """Whether it could have happened, and did not."""
+        """Whether the event could have happened, and did not."""
         return not self.number and not self.why
 
 
 def exposures(
     cells: Iterable[Cell], lanes: Iterable[LaneSummary], trials: Sequence[UpgradeTrial], steps: Iterable[Step]
 ) -> tuple[Exposure, ...]:
-    """Of every backend and stage of which there is any trial, by backend."""
+    """The exposures of every backend and stage with a trial, by backend."""
     cells = [cell for cell in cells if cell.stage in STAGES]
     counted = _counted(cells)
     refusals = ((trial.backend, trial.stage, sum(lane.refused for lane in trial.lanes)) for trial in trials)
@@ -68,8 +68,8 @@ def exposures(
 
 
 def _why_not(what: str, stage: str, lanes: Sequence[UpgradeLane], refused: bool, uncounted: bool) -> str:  # noqa: FBT001
-    """Why it could not happen in a stage, or empty. refused: whether a server would not be replaced. uncounted: whether
-    in no lane without a fence anybody counts stale attempts.
+    """Why an event could not happen in a stage, or empty. refused: a server was not replaced. uncounted: no lane
+    without a fence counts stale attempts.
     """
     if what == MIXED and stage in ALONE:
         return "one version only"
@@ -97,7 +97,7 @@ _Counted = defaultdict[tuple[str, str, str], float]
 
 
 def _counted(cells: Iterable[Cell]) -> _Counted:
-    """The most that any property of a lane counted: all of them saw the same history. Summed over lanes and trials."""
+    """The largest counter of a lane's properties, which all saw the same history; summed over lanes and trials."""
     most: dict[tuple[str, str, str, str, str], int] = {}
     for cell in cells:
         for what, name in ((CONTENDED, CONTENDED), (EXPIRED, EXPIRED), (UNFENCED, STALE), (MIXED, MIXED)):
@@ -116,7 +116,7 @@ def _add(counted: _Counted, what: str, numbers: Iterable[tuple[str, str, float]]
 
 
 def _fault_seconds(lanes: Iterable[LaneSummary]) -> Mapping[tuple[str, str, str], float]:
-    """(backend, stage, trial) → for how long a fault was at work: in the lane that had most of it."""
+    """(backend, stage, trial) → seconds for which a fault was active, in the lane with most of them."""
     longest: dict[tuple[str, str, str], float] = {}
     for lane in lanes:
         if lane.stage in STAGES:

@@ -1,6 +1,6 @@
-"""How long a lock was nobody's while versions change: to be read beside the times of both versions. Pure.
+"""How long a lock had no holder while versions change, to be shown beside the times of both versions. Pure.
 
-They decide nothing: a cluster that is upgraded member by member has no baseline to be held against.
+It decides nothing: a cluster that is upgraded member by member has no baseline.
 """
 
 from collections import defaultdict
@@ -14,14 +14,14 @@ from results.record import LaneSummary
 from results.stages import STAGES, TOGETHER
 
 SHOWN: Final = ("recovery", "longest gap")
-"""Measures that say something of such a trial."""
+"""Measures with a meaning in such a trial."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandoverGap:
-    """One measure of a lock in one stage. An empty lock stands for all those of the backend.
+    """One measure of a lock in one stage. An empty lock means all locks of the backend.
 
-    middle  of the trials, each the middle of its lanes; worst: of any lane. In the unit.
+    middle  the median over trials of the median over their lanes; worst: of any lane. In the unit.
     """
 
     backend: str
@@ -35,7 +35,7 @@ class HandoverGap:
 
 
 def handover_gaps(lanes: Iterable[LaneSummary]) -> tuple[HandoverGap, ...]:
-    """Of every backend as a whole, and of each of its locks."""
+    """The gaps of every backend as a whole, and of each of its locks."""
     chosen = [measure for measure in MEASURES if measure.name in SHOWN]
     numbers: dict[tuple[str, str, str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for lane in lanes:

@@ -1,4 +1,4 @@
-"""Why a certificate is not conclusive, a line each. Pure."""
+"""Reasons why a certificate is not conclusive, a line each. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -24,7 +24,7 @@ def doubts(
     exposures: Iterable[Exposure],
     planted: Iterable[Planted],
 ) -> Iterable[str]:
-    """silent: positive controls. missing: (backend, stage) that was asked for and of which there is no trial."""
+    """silent: positive controls that fell silent. missing: (backend, stage) that was asked for and has no trial."""
     if not comparison.common:
         yield "no judgement is there on both versions"
     elif alone := len(_unanswered(comparison.changes, contents.cells)):
@@ -54,9 +54,9 @@ def doubts(
 
 
 def _unanswered(changes: Iterable[Change], cells: Iterable[Cell]) -> list[Change]:
-    """Judgements of the old version that have none beside them.
+    """Judgements of the old version that the new version does not have.
 
-    Not those of what is no promise and did not come up on the new one: nobody made a stale attempt without a fence.
+    Left out is what is no promise and did not come up on the new version, such as a stale attempt without a fence.
     """
     did_not_come_up = {
         (cell.backend, cell.lane, cell.fault, cell.property)
@@ -74,7 +74,7 @@ def _unanswered(changes: Iterable[Change], cells: Iterable[Cell]) -> list[Change
 
 
 def late_of_the_machine(losses: Iterable[Loss], trials: Iterable[UpgradeTrial]) -> list[Loss]:
-    """What missed a bound of time in a trial whose workers the machine kept from running: it says nothing."""
+    """Losses that missed a bound of time while the machine did not run the workers: they are no evidence."""
     busy = {trial.name for trial in trials if trial.stalled > BUSY}
 
     def late(loss: Loss) -> bool:
@@ -96,7 +96,7 @@ def missing(
     tried: Collection[tuple[str, str]],
     reasons: Mapping[tuple[str, str], str],
 ) -> list[tuple[str, str]]:
-    """(backend, stage) of what was asked for in `parts`, could be, and was not tried. reasons: of what could not be."""
+    """(backend, stage) that was asked for in `parts`, and not tried. reasons: (backend, stage) → why it cannot be."""
     return [
         (backend, stage)
         for backend in backends

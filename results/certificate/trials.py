@@ -1,4 +1,4 @@
-"""What a run's trials say beside their judgements: which servers were replaced, what was refused, what errors said."""
+"""What a certificate needs of trials beside their judgements: replaced servers, refused writes, errors."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,10 +18,10 @@ from results.storage.files import BadFile
 from results.storage.reading import load_trial
 
 BUSY: Final = 0.2
-"""The part of their time for which workers may be kept from running: on a rested machine it is 0.01 to 0.1."""
+"""The part of their time for which workers may be stopped by the machine. On an idle machine it is 0.01 to 0.1."""
 
 _BY_DESIGN: Final = ("suites.locks.antipatterns.", "suites.locks.without.")
-"""Where the locks are that do not exclude, or worse, whatever the fault."""
+"""Packages of the locks that are broken by design."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class UpgradeLane:
 
     lease     see `checkers.history.history.Facts`.
     refused   writes that the store refused under a token that a later holder had overtaken.
-    controls  properties that it is certain to break, by what its lock declares.
+    controls  properties that it is certain to break, as its lock declares.
     errors    text of an error → how often.
-    servers   how many the backend has, 0 where that was not stored.
+    servers   the number of servers, 0 if that was not stored.
     """
 
     lane: str
@@ -59,16 +59,16 @@ class UpgradeTrial:
 
     @property
     def stalled(self) -> float:
-        """For which part of their time the machine did not run its workers; 0 where that was not stored."""
+        """The part of their time for which the machine did not run its workers; 0 if that was not stored."""
         return float(self.about.get("stalled") or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A server that was replaced by one of another version, or would not be.
+    """A server that was replaced by another version, or that refused to start.
 
     at       seconds since the trial's first operation.
-    what     which server, from which version to which; where it was refused the server's own words.
+    what     which server, from which version to which; if it refused, its message.
     """
 
     backend: str
@@ -81,7 +81,7 @@ class Step:
 
 
 def load(root: Path, problems: list[str]) -> tuple[UpgradeTrial, ...]:
-    """All trials of a stage in the run folder `root`. What is damaged is named in `problems` and left out."""
+    """All trials of a stage in the run folder `root`. Damaged ones are left out, with a line in `problems`."""
     trials = []
     for folder in files.entries(root / "trials", []):
         try:
@@ -95,7 +95,7 @@ def load(root: Path, problems: list[str]) -> tuple[UpgradeTrial, ...]:
 
 
 def steps(trials: Iterable[UpgradeTrial]) -> tuple[Step, ...]:
-    """What was replaced, trial by trial, the earliest first."""
+    """The steps of all trials, those of one trial by time."""
     return tuple(
         Step(trial.backend, trial.stage, trial.name, trial.column, float(step["at"]), step["what"], step["refused"])
         for trial in trials
@@ -104,7 +104,7 @@ def steps(trials: Iterable[UpgradeTrial]) -> tuple[Step, ...]:
 
 
 def no_way_there(trials: Iterable[UpgradeTrial]) -> tuple[str, ...]:
-    """What servers of the new version said that would not start on the data of the old one, each once."""
+    """Messages of servers of the new version that did not start on the old data, each once."""
     refusals = ((trial.backend, trial.about.get("no_way_there")) for trial in trials)
     return tuple(dict.fromkeys(f"{backend}: {words}" for backend, words in refusals if words))
 

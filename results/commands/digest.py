@@ -1,6 +1,6 @@
 """`python -m results digest RUN [--against PREVIOUS]`: a run in a page of Markdown, for the summary of a CI job.
 
-Every recorded string is shown as the text that it is (`results.report.markdown`).
+Recorded strings cannot act as markup (`results.report.markdown`).
 """
 
 import sys
@@ -24,10 +24,10 @@ from results.storage.reading import Contents
 from results.text import count, typed
 
 MOST_BYTES: Final = 1 << 20
-"""What GitHub takes as a job's summary."""
+"""The most bytes of a job's summary on GitHub."""
 _CUT: Final = "\n_Too long for the summary of a job: {} of its sections are left out. The run's page has all._\n"
 _MOST_LINES: Final = 12
-"""Of one story."""
+"""The most lines of a story."""
 _SIGNS: Final = {
     Verdict.VIOLATED: "\u26d4",
     Verdict.HAZARD_NOT_SHOWN: "\U0001f507",
@@ -36,11 +36,11 @@ _SIGNS: Final = {
     Verdict.BROKEN_AS_DOCUMENTED: "\u26a0\ufe0f",
 }
 _MOST_LISTED: Final = 30
-"""Lines of what is left out, and of what is missing."""
+"""The most lines of what is left out, and of what is missing."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0, whatever the run says; raises BadFile."""
+    """Returns 0, whatever the verdicts. Raises BadFile."""
     made = parser("digest", "A run in a page of Markdown, for the summary of a CI job.")
     made.add_argument("run", metavar="RUN", help=NAMING)
     made.add_argument("--against", metavar="PREVIOUS", help="an earlier run to compare it with")
@@ -55,14 +55,14 @@ def main(arguments: Sequence[str]) -> int:
 def digest(this: Side, before: Side | None = None, notes: Sequence[str] = (), older: Sequence[Contents] = ()) -> str:
     """The page, at most `MOST_BYTES` long in UTF-8.
 
-    notes: what else must be known, a sentence each. older: runs before `before`, the last one first.
+    notes: sentences with what else must be known. older: runs before `before`, the last one first.
     """
     since = news(None if before is None else before.contents, this.contents, older)
     return _fitted(list(_sections(this, before, since, notes)))
 
 
 def headline(since: News, cells: Iterable[Cell]) -> str:
-    """One sentence of our own words, without any that was recorded."""
+    """One sentence, without recorded strings."""
     number = len(judged(cells))
     many = count(number, "judgement")
     known = f" {count(len(since.known), 'failing verdict')} known before." if since.known else ""
@@ -83,7 +83,7 @@ def headline(since: News, cells: Iterable[Cell]) -> str:
 
 
 def _fitted(sections: Sequence[str]) -> str:
-    """As many as there is room for; a long one is left out where a short one after it still fits."""
+    """As many sections as there is room for. A section that is too long is left out; shorter ones may follow."""
     room = MOST_BYTES - len(_CUT.format(len(sections)).encode())
     taken: list[str] = []
     for section in sections:
@@ -96,7 +96,7 @@ def _fitted(sections: Sequence[str]) -> str:
 
 
 def _sections(this: Side, before: Side | None, since: News, notes: Sequence[str]) -> Iterator[str]:
-    """What matters most comes first. Each section is whole by itself."""
+    """The sections, the most important first. Each is complete Markdown."""
     cells = this.contents.cells
     certified = summary.certificate_of(this.path)
     yield f"## {text(certified)}\n\n{headline(since, cells)}\n\n" if certified else f"## {headline(since, cells)}\n\n"
@@ -132,7 +132,7 @@ def _listed(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _missing(changes: Iterable[Change]) -> list[str]:
-    """A line for each lock and fault."""
+    """A line for each lock and fault with missing verdicts."""
     places = Counter((change.backend, change.lock, change.fault) for change in changes)
     return [
         f"{count(number, 'verdict')} of {code(lock)} {_under(fault)} on {text(backend)}"
@@ -151,7 +151,7 @@ def _counts(cells: Sequence[Cell], before: Sequence[Cell]) -> str:
 
 
 def _detail(change: Change, root: Path) -> str:
-    """A cell that fails, folded."""
+    """A failing cell, folded."""
     seen = change.after
     assert seen is not None, "what fails was judged"
     sign = _SIGNS.get(seen.word, "")
@@ -193,7 +193,7 @@ def _page(seen: Seen, root: Path) -> str:
 
 
 def _matrix(name: str, cells: Sequence[Cell]) -> str:
-    """Faults down, locks across; in a square its heaviest word and how many judgements carry it."""
+    """The matrix of one backend: faults down, locks across, in a square its heaviest word and the number of it."""
     made = grid(cells)
     rows = ([code(fault), *(_square(made.squares.get((fault, lock))) for lock in made.locks)] for fault in made.faults)
     failing = ", ".join(f"{number} {word}" for word, number in counts(cells) if word.fails) or "nothing fails"

@@ -1,4 +1,4 @@
-"""`python -m results redraw`: the pages of a run again, from what was recorded."""
+"""`python -m results redraw`: draws the pages of a run again, from what was recorded."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from results.text import typed
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0; 2 where a trial is damaged: its page stays as it was, all others are drawn."""
+    """Returns 0; 2 if a trial is damaged: its page is not drawn, all others are."""
     parser = find.parser("redraw", "Draw a run's pages again, of an older format too.")
     parser.add_argument("run", metavar="RUN", help=NAMING)
     options = parser.parse_args(arguments)

@@ -1,7 +1,7 @@
-"""`python -m results serve`: the stored runs for a browser on this machine, for those who want a server.
+"""`python -m results serve`: serves the stored runs to a browser on this machine.
 
-It reads, and nothing else: files of run folders, to whoever asks on 127.0.0.1 under that name. Nothing outside of the
-results' folder is served, no link is followed, and no folder is listed but the logs of a trial.
+It serves files of run folders, read only, on 127.0.0.1. Nothing outside of the results' folder is served, no link is
+followed, and no folder is listed but the logs of a trial.
 """
 
 import argparse
@@ -40,7 +40,7 @@ TYPES: Final = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0 when it is ended by Ctrl-C, 2 where it cannot listen."""
+    """Returns 0 when it is ended by Ctrl-C, 2 if it cannot listen."""
     parser = find.parser("serve", f"Serve the stored runs on {ADDRESS}, read only, until Ctrl-C.")
     parser.add_argument("--port", type=_port, default=PORT, help=f"default {PORT}; 0: any that is free")
     parser.add_argument("--open", action="store_true", help="open the browser as well")
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def server(root: Path, port: int) -> ThreadingHTTPServer:
-    """Listens already. Raises OSError."""
+    """A server that listens already. Raises OSError."""
     return ThreadingHTTPServer((ADDRESS, port), partial(_Handler, root))
 
 
@@ -80,9 +80,9 @@ def _port(text: str) -> int:
 
 
 def locate(root: Path, url: str) -> Path | None:
-    """The file of a URL's path in `root`, or the folder of a trial's logs; None for whatever else.
+    """The file of a URL's path in `root`, or the folder of a trial's logs; None for all else.
 
-    Only plain files, reached by plain names through plain folders.
+    Only regular files with plain names, in regular folders.
     """
     parts = unquote(urlsplit(url).path, errors="surrogateescape").split("/")[1:]
     if parts and parts[-1] == "":
@@ -105,7 +105,7 @@ def locate(root: Path, url: str) -> Path | None:
 
 
 def type_of(path: Path, root: Path) -> str:
-    """What a browser may take a file for: only pages of ours are pages, whatever else a run folder holds."""
+    """The content type of a file. Only our own pages are HTML, whatever else a run folder has."""
     if LOGS in path.relative_to(root).parts[:-1]:
         return _TEXT
     return _HTML if path.name == PAGES else TYPES.get(path.suffix, _TEXT)
@@ -121,7 +121,7 @@ def logs(folder: Path) -> str:
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """One connection. Which file is read `locate` alone decides: the search of the base class is not used."""
+    """One connection. `locate` alone decides which file is read: the search of the base class is not used."""
 
     server_version = "fencepost"
     sys_version = ""
@@ -133,10 +133,10 @@ class _Handler(SimpleHTTPRequestHandler):
         super().__init__(*given)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing: what is asked for is of no interest."""
+        """Log nothing."""
 
     def send_head(self) -> BinaryIO:
-        """Sends the head of the answer. Returns its body, which is sent but where only the head was asked for."""
+        """Send the head of the answer. Returns its body, which the base class sends for GET, and not for HEAD."""
         if not self._asked_for_us():
             return self._refuse(HTTPStatus.FORBIDDEN)
         path = locate(self.root, self.path)
@@ -150,7 +150,7 @@ class _Handler(SimpleHTTPRequestHandler):
             return self._refuse(HTTPStatus.NOT_FOUND)
 
     def _asked_for_us(self) -> bool:
-        """By the name of this machine and no other, which a page from elsewhere could have made lead here."""
+        """Whether the request names this machine: a page from elsewhere could make another name lead here."""
         port = self.connection.getsockname()[1]
         return self.headers.get("Host", "") in (f"{ADDRESS}:{port}", f"localhost:{port}")
 
@@ -167,7 +167,7 @@ class _Handler(SimpleHTTPRequestHandler):
         return body
 
     def _elsewhere(self) -> BinaryIO:
-        """A folder's name without its slash leads to its page; nothing else is there."""
+        """Redirect from a folder's name without its slash to its page; refuse all else."""
         path = urlsplit(self.path).path
         if path.startswith("/") and not path.startswith("//") and locate(self.root, f"{path}/"):
             return self._head(_TEXT, io.BytesIO(), HTTPStatus.MOVED_PERMANENTLY, f"{path}/")
