@@ -14,12 +14,12 @@ from enum import StrEnum
 from typing import Final
 
 from checkers.claims import Verdict
+from results.certificate import inconclusive
 from results.certificate.calibration import Calibration, calibration
 from results.certificate.conditions import one_version
 from results.certificate.errors import ErrorText, errors
 from results.certificate.exposure import Exposure, exposures
 from results.certificate.handover_gaps import HandoverGap, handover_gaps
-from results.certificate.inconclusive import doubts, late_of_the_machine, lateness, missing
 from results.certificate.promises import Loss, Promise, losses, not_applicable, promises
 from results.certificate.trials import Step, UpgradeTrial, no_way_there, steps
 from results.comparison.compare import Comparison, compare
@@ -133,13 +133,13 @@ def certify(
     failures = losses(comparison, contents.cells)
     broken = {promise.name() for promise in named if promise.broke(BASELINE)}
     silent = [loss for loss in failures if loss.seen.word is Verdict.HAZARD_NOT_SHOWN]
-    late = late_of_the_machine(failures, trials)
+    late = inconclusive.late_of_the_machine(failures, trials)
     accused = [loss for loss in failures if loss not in silent and loss not in late]
     exposed = exposures(contents.cells, contents.lanes, trials, replaced)
     calibrated = calibration(contents.cells, trials, contents.planted)
     tried = {(cell.backend, cell.stage) for cell in contents.cells} | {(step.backend, step.stage) for step in replaced}
     absent = {place: why for place, why in not_applicable(contents.cells, named).items() if place not in tried}
-    lacking = missing(upgrades, parts, tried, absent)
+    lacking = inconclusive.missing(upgrades, parts, tried, absent)
     return Certificate(
         upgrades=upgrades,
         parts=tuple(stage for stage in STAGES if stage in {*parts, *(stage for _, stage in tried)}),
@@ -158,8 +158,12 @@ def certify(
         calibration=calibrated,
         doubts=(
             *filter(None, [cut_short]),
-            *doubts(contents, comparison, named, silent, lacking, exposed, calibrated.planted),
-            *lateness(late),
+            *inconclusive.without_counterpart(contents, comparison),
+            *inconclusive.not_exercised(lacking, exposed),
+            *inconclusive.without_evidence(comparison, named, silent),
+            *inconclusive.not_detected(calibrated.planted),
+            *inconclusive.left_out(contents),
+            *inconclusive.lateness(late),
         ),
     )
 

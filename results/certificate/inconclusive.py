@@ -1,6 +1,6 @@
 """Reasons why a certificate is not conclusive, a line each. Pure."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from checkers.claims import Verdict
 from checkers.properties.register import BOUNDED
@@ -15,40 +15,47 @@ from results.storage.reading import Contents
 from results.text import count
 
 
-def doubts(
-    contents: Contents,
-    comparison: Comparison,
-    promises: Iterable[Promise],
-    silent: Sequence[Loss],
-    missing: Iterable[tuple[str, str]],
-    exposures: Iterable[Exposure],
-    planted: Iterable[Planted],
-) -> Iterable[str]:
-    """silent: positive controls that fell silent. missing: (backend, stage) that was asked for and has no trial."""
+def without_counterpart(contents: Contents, comparison: Comparison) -> Iterator[str]:
+    """Judgements that the new version does not have."""
     if not comparison.common:
         yield "no judgement is there on both versions"
     elif alone := len(_unanswered(comparison.changes, contents.cells)):
         yield f"{count(alone, 'judgement')} of the old version {'has' if alone == 1 else 'have'} none beside it"
+
+
+def not_exercised(missing: Iterable[tuple[str, str]], exposures: Iterable[Exposure]) -> Iterator[str]:
+    """missing: (backend, stage) that was asked for and has no trial."""
     for backend, stage in missing:
         yield f"{backend}: nothing was tried {WHEN[stage]}"
     for exposure in exposures:
         if exposure.missing:
             yield f"{exposure.backend}: no {exposure.what} {WHEN[exposure.stage]}"
+
+
+def without_evidence(comparison: Comparison, promises: Iterable[Promise], silent: Sequence[Loss]) -> Iterator[str]:
+    """Judgements that came to no verdict. silent: positive controls that fell silent."""
     for stage in (*ALONE[1:], *TOGETHER):
         if silenced := [loss for loss in silent if loss.stage == stage]:
             yield f"{_first(silenced)} fell silent {WHEN[stage]}: this run could not have seen what it was to see"
     if lost := [change for change in comparison.changes if change.lost]:
         yield f"{_first(lost)} came to no verdict {WHEN[ALONE[1]]} ({lost[0].lost})"
+    judged_before = [promise for promise in promises if BASELINE in promise.stages and BASELINE not in promise.blind]
     for stage in TOGETHER:
-        on_the_old = [promise for promise in promises if BASELINE in promise.stages and BASELINE not in promise.blind]
-        blind = [promise for promise in on_the_old if stage in promise.blind]
-        if blind:
+        if blind := [promise for promise in judged_before if stage in promise.blind]:
             more = f" and {count(len(blind) - 1, 'other promise')}" if len(blind) > 1 else ""
             word, because = blind[0].stages[stage].word, blind[0].stages[stage].because
             yield f"{blind[0].property} of {blind[0].lock}{more}: {word} {WHEN[stage]} ({because})"
+
+
+def not_detected(planted: Iterable[Planted]) -> Iterator[str]:
+    """Planted bugs that were not detected."""
     if escaped := [bug for bug in planted if not bug.caught]:
         bug, more = escaped[0], f" (nor {count(len(escaped) - 1, 'other')})" if len(escaped) > 1 else ""
         yield f"{bug.name} on {bug.backend} is broken on purpose, and {bug.by} did not show it{more}"
+
+
+def left_out(contents: Contents) -> Iterator[str]:
+    """Trials without a verdict."""
     if contents.problems:
         yield f"{count(len(contents.problems), 'trial')} came to no verdict: {contents.problems[0]}"
 
@@ -83,7 +90,7 @@ def late_of_the_machine(losses: Iterable[Loss], trials: Iterable[UpgradeTrial]) 
     return [loss for loss in losses if late(loss)]
 
 
-def lateness(late: Sequence[Loss]) -> Iterable[str]:
+def lateness(late: Sequence[Loss]) -> Iterator[str]:
     """late: see `late_of_the_machine`."""
     if late:
         busy = f"while the machine was too busy to run the workers for more than {BUSY:.0%} of the time"

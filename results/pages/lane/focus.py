@@ -1,6 +1,6 @@
 """Which part of a history a picture shows: the operations around a violation, or the liveliest ones without any."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -101,7 +101,7 @@ def _between(history: History, first: int, last: int, why: str) -> Focus:
     inv = history.columns["inv"]
     begin, end = int(inv[first]), int(inv[last])
     pad = max((end - begin) // 40, 1)
-    return _chosen(history, begin - pad, end + pad, (), first, why)
+    return _with_rows(history, Focus(begin - pad, end + pad, (), (), (), 0, why), first)
 
 
 def _around(
@@ -129,32 +129,31 @@ def _around(
         end = max(end, int(c["inv"][min(last + _FEWEST // 2, len(history) - 1)]))
     pad = max((end - begin) // 25, 50_000)
     at = int(rows[np.argmax(c["inv"][rows])])
-    return _chosen(history, begin - pad, end + pad, marked, at, why, most)
+    return _with_rows(history, Focus(begin - pad, end + pad, (), marked, (), 0, why), at, most)
 
 
-def _chosen(
-    history: History,
-    begin: int,
-    end: int,
-    marked: tuple[int, ...],
-    at: int,
-    why: str,
-    most: int = MOST_OPERATIONS,
-) -> Focus:
-    """Choose at most `most` operations: the marked ones, then those of the same grants, then the nearest to `at`."""
+def _with_rows(history: History, window: Focus, at: int, most: int = MOST_OPERATIONS) -> Focus:
+    """The window with at most `most` operations: the marked ones, then those of the same grants, then the nearest to
+    the row `at`.
+    """
     c = history.columns
-    stop = int(np.searchsorted(c["inv"], end, side="right"))
+    marked = np.array(window.marked, np.int64)
+    stop = int(np.searchsorted(c["inv"], window.end, side="right"))
     ended = np.where(c["ret"][:stop] == 0, c["inv"][:stop], c["ret"][:stop])
-    keys = np.unique(c["key"][np.array(marked or (at,), np.int64)])
+    keys = np.unique(c["key"][marked if len(marked) else at])
     # Operations of a session concern all its keys.
     concerned = np.isin(c["key"][:stop], keys) | np.isin(c["f"][:stop], _SESSION)
-    inside: Ints = np.flatnonzero((ended >= begin) & concerned)
-    owners = c["owner"][np.array(marked, np.int64)]
+    inside: Ints = np.flatnonzero((ended >= window.begin) & concerned)
+    owners = c["owner"][marked]
     kin = np.isin(c["owner"][inside], owners[owners != 0])
     rank = np.abs(inside - at) + np.where(kin, 0, len(history))
-    rank[np.isin(inside, np.array(marked, np.int64))] = -1
+    rank[np.isin(inside, marked)] = -1
     chosen = np.sort(inside[np.argsort(rank, kind="stable")[:most]])
-    if len(history.facts.keys) > 1:
-        why += f", on key {' and '.join(history.facts.keys[key] for key in keys)}"
-    rows = tuple(int(row) for row in chosen)
-    return Focus(begin, end, rows, marked, tuple(int(key) for key in keys), len(inside) - len(chosen), why)
+    names = " and ".join(history.facts.keys[key] for key in keys)
+    return replace(
+        window,
+        rows=tuple(chosen.tolist()),
+        keys=tuple(keys.tolist()),
+        left_out=len(inside) - len(chosen),
+        why=f"{window.why}, on key {names}" if len(history.facts.keys) > 1 else window.why,
+    )
