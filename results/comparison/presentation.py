@@ -20,7 +20,7 @@ from results.comparison.compare import NOT_COMPARABLE, WORSE, Change, Comparison
 from results.comparison.speeds import ALPHA, RATIO, Speed
 from results.report import sentences
 from results.report.became import Kind
-from results.report.markdown import code, table, text
+from results.report.markdown import render as render_markdown
 from results.storage.reading import Contents
 from results.storage.run_folder import CLOSED, RunFolder
 from results.terminal.output import Printer
@@ -208,27 +208,23 @@ def to_json(comparison: Comparison, before: Side, after: Side) -> str:
 
 def markdown(comparison: Comparison, before: Side, after: Side) -> str:
     """Markdown for the summary of a CI job: notable changes, and the others in numbers."""
-    lines = [f"**{text(headline(comparison))}**", ""]
-    lines += [f"A: {code(before.name)}, B: {code(after.name)}", ""]
-    lines += [f"- {text(remark)}" for remark in remarks(comparison, before, after)]
-    changed = [change for change in comparison.changes if notable(change)]
-    if changed:
-        rows = (
-            (why(change), change.lane, change.property, change.fault, seen(change.before), seen(change.after))
-            for change in changed[:_MOST]
-        )
-        head = ("what became", "lane", "property", "fault", "A", "B")
-        lines += ["", *table(head, (list(map(text, row)) for row in rows)), *_more(len(changed))]
-    if turned := turns(comparison):
-        lines += ["", *(f"- {count(number, 'verdict')}: {old} in A, {new} in B" for old, new, number in turned)]
-    changed_speeds = [speed for speed in comparison.speeds if speed.worse or speed.better]
-    if changed_speeds:
-        entries = (list(map(text, cells(speed))) for speed in changed_speeds[:_MOST])
-        lines += ["", *table(HEADS, entries), *_more(len(changed_speeds))]
-    same = sum(change.kind is Kind.SAME for change in comparison.changes)
-    looked = count(len(comparison.speeds), "time or rate", "times and rates")
-    lines += ["", f"{count(same, 'verdict')} the same, {looked} looked at."]
-    return "\n".join(lines)
+    return render_markdown(
+        "comparison.md",
+        headline=headline(comparison),
+        before=before,
+        after=after,
+        remarks=remarks(comparison, before, after),
+        most=_MOST,
+        changes=[change for change in comparison.changes if notable(change)],
+        why=why,
+        seen=seen,
+        turns=turns(comparison),
+        heads=HEADS,
+        speeds=[speed for speed in comparison.speeds if speed.worse or speed.better],
+        cells=cells,
+        same=sum(change.kind is Kind.SAME for change in comparison.changes),
+        looked=len(comparison.speeds),
+    )
 
 
 def render(comparison: Comparison, before: Side, after: Side, console: Console, *, everything: bool = False) -> None:
@@ -297,10 +293,6 @@ def _slow(speed: Speed) -> str:
 def _number(value: float) -> str:
     """A number with three digits, or more before the point."""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _more(number: int) -> list[str]:
-    return [f"\nand {number - _MOST} more"] if number > _MOST else []
 
 
 def _side(side: Side) -> dict[str, Any]:
