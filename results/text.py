@@ -1,5 +1,6 @@
 """Words for people: recorded strings as plain text, texts cut to a length, numbers of things, lists of names, times."""
 
+import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,3 +88,22 @@ def span(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes % 60} min"
     return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
+
+
+def roughly(seconds: float) -> str:
+    """A rounded length of time: "about 40 s", "about 4 min", "about 1 h 10 min"."""
+    seconds = max(seconds, 0.0)
+    if seconds <= 55:
+        return f"about {max(math.ceil(seconds / 10) * 10, 10)} s"
+    minutes = math.ceil(seconds / 60 - 0.25)
+    if minutes < 60:
+        return f"about {max(minutes, 1)} min"
+    hours, minutes = divmod(math.ceil(minutes / 10) * 10, 60)
+    return f"about {hours} h {minutes} min" if minutes else f"about {hours} h"
+
+
+def clock(seconds: float) -> str:
+    """A length of time as a clock shows it: 0:07, 12:30, 1:00:00."""
+    minutes, rest = divmod(int(max(seconds, 0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

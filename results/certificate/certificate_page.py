@@ -140,7 +140,7 @@ def _place(backend: str, stage: str, column: str) -> tuple[str, int, int, str]:
 
 
 _Gaps = Mapping[tuple[str, str, str, str], HandoverGap]
-"""Backend, lock, measure and stage → how long locks were nobody's."""
+"""Backend, lock, measure and stage → how long locks had no holder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class _Row:
 
     who       whose it is.
     cells     what it is in the baseline and in the candidate, the ratio, what became of it.
-    together  stage in which versions change → how long locks were nobody's.
+    together  stage in which versions change → how long locks had no holder.
     at_once   whether it is shown without being asked for.
     """
 

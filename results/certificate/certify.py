@@ -175,14 +175,14 @@ def _of(contents: Contents, stage: str) -> Contents:
 
 def sentence(certificate: Certificate) -> str:
     """The decision in one sentence, with its first reasons and the number of cleared defects."""
-    verdict = str(certificate.decision)
+    decision = str(certificate.decision)
     if certificate.decision is Decision.REGRESSION:
-        return f"{verdict}: {'; '.join(_accusations(certificate))}"
+        return f"{decision}: {'; '.join(_accusations(certificate))}"
     cleared = f" ({count(len(certificate.cleared), 'defect')} cleared)" if certificate.cleared else ""
     if certificate.decision is Decision.INCONCLUSIVE:
         more = f", and {len(certificate.doubts) - 1} more" if len(certificate.doubts) > 1 else ""
-        return f"{verdict}{cleared}: {certificate.doubts[0]}{more}"
-    return verdict + cleared
+        return f"{decision}{cleared}: {certificate.doubts[0]}{more}"
+    return decision + cleared
 
 
 def _accusations(certificate: Certificate) -> Iterable[str]:

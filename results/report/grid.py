@@ -1,4 +1,4 @@
-"""The matrix as data: locks by faults, what each square must show first, and what must be told at length."""
+"""The matrix as data: locks by faults, the verdicts of each square, and the cases that need a description."""
 
 import re
 from collections import Counter

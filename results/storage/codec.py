@@ -90,7 +90,7 @@ class StoredResult:
 
 @dataclass(frozen=True, slots=True)
 class StoredJudgement:
-    """What `judgement_to_json` gives. told: empty where it was not stored."""
+    """What `judgement_to_json` gives. told: the story; empty if it was not stored."""
 
     property: str
     word: Verdict

@@ -80,7 +80,7 @@ class RunFolder:
 
     @classmethod
     def join(cls, path: Path) -> Self:
-        """One that somebody else has opened and goes on: it does so until both are gone. Raises BadFile."""
+        """A run that another process has opened. It goes on until both are closed. Raises BadFile."""
         run = cls.open(path)
         return cls(run.path, running.hold(path))
 

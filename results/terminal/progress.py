@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from checkers.claims import Verdict
 from results.report.grid import short_names
 from results.terminal.events import Event, Tail
-from results.text import count, listing, plain
+from results.text import clock, count, listing, plain, roughly
 
 MOST: Final = 6
 """Processes that have a line of their own."""
@@ -142,7 +142,7 @@ class Progress:
             parts.append(f"{self.broken} broke")
         left = self.left(now)
         if left is not None and len(self.took) < len(self.planned):
-            parts.append(f"{about(left)} left")
+            parts.append(f"{roughly(left)} left")
         return ", ".join(parts)
 
     def left(self, now: float) -> float | None:
@@ -271,25 +271,6 @@ def unfinished(folder: Path) -> list[str]:
         progress.take(event)
         last = event.at
     return progress.doing(last)
-
-
-def about(seconds: float) -> str:
-    """A rounded length of time: "about 40 s", "about 4 min", "about 1 h 10 min"."""
-    seconds = max(seconds, 0.0)
-    if seconds <= 55:
-        return f"about {max(math.ceil(seconds / 10) * 10, 10)} s"
-    minutes = math.ceil(seconds / 60 - 0.25)
-    if minutes < 60:
-        return f"about {max(minutes, 1)} min"
-    hours, minutes = divmod(math.ceil(minutes / 10) * 10, 60)
-    return f"about {hours} h {minutes} min" if minutes else f"about {hours} h"
-
-
-def clock(seconds: float) -> str:
-    """A length of time as a clock shows it: 0:07, 12:30, 1:00:00."""
-    minutes, rest = divmod(int(max(seconds, 0)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def _now(doing: _Doing, now: float) -> str:
