@@ -47,7 +47,7 @@ PRINTED: Final = 4
 def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> str:
     """The page as HTML. stored: the content of certificate.json. root: the run's folder, where the page is stored."""
     lost = {loss.name() for loss in certificate.regressed}
-    failed = [promise for promise in certificate.promises if any(seen.word.fails for seen in promise.stages.values())]
+    failed = [promise for promise in certificate.promises if _failed(promise)]
     rows, plans = _speeds(certificate), stored["conditions"]["plans"]
     return web.render(
         "certificate.html",
@@ -67,7 +67,7 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
         printed=PRINTED,
         total=len(certificate.promises),
         failed=sorted(failed, key=lambda promise: (promise.name() not in lost, not promise.cleared())),
-        kept=[promise for promise in certificate.promises if promise not in failed],
+        kept=[promise for promise in certificate.promises if not _failed(promise)],
         became=lambda promise: "lost" if promise.name() in lost else _became(promise),
         page_of=lambda seen: "" if seen.page is None else to_page(seen.page, root),
         lane_of=lambda loss: "" if loss.seen.page is None else to_lane(loss.seen.page, root, loss.lane),
@@ -110,6 +110,11 @@ def _upgrades(certificate: Certificate, images: Iterable[Mapping[str, Any]]) -> 
         )
         for backend, versions in sorted(certificate.upgrades.items())
     ]
+
+
+def _failed(promise: Promise) -> bool:
+    """In any stage."""
+    return any(seen.word.fails for seen in promise.stages.values())
 
 
 def _became(promise: Promise) -> str:
