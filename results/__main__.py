@@ -1,8 +1,8 @@
 """`python -m results COMMAND`: stored runs in the terminal and in the browser; compared, merged, pruned, exported.
 
-Exit status: 0; 2 for bad usage, a run that is missing or damaged, and a command that was interrupted. `compare` has
-more to say: 0 same or better, 1 worse, 3 not comparable. So have `certificate` and `verify`, the same as the run: 1 a
-regression, 5 inconclusive; `verify` ends with 4 where a certificate is not what its evidence says.
+Exit status: 0; 2 for bad usage, a run that is missing or damaged, and a command that was interrupted. `compare`: 0 same
+or better, 1 worse, 3 not comparable. `certificate` and `verify`, as the run: 1 a regression, 5 inconclusive. `verify`
+ends with 4 if the evidence does not support the certificate.
 """
 
 import importlib
@@ -32,7 +32,7 @@ COMMANDS: Final = {
     "rejudge": ("rejudge:main", "a run's histories under today's checkers, and what they say differently"),
     "schema": ("schema:main", "the JSON Schema of summary.json"),
 }
-"""Name → its function, in `results.commands`, and what it is for."""
+"""Name → its function, in `results.commands`, and its purpose."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BadFile, BadHistory, OSError) as error:
         if isinstance(error, BrokenPipeError):
             raise
-        warn(" ".join(files.said(error).splitlines()))
+        warn(" ".join(files.reason(error).splitlines()))
         return BAD
     return status
 

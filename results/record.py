@@ -1,8 +1,8 @@
-"""What the room is given and gives back: a trial to store, a cell of the matrix, a lane with its measures, and what was
-never run.
+"""The data that goes into results and comes out again: a trial to store, a cell of the matrix, a lane with its
+measures, and what was never run.
 
-What summary.json holds is read into the types of this module, and its JSON Schema is made of them: the lines of their
-docstrings that begin with a field's name describe that field to whoever reads the file elsewhere.
+summary.json is read into the types of this module, and its JSON Schema is made from them: a docstring's line that
+begins with the name of a field is the description of that field in the schema.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -187,20 +187,20 @@ class LaneSummary:
 
 
 def fault_of(facts: Facts) -> str:
-    """The row of the matrix that a lane belongs to."""
+    """The name of the fault, or faults, of a lane; `none` without any."""
     return "+".join(facts.fault_names) or "none"
 
 
 def version_of(about: Mapping[str, Any]) -> str:
-    """Which version of the servers a trial ran on: what was asked for, or what all of them said; else empty."""
-    if asked := about.get("version"):
-        return str(asked)
-    said = {str(version) for version in (about.get("versions") or {}).values()}
-    return said.pop() if len(said) == 1 else ""
+    """The version of a trial's servers: what was asked for, else what all of them reported, else empty."""
+    if wanted := about.get("version"):
+        return str(wanted)
+    reported = {str(version) for version in (about.get("versions") or {}).values()}
+    return reported.pop() if len(reported) == 1 else ""
 
 
 def decisive(judgement: Judgement) -> Violation | None:
-    """The violation that the word rests on: the first one that nothing excuses, or the first."""
+    """The violation that decides the verdict: the first one that nothing excuses, or else the first."""
     if judgement.violation is not None:
         return judgement.violation
     result = judgement.result
@@ -218,7 +218,7 @@ def words(value: object) -> list[str]:
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """Items that have the same key, in the order in which the keys first occur."""
+    """Key → its items. Keys stand in the order in which they first occur."""
     groups: dict[Key, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -229,18 +229,26 @@ def settled(cells: Iterable[Cell]) -> list[Cell]:
     """Cells without the attempts of a positive control that a later or earlier attempt made good.
 
     `hazard not shown` means that none of up to three trials (seeds s, s+1, s+2) showed the hazard, so an attempt
-    that did not is settled by one of the same series that did. Nothing else is ever dropped.
+    that did not show it is dropped where another attempt of the same series did. No other cell is dropped.
     """
     cells = list(cells)
     shown = {_series(cell) for cell in cells if cell.word is Verdict.BROKEN_AS_DOCUMENTED}
     return [cell for cell in cells if cell.word is not Verdict.HAZARD_NOT_SHOWN or _series(cell) not in shown]
 
 
+def versions(cells: Iterable[Cell]) -> dict[str, str]:
+    """Each backend of which there is a trial → the versions of its servers, as far as anybody knows them."""
+    tried = grouped((cell for cell in cells if cell.page is not None), lambda cell: cell.backend)
+    return {
+        backend: ", ".join(sorted({cell.version for cell in mine} - {""})) for backend, mine in sorted(tried.items())
+    }
+
+
 def judged(cells: Iterable[Cell]) -> list[Cell]:
-    """Those of `settled` that were tried."""
+    """The cells of `settled` whose question was tried."""
     return [cell for cell in settled(cells) if cell.word is not Verdict.NOT_APPLICABLE]
 
 
 def _series(cell: Cell) -> tuple[str, str, str, str, str, int]:
-    """A merged run may have one lane on several versions: each of them has to show its hazards."""
+    """Identifies the trials of one positive control. Versions are told apart: each has to show its hazards."""
     return (cell.lock, f"{cell.version} {cell.stage}", cell.lane, cell.fault, cell.property, cell.seed - cell.attempt)

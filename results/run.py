@@ -1,4 +1,6 @@
-"""A run and its pages: trials are drawn as they are stored, the run's page and that of all runs when it is closed."""
+"""A run folder with its pages: a trial's page is drawn when the trial is stored, the run's page, and the page of all
+runs, when the run is closed.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -28,13 +30,12 @@ class Run(RunFolder):
         A trial of a name that exists already is stored beside it (`name~2`), never over it.
         """
         folder, names = self.store_trial(record)
-        # Measures, stories and the page come last: whatever happens to a number, a sentence or a picture, what was
-        # recorded is stored.
+        # Measures, stories and the page come last: if one of them fails, the recorded data is stored already.
         files.write_json(folder / reading.VERDICTS, verdicts.whole(record, names))
         return self._draw_trial(record, names, folder)
 
     def complete_trial(self, folder: Path) -> None:
-        """What a stored trial lacks whose process was killed at it, if anything. Raises BadFile or BadHistory."""
+        """Write what is missing of a stored trial whose process was killed. Raises BadFile or BadHistory."""
         page = folder / "index.html"
         if not page.is_file() or not page.stat().st_size:  # it is written last
             record, names = load_trial(folder), reading.histories_of(folder)
@@ -42,7 +43,7 @@ class Run(RunFolder):
             self._draw_trial(record, names, folder)
 
     def complete_trials(self) -> None:
-        """All of them; what cannot be read is left as it is."""
+        """`complete_trial` for all trials. A trial that cannot be read is left as it is."""
         for folder in files.entries(self.path / "trials", []):
             with suppress(BadFile, BadHistory):
                 self.complete_trial(folder)
@@ -54,7 +55,7 @@ class Run(RunFolder):
     def close(self, about: Mapping[str, Any], say: Callable[[str], None] = warn) -> Path:
         """Write the run's page and its summary, and the page of all runs beside it. Returns the run's page's path.
 
-        about: what came of it, plain JSON. say: is told in a line why the page of all runs could not be written.
+        about: how it ended, plain JSON. say: gets a line where the page of all runs could not be written.
         """
         self.restore()
         path = self.finish(about)
@@ -65,18 +66,18 @@ class Run(RunFolder):
         return path
 
     def finish(self, about: Mapping[str, Any]) -> Path:
-        """`close`, of a folder that may stand anywhere: nothing is written beside it."""
+        """`close` without the page of all runs: the folder may stand anywhere."""
         return self._finish(self.summarise(now(), about))
 
     def add(self, about: Mapping[str, Any], say: Callable[[str], None] = warn) -> None:
-        """More that came of a run, told wherever it is told what came of it; nothing where it was not closed.
+        """Add to how a run ended, and draw its pages again. Does nothing where the run was not closed.
 
         say: as for `close`. Raises BadFile.
         """
         if (self.path / summary.NAME).exists():
             head = summary.load_head(self.path)
             self._finish(self.summarise(head.closed, {**head.about, **about}))
-            # Only where the page of all runs is: elsewhere a page of that name is somebody else's.
+            # Only where there is a page of all runs: elsewhere a file of that name is not ours.
             if (self.path.parent / trend.CACHE).exists() and (wrong := trend.refresh(self.path.parent)):
                 say(wrong)
 
@@ -101,7 +102,7 @@ class Run(RunFolder):
         return path
 
     def _write_assets(self) -> None:
-        """Raises BadFile where they would be written elsewhere."""
+        """Raises BadFile where a link would lead them out of the folder."""
         if (self.path / "assets").is_symlink():
             raise BadFile(f"{self.path / 'assets'}: a link, which is not followed")
         web.write_assets(self.path)

@@ -1,19 +1,21 @@
 """Words for people: recorded strings as plain text, texts cut to a length, numbers of things, lists of names, times."""
 
+import math
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
-# Recorded strings can neither style nor steer a terminal, nor break an encoding or a file
+# Recorded strings must not style or control a terminal, nor break an encoding or a file
 
 
 def plain(words: str, encoding: str = "utf-8") -> str:
-    """One line; what is not printable, and what the encoding lacks, is spelled out: an escape as backslash, x1b."""
+    """A text on one line. Characters that cannot be printed, or that the encoding lacks, are written as escapes."""
     shown = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in words)
     return shown.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def plain_lines(text: str) -> str:
-    """The same of a text of several lines."""
+    """`plain` for each line of a text."""
     return "\n".join(map(plain, text.splitlines()))
 
 
@@ -23,7 +25,7 @@ def in_a_line(text: str) -> str:
 
 
 def cut(text: str, longest: int, mark: str = "...") -> str:
-    """At most so many characters; what is longer ends in the mark."""
+    """At most `longest` characters; a longer text is cut and ends in the mark."""
     return text if len(text) <= longest else text[: max(longest - len(mark), 0)] + mark
 
 
@@ -39,7 +41,7 @@ def typed(path: Path) -> Path:
 
 
 def count(number: int, what: str, several: str = "") -> str:
-    """`1 trial`, `2 trials`; several: what more than one are called, where an `s` does not do."""
+    """`1 trial`, `2 trials`. several: the plural, where it is more than an `s` behind the singular."""
     return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
 
 
@@ -50,12 +52,21 @@ def listing(names: Sequence[str]) -> str:
 
 
 def few(names: Iterable[str], most: int, what: str = "more") -> list[str]:
-    """The first of them, then how many more there are, as in `listing`: one more is named rather than counted."""
+    """The first `most` names and how many more there are, for `listing`. If there is one more, it is named."""
     names = list(names)
     return names if len(names) <= most + 1 else [*names[:most], f"{len(names) - most} {what}"]
 
 
 # Times
+
+
+def moment(text: object) -> datetime | None:
+    """The moment of an ISO 8601 text, in UTC where it names no zone; None where the text is something else."""
+    try:
+        parsed = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
 
 
 def seconds(time: float, origin: int) -> str:
@@ -64,16 +75,35 @@ def seconds(time: float, origin: int) -> str:
 
 
 def duration(ns: float) -> str:
-    """A length of time in the unit that suits it."""
+    """A length of time, in ns, in seconds, milliseconds or microseconds."""
     if ns >= 1e9:
         return f"{ns / 1e9:.2f} s"
     return f"{ns / 1e6:.3g} ms" if ns >= 1e6 else f"{ns / 1e3:.3g} µs"
 
 
 def span(seconds: float) -> str:
-    """A length of time as people say it: 7 s, 2 min 5 s, 1 h 10 min."""
+    """A length of time in words: 7 s, 2 min 5 s, 1 h 10 min."""
     whole = round(max(seconds, 0))
     minutes, hours = whole // 60, whole // 3600
     if hours:
         return f"{hours} h {minutes % 60} min"
     return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
+
+
+def roughly(seconds: float) -> str:
+    """A rounded length of time: "about 40 s", "about 4 min", "about 1 h 10 min"."""
+    seconds = max(seconds, 0.0)
+    if seconds <= 55:
+        return f"about {max(math.ceil(seconds / 10) * 10, 10)} s"
+    minutes = math.ceil(seconds / 60 - 0.25)
+    if minutes < 60:
+        return f"about {max(minutes, 1)} min"
+    hours, minutes = divmod(math.ceil(minutes / 10) * 10, 60)
+    return f"about {hours} h {minutes} min" if minutes else f"about {hours} h"
+
+
+def clock(seconds: float) -> str:
+    """A length of time as a clock shows it: 0:07, 12:30, 1:00:00."""
+    minutes, rest = divmod(int(max(seconds, 0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

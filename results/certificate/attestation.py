@@ -1,8 +1,8 @@
 """attestation.json: the certificate as an in-toto test-result statement, to be signed and kept with the images.
 
 Statement https://in-toto.io/Statement/v1, predicate https://in-toto.io/attestation/test-result/v0.1. The subjects are
-the images of both versions, by the ids that the engine gives them; what was configured are the fault plans, and the
-certificate says all the rest. It is not signed: whoever vouches for it wraps it in an envelope of theirs.
+the images of both versions, by the ids of the engine. The configuration is the fault plans and the certificate, which
+has all the rest. The statement is not signed: who vouches for it wraps it in an envelope.
 """
 
 import hashlib
@@ -26,12 +26,12 @@ _SHA256: Final = re.compile(r"sha256:([0-9a-f]{64})")
 
 
 def render(certificate: Mapping[str, Any]) -> bytes:
-    """certificate: what certificate.json says. Canonical, like that file."""
+    """The file, canonical like certificate.json. certificate: the content of certificate.json."""
     return serialize.canonical(statement(certificate))
 
 
 def statement(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The statement. Where no image was known (a cluster that is not ours) the certificate itself is its subject."""
+    """The statement. If no image is known (a cluster that is not ours) the certificate is its subject."""
     sha256 = hashlib.sha256(serialize.canonical(stored)).hexdigest()
     certificate = {"name": files.CERTIFICATE, "digest": {"sha256": sha256}}
     plans = [

@@ -1,7 +1,7 @@
-"""Calibration: of what is known to be broken, how much was seen today. Pure.
+"""Calibration: how much of what is known to be broken was detected. Pure.
 
-A positive control is a hazard that is certain to show; a lock is broken by design if it stands among the suite's
-anti-patterns. Beside those the run tries bugs that were planted: in locks, on the new version, and in servers.
+A positive control is a hazard that is certain to show. A lock is broken by design if it is one of the suite's
+anti-patterns. A run also tries planted bugs: in locks, on the new version, and in servers.
 """
 
 from collections import defaultdict
@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Final
 
 from checkers.claims import Verdict
-from results.certificate.trials import TrialTold
+from results.certificate.trials import UpgradeTrial
 from results.record import Cell
 from results.stages import BROKEN_SERVER, STAGES
 
 _MUTANTS: Final = "suites.locks.mutants:"
-"""Where the locks with a bug are."""
+"""The module of the locks with a planted bug."""
 _PLANTS: Final = "image:fencepost/planted-"
-"""How the versions of servers with a bug begin."""
+"""The beginning of the versions of servers with a planted bug."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Of so many controls of one stage those that were shown. missing: the others, by name."""
+    """The controls of one stage: how many were shown, of how many, and the names of the others."""
 
     stage: str
     shown: int
@@ -33,7 +33,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A bug. name: of the lock's class, or the server's; by: the property that must name it, and under which fault."""
+    """A planted bug. name: of the lock's class or the server. by: the property that must detect it, and the fault."""
 
     backend: str
     name: str
@@ -46,9 +46,9 @@ class Planted:
 class Calibration:
     """What is known to be broken.
 
-    hazards  of each stage that has any: judgements in which a hazard was certain to show.
-    locks    likewise: locks that are broken by design, and had such a judgement.
-    planted  bugs, each in a lock or in a server; empty where none were tried.
+    hazards  of each stage with any: judgements in which a hazard was certain to show.
+    locks    of each stage with any: locks that are broken by design and had such a judgement.
+    planted  bugs, each in a lock or in a server; empty if none were tried.
     """
 
     hazards: tuple[Shown, ...]
@@ -56,8 +56,8 @@ class Calibration:
     planted: tuple[Planted, ...]
 
 
-def calibration(cells: Iterable[Cell], trials: Sequence[TrialTold], planted: Iterable[Cell]) -> Calibration:
-    """What the stored judgements say of the controls that the histories declare, and of `planted`, the bugs."""
+def calibration(cells: Iterable[Cell], trials: Sequence[UpgradeTrial], planted: Iterable[Cell]) -> Calibration:
+    """The calibration of a run. The histories declare its controls. planted: the judgements that must detect a bug."""
     certain = {(trial.name, lane.lane, name) for trial in trials for lane in trial.lanes for name in lane.controls}
     by_design = {lock for trial in trials for lock in trial.by_design}
     hazards: dict[str, dict[str, bool]] = defaultdict(dict)

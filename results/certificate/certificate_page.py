@@ -1,30 +1,29 @@
-"""The certificate as one printed page: the verdict, each promise in every stage, what changes, what it rests on.
+"""The certificate as one printed page: the decision, each promise in every stage, what changes, and the evidence.
 
-What differs, broke or was lost is listed, the rest is counted and folded away, with links to the run's page: that is
-what fits on a sheet of paper.
+What differs, broke or was lost is listed. The rest is counted and folded, with links to the run's page, so that the
+list fits on one sheet of paper.
 """
 
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from checkers.claims import Verdict
 from results.certificate.calibration import Shown
 from results.certificate.certify import Certificate, Decision, sentence
-from results.certificate.exposure import BITES, Bite
-from results.certificate.handover_gaps import Beside
-from results.certificate.promises import Loss, Promise
+from results.certificate.exposure import EXPOSURES, Exposure
+from results.certificate.handover_gaps import HandoverGap
+from results.certificate.promises import Promise
 from results.certificate.trials import BUSY, Step
 from results.comparison import presentation
-from results.comparison.compare import Seen
 from results.comparison.speeds import RATIO, Speed
 from results.pages import web
 from results.pages.links import to_lane, to_page
 from results.record import words
-from results.report.grid import SHORT
-from results.stages import ALONE, BASELINE, COLUMNS, MIXED, ROLLBACK, TITLES, TOGETHER
+from results.report.grid import SHORT, tally
+from results.stages import ALONE, BASELINE, COLUMNS, TITLES, TOGETHER
 from results.storage import files
 from results.text import typed
 
@@ -33,75 +32,61 @@ SIGNS: Final[Mapping[Decision, Verdict]] = {
     Decision.INCONCLUSIVE: Verdict.UNKNOWN,
     Decision.NO_REGRESSION: Verdict.UPHELD,
 }
-"""The word of a judgement whose sign the verdict has."""
+"""Decision → the verdict whose sign it has."""
 
 ALWAYS: Final = ("acquire p50", "acquire p99", "recovery", "longest gap", "grants")
-"""Measures that are shown of each backend, whether they changed or not."""
+"""Measures that are shown of each backend even if they did not change."""
 
 ROWS: Final = 6
-"""Of a list, what is shown at once."""
+"""The most rows of a list that are shown unfolded."""
 
 PRINTED: Final = 4
-"""Of those that are long, what there is room for on the sheet of paper."""
+"""The most long rows of a list that are printed."""
 
 
 def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> str:
-    """The page as HTML. stored: what certificate.json says. root: the run's folder, in which the page will stand."""
+    """The page as HTML. stored: the content of certificate.json. root: the run's folder, where the page is stored."""
     lost = {loss.name() for loss in certificate.regressed}
-    notable = sorted(
-        (promise for promise in certificate.promises if _notable(promise)),
-        key=lambda promise: (promise.name() not in lost, not promise.cleared()),
-    )
-    rest = [promise for promise in certificate.promises if not _notable(promise)]
-    rows = _speeds(certificate)
+    failed = [promise for promise in certificate.promises if _failed(promise)]
+    rows, plans = _speeds(certificate), stored["conditions"]["plans"]
     return web.render(
         "certificate.html",
         style="certificate.css",
         title=f"certificate of {root.name} - fencepost",
         run=root.name,
+        certificate=certificate,
+        stored=stored,
         sentence=sentence(certificate),
         sign=SIGNS[certificate.decision],
         upgrades=_upgrades(certificate, stored["conditions"]["images"]),
-        one_version=certificate.one_version,
-        turned=[f"{promise.property} of {promise.lock}" for promise in certificate.turned],
+        several=len(certificate.upgrades) > 1,
         stages=[(stage, TITLES[stage]) for stage in certificate.parts],
+        together=[stage for stage in TOGETHER if stage in certificate.parts],
+        titles=TITLES,
         most=ROWS,
         printed=PRINTED,
-        doubts=certificate.doubts,
-        no_way_there=certificate.no_way_there,
-        no_way_back=certificate.no_way_back,
-        timed=certificate.comparison.timed,
-        regressed=[_loss(loss, root) for loss in certificate.regressed],
-        known=[_loss(loss, root) for loss in certificate.known],
-        notable=[_promise(promise, promise.name() in lost, certificate, root) for promise in notable],
-        kept=[_promise(promise, False, certificate, root) for promise in rest],
-        several=len(certificate.upgrades) > 1,
         total=len(certificate.promises),
-        counts={stage: _counts(certificate.promises, stage) for stage in certificate.parts},
-        absent=certificate.absent,
+        failed=sorted(failed, key=lambda promise: (promise.name() not in lost, not promise.cleared())),
+        kept=[promise for promise in certificate.promises if not _failed(promise)],
+        became=lambda promise: "lost" if promise.name() in lost else _became(promise),
+        page_of=lambda seen: "" if seen.page is None else to_page(seen.page, root),
+        lane_of=lambda loss: "" if loss.seen.page is None else to_lane(loss.seen.page, root, loss.lane),
+        counts={
+            stage: tally(promise.stages[stage].word for promise in certificate.promises if stage in promise.stages)
+            for stage in certificate.parts
+        },
         short=SHORT,
-        titles=TITLES,
         rolled=_rolled(certificate.steps),
-        speeds=[row for row in rows if row["told"]],
-        same=[row for row in rows if not row["told"]],
+        speeds=[row for row in rows if row.at_once],
+        same=[row for row in rows if not row.at_once],
         beyond=RATIO,
-        together=[stage for stage in TOGETHER if stage in certificate.parts],
-        errors=certificate.errors,
-        bites=_bites(certificate.bites),
-        reasons=list(dict.fromkeys(f"{bite.what}: {bite.why}" for bite in certificate.bites if bite.why)),
-        calibration=certificate.calibration,
-        planted=[(bug, "" if bug.page is None else to_page(bug.page, root)) for bug in certificate.calibration.planted],
+        exposures=_exposures(certificate.exposures),
+        reasons=list(dict.fromkeys(f"{kind.what}: {kind.why}" for kind in certificate.exposures if kind.why)),
         not_shown=[(TITLES[control.stage], name) for control in _controls(certificate) for name in control.missing],
-        conditions=stored["conditions"],
         busy=BUSY,
-        columns=list(dict.fromkeys(plan["column"] for plan in stored["conditions"]["plans"])),
-        seeds=list(dict.fromkeys(plan["seed"] for plan in stored["conditions"]["plans"])),
-        uncovered=stored["uncovered"],
-        never=stored["never"],
-        asked=stored["asked"],
+        columns=list(dict.fromkeys(plan["column"] for plan in plans)),
+        seeds=list(dict.fromkeys(plan["seed"] for plan in plans)),
         again=_again(stored["asked"].get("command")),
-        digest=stored["digest"],
-        evidence=len(stored["evidence"]),
         check=shlex.join([".venv/bin/python", "-m", "results", "verify", str(typed(root / files.CERTIFICATE))]),
     )
 
@@ -113,31 +98,23 @@ def _again(command: object) -> str:
 
 
 def _upgrades(certificate: Certificate, images: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
-    """(backend, [from, to]), as they were asked for, and in brackets what the servers said where that is more."""
-    said = {(image["backend"], image["stage"]): image["version"] for image in images}
+    """(backend, [from, to]) as they were asked for, and in brackets what the servers reported if that is different."""
+    reported = {(image["backend"], image["stage"]): image["version"] for image in images}
     return [
         (
             backend,
             [
-                asked if (version := said.get((backend, stage), "")) in ("", asked) else f"{asked} ({version})"
-                for stage, asked in zip(ALONE, versions, strict=True)
+                wanted if (version := reported.get((backend, stage), "")) in ("", wanted) else f"{wanted} ({version})"
+                for stage, wanted in zip(ALONE, versions, strict=True)
             ],
         )
         for backend, versions in sorted(certificate.upgrades.items())
     ]
 
 
-def _notable(promise: Promise) -> bool:
-    """Whether it failed anywhere."""
+def _failed(promise: Promise) -> bool:
+    """In any stage."""
     return any(seen.word.fails for seen in promise.stages.values())
-
-
-def _promise(promise: Promise, lost: bool, certificate: Certificate, root: Path) -> dict[str, Any]:  # noqa: FBT001
-    return {
-        "promise": promise,
-        "became": "lost" if lost else _became(promise),
-        "cells": [_cell(promise, stage, root) for stage in certificate.parts],
-    }
 
 
 def _became(promise: Promise) -> str:
@@ -146,33 +123,12 @@ def _became(promise: Promise) -> str:
     return "known" if promise.broke(BASELINE) else ""
 
 
-def _cell(promise: Promise, stage: str, root: Path) -> dict[str, Any]:
-    """seen: None where it was not judged, then why tells the reason, if anybody knows it."""
-    seen = promise.stages.get(stage)
-    return {"seen": seen, "why": promise.absent.get(stage, ""), "link": _link(seen, root)}
-
-
-def _link(seen: Seen | None, root: Path) -> str:
-    return "" if seen is None or seen.page is None else to_page(seen.page, root)
-
-
-def _loss(loss: Loss, root: Path) -> dict[str, Any]:
-    page = loss.seen.page
-    return {"loss": loss, "stage": TITLES[loss.stage], "link": "" if page is None else to_lane(page, root, loss.lane)}
-
-
-def _counts(promises: Iterable[Promise], stage: str) -> list[tuple[Verdict, int]]:
-    """How many promises of a stage came to which word."""
-    said = Counter(promise.stages[stage].word for promise in promises if stage in promise.stages)
-    return [(word, said[word]) for word in Verdict if said[word]]
-
-
 def _controls(certificate: Certificate) -> tuple[Shown, ...]:
     return (*certificate.calibration.hazards, *certificate.calibration.locks)
 
 
 def _rolled(steps: Iterable[Step]) -> list[dict[str, Any]]:
-    """By column: what was replaced in its first trial; trials: in how many there are such steps."""
+    """An entry for each column: the steps of its first trial, and the number of trials with steps."""
     columns: dict[tuple[str, str, str], dict[str, list[Step]]] = {}
     for step in steps:
         columns.setdefault((step.backend, step.stage, step.column), {}).setdefault(step.trial, []).append(step)
@@ -183,74 +139,74 @@ def _rolled(steps: Iterable[Step]) -> list[dict[str, Any]]:
 
 
 def _place(backend: str, stage: str, column: str) -> tuple[str, int, int, str]:
-    """In the order in which they are done."""
+    """Sorts columns in the order in which they are run."""
     known = COLUMNS.get(stage, ())
     return backend, list(TITLES).index(stage), known.index(column) if column in known else len(known), column
 
 
-def _speeds(certificate: Certificate) -> list[dict[str, Any]]:
-    """Times and rates: of each backend as a whole, then those that changed. told: whether it is shown at once."""
+_Gaps = Mapping[tuple[str, str, str, str], HandoverGap]
+"""Backend, lock, measure and stage → how long locks had no holder."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A time or rate.
+
+    who       whose it is.
+    cells     what it is in the baseline and in the candidate, the ratio, what became of it.
+    together  stage in which versions change → how long locks had no holder.
+    at_once   whether it is shown without being asked for.
+    """
+
+    who: str
+    measure: str
+    cells: tuple[str, str, str, str]
+    worse: bool
+    together: Mapping[str, str]
+    at_once: bool
+
+
+def _speeds(certificate: Certificate) -> list[_Row]:
+    """Times and rates: of each backend as a whole, then those that changed, then the others."""
     speeds = certificate.comparison.speeds
     whole = presentation.overall(certificate.comparison)
     chosen = [speed for speed in whole if speed.measure in ALWAYS]
     chosen += [speed for speed in speeds if (speed.worse or speed.better) and speed not in chosen]
     chosen = chosen[: len(whole) + ROWS]
-    beside = {(gap.backend, gap.lock, gap.measure, gap.stage): gap for gap in certificate.beside}
-    rows = [_row(speed, certificate, beside) | {"told": True} for speed in chosen]
+    gaps = {(gap.backend, gap.lock, gap.measure, gap.stage): gap for gap in certificate.handover_gaps}
+    # A measure has a row, though nothing was timed in both versions.
     timed = {(speed.backend, speed.measure) for speed in whole}
-    rows += [
-        {
-            "who": _who(gap.backend, "all locks", certificate),
-            "measure": gap.measure,
-            "before": "-",
-            "after": "-",
-            "ratio": "-",
-        }
-        | {"became": "", "worse": False, "together": _together(gap.backend, "", gap.measure, beside), "told": True}
-        for gap in certificate.beside
-        if not gap.lock and (gap.backend, gap.measure) not in timed and gap.stage == _first(gap, beside)
-    ]
-    return rows + [_row(speed, certificate, beside) | {"told": False} for speed in speeds if speed not in chosen]
+    untimed = dict.fromkeys((gap.backend, gap.measure) for gap in certificate.handover_gaps if not gap.lock)
+
+    def row(speed: Speed, *, at_once: bool) -> _Row:
+        became, backend, lock, measure, before, after, ratio, *_ = presentation.cells(speed)
+        together = _together(speed.backend, speed.lock, measure, gaps)
+        cells = before, after, ratio, became
+        return _Row(_who(backend, lock, certificate), measure, cells, speed.worse, together, at_once)
+
+    rows = [row(speed, at_once=True) for speed in chosen]
+    for backend, measure in [key for key in untimed if key not in timed]:
+        who, together = _who(backend, "all locks", certificate), _together(backend, "", measure, gaps)
+        rows.append(_Row(who, measure, ("-", "-", "-", ""), worse=False, together=together, at_once=True))
+    return rows + [row(speed, at_once=False) for speed in speeds if speed not in chosen]
 
 
 def _who(backend: str, lock: str, certificate: Certificate) -> str:
     return f"{backend}, {lock}" if len(certificate.upgrades) > 1 else lock
 
 
-_Beside = Mapping[tuple[str, str, str, str], Beside]
-
-
-def _first(gap: Beside, beside: _Beside) -> str:
-    """The first stage that has this measure: it has one row."""
-    return next(stage for stage in TOGETHER if (gap.backend, gap.lock, gap.measure, stage) in beside)
-
-
-def _row(speed: Speed, certificate: Certificate, beside: _Beside) -> dict[str, Any]:
-    became, backend, lock, measure, before, after, ratio, *_ = presentation.cells(speed)
-    return {
-        "who": _who(backend, lock, certificate),
-        "measure": measure,
-        "before": before,
-        "after": after,
-        "ratio": ratio,
-        "became": became,
-        "worse": speed.worse,
-        "together": _together(speed.backend, speed.lock, speed.measure, beside),
-    }
-
-
-def _together(backend: str, lock: str, measure: str, beside: _Beside) -> dict[str, str]:
-    gaps = {stage: beside.get((backend, lock, measure, stage)) for stage in (MIXED, ROLLBACK)}
+def _together(backend: str, lock: str, measure: str, gaps: _Gaps) -> dict[str, str]:
     return {
         stage: f"{gap.middle:.3g} {gap.unit}, worst {gap.worst:.3g} {gap.unit}" if gap else "-"
-        for stage, gap in gaps.items()
+        for stage in TOGETHER
+        for gap in [gaps.get((backend, lock, measure, stage))]
     }
 
 
-def _bites(bites: Iterable[Bite]) -> list[tuple[str, str, dict[str, Bite]]]:
+def _exposures(exposures: Iterable[Exposure]) -> list[tuple[str, str, dict[str, Exposure]]]:
     """(backend, what, stage → how often)."""
-    rows: dict[tuple[str, str], dict[str, Bite]] = {}
-    for bite in bites:
-        rows.setdefault((bite.backend, bite.what), {})[bite.stage] = bite
-    order = sorted(rows, key=lambda key: (key[0], BITES.index(key[1])))
+    rows: dict[tuple[str, str], dict[str, Exposure]] = {}
+    for exposure in exposures:
+        rows.setdefault((exposure.backend, exposure.what), {})[exposure.stage] = exposure
+    order = sorted(rows, key=lambda key: (key[0], EXPOSURES.index(key[1])))
     return [(backend, what, rows[backend, what]) for backend, what in order]

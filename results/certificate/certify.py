@@ -1,11 +1,11 @@
-"""May we go from this version to that one? What a run with `--from` and `--to` found, and the verdict. Pure.
+"""Decides on an upgrade: what a run with `--from` and `--to` found, and the decision. Pure.
 
 A regression is what `results.comparison` calls worse from the baseline to the candidate, and what is violated while
-servers of both versions serve together or after they went back, with one exception: where the baseline broke the same
-promise of the same lock in another lane or under another fault, that promise is broken already and nothing was lost by
-the upgrade. A positive control that fell silent is no regression of a server either: it says that this run could not
-have seen what it was to see. Nor is a server that refuses to go back: that is told. Nor what missed its bound of time
-while the machine did not run the workers. A regression outranks everything inconclusive.
+servers of both versions serve together, or after they went back. There are exceptions. If the baseline broke the same
+promise of the same lock, in another lane or under another fault, the promise was broken already and the upgrade lost
+nothing. A positive control that fell silent is inconclusive: this run was not able to detect what it should. A server
+that refuses to go back is a warning. What missed its bound of time while the machine did not run the workers is
+inconclusive. A regression outranks everything inconclusive.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,14 +14,14 @@ from enum import StrEnum
 from typing import Final
 
 from checkers.claims import Verdict
+from results.certificate import inconclusive
 from results.certificate.calibration import Calibration, calibration
 from results.certificate.conditions import one_version
 from results.certificate.errors import ErrorText, errors
-from results.certificate.exposure import Bite, bites
-from results.certificate.handover_gaps import Beside, beside
-from results.certificate.inconclusive import doubts, late_of_the_machine, lateness, missing
+from results.certificate.exposure import Exposure, exposures
+from results.certificate.handover_gaps import HandoverGap, handover_gaps
 from results.certificate.promises import Loss, Promise, losses, not_applicable, promises
-from results.certificate.trials import Step, TrialTold, no_way_there, steps
+from results.certificate.trials import Step, UpgradeTrial, no_way_there, steps
 from results.comparison.compare import Comparison, compare
 from results.comparison.speeds import Speed
 from results.record import grouped
@@ -31,7 +31,7 @@ from results.text import count
 
 
 class Decision(StrEnum):
-    """What a certificate says of an upgrade, the heaviest first."""
+    """The decision on an upgrade, the heaviest first."""
 
     REGRESSION = "REGRESSION"
     INCONCLUSIVE = "INCONCLUSIVE"
@@ -39,27 +39,27 @@ class Decision(StrEnum):
 
 
 STATUS: Final[Mapping[Decision, int]] = {Decision.NO_REGRESSION: 0, Decision.REGRESSION: 1, Decision.INCONCLUSIVE: 5}
-"""Exit statuses of `pytest suites/`, in which 2 to 4 are pytest's own, and of the commands."""
+"""Exit statuses of `pytest suites/`, which leaves 2 to 4 to pytest, and of the commands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What is to be decided on.
+    """What was found, and the decision on the upgrade.
 
     upgrades       backend → (from, to), as they were asked for.
-    parts          the stages that were asked for, or are there.
+    parts          the stages that were asked for or have trials.
     comparison     from the baseline to the candidate.
     promises       the heaviest first.
-    absent         (backend, stage) → why no trial of it could be.
+    absent         (backend, stage) → why there can be no trial of it.
     regressed      what makes it a regression; slower: the times and rates that do.
-    one_version    backend → the version that all its servers say that they are, before and after.
-    known          failures of promises that the baseline had broken already, elsewhere.
-    steps          which servers were replaced, and which would not be.
-    no_way_there   what servers of the new version said that would not start on the data of the old one, each once.
-    beside         how long locks were nobody's while versions changed.
-    errors         what clients were told.
-    bites          how often what is to put promises to the test happened.
-    calibration    of what is known to be broken, how much was seen.
+    one_version    backend → the version that all its servers report, before and after.
+    known          failures of promises that the baseline had broken elsewhere.
+    steps          which servers were replaced, and which refused.
+    no_way_there   messages of servers of the new version that did not start on the old data, each once.
+    handover_gaps  how long locks had no holder while versions changed.
+    errors         the errors that clients got.
+    exposures      how often the events that stress a promise happened.
+    calibration    how much of what is known to be broken was detected.
     doubts         why it is not conclusive, a line each.
     """
 
@@ -74,9 +74,9 @@ class Certificate:
     one_version: Mapping[str, str]
     steps: tuple[Step, ...]
     no_way_there: tuple[str, ...]
-    beside: tuple[Beside, ...]
+    handover_gaps: tuple[HandoverGap, ...]
     errors: tuple[ErrorText, ...]
-    bites: tuple[Bite, ...]
+    exposures: tuple[Exposure, ...]
     calibration: Calibration
     doubts: tuple[str, ...]
 
@@ -93,12 +93,12 @@ class Certificate:
 
     @property
     def turned(self) -> tuple[Promise, ...]:
-        """What the baseline kept without a promise, and the candidate broke."""
+        """Properties without a promise that the baseline kept and the candidate broke."""
         return tuple(promise for promise in self.promises if promise.turned())
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What belongs to the verdict, whatever it is, a line each."""
+        """Lines that belong to every decision."""
         same = (
             f"the servers of {backend} say that they are {version}, before and after: unless their images differ in "
             "more, a version was held against itself"
@@ -110,7 +110,7 @@ class Certificate:
 
     @property
     def no_way_back(self) -> tuple[str, ...]:
-        """From where, and what servers said that would not go back, each once."""
+        """Messages of servers that did not go back, and from where, each once."""
         refused = [step for step in self.steps if step.refused]
         return tuple(dict.fromkeys(f"{WHENCE.get(step.column, '')}{step.backend}: {step.what}" for step in refused))
 
@@ -121,9 +121,9 @@ def certify(
     cut_short: str = "",
     *,
     parts: Collection[str] = ALONE,
-    trials: Sequence[TrialTold] = (),
+    trials: Sequence[UpgradeTrial] = (),
 ) -> Certificate:
-    """contents: of the whole run. cut_short: why there is less than was asked for, or empty.
+    """The certificate of a run. cut_short: why there is less than was asked for, or empty.
 
     parts: the stages that were asked for. trials: of these contents.
     """
@@ -133,13 +133,13 @@ def certify(
     failures = losses(comparison, contents.cells)
     broken = {promise.name() for promise in named if promise.broke(BASELINE)}
     silent = [loss for loss in failures if loss.seen.word is Verdict.HAZARD_NOT_SHOWN]
-    late = late_of_the_machine(failures, trials)
+    late = inconclusive.late_of_the_machine(failures, trials)
     accused = [loss for loss in failures if loss not in silent and loss not in late]
-    bitten = bites(contents.cells, contents.lanes, trials, replaced)
+    exposed = exposures(contents.cells, contents.lanes, trials, replaced)
     calibrated = calibration(contents.cells, trials, contents.planted)
     tried = {(cell.backend, cell.stage) for cell in contents.cells} | {(step.backend, step.stage) for step in replaced}
     absent = {place: why for place, why in not_applicable(contents.cells, named).items() if place not in tried}
-    lacking = missing(upgrades, parts, tried, absent)
+    lacking = inconclusive.missing(upgrades, parts, tried, absent)
     return Certificate(
         upgrades=upgrades,
         parts=tuple(stage for stage in STAGES if stage in {*parts, *(stage for _, stage in tried)}),
@@ -152,14 +152,18 @@ def certify(
         known=tuple(loss for loss in accused if loss.name() in broken),
         steps=replaced,
         no_way_there=no_way_there(trials),
-        beside=beside(contents.lanes),
+        handover_gaps=handover_gaps(contents.lanes),
         errors=errors(trials),
-        bites=bitten,
+        exposures=exposed,
         calibration=calibrated,
         doubts=(
             *filter(None, [cut_short]),
-            *doubts(contents, comparison, named, silent, lacking, bitten, calibrated.planted),
-            *lateness(late),
+            *inconclusive.without_counterpart(contents, comparison),
+            *inconclusive.not_exercised(lacking, exposed),
+            *inconclusive.without_evidence(comparison, named, silent),
+            *inconclusive.not_detected(calibrated.planted),
+            *inconclusive.left_out(contents),
+            *inconclusive.lateness(late),
         ),
     )
 
@@ -170,15 +174,15 @@ def _of(contents: Contents, stage: str) -> Contents:
 
 
 def sentence(certificate: Certificate) -> str:
-    """The verdict, and the first reason for it or how much was cleared."""
-    verdict = str(certificate.decision)
+    """The decision in one sentence, with its first reasons and the number of cleared defects."""
+    decision = str(certificate.decision)
     if certificate.decision is Decision.REGRESSION:
-        return f"{verdict}: {'; '.join(_accusations(certificate))}"
+        return f"{decision}: {'; '.join(_accusations(certificate))}"
     cleared = f" ({count(len(certificate.cleared), 'defect')} cleared)" if certificate.cleared else ""
     if certificate.decision is Decision.INCONCLUSIVE:
         more = f", and {len(certificate.doubts) - 1} more" if len(certificate.doubts) > 1 else ""
-        return f"{verdict}{cleared}: {certificate.doubts[0]}{more}"
-    return verdict + cleared
+        return f"{decision}{cleared}: {certificate.doubts[0]}{more}"
+    return decision + cleared
 
 
 def _accusations(certificate: Certificate) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""Under which conditions an upgrade was tried, and what was not covered: plain JSON for the certificate. Pure."""
+"""The conditions under which an upgrade was tried, and what was not covered, as plain JSON. Pure."""
 
 import re
 from collections import Counter, defaultdict
@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any, Final
 
 from checkers.claims import Verdict
-from results.certificate.trials import BUSY, TrialTold
+from results.certificate.trials import BUSY, UpgradeTrial
 from results.pages.surroundings import nodes
 from results.record import Cell, mapping, words
 from results.stages import ALONE, BASELINE, CANDIDATE, STAGES
@@ -17,7 +17,7 @@ _OURS: Final = (
     (re.compile(r"\bfp-\d+-[0-9a-f]{4}\b"), "ENVIRONMENT"),
     (re.compile(r"\b10\.\d{1,3}\.\d{1,3}\.(?=\d)"), "10.x.y."),
 )
-"""What differs from one environment to the next: its name and its subnet."""
+"""Texts that differ from one environment to the next (its name and its subnet), and what replaces them."""
 
 _COMMAND: Final = "command line"
 
@@ -27,19 +27,19 @@ NEVER: Final = (
     "your data, your configuration, your clients",
     "what versions before these two left in the data",
 )
-"""What this suite tests of no upgrade."""
+"""What this suite never tests."""
 
 
-def conditions(about: Mapping[str, Any], trials: Sequence[TrialTold]) -> dict[str, Any]:
+def conditions(about: Mapping[str, Any], trials: Sequence[UpgradeTrial]) -> dict[str, Any]:
     """{suite, hosts, pythons, clocks, began, ended, stalled, images, configuration, plans}. about: of the run.
 
-    began, ended: in UTC, of the first trial and the last; null where no trial says when it was.
-    stalled: for which part of their time the machine did not run the workers: {middle, most, trial}, of all trials;
-    busy: in how many of them that was more than `BUSY`.
+    began, ended: in UTC, of the first and the last trial; null if no trial has its time.
+    stalled: the part of their time for which the machine did not run the workers: {middle, most, trial}, of all trials;
+    busy: the number of trials in which it was more than `BUSY`.
 
-    images: {backend, stage, version, image, digest, packager, nodes: [name]} of the servers that a stage ran on alone.
-    configuration: {backend, nodes: [name], name, baseline, candidate (null: it is not there)}, what differs between the
-    two; of a command line the words that only one of them has.
+    images: {backend, stage, version, image, digest, packager, nodes: [name]} of the servers of baseline and candidate.
+    configuration: {backend, nodes: [name], name, baseline, candidate (null: it is missing)} of settings that differ; of
+    a command line only the words that differ.
     plans: {backend, stage, column, seed, trial}.
     """
     alone = [trial for trial in trials if trial.stage in ALONE]
@@ -66,22 +66,20 @@ def conditions(about: Mapping[str, Any], trials: Sequence[TrialTold]) -> dict[st
     }
 
 
-def one_version(trials: Iterable[TrialTold]) -> dict[str, str]:
-    """Backend → the version that its servers say that they are, where those of the baseline and of the candidate say
-    the same.
-    """
-    said: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+def one_version(trials: Iterable[UpgradeTrial]) -> dict[str, str]:
+    """Backend → the version that its servers report, if those of the baseline and of the candidate report the same."""
+    reported: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for trial in trials:
         if trial.stage in ALONE:
-            said[trial.backend][trial.stage].update(map(str, (trial.about.get("versions") or {}).values()))
+            reported[trial.backend][trial.stage].update(map(str, (trial.about.get("versions") or {}).values()))
     return {
         backend: next(iter(stages[BASELINE]))
-        for backend, stages in sorted(said.items())
+        for backend, stages in sorted(reported.items())
         if stages[BASELINE] == stages[CANDIDATE] and len(stages[BASELINE]) == 1
     }
 
 
-def _when(trials: Iterable[TrialTold]) -> dict[str, str | None]:
+def _when(trials: Iterable[UpgradeTrial]) -> dict[str, str | None]:
     spans = []
     for trial in trials:
         try:
@@ -95,7 +93,7 @@ def _when(trials: Iterable[TrialTold]) -> dict[str, str | None]:
     return {"began": first.isoformat(timespec="seconds"), "ended": last.isoformat(timespec="seconds")}
 
 
-def _stalled(trials: Sequence[TrialTold]) -> dict[str, Any]:
+def _stalled(trials: Sequence[UpgradeTrial]) -> dict[str, Any]:
     most = max(trials, key=lambda trial: trial.stalled, default=None)
     return {
         "middle": round(median(trial.stalled for trial in trials), 3) if trials else 0.0,
@@ -105,13 +103,13 @@ def _stalled(trials: Sequence[TrialTold]) -> dict[str, Any]:
     }
 
 
-def _images(trials: Iterable[TrialTold]) -> list[dict[str, Any]]:
+def _images(trials: Iterable[UpgradeTrial]) -> list[dict[str, Any]]:
     nodes_of: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for trial in trials:
         versions = trial.about.get("versions") or {}
         stored = mapping(trial.about.get("nodes"))
         for node in nodes(trial.about):
-            if node.name in versions:  # what is no server has none: it is the same in both stages
+            if node.name in versions:  # all else has no version and is the same in both stages
                 packager = _text(mapping(stored.get(node.name)).get("packager"))
                 nodes_of[trial.backend, trial.stage, node.version, node.image, node.digest, packager].add(node.name)
     names = ("backend", "stage", "version", "image", "digest", "packager")
@@ -119,8 +117,8 @@ def _images(trials: Iterable[TrialTold]) -> list[dict[str, Any]]:
     return [{**dict(zip(names, key, strict=True)), "nodes": sorted(nodes_of[key])} for key in order]
 
 
-def _differences(trials: Iterable[TrialTold]) -> list[dict[str, Any]]:
-    """Of nodes that both stages have; of each stage the first trial that tells of one."""
+def _differences(trials: Iterable[UpgradeTrial]) -> list[dict[str, Any]]:
+    """Differences of nodes that both stages have. Of each stage the first trial with the node counts."""
     settings: dict[tuple[str, str], dict[str, Mapping[str, str]]] = defaultdict(dict)
     for trial in trials:
         for name, node in mapping(trial.about.get("nodes")).items():
@@ -140,14 +138,14 @@ def _differences(trials: Iterable[TrialTold]) -> list[dict[str, Any]]:
 
 
 def _apart(before: str, after: str) -> tuple[str, str]:
-    """The words that only one of two command lines has; all of them where only their order differs."""
+    """The words that only one of two command lines has; all words if only their order differs."""
     old, new = Counter(before.split()), Counter(after.split())
     only = tuple(" ".join((mine - others).elements()) for mine, others in ((old, new), (new, old)))
     return (only[0], only[1]) if any(only) else (before, after)
 
 
 def _settings(node: Mapping[str, Any]) -> dict[str, str]:
-    """Its environment, and its command line as one."""
+    """A node's environment, and its command line as one setting."""
     settings = {str(name): _same_everywhere(str(value)) for name, value in mapping(node.get("settings")).items()}
     return {**settings, _COMMAND: _same_everywhere(" ".join(words(node.get("command"))))}
 

@@ -1,4 +1,4 @@
-"""Error texts that clients of both versions saw, without what differs each time. Pure."""
+"""Error texts that clients got, without the parts that differ each time. Pure."""
 
 import re
 from collections import Counter, defaultdict
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from results.certificate.trials import TrialTold
+from results.certificate.trials import UpgradeTrial
 from results.stages import BASELINE, CANDIDATE, STAGES
 from results.text import cut, in_a_line
 
@@ -21,11 +21,11 @@ _VARIES: Final = (
     (re.compile(r"\b0x[0-9a-f]+\b|\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}\b", re.IGNORECASE), "ID"),
     (re.compile(r"\d+(?:\.\d+)?"), "N"),
 )
-"""What differs from one error to the next of the same kind, and what stands for it."""
+"""Parts that differ between errors of the same kind, and what replaces them."""
 
 
 class Turn(StrEnum):
-    """What became of a text, the most notable first."""
+    """In which stages a text occurs, the most notable first."""
 
     NEW = "new"
     BETWEEN = "only while versions change"
@@ -35,7 +35,7 @@ class Turn(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ErrorText:
-    """One text on one backend. stages: in which how often."""
+    """One text on one backend. stages: stage → how often."""
 
     backend: str
     text: str
@@ -56,8 +56,8 @@ def normalised(text: str) -> str:
     return cut(text, _LONGEST)
 
 
-def errors(trials: Iterable[TrialTold]) -> tuple[ErrorText, ...]:
-    """What is new first, then what is only seen in between, what is gone, and the rest; of those the frequent first."""
+def errors(trials: Iterable[UpgradeTrial]) -> tuple[ErrorText, ...]:
+    """All texts in the order of `Turn`, those of one turn by frequency."""
     counted: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for trial in trials:
         for lane in trial.lanes:

@@ -1,31 +1,32 @@
-"""How often what stresses a promise happened in each stage of an upgrade: contention, expired leases, ... Pure.
+"""How often the events that stress a promise happened in each stage: contention, expired leases, ... Pure.
 
-A zero makes that part of the certificate inconclusive, unless there is a reason why it could not happen at all.
+If an event did not happen in a stage, the certificate is inconclusive, unless it could not happen there.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 from checkers.measures.latency import DURING
 from checkers.properties.exercise import CONTENDED, EXPIRED, MIXED
 from checkers.properties.fenced_store import BY_VERSION, STALE
-from results.certificate.trials import LaneTold, Step, TrialTold
+from results.certificate.trials import Step, UpgradeLane, UpgradeTrial
 from results.record import Cell, LaneSummary
 from results.stages import ALONE, ROLLBACK, STAGES
 
 REFUSED: Final = "stale writes refused"
 UNFENCED: Final = "stale attempts without a fence"
 FAULTY: Final = "fault seconds"
-BITES: Final = (CONTENDED, EXPIRED, REFUSED, UNFENCED, FAULTY, MIXED)
+EXPOSURES: Final = (CONTENDED, EXPIRED, REFUSED, UNFENCED, FAULTY, MIXED)
 
 _UNFENCED: Final = "unfenced"
 
 
 @dataclass(frozen=True, slots=True)
-class Bite:
-    """How often one thing happened. why: where it did not, why it could not have; empty for no reason."""
+class Exposure:
+    """How often an event happened. why: if it did not, why it could not; empty without a reason."""
 
     backend: str
     what: str
@@ -34,41 +35,41 @@ class Bite:
     why: str = ""
 
     @property
-    def blunt(self) -> bool:
-        """Whether it could have happened, and did not."""
+    def missing(self) -> bool:
+        """Whether the event could have happened, and did not."""
         return not self.number and not self.why
 
 
-def bites(
-    cells: Iterable[Cell], lanes: Iterable[LaneSummary], trials: Sequence[TrialTold], steps: Iterable[Step]
-) -> tuple[Bite, ...]:
-    """Of every backend and stage of which there is any trial, by backend."""
+def exposures(
+    cells: Iterable[Cell], lanes: Iterable[LaneSummary], trials: Sequence[UpgradeTrial], steps: Iterable[Step]
+) -> tuple[Exposure, ...]:
+    """The exposures of every backend and stage with a trial, by backend."""
     cells = [cell for cell in cells if cell.stage in STAGES]
     counted = _counted(cells)
     refusals = ((trial.backend, trial.stage, sum(lane.refused for lane in trial.lanes)) for trial in trials)
     _add(counted, REFUSED, refusals)
     _add(counted, FAULTY, ((*key[:2], seconds) for key, seconds in _fault_seconds(lanes).items()))
     refused = {(step.backend, step.stage) for step in steps if step.refused}
-    of_lanes: dict[tuple[str, str], list[LaneTold]] = defaultdict(list)
+    of_lanes: dict[tuple[str, str], list[UpgradeLane]] = defaultdict(list)
     for trial in trials:
         of_lanes[trial.backend, trial.stage] += trial.lanes
     uncounted = {(cell.backend, cell.stage) for cell in cells} - {
         (cell.backend, cell.stage) for cell in cells if cell.store == _UNFENCED and STALE in cell.counters
     }
-    there = sorted({(cell.backend, cell.stage) for cell in cells}, key=lambda place: (place[0], STAGES.index(place[1])))
-    return tuple(
-        Bite(backend, what, stage, number, why)
-        for what in BITES
-        for place in there
-        for backend, stage in (place,)
-        for number in (round(counted[what, *place], 1),)
-        for why in ("" if number else _why_not(what, stage, of_lanes[place], place in refused, place in uncounted),)
+    places = sorted(
+        {(cell.backend, cell.stage) for cell in cells}, key=lambda place: (place[0], STAGES.index(place[1]))
     )
+    made = []
+    for what, place in product(EXPOSURES, places):
+        number = round(counted[what, *place], 1)
+        why = _why_not(what, place[1], of_lanes[place], place in refused, place in uncounted)
+        made.append(Exposure(place[0], what, place[1], number, "" if number else why))
+    return tuple(made)
 
 
-def _why_not(what: str, stage: str, lanes: Sequence[LaneTold], refused: bool, uncounted: bool) -> str:  # noqa: FBT001
-    """Why it could not happen in a stage, or empty. refused: whether a server would not be replaced. uncounted: whether
-    in no lane without a fence anybody counts stale attempts.
+def _why_not(what: str, stage: str, lanes: Sequence[UpgradeLane], refused: bool, uncounted: bool) -> str:  # noqa: FBT001
+    """Why an event could not happen in a stage, or empty. refused: a server was not replaced. uncounted: no lane
+    without a fence counts stale attempts.
     """
     if what == MIXED and stage in ALONE:
         return "one version only"
@@ -96,7 +97,7 @@ _Counted = defaultdict[tuple[str, str, str], float]
 
 
 def _counted(cells: Iterable[Cell]) -> _Counted:
-    """The most that any property of a lane counted: all of them saw the same history. Summed over lanes and trials."""
+    """The largest counter of a lane's properties, which all saw the same history; summed over lanes and trials."""
     most: dict[tuple[str, str, str, str, str], int] = {}
     for cell in cells:
         for what, name in ((CONTENDED, CONTENDED), (EXPIRED, EXPIRED), (UNFENCED, STALE), (MIXED, MIXED)):
@@ -115,7 +116,7 @@ def _add(counted: _Counted, what: str, numbers: Iterable[tuple[str, str, float]]
 
 
 def _fault_seconds(lanes: Iterable[LaneSummary]) -> Mapping[tuple[str, str, str], float]:
-    """(backend, stage, trial) → for how long a fault was at work: in the lane that had most of it."""
+    """(backend, stage, trial) → seconds for which a fault was active, in the lane with most of them."""
     longest: dict[tuple[str, str, str], float] = {}
     for lane in lanes:
         if lane.stage in STAGES:

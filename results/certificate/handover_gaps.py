@@ -1,6 +1,6 @@
-"""How long a lock was nobody's while versions change: to be read beside the times of both versions. Pure.
+"""How long a lock had no holder while versions change, to be shown beside the times of both versions. Pure.
 
-They decide nothing: a cluster that is upgraded member by member has no baseline to be held against.
+It decides nothing: a cluster that is upgraded member by member has no baseline.
 """
 
 from collections import defaultdict
@@ -14,14 +14,14 @@ from results.record import LaneSummary
 from results.stages import STAGES, TOGETHER
 
 SHOWN: Final = ("recovery", "longest gap")
-"""Measures that say something of such a trial."""
+"""Measures with a meaning in such a trial."""
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """One measure of a lock in one stage. An empty lock stands for all those of the backend.
+class HandoverGap:
+    """One measure of a lock in one stage. An empty lock means all locks of the backend.
 
-    middle  of the trials, each the middle of its lanes; worst: of any lane. In the unit.
+    middle  the median over trials of the median over their lanes; worst: of any lane. In the unit.
     """
 
     backend: str
@@ -34,8 +34,8 @@ class Beside:
     trials: int
 
 
-def beside(lanes: Iterable[LaneSummary]) -> tuple[Beside, ...]:
-    """Of every backend as a whole, and of each of its locks."""
+def handover_gaps(lanes: Iterable[LaneSummary]) -> tuple[HandoverGap, ...]:
+    """The gaps of every backend as a whole, and of each of its locks."""
     chosen = [measure for measure in MEASURES if measure.name in SHOWN]
     numbers: dict[tuple[str, str, str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for lane in lanes:
@@ -49,7 +49,7 @@ def beside(lanes: Iterable[LaneSummary]) -> tuple[Beside, ...]:
     )
 
 
-def _of(key: tuple[str, str, str, str], trials: dict[str, list[float]], chosen: Iterable[Measure]) -> Beside:
+def _of(key: tuple[str, str, str, str], trials: dict[str, list[float]], chosen: Iterable[Measure]) -> HandoverGap:
     (unit,) = (measure.unit for measure in chosen if measure.name == key[2])
     worst = max(number for numbers in trials.values() for number in numbers)
-    return Beside(*key, median(map(median, trials.values())), worst, unit, len(trials))
+    return HandoverGap(*key, median(map(median, trials.values())), worst, unit, len(trials))

@@ -1,13 +1,13 @@
-"""Why a certificate is not conclusive, a line each. Pure."""
+"""Reasons why a certificate is not conclusive, a line each. Pure."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from checkers.claims import Verdict
 from checkers.properties.register import BOUNDED
 from results.certificate.calibration import Planted
-from results.certificate.exposure import Bite
+from results.certificate.exposure import Exposure
 from results.certificate.promises import Loss, Promise
-from results.certificate.trials import BUSY, TrialTold
+from results.certificate.trials import BUSY, UpgradeTrial
 from results.comparison.compare import Change, Comparison
 from results.record import Cell
 from results.stages import ALONE, BASELINE, CANDIDATE, TOGETHER, WHEN
@@ -15,48 +15,55 @@ from results.storage.reading import Contents
 from results.text import count
 
 
-def doubts(
-    contents: Contents,
-    comparison: Comparison,
-    promises: Iterable[Promise],
-    silent: Sequence[Loss],
-    missing: Iterable[tuple[str, str]],
-    bites: Iterable[Bite],
-    planted: Iterable[Planted],
-) -> Iterable[str]:
-    """silent: positive controls. missing: (backend, stage) that was asked for and of which there is no trial."""
+def without_counterpart(contents: Contents, comparison: Comparison) -> Iterator[str]:
+    """Judgements that the new version does not have."""
     if not comparison.common:
         yield "no judgement is there on both versions"
     elif alone := len(_unanswered(comparison.changes, contents.cells)):
         yield f"{count(alone, 'judgement')} of the old version {'has' if alone == 1 else 'have'} none beside it"
+
+
+def not_exercised(missing: Iterable[tuple[str, str]], exposures: Iterable[Exposure]) -> Iterator[str]:
+    """missing: (backend, stage) that was asked for and has no trial."""
     for backend, stage in missing:
         yield f"{backend}: nothing was tried {WHEN[stage]}"
-    for bite in bites:
-        if bite.blunt:
-            yield f"{bite.backend}: no {bite.what} {WHEN[bite.stage]}"
+    for exposure in exposures:
+        if exposure.missing:
+            yield f"{exposure.backend}: no {exposure.what} {WHEN[exposure.stage]}"
+
+
+def without_evidence(comparison: Comparison, promises: Iterable[Promise], silent: Sequence[Loss]) -> Iterator[str]:
+    """Judgements that came to no verdict. silent: positive controls that fell silent."""
     for stage in (*ALONE[1:], *TOGETHER):
-        if some := [loss for loss in silent if loss.stage == stage]:
-            yield f"{_first(some)} fell silent {WHEN[stage]}: this run could not have seen what it was to see"
+        if silenced := [loss for loss in silent if loss.stage == stage]:
+            yield f"{_first(silenced)} fell silent {WHEN[stage]}: this run could not have seen what it was to see"
     if lost := [change for change in comparison.changes if change.lost]:
         yield f"{_first(lost)} came to no verdict {WHEN[ALONE[1]]} ({lost[0].lost})"
+    judged_before = [promise for promise in promises if BASELINE in promise.stages and BASELINE not in promise.blind]
     for stage in TOGETHER:
-        on_the_old = [promise for promise in promises if BASELINE in promise.stages and BASELINE not in promise.blind]
-        blind = [promise for promise in on_the_old if stage in promise.blind]
-        if blind:
+        if blind := [promise for promise in judged_before if stage in promise.blind]:
             more = f" and {count(len(blind) - 1, 'other promise')}" if len(blind) > 1 else ""
             word, because = blind[0].stages[stage].word, blind[0].stages[stage].because
             yield f"{blind[0].property} of {blind[0].lock}{more}: {word} {WHEN[stage]} ({because})"
+
+
+def not_detected(planted: Iterable[Planted]) -> Iterator[str]:
+    """Planted bugs that were not detected."""
     if escaped := [bug for bug in planted if not bug.caught]:
         bug, more = escaped[0], f" (nor {count(len(escaped) - 1, 'other')})" if len(escaped) > 1 else ""
         yield f"{bug.name} on {bug.backend} is broken on purpose, and {bug.by} did not show it{more}"
+
+
+def left_out(contents: Contents) -> Iterator[str]:
+    """Trials without a verdict."""
     if contents.problems:
         yield f"{count(len(contents.problems), 'trial')} came to no verdict: {contents.problems[0]}"
 
 
 def _unanswered(changes: Iterable[Change], cells: Iterable[Cell]) -> list[Change]:
-    """Judgements of the old version that have none beside them.
+    """Judgements of the old version that the new version does not have.
 
-    Not those of what is no promise and did not come up on the new one: nobody made a stale attempt without a fence.
+    Left out is what is no promise and did not come up on the new version, such as a stale attempt without a fence.
     """
     did_not_come_up = {
         (cell.backend, cell.lane, cell.fault, cell.property)
@@ -73,8 +80,8 @@ def _unanswered(changes: Iterable[Change], cells: Iterable[Cell]) -> list[Change
     return [change for change in changes if not answered(change)]
 
 
-def late_of_the_machine(losses: Iterable[Loss], trials: Iterable[TrialTold]) -> list[Loss]:
-    """What missed a bound of time in a trial whose workers the machine kept from running: it says nothing."""
+def late_of_the_machine(losses: Iterable[Loss], trials: Iterable[UpgradeTrial]) -> list[Loss]:
+    """Losses that missed a bound of time while the machine did not run the workers: they are no evidence."""
     busy = {trial.name for trial in trials if trial.stalled > BUSY}
 
     def late(loss: Loss) -> bool:
@@ -83,7 +90,7 @@ def late_of_the_machine(losses: Iterable[Loss], trials: Iterable[TrialTold]) -> 
     return [loss for loss in losses if late(loss)]
 
 
-def lateness(late: Sequence[Loss]) -> Iterable[str]:
+def lateness(late: Sequence[Loss]) -> Iterator[str]:
     """late: see `late_of_the_machine`."""
     if late:
         busy = f"while the machine was too busy to run the workers for more than {BUSY:.0%} of the time"
@@ -96,7 +103,7 @@ def missing(
     tried: Collection[tuple[str, str]],
     reasons: Mapping[tuple[str, str], str],
 ) -> list[tuple[str, str]]:
-    """(backend, stage) of what was asked for in `parts`, could be, and was not tried. reasons: of what could not be."""
+    """(backend, stage) that was asked for in `parts`, and not tried. reasons: (backend, stage) → why it cannot be."""
     return [
         (backend, stage)
         for backend in backends

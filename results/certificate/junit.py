@@ -1,8 +1,8 @@
-"""junit.xml of a certificate: each promise of each stage a test, each time and rate one, and one for each doubt.
+"""junit.xml of a certificate: a test for each promise of each stage, for each time and rate, and for each doubt.
 
-A promise or a time that makes it a regression is a failure, a doubt an error; what could not be is skipped, and so is
-what failed without being lost by the upgrade. Canonical XML (C14N 2.0), and nothing in it but what the certificate
-says, so that the same certificate gives the same bytes.
+A promise or a time that makes it a regression is a failure, a doubt is an error. What is not applicable is skipped, and
+so is what failed but was not lost by the upgrade. The XML is canonical (C14N 2.0) and has nothing but the content of
+the certificate, so the same certificate gives the same bytes.
 """
 
 import re
@@ -16,15 +16,15 @@ from checkers.claims import Verdict
 from results.stages import TITLES
 
 _ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML 1.0 may hold."""
+"""Characters that XML 1.0 does not allow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
     """One test.
 
-    kind  `failure`, `error`, `skipped`, `known` (it failed, and not by the upgrade), or empty where it passed.
-    text  why.
+    kind  `failure`, `error`, `skipped`, `known` (it failed, but not by the upgrade), or empty if it passed.
+    text  the reason.
     """
 
     __test__ = False  # pytest looks for classes of this name
@@ -36,7 +36,7 @@ class Test:
 
 
 def render(stored: Mapping[str, Any]) -> bytes:
-    """stored: what certificate.json says."""
+    """The file. stored: the content of certificate.json."""
     tests = list(cases(stored))
     root = Element("testsuites")
     suite = SubElement(root, "testsuite", name="certificate", tests=str(len(tests)))
@@ -57,7 +57,7 @@ def _element(test: Test) -> str:
 
 
 def cases(stored: Mapping[str, Any]) -> Iterator[Test]:
-    """Every test of it, with what it came to."""
+    """All tests of a certificate."""
     lost: dict[tuple[str, ...], str] = {}
     for row in stored["regressed"]:
         told_so = f"{row['worse']}: {row['seen']['because']} ({row['lane']} under {row['fault']})"

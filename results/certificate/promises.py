@@ -1,7 +1,7 @@
-"""What became of each promise in each stage of an upgrade, and which of them it lost. Pure.
+"""Each promise in each stage of an upgrade, and which of them were lost. Pure.
 
-A promise is a property of a lock on a backend, under all faults together: where the old version broke it anywhere, it
-was broken already, and nothing was lost by the upgrade.
+A promise is a property of a lock on a backend, under all faults together: if the old version broke it anywhere, the
+upgrade did not lose it.
 """
 
 from collections import defaultdict
@@ -23,9 +23,9 @@ Name = tuple[str, str, str]
 class Promise:
     """One property of one lock, under all faults together.
 
-    stages  stage → what it said of it.
+    stages  stage → its verdict.
     absent  stage → why it was not judged there.
-    blind   stages in which nothing that was tried says anything of it.
+    blind   stages without any evidence.
     """
 
     backend: str
@@ -39,7 +39,7 @@ class Promise:
         return self.backend, self.lock, self.property
 
     def turned(self) -> bool:
-        """Whether the candidate broke what the baseline kept, and nobody promises: that is no loss."""
+        """Whether the candidate broke what the baseline kept without a promise: that is no loss."""
         old, new = (self.stages[stage].word if stage in self.stages else None for stage in ALONE)
         return old is Verdict.NOT_CLAIMED_HELD and new in (Verdict.NOT_CLAIMED_BROKEN, Verdict.BROKEN_AS_DOCUMENTED)
 
@@ -54,9 +54,9 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A judgement that failed in one stage, as it did not in the baseline.
+    """A judgement that failed in one stage, and not in the baseline.
 
-    fault  the column of the matrix. why: what makes it worse.
+    fault  the column of the matrix. why: why it is worse.
     """
 
     backend: str
@@ -73,7 +73,7 @@ class Loss:
 
 
 def promises(cells: Iterable[Cell]) -> tuple[Promise, ...]:
-    """All that were judged in any stage, the heaviest first. cells: with those of what was not tried."""
+    """All promises that were judged in any stage, the heaviest first. cells: also of what was not tried."""
     cells = list(cells)
     of_stages = (cell for cell in judged(cells) if cell.stage in STAGES)
     by_stage = {
@@ -98,7 +98,7 @@ def promises(cells: Iterable[Cell]) -> tuple[Promise, ...]:
 
 
 _Reasons = dict[str, dict[Name, str]]
-"""Stage → what was not judged in it → why. What was not tried may leave names empty: then it stands for all."""
+"""Stage → what was not judged in it → why. Empty names mean all."""
 
 
 def _all_reasons(cells: Iterable[Cell]) -> _Reasons:
@@ -112,31 +112,31 @@ def _all_reasons(cells: Iterable[Cell]) -> _Reasons:
 
 
 def _why_not(name: Name, why: Mapping[Name, str]) -> str | None:
-    """The reason that concerns this promise, the most special first."""
-    some = product(*((part, "") for part in name))
-    return next((why[backend, lock, what] for backend, lock, what in some if (backend, lock, what) in why), None)
+    """The most special reason for this promise; None without any."""
+    names = product(*((part, "") for part in name))
+    return next((why[backend, lock, what] for backend, lock, what in names if (backend, lock, what) in why), None)
 
 
 def not_applicable(cells: Iterable[Cell], named: Iterable[Promise]) -> dict[tuple[str, str], str]:
-    """(backend, stage) → why no trial of it could be: for every lock of which there is a promise, somebody says so."""
+    """(backend, stage) → why there can be no trial of it, if that is so for every lock with a promise."""
     locks: dict[str, set[str]] = defaultdict(set)
     for promise in named:
         locks[promise.backend].add(promise.lock)
-    said: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    not_tried: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     for cell in cells:
         if cell.word is Verdict.NOT_APPLICABLE and not cell.stage:
             for stage in TOGETHER:
                 if cell.fault in COLUMNS[stage]:
-                    said[cell.backend, stage].setdefault(cell.lock, cell.because)
+                    not_tried[cell.backend, stage].setdefault(cell.lock, cell.because)
     return {
         place: next(iter(reasons.values()))
-        for place, reasons in said.items()
+        for place, reasons in not_tried.items()
         if "" in reasons or locks[place[0]] <= reasons.keys()
     }
 
 
 def losses(comparison: Comparison, cells: Iterable[Cell]) -> list[Loss]:
-    """All that got worse, from the baseline to the candidate and while versions change, the positive controls too."""
+    """All that got worse in the candidate and while versions change, positive controls included."""
     lost = [
         Loss(*_place(change), CANDIDATE, change.worse, change.after)
         for change in comparison.changes
@@ -151,5 +151,5 @@ def losses(comparison: Comparison, cells: Iterable[Cell]) -> list[Loss]:
 
 
 def _place(judged: Cell | Change) -> tuple[str, str, str, str, str]:
-    """As a `Loss` begins."""
+    """The first fields of a `Loss`."""
     return judged.backend, judged.lock, judged.lane, judged.fault, judged.property

@@ -1,7 +1,7 @@
-"""certificate.json: canonical, so that its digest is the same wherever it is written; with digests of its evidence.
+"""certificate.json: canonical, so that its digest is the same everywhere, and with digests of its evidence.
 
-Canonical JSON here: UTF-8, keys in order, no space between, no number that is not finite. `digest` is the SHA-256 of
-the object without it.
+Canonical JSON here means: UTF-8, sorted keys, no spaces, finite numbers. `digest` is the SHA-256 of the object without
+the key `digest`.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from typing import Any, Final
 from results.certificate.certify import Certificate, sentence
 from results.certificate.conditions import NEVER, conditions, uncovered
 from results.certificate.promises import Loss, Promise
-from results.certificate.trials import TrialTold
+from results.certificate.trials import UpgradeTrial
 from results.comparison import presentation
 from results.comparison.compare import Seen
 from results.comparison.speeds import Speed
@@ -24,16 +24,16 @@ from results.storage.files import BadFile
 from results.storage.reading import Contents
 
 FORMAT: Final = 3
-"""What another format says only the version can verify that wrote it."""
+"""A certificate of another format can be verified only by the version that wrote it."""
 _OF_A_SPEED: Final = ("backend", "lock", "measure", "unit", "before", "after", "ratio", "interval", "trials")
 _ASKED: Final = ("command", "seed", "profile", "interruptions")
-"""Of what was asked for, and of how it came to be answered, what the file tells."""
+"""Keys of what was asked for that the file has."""
 
 
 def to_json(
-    certificate: Certificate, contents: Contents, trials: Sequence[TrialTold], root: Path, asked: Mapping[str, Any]
+    certificate: Certificate, contents: Contents, trials: Sequence[UpgradeTrial], root: Path, about: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The whole file. root: of the run; asked: what was asked for. Raises BadFile where evidence cannot be read."""
+    """The whole file. root: of the run; about: what was asked for. Raises BadFile where evidence cannot be read."""
     fields = {
         "format": FORMAT,
         "run": root.name,
@@ -55,18 +55,18 @@ def to_json(
         "no_way_there": list(certificate.no_way_there),
         "no_way_back": list(certificate.no_way_back),
         "speeds": [_speed(speed) for speed in certificate.comparison.speeds],
-        "beside": [asdict(gap) for gap in certificate.beside],
+        "beside": [asdict(gap) for gap in certificate.handover_gaps],
         "errors": [{**asdict(error), "turn": str(error.turn)} for error in certificate.errors],
-        "bites": [asdict(bite) for bite in certificate.bites],
+        "bites": [asdict(exposure) for exposure in certificate.exposures],
         "calibration": encoded(certificate.calibration, root),
         "doubts": list(certificate.doubts),
-        "conditions": conditions(asked, trials),
+        "conditions": conditions(about, trials),
         "uncovered": uncovered(contents.cells),
         "never": list(NEVER),
-        "asked": {name: asked[name] for name in _ASKED if name in asked},
+        "asked": {name: about[name] for name in _ASKED if name in about},
         "evidence": evidence(root),
     }
-    # As it is read again: lists for tuples, so that nothing written is told from what was meant.
+    # As it will be read: lists for tuples, so that the written and the read value are equal.
     plain: dict[str, Any] = json.loads(canonical(fields))
     return {**plain, "digest": digest(plain)}
 
@@ -78,18 +78,18 @@ def canonical(data: Mapping[str, Any]) -> bytes:
 
 
 def digest(data: Mapping[str, Any]) -> str:
-    """Of everything but the digest itself."""
+    """SHA-256 of all keys but `digest`."""
     return hashlib.sha256(canonical({name: value for name, value in data.items() if name != "digest"})).hexdigest()
 
 
 def evidence(root: Path) -> dict[str, str]:
-    """Of all that a certificate rests on, as paths in the run folder → SHA-256: what was asked for, what was not tried,
-    and of all trials the histories, the plan and what was done. The rest follows from these. Raises BadFile.
+    """Path in the run folder → SHA-256, of all evidence: what was asked for, what was not tried, and of each trial the
+    histories, the plan and what was done. All else follows from these. Raises BadFile.
     """
     problems: list[str] = []
     paths = [root / "run.json", *files.entries(root / "not-run", problems)]
     for folder in files.entries(root / "trials", problems):
-        if folder.is_dir():  # else it is no trial, and `results.storage.reading` says so
+        if folder.is_dir():  # `results.storage.reading` reports anything else
             inside = files.entries(folder, problems)
             paths += [file for file in inside if file.suffix == ".arrow" or file.name in ("plan.json", "trial.json")]
     if problems:

@@ -1,4 +1,4 @@
-"""What a run's trials say beside their judgements: which servers were replaced, what was refused, what errors said."""
+"""What a certificate needs of trials beside their judgements: replaced servers, refused writes, errors."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,21 +18,21 @@ from results.storage.files import BadFile
 from results.storage.reading import load_trial
 
 BUSY: Final = 0.2
-"""The part of their time for which workers may be kept from running: on a rested machine it is 0.01 to 0.1."""
+"""The part of their time for which workers may be stopped by the machine. On an idle machine it is 0.01 to 0.1."""
 
 _BY_DESIGN: Final = ("suites.locks.antipatterns.", "suites.locks.without.")
-"""Where the locks are that do not exclude, or worse, whatever the fault."""
+"""Packages of the locks that are broken by design."""
 
 
 @dataclass(frozen=True, slots=True)
-class LaneTold:
+class UpgradeLane:
     """One lane.
 
     lease     see `checkers.history.history.Facts`.
     refused   writes that the store refused under a token that a later holder had overtaken.
-    controls  properties that it is certain to break, by what its lock declares.
+    controls  properties that it is certain to break, as its lock declares.
     errors    text of an error → how often.
-    servers   how many the backend has, 0 where that was not stored.
+    servers   the number of servers, 0 if that was not stored.
     """
 
     lane: str
@@ -46,7 +46,7 @@ class LaneTold:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialTold:
+class UpgradeTrial:
     """One trial. by_design: the locks in it that are broken by design."""
 
     name: str
@@ -54,21 +54,21 @@ class TrialTold:
     column: str
     stage: str
     about: Mapping[str, Any]
-    lanes: tuple[LaneTold, ...]
+    lanes: tuple[UpgradeLane, ...]
     by_design: frozenset[str] = frozenset()
 
     @property
     def stalled(self) -> float:
-        """For which part of their time the machine did not run its workers; 0 where that was not stored."""
+        """The part of their time for which the machine did not run its workers; 0 if that was not stored."""
         return float(self.about.get("stalled") or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A server that was replaced by one of another version, or would not be.
+    """A server that was replaced by another version, or that refused to start.
 
     at       seconds since the trial's first operation.
-    what     which server, from which version to which; where it was refused the server's own words.
+    what     which server, from which version to which; if it refused, its message.
     """
 
     backend: str
@@ -80,8 +80,8 @@ class Step:
     refused: bool
 
 
-def load(root: Path, problems: list[str]) -> tuple[TrialTold, ...]:
-    """All trials of a stage in the run folder `root`. What is damaged is named in `problems` and left out."""
+def load(root: Path, problems: list[str]) -> tuple[UpgradeTrial, ...]:
+    """All trials of a stage in the run folder `root`. Damaged ones are left out, with a line in `problems`."""
     trials = []
     for folder in files.entries(root / "trials", []):
         try:
@@ -94,8 +94,8 @@ def load(root: Path, problems: list[str]) -> tuple[TrialTold, ...]:
     return tuple(trials)
 
 
-def steps(trials: Iterable[TrialTold]) -> tuple[Step, ...]:
-    """What was replaced, trial by trial, the earliest first."""
+def steps(trials: Iterable[UpgradeTrial]) -> tuple[Step, ...]:
+    """The steps of all trials, those of one trial by time."""
     return tuple(
         Step(trial.backend, trial.stage, trial.name, trial.column, float(step["at"]), step["what"], step["refused"])
         for trial in trials
@@ -103,17 +103,17 @@ def steps(trials: Iterable[TrialTold]) -> tuple[Step, ...]:
     )
 
 
-def no_way_there(trials: Iterable[TrialTold]) -> tuple[str, ...]:
-    """What servers of the new version said that would not start on the data of the old one, each once."""
-    said = ((trial.backend, trial.about.get("no_way_there")) for trial in trials)
-    return tuple(dict.fromkeys(f"{backend}: {words}" for backend, words in said if words))
+def no_way_there(trials: Iterable[UpgradeTrial]) -> tuple[str, ...]:
+    """Messages of servers of the new version that did not start on the old data, each once."""
+    refusals = ((trial.backend, trial.about.get("no_way_there")) for trial in trials)
+    return tuple(dict.fromkeys(f"{backend}: {words}" for backend, words in refusals if words))
 
 
-def _trial(record: TrialRecord) -> TrialTold:
+def _trial(record: TrialRecord) -> UpgradeTrial:
     about = record.about
     first = next((lane.history.facts for lane in record.lanes), None)
     locks = about.get("locks") or {}
-    return TrialTold(
+    return UpgradeTrial(
         record.name,
         about.get("backend") or (first.backend if first else ""),
         about.get("column") or ("+".join(first.fault_names) if first else ""),
@@ -124,7 +124,7 @@ def _trial(record: TrialRecord) -> TrialTold:
     )
 
 
-def _lane(history: History) -> LaneTold:
+def _lane(history: History) -> UpgradeLane:
     facts, c = history.facts, history.columns
     stale = (c["f"] == F.WRITE) & (c["outcome"] == Outcome.FAIL) & (c["reason"] == Reason.STALE_TOKEN)
     with_text = c["error"][c["error"] > 0]
@@ -133,7 +133,7 @@ def _lane(history: History) -> LaneTold:
     for text, number in zip(history.errors, numbers, strict=True):
         if text and number:
             errors[text] += number
-    return LaneTold(
+    return UpgradeLane(
         facts.lane,
         facts.lock,
         facts.store,

@@ -1,4 +1,4 @@
-"""A run's certificate: made from what is stored, and written beside the run's page."""
+"""Makes a run's certificate from what is stored, and writes it into the run's folder."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,11 +17,11 @@ DERIVED: Final[Mapping[str, Callable[[Mapping[str, Any]], bytes]]] = {
     files.JUNIT: junit.render,
     files.ATTESTATION: attestation.render,
 }
-"""Files beside certificate.json that follow from it."""
+"""Files that are derived from certificate.json → what renders them."""
 
 
-class _Asked(TypedDict, total=False):
-    """Of what was asked for. Runs from before rolling upgrades say nothing of parts."""
+class _Requested(TypedDict, total=False):
+    """What was asked for. Runs from before rolling upgrades have no parts."""
 
     stages: Mapping[str, Mapping[str, str]]
     parts: tuple[str, ...]
@@ -29,7 +29,7 @@ class _Asked(TypedDict, total=False):
 
 
 def issue(run: Run) -> tuple[Certificate, Path]:
-    """Make the certificate of a run, beside its page, which tells of it then. Returns it with the path of its sheet.
+    """Make and write the certificate of a run, and draw the run's page with it. Returns it with the path of its page.
 
     Raises BadFile.
     """
@@ -41,7 +41,7 @@ def issue(run: Run) -> tuple[Certificate, Path]:
 
 
 def write(run: Run, certificate: Certificate, stored: Mapping[str, Any]) -> Path:
-    """What was `made`, with all that follows from it. Returns the path of its sheet. Raises BadFile."""
+    """Write a certificate and the files that are derived from it. Returns the path of its page. Raises BadFile."""
     files.write_bytes(run.path / files.CERTIFICATE, serialize.canonical(stored))
     for name, render in DERIVED.items():
         files.write_bytes(run.path / name, render(stored))
@@ -51,33 +51,33 @@ def write(run: Run, certificate: Certificate, stored: Mapping[str, Any]) -> Path
 
 
 def made(run: Run, came: Mapping[str, Any] | None = None) -> tuple[Certificate, dict[str, Any]]:
-    """What a run says, and what certificate.json says of it. Raises BadFile, also where no upgrade was in mind.
+    """The certificate of a run, and the content of certificate.json. Raises BadFile, also if the run tried no upgrade.
 
-    came: what came of it, where it is about to be closed; elsewhere its summary tells.
+    came: how the run ended, if it is about to be closed; else that is read from its summary.
     """
     about = run.about()
-    asked = decoded(about, _Asked, run.path / "run.json")
+    requested = decoded(about, _Requested, run.path / "run.json")
     try:
-        old, new = asked["stages"][BASELINE], asked["stages"][CANDIDATE]
+        old, new = requested["stages"][BASELINE], requested["stages"][CANDIDATE]
         upgrades = {backend: (version, new[backend]) for backend, version in old.items()}
     except KeyError as error:
         raise BadFile(f"{run.path}: no upgrade was tried (pytest suites/ --from ... --to ...)") from error
     problems: list[str] = []
     contents, tried = run.read(), trials.load(run.path, problems)
-    # Judgements can be read where their history cannot: then they rest on nothing.
+    # A judgement whose history cannot be read has no evidence.
     contents = replace(contents, problems=tuple(dict.fromkeys((*contents.problems, *problems))))
     certificate = certify(
         contents,
         upgrades,
         _cut_short(_came(run) if came is None else came),
-        parts=[stage for stage in STAGES if stage in asked.get("parts", ALONE)],
+        parts=[stage for stage in STAGES if stage in requested.get("parts", ALONE)],
         trials=tried,
     )
     return certificate, serialize.to_json(certificate, contents, tried, run.path, about)
 
 
 def _came(run: Run) -> Mapping[str, Any] | None:
-    """What its summary tells; None where it was not closed. Raises BadFile."""
+    """How a run ended; None if it was not closed. Raises BadFile."""
     return summary.load_head(run.path).about if (run.path / summary.NAME).exists() else None
 
 

@@ -1,4 +1,4 @@
-"""`python -m results certificate RUN`: made again from what is stored.
+"""`python -m results certificate RUN`: make the certificate again from what is stored.
 
 Exit status: 0 no regression, 1 a regression, 5 inconclusive; 2 bad usage or input.
 """
@@ -17,7 +17,7 @@ from results.text import typed
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Tells of what it replaces, where that was another."""
+    """Returns the exit status. Prints what the replaced certificate said, if that was another."""
     parsed = parser("certificate", "May we go from this version to that one? What a run with --from and --to says.")
     parsed.add_argument("run", metavar="RUN", help=NAMING)
     options = parsed.parse_args(arguments)
@@ -32,14 +32,14 @@ def main(arguments: Sequence[str]) -> int:
         say(f"  {words}")
     say(f"certificate: {typed(page)}")
     if before and before != _bytes(file):
-        said = _sentence(before)
-        was = "the same" if said == sentence(certificate) else said
+        earlier = _sentence(before)
+        was = "the same" if earlier == sentence(certificate) else earlier
         say(f"it takes the place of another, which said: {was}")
     return STATUS[certificate.decision]
 
 
 def _bytes(file: Path) -> bytes:
-    """Nothing where there is none."""
+    """The content of a file; empty if there is none."""
     try:
         return files.read_bytes(file)
     except BadFile:

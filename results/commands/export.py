@@ -1,4 +1,4 @@
-"""`python -m results export`: one trial, or the matrix of a run, as one file that needs nothing beside it."""
+"""`python -m results export`: one trial, or the matrix of a run, as one self-contained file."""
 
 import re
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from results.terminal.output import say
 from results.text import typed
 
 _LINK: Final = re.compile(r'<a [^<>]*href="(?!#)[^"<>]*"[^<>]*>')
-"""Recorded strings are escaped, so none of them can look like one."""
+"""A link that leads out of the page. Recorded strings are escaped, so none of them matches."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0; 2 where the run or trial is missing or damaged."""
+    """Returns 0; 2 if the run or trial is missing or damaged."""
     parser = find.parser("export", "Write one self-contained HTML file, to be sent to somebody.")
     parser.add_argument("of", metavar="RUN[/TRIAL]", help="a run, a trial of it, or a trial's folder")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: the name of what is exported")
@@ -38,7 +38,7 @@ def _trial(folder: Path) -> str:
 
 
 def _run(run: Run) -> str:
-    """The run's page without the links to its trials, whose pages stay where they are. Raises BadFile."""
+    """The run's page without links to its trials, whose pages are not exported. Raises BadFile."""
     contents = run.read()
     cells = [replace(cell, page=None) for cell in contents.cells]
     lanes = [replace(lane, page=None) for lane in contents.lanes]
@@ -47,5 +47,5 @@ def _run(run: Run) -> str:
 
 
 def unlinked(text: str) -> str:
-    """The page with the words of its links, which lead nowhere once it stands alone; those within the page stay."""
+    """The page with its links replaced by their words, but for links within the page."""
     return _LINK.sub("<a>", text)

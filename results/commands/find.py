@@ -1,4 +1,4 @@
-"""Runs and trials by the names that people give them on the command line."""
+"""Finds runs and trials by the names on the command line."""
 
 import argparse
 import re
@@ -13,14 +13,14 @@ from results.storage.files import BadFile
 
 _HOME: Final = Path(__file__).resolve().parents[2]
 RUNS: Final = (_HOME if (_HOME / "pyproject.toml").is_file() else Path()) / "results" / "runs"
-"""Where runs are stored: in the checkout; where this is installed as a package, in the working directory."""
+"""Where runs are stored: in the checkout, or in the working directory if this is installed as a package."""
 NAMING: Final = "its name, the beginning of it, its folder, `last`, or `last~1` for the one before"
 _STAMP: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A folder with a run.json. wrong: what is the matter with it, in one line, or empty."""
+    """A folder with a run.json. wrong: why it cannot be read, in one line, or empty."""
 
     path: Path
     started: str
@@ -28,14 +28,14 @@ class Stored:
 
 
 def parser(name: str, description: str) -> argparse.ArgumentParser:
-    """For `python -m results NAME`, with the option that says where runs are stored."""
+    """The parser of `python -m results NAME`, with the option for where runs are stored."""
     made = argparse.ArgumentParser(prog=f"python -m results {name}", description=description, allow_abbrev=False)
     made.add_argument("--results", type=Path, default=RUNS, metavar="DIR", help="where runs are stored")
     return made
 
 
 def runs(root: Path) -> list[Stored]:
-    """Oldest first, those that are damaged too. Raises BadFile where the folder itself cannot be read."""
+    """All runs, oldest first, damaged ones too. Raises BadFile if the folder itself cannot be read."""
     stored, problems = [], list[str]()
     for path in files.entries(root, problems, follow=True):
         try:
@@ -44,19 +44,19 @@ def runs(root: Path) -> list[Stored]:
         except (BadFile, OSError) as error:
             stamp = _STAMP.match(path.name)
             when = "{}-{}-{}T{}:{}:{}+00:00".format(*stamp.groups()) if stamp else ""
-            stored.append(Stored(path, when, files.said(error)))
+            stored.append(Stored(path, when, files.reason(error)))
     if problems:
         raise BadFile(problems[0])
     return sorted(stored, key=lambda run: (run.started, run.path.name))
 
 
 def find(name: str, root: Path) -> Run:
-    """A run by its name (`NAMING`). Raises BadFile."""
+    """The run of this name (`NAMING`). Raises BadFile."""
     try:
         if (Path(name) / "run.json").is_file():
             return Run.open(Path(name))
     except (OSError, ValueError):
-        pass  # no path: too long, or of characters that none has
+        pass  # no path: it is too long, or has characters that no path has
     stored = runs(root)
     if not stored:
         raise BadFile(f"no run {name!r} in {root}, which has none")
@@ -73,7 +73,7 @@ def find(name: str, root: Path) -> Run:
 
 
 def find_trial(name: str, run: Run) -> Path:
-    """The folder of a run's trial, by its name or the beginning of it. Raises BadFile."""
+    """The folder of a run's trial, by its name or the beginning of its name. Raises BadFile."""
     problems: list[str] = []
     names = [path.name for path in files.entries(run.path / "trials", problems) if not path.is_symlink()]
     trial = _of_this_name(name, names, "trials")
@@ -83,7 +83,7 @@ def find_trial(name: str, run: Run) -> Path:
 
 
 def _of_this_name(name: str, names: Sequence[str], what: str) -> str:
-    """Which of `names` is called so, or else begins so; empty: none. Raises BadFile where several do."""
+    """The one of `names` that is equal to `name`, or else begins with it; empty: none. Raises BadFile for several."""
     matching = [each for each in names if each == name] or [each for each in names if name and each.startswith(name)]
     if len(matching) > 1:
         first = ", ".join([*matching[:5], *["..."] * (len(matching) > 5)])
@@ -92,7 +92,7 @@ def _of_this_name(name: str, names: Sequence[str], what: str) -> str:
 
 
 def run_or_trial(name: str, root: Path) -> tuple[Run, Path | None]:
-    """`RUN`, `RUN/TRIAL` or the folder of a trial. Raises BadFile."""
+    """A run, and a trial of it or None, by `RUN`, `RUN/TRIAL` or the folder of a trial. Raises BadFile."""
     path = Path(name)
     try:
         if (path / "trial.json").is_file():

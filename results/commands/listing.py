@@ -1,4 +1,4 @@
-"""`python -m results list`, `show` and `open`: what is stored, in the terminal or in the browser."""
+"""`python -m results list`, `show` and `open`: stored runs in the terminal or in the browser."""
 
 import json
 import shlex
@@ -22,11 +22,11 @@ from results.terminal.output import Output, Printer, say
 from results.text import plain, typed
 
 _ASKED: Final = ("seed", "profile", "shard", "versions")
-"""Of what was asked for, what a list tells for machines."""
+"""Keys of what was asked for that `list --json` has."""
 
 
 def list_(arguments: Sequence[str]) -> int:
-    """The runs, oldest first. 0, also where some are damaged, which it says."""
+    """Print the runs, oldest first. Returns 0, also if some are damaged."""
     parser = find.parser("list", "List the stored runs, oldest first.")
     parser.add_argument("--json", action="store_true", help="one JSON object a line and run")
     options = parser.parse_args(arguments)
@@ -41,7 +41,7 @@ def list_(arguments: Sequence[str]) -> int:
 
 
 def show(arguments: Sequence[str]) -> int:
-    """The matrix again, or what came of one trial or lane: 0."""
+    """Print the matrix again, or the story of one trial or lane. Returns 0."""
     parser = find.parser("show", "Print a run's matrix again, or the story of one trial or lane.")
     parser.add_argument("run", metavar="RUN", help=NAMING)
     parser.add_argument("of", metavar="TRIAL|LANE", nargs="?", help="of this trial or this lane the story")
@@ -72,7 +72,7 @@ def show(arguments: Sequence[str]) -> int:
 
 
 def open_(arguments: Sequence[str]) -> int:
-    """Opens a page in the browser, and prints its path: 0."""
+    """Open a page in the browser, and print its path. Returns 0."""
     parser = find.parser("open", "Open the page of a run or of a trial in the browser.")
     parser.add_argument("run", metavar="RUN", help=NAMING)
     parser.add_argument("trial", metavar="TRIAL", nargs="?", help="a trial's name, or the beginning of it")
@@ -85,7 +85,7 @@ def open_(arguments: Sequence[str]) -> int:
 
 
 def run_page(run: Run) -> Path:
-    """The run's page; one that was interrupted, or is still going on, has none yet: it is drawn now."""
+    """The run's page. It is drawn now if the run was not closed."""
     page = run.path / "index.html"
     state = run.state()
     if state == CLOSED and page.is_file():
@@ -94,7 +94,7 @@ def run_page(run: Run) -> Path:
 
 
 def trial_page(run: Run, folder: Path) -> Path:
-    """The page of a trial; drawn now where there is none. Raises BadFile or BadHistory."""
+    """The page of a trial. It is drawn now if there is none. Raises BadFile or BadHistory."""
     page = folder / "index.html"
     return page if page.is_file() else run.draw_trial(folder)
 
@@ -110,7 +110,7 @@ def _line(run: Stored, *, as_json: bool) -> str:
         return plain(f"{run.path.name}  damaged: {error}")
     words = {str(word): count for word, count in head.words.items() if count}
     if as_json:
-        return json.dumps(_told(run, head, state, words))
+        return json.dumps(_as_json(run, head, state, words))
     came_to = ", ".join(f"{count} {word}" for word, count in words.items()) or "nothing judged"
     certified = summary.certificate(head.about)
     came_to = f"{certified}; {came_to}" if certified else came_to
@@ -120,7 +120,7 @@ def _line(run: Stored, *, as_json: bool) -> str:
     return plain(f"{run.path.name}  {came_to}{left}" + ("" if state == CLOSED else f" ({state})"))
 
 
-def _told(run: Stored, head: Head, state: str, words: dict[str, int]) -> dict[str, Any]:
+def _as_json(run: Stored, head: Head, state: str, words: dict[str, int]) -> dict[str, Any]:
     return {
         "run": run.path.name,
         "folder": str(run.path),
@@ -136,23 +136,20 @@ def _told(run: Stored, head: Head, state: str, words: dict[str, int]) -> dict[st
 
 
 def _tell_error(folder: Path) -> None:
-    """Why a trial that was aborted came to nothing. Raises BadFile."""
+    """Print why a trial was aborted, if it was. Raises BadFile."""
     record = reading.about_trial(folder)
     if error := record.get("error"):
         say(f"{folder.name} was aborted: {error}")
 
 
 def _tell(cells: Iterable[Cell]) -> None:
-    """Of each trial's lanes: the sentence, the story of everything that broke, the words of the rest, and the page."""
+    """Print for each lane of each trial the sentence, the verdicts with the stories of what broke, and the page."""
     printer = Printer(Output())
     for (trial, lane, page), mine in grouped(cells, lambda cell: (cell.trial, cell.lane, cell.page)).items():
         word = heaviest(cell.word for cell in mine)
         first = [cell for cell in mine if cell.word is word]
-        sentence = sentences.sentence(
-            first[0].lock, [cell.property for cell in first], word, first[0].fault, first[0].because
-        )
         printer.whole(f"{lane}, trial {trial}, seed {first[0].seed}")
-        printer.line(sentence, indent=2)
+        printer.line(sentences.cell_sentence(*first), indent=2)
         for cell in sorted(mine, key=lambda cell: cell.word.weight):
             printer.line(f"{cell.word}: {cell.property} ({cell.because})", indent=2)
             for line in cell.story:

@@ -1,7 +1,7 @@
-"""`python -m results merge OUT RUN...`: shards of one run, from several machines perhaps, as one run.
+"""`python -m results merge OUT RUN...`: merges shards of one run, also from several machines, to one run.
 
-What a shard did not run and another did is no longer told as not run. A trial is known by what it recorded, so merging
-a run again adds nothing. Damaged trials are taken along as they are: the merged run names them as their own run did.
+What one shard did not run and another did is not listed as not run. A trial is identified by what it recorded, so
+merging a run again adds nothing. Damaged trials are copied as they are: the merged run names them as their own run did.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _SELECTING: Final = frozenset(
         *("-n", "--numprocesses", "--maxprocesses", "--dist", "--junitxml", "--junit-xml", "--color", "--tb", "-r"),
     ]
 )
-"""Options of a run, each with a value, that say which part of it to run, and how to tell of it. Versions are compared
-by themselves.
+"""Options of a run, each with a value, for the part of it to run and for its output. Versions are compared apart from
+the command.
 """
 _TELLING: Final = frozenset(("-q", "-qq", "-v", "-vv", "-s", "-x", "--quiet", "--verbose", "--no-color", "--keep"))
 _STATUSES: Final = (1, 4, 3, 2, 0, 5)
-"""Of pytest, heaviest first: 5 is a shard for which there was nothing to do."""
+"""Exit statuses of pytest, heaviest first. 5: the shard had nothing to do."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0: merged, damaged trials included, which are named; 2: one of the runs cannot be merged, and nothing was."""
+    """Returns 0 if the runs were merged, damaged trials included; 2 if one cannot be merged: then none was."""
     parser = find.parser("merge", "Merge the shards of a run into one run. Damaged trials are taken along, and named.")
     parser.add_argument("out", type=Path, metavar="OUT", help="a new folder, or one that was merged before")
     parser.add_argument("runs", nargs="+", metavar="RUN", help=NAMING)
@@ -63,9 +63,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def merge(out: Path, runs: Sequence[Run], *, force: bool = False) -> tuple[Path, list[str]]:
-    """Returns the page of the merged run, and what was left out or is missing, one line each.
+    """Merge runs. Returns the page of the merged run, and a line for each thing that was left out or is missing.
 
-    Raises BadFile where the runs are not parts of one; then nothing was done.
+    Raises BadFile if the runs are not parts of one run; then nothing was done.
     """
     parts = _merged(out)
     for run in runs:
@@ -95,7 +95,7 @@ def merge(out: Path, runs: Sequence[Run], *, force: bool = False) -> tuple[Path,
 
 
 def _merged(out: Path) -> list[_Part]:
-    """The parts of an earlier merge. Raises BadFile where the folder is anything else."""
+    """The parts of an earlier merge. Raises BadFile if the folder is something else."""
     if not out.exists() and not out.is_symlink():
         return []
     if out.is_dir() and not any(out.iterdir()):
@@ -109,7 +109,7 @@ def _merged(out: Path) -> list[_Part]:
 
 
 class _Part(TypedDict):
-    """A run as it is told in what was merged of it. id: of what was asked for, and of its name."""
+    """A run, as stored in the merged run. id: a digest of its name and of what was asked for."""
 
     id: str
     run: str
@@ -123,48 +123,42 @@ def _known(out: Path, parts: object) -> list[_Part]:
 
 
 def _parts(run: Run) -> list[_Part]:
-    """A run as a part of what is merged; one that was merged itself as its parts. Raises BadFile."""
-    asked = run.about()
-    if asked.get("merged"):
-        return _known(run.path, asked["merged"])
+    """The parts of a run: itself, or the parts of which it was merged. Raises BadFile."""
+    about = run.about()
+    if about.get("merged"):
+        return _known(run.path, about["merged"])
     head, _ = run.head()
-    text = json.dumps([run.path.name, asked], sort_keys=True)
+    text = json.dumps([run.path.name, about], sort_keys=True)
     identity = hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
-    started = asked.pop("started")
-    return [{"id": identity, "run": run.path.name, "started": started, "asked": asked, "about": dict(head.about)}]
+    started = about.pop("started")
+    return [{"id": identity, "run": run.path.name, "started": started, "asked": about, "about": dict(head.about)}]
 
 
 def _difference(part: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """What makes two runs different ones, as the beginning of a sentence, or nothing."""
-    asked, others = part["asked"], other["asked"]
-    names = f"{part['run']} and {other['run']}"
-    for name in ("seed", "profile"):
-        if asked.get(name) != others.get(name):
-            return f"{names} are not parts of one run: {name} {asked.get(name)!r}, {others.get(name)!r}"
+    """Why two runs are not parts of one run, as the beginning of a sentence; or empty."""
+    about, others = part["asked"], other["asked"]
+    compared = [(f"{name} ", about.get(name), others.get(name)) for name in ("seed", "profile")]
     for name in ("versions", "targets"):
-        mine, theirs = mapping(asked.get(name)), mapping(others.get(name))
-        for backend in sorted(mine.keys() & theirs.keys()):
-            if mine[backend] != theirs[backend]:
-                what = f"{name} of {backend} {mine[backend]!r}, {theirs[backend]!r}"
-                return f"{names} are not parts of one run: {what}"
-    if (mine_ := _command(asked)) != (theirs_ := _command(others)):
-        return f"{names} are not parts of one run: {' '.join(mine_)!r}, {' '.join(theirs_)!r}"
-    shard, of = _shard(part)
-    shard_, of_ = _shard(other)
+        mine, theirs = mapping(about.get(name)), mapping(others.get(name))
+        shared = sorted(mine.keys() & theirs.keys())
+        compared += [(f"{name} of {backend} ", mine[backend], theirs[backend]) for backend in shared]
+    compared.append(("", " ".join(_command(about)), " ".join(_command(others))))
+    differences = [f"{what}{first!r}, {second!r}" for what, first, second in compared if first != second]
+    (shard, of), (shard_, of_) = _shard(part), _shard(other)
     if of and of_ and (of != of_ or shard == shard_):
-        return f"{names} are not parts of one run: shard {shard}/{of}, {shard_}/{of_}"
-    return ""
+        differences.append(f"shard {shard}/{of}, {shard_}/{of_}")
+    return f"{part['run']} and {other['run']} are not parts of one run: {differences[0]}" if differences else ""
 
 
 def _shard(part: Mapping[str, Any]) -> tuple[int, int]:
-    """(i, n) of `--shard i/n`; zeros for a run that is no shard."""
+    """(i, n) of `--shard i/n`; zeros if the run is no shard."""
     match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", str(part["asked"].get("shard")), re.ASCII)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def _command(asked: Mapping[str, Any]) -> list[str]:
-    """The command without what says which part of a run to run, and how to tell of it."""
-    given = words(asked.get("command"))
+def _command(about: Mapping[str, Any]) -> list[str]:
+    """The command line without the options for the part of a run to run, and for its output."""
+    given = words(about.get("command"))
     left: list[str] = []
     position = 0
     while position < len(given):
@@ -180,16 +174,16 @@ def _command(asked: Mapping[str, Any]) -> list[str]:
 def _prepare(out: Path, parts: Sequence[Mapping[str, Any]]) -> Run:
     out.mkdir(parents=True, exist_ok=True)
     (out / "trials").mkdir(exist_ok=True)
-    asked = [part["asked"] for part in parts]
+    abouts = [part["asked"] for part in parts]
     together: dict[str, Any] = {
-        name: value for name, value in asked[0].items() if all(each.get(name) == value for each in asked)
+        name: value for name, value in abouts[0].items() if all(each.get(name) == value for each in abouts)
     }
-    together["targets"] = {key: value for each in asked for key, value in mapping(each.get("targets")).items()}
-    versions = [(key, str(value)) for each in asked for key, value in mapping(each.get("versions")).items()]
+    together["targets"] = {key: value for each in abouts for key, value in mapping(each.get("targets")).items()}
+    versions = [(key, str(value)) for each in abouts for key, value in mapping(each.get("versions")).items()]
     together["versions"] = {
         backend: ", ".join(dict.fromkeys(value for key, value in versions if key == backend)) for backend, _ in versions
     }
-    together["command"] = _command(asked[0])
+    together["command"] = _command(abouts[0])
     files.write_json(
         out / "run.json",
         {
@@ -201,7 +195,7 @@ def _prepare(out: Path, parts: Sequence[Mapping[str, Any]]) -> Run:
 
 
 def _about(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What came of all of them."""
+    """How all parts ended, as one."""
     abouts = [part["about"] for part in parts]
     about: dict[str, Any] = {"runs": [part["run"] for part in parts]}
     finished = [str(each["finished"]) for each in abouts if each.get("finished")]
@@ -219,7 +213,7 @@ def _about(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _identity(folder: Path) -> bytes:
-    """Of a trial: what was done and recorded in it, wherever it stands."""
+    """A digest of what was done and recorded in a trial, wherever it is stored."""
     digest = hashlib.blake2b(digest_size=16)
     for file in files.entries(folder, []):
         if file.name == "trial.json" or file.suffix == ".arrow":
@@ -232,7 +226,7 @@ def _identity(folder: Path) -> bytes:
 
 
 def _take(folder: Path, made: Run, known: set[bytes]) -> None:
-    """Bring in a trial, unless it is there already; its page is drawn again, since it tells where the trial stands."""
+    """Copy a trial, unless it is there already. Its page is drawn again, since it has the folder's name."""
     if folder.is_symlink() or not folder.is_dir() or (identity := _identity(folder)) in known:
         return
     trials = made.path / "trials"
@@ -247,11 +241,11 @@ def _take(folder: Path, made: Run, known: set[bytes]) -> None:
     try:
         made.draw_trial(place)
     except (BadFile, BadHistory):
-        pass  # damaged: the page that came with it is all there is; whoever reads the run names it
+        pass  # damaged: it keeps the page that it has; readers of the run report it
 
 
 def _files(folder: Path, target: Path) -> Iterator[tuple[Path, Path]]:
-    """Every plain file of a trial, with its new place, whose folder is made. Links stay behind."""
+    """(file, its copy) of every regular file of a trial. Makes the folders of the copies. Links are left out."""
     target.mkdir()
     for path in files.entries(folder, []):
         if path.is_symlink():
@@ -263,7 +257,7 @@ def _files(folder: Path, target: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
-    """A second name for the same file where the disk allows that: files of a run folder are replaced, never changed."""
+    """A hard link if the disk allows it, else a copy: files of a run folder are replaced, never changed."""
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError:
@@ -271,7 +265,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 
 def _merge_not_run(made: Run, runs: Sequence[Run], problems: list[str]) -> None:
-    """What none of them ran."""
+    """Store what none of the runs ran."""
     ran = [cell for cell in made.read().cells if cell.word is not Verdict.NOT_APPLICABLE]
     sources = [made.path, *(run.path for run in runs)]
     items = dict.fromkeys(item for path in sources for item in reading.not_run(path, problems))
@@ -282,7 +276,7 @@ def _merge_not_run(made: Run, runs: Sequence[Run], problems: list[str]) -> None:
 
 
 def _covers(item: NotRun, cell: Cell) -> bool:
-    """Whether what was not run in one place is what this cell tells of. Empty names mean: all of them."""
+    """Whether a cell is what another shard did not run. Empty names mean all."""
     return all(
         not getattr(item, name) or getattr(item, name) == getattr(cell, name)
         for name in ("lock", "backend", "fault", "workload", "store", "lane", "property")

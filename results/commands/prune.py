@@ -1,4 +1,4 @@
-"""`python -m results prune`: remove old runs, never one that somebody may still need."""
+"""`python -m results prune`: removes old runs, but none that may still be needed."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ from results.storage import files, running
 from results.storage.files import BadFile
 from results.storage.run_folder import RunFolder
 from results.terminal.output import say, warn
-from results.text import count
+from results.text import count, moment
 
 _REMOVED: Final = re.compile(r"\..+\.[0-9a-f]{8}\.removed")
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -27,7 +27,7 @@ _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """One run: why it is kept, or empty; and how many bytes its files take."""
+    """What happens to a run. kept: why it is kept, or empty. size: bytes of its files."""
 
     run: Stored
     kept: str
@@ -35,7 +35,7 @@ class Fate:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0: done, or nothing to do; 2: nothing was removed for want of a criterion or an answer, or something remained."""
+    """Returns 0 if all is done; 2 if nothing was removed without a criterion or an answer, or if something remained."""
     options = _options(arguments)
     names = {find.find(name, options.results).path.resolve() for name in options.runs}
     fates = _fates(find.runs(options.results), options, names)
@@ -110,7 +110,7 @@ def _why_kept(run: Stored, last: set[Path], since: datetime | None, names: set[P
         return "named"
     if run.wrong:
         return f"damaged, {run.wrong}"
-    if since is not None and (began := _moment(run.started)) is not None and began > since:
+    if since is not None and (began := moment(run.started)) is not None and began > since:
         return "young enough"
     try:
         if running.is_running(run.path):
@@ -125,40 +125,32 @@ def _why_kept(run: Stored, last: set[Path], since: datetime | None, names: set[P
     return ""
 
 
-def _moment(started: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(started)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-
-
 def _size(folder: Path) -> int:
-    """Bytes; what links lead to does not count."""
+    """Bytes of a folder's files. Links are not followed."""
     return sum(os.lstat(Path(path, name)).st_size for path, _, names in os.walk(folder) for name in names)
 
 
 def _agreed(question: str) -> bool:
-    """Nobody is asked where nobody can answer."""
+    """Whether the user agrees; no if the input is no terminal."""
     if not sys.stdin.isatty():
         return False
     return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _remove(run: Stored, root: Path) -> str:
-    """Out of sight in one step, then file by file; links are removed, never followed. Returns what went wrong."""
+    """Hide a run in one step, then remove its files. Links are removed, never followed. Returns the error or empty."""
     try:
         with running.alone(run.path):
             hidden = root / f".{run.path.name}.{secrets.token_hex(4)}.removed"
             run.path.rename(hidden)
         shutil.rmtree(hidden)
     except (BadFile, OSError) as error:
-        return files.said(error)
+        return files.reason(error)
     return ""
 
 
 def _sweep(root: Path) -> None:
-    """What an interrupted removal left out of sight."""
+    """Remove what an interrupted removal left hidden."""
     for path in root.iterdir():
         if _REMOVED.fullmatch(path.name) and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)

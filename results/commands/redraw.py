@@ -1,4 +1,4 @@
-"""`python -m results redraw`: the pages of a run again, from what was recorded."""
+"""`python -m results redraw`: draws the pages of a run again, from what was recorded."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from results.text import typed
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0; 2 where a trial is damaged: its page stays as it was, all others are drawn."""
+    """Returns 0; 2 if a trial is damaged: its page is not drawn, all others are."""
     parser = find.parser("redraw", "Draw a run's pages again, of an older format too.")
     parser.add_argument("run", metavar="RUN", help=NAMING)
     options = parser.parse_args(arguments)
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
         try:
             run.draw_trial(folder)
         except (BadFile, BadHistory, OSError) as error:
-            problems.append(files.said(error))
+            problems.append(files.reason(error))
     head, state = run.head()
     page = run.draw(run.summarise(head.closed, head.about))
     if run.path.parent.resolve() == options.results.resolve():

@@ -1,4 +1,4 @@
-"""`python -m results rejudge`: stored histories under today's checkers, and where these say something else."""
+"""`python -m results rejudge`: judges stored histories by today's checkers, and lists what differs."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from results.terminal.output import say, warn
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0 all the same; 1 something is judged differently; 2 something is damaged. 1 beats 2."""
+    """Returns 0 if all is the same, 1 if something is judged differently, 2 if something is damaged. 1 beats 2."""
     parser = find.parser(
         "rejudge", "Judge a run's histories again, and list what is judged differently. Changes nothing."
     )

@@ -1,4 +1,4 @@
-"""`python -m results schema`: the JSON Schema of summary.json, made of the types that it is read into."""
+"""`python -m results schema`: the JSON Schema of summary.json, made from the types that it is read into."""
 
 import inspect
 import json
@@ -17,7 +17,7 @@ from results.text import in_a_line
 _LATER: Final = ("stage", "p10")
 """Keys that were added within the format; all others are required."""
 _FIELDS: Final = re.compile(r"^(\w+)  +(.+(?:\n +.+)*)", re.MULTILINE)
-"""What a docstring says of each field."""
+"""The description of each field in a docstring."""
 _PAGE: Final = {"type": "string", "pattern": r"^trials/[^/]+/index\.html$"}
 
 
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def schema() -> dict[str, Any]:
-    """Of the format that is written."""
+    """The schema of the format that is written."""
     _, types = msgspec.json.schema_components([File], schema_hook=lambda _: _PAGE)
     docs = {name: inspect.cleandoc(made["description"]) for name, made in types.items()}
     for name, made in types.items():

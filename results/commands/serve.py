@@ -1,23 +1,22 @@
-"""`python -m results serve`: the stored runs for a browser on this machine, for those who want a server.
+"""`python -m results serve`: serves the stored runs to a browser on this machine.
 
-It reads, and nothing else: files of run folders, to whoever asks on 127.0.0.1 under that name. Nothing outside of the
-results' folder is served, no link is followed, and no folder is listed but the logs of a trial.
+It serves files of run folders, read only, on 127.0.0.1. Nothing outside of the results' folder is served, no link is
+followed, and no folder is listed but the logs of a trial.
 """
 
 import argparse
 import io
 import os
 import re
-import shutil
 import stat
 import webbrowser
 from collections.abc import Sequence
 from functools import partial
 from html import escape
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from results.commands import find
@@ -29,6 +28,7 @@ ADDRESS: Final = "127.0.0.1"
 PORT: Final = 8642
 LOGS: Final = "logs"
 PAGES: Final = "index.html"
+_HTML: Final = "text/html; charset=utf-8"
 _TEXT: Final = "text/plain; charset=utf-8"
 TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
@@ -40,7 +40,7 @@ TYPES: Final = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0 when it is ended by Ctrl-C, 2 where it cannot listen."""
+    """Returns 0 when it is ended by Ctrl-C, 2 if it cannot listen."""
     parser = find.parser("serve", f"Serve the stored runs on {ADDRESS}, read only, until Ctrl-C.")
     parser.add_argument("--port", type=_port, default=PORT, help=f"default {PORT}; 0: any that is free")
     parser.add_argument("--open", action="store_true", help="open the browser as well")
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def server(root: Path, port: int) -> ThreadingHTTPServer:
-    """Listens already. Raises OSError."""
+    """A server that listens already. Raises OSError."""
     return ThreadingHTTPServer((ADDRESS, port), partial(_Handler, root))
 
 
@@ -80,9 +80,9 @@ def _port(text: str) -> int:
 
 
 def locate(root: Path, url: str) -> Path | None:
-    """The file of a URL's path in `root`, or the folder of a trial's logs; None for whatever else.
+    """The file of a URL's path in `root`, or the folder of a trial's logs; None for all else.
 
-    Only plain files, reached by plain names through plain folders.
+    Only regular files with plain names, in regular folders.
     """
     parts = unquote(urlsplit(url).path, errors="surrogateescape").split("/")[1:]
     if parts and parts[-1] == "":
@@ -105,10 +105,10 @@ def locate(root: Path, url: str) -> Path | None:
 
 
 def type_of(path: Path, root: Path) -> str:
-    """What a browser may take a file for: only pages of ours are pages, whatever else a run folder holds."""
+    """The content type of a file. Only our own pages are HTML, whatever else a run folder has."""
     if LOGS in path.relative_to(root).parts[:-1]:
         return _TEXT
-    return "text/html; charset=utf-8" if path.name == PAGES else TYPES.get(path.suffix, _TEXT)
+    return _HTML if path.name == PAGES else TYPES.get(path.suffix, _TEXT)
 
 
 def logs(folder: Path) -> str:
@@ -120,74 +120,58 @@ def logs(folder: Path) -> str:
     return f'<!doctype html><html lang="en"><meta charset="utf-8"><title>logs</title><ul>{"".join(lines)}</ul></html>'
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """One connection."""
+class _Handler(SimpleHTTPRequestHandler):
+    """One connection. `locate` alone decides which file is read: the search of the base class is not used."""
 
     server_version = "fencepost"
     sys_version = ""
     protocol_version = "HTTP/1.1"
     timeout = 60
 
-    def __init__(self, root: Path, *given: object) -> None:
+    def __init__(self, root: Path, *given: Any) -> None:
         self.root = root
-        super().__init__(*given)  # type: ignore[arg-type]
-
-    def do_GET(self) -> None:
-        self._answer(body=True)
-
-    def do_HEAD(self) -> None:
-        self._answer(body=False)
+        super().__init__(*given)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing: what is asked for is of no interest."""
+        """Log nothing."""
 
-    def _answer(self, *, body: bool) -> None:
+    def send_head(self) -> BinaryIO:
+        """Send the head of the answer. Returns its body, which the base class sends for GET, and not for HEAD."""
         if not self._asked_for_us():
-            return self._refuse(HTTPStatus.FORBIDDEN, body=body)
+            return self._refuse(HTTPStatus.FORBIDDEN)
         path = locate(self.root, self.path)
         if path is None:
-            return self._elsewhere(body=body)
+            return self._elsewhere()
         try:
             if path.is_dir():
-                page = logs(path).encode("utf-8", "backslashreplace")
-                return self._send("text/html; charset=utf-8", len(page), io.BytesIO(page), body=body)
-            with path.open("rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                return self._send(type_of(path, self.root), size, file, body=body)
+                return self._head(_HTML, io.BytesIO(logs(path).encode("utf-8", "backslashreplace")))
+            return self._head(type_of(path, self.root), path.open("rb"))
         except OSError:
-            return self._refuse(HTTPStatus.NOT_FOUND, body=body)
+            return self._refuse(HTTPStatus.NOT_FOUND)
 
     def _asked_for_us(self) -> bool:
-        """By the name of this machine and no other, which a page from elsewhere could have made lead here."""
+        """Whether the request names this machine: a page from elsewhere could make another name lead here."""
         port = self.connection.getsockname()[1]
         return self.headers.get("Host", "") in (f"{ADDRESS}:{port}", f"localhost:{port}")
 
-    def _send(self, kind: str, size: int, file: BinaryIO, *, body: bool) -> None:
-        self.send_response(HTTPStatus.OK)
+    def _head(self, kind: str, body: BinaryIO, status: HTTPStatus = HTTPStatus.OK, location: str = "") -> BinaryIO:
+        self.send_response(status)
+        if location:
+            self.send_header("Location", location)
         self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(size))
+        self.send_header("Content-Length", str(body.seek(0, os.SEEK_END)))
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Cache-Control", "no-cache")
         self.end_headers()
-        if body:
-            shutil.copyfileobj(file, self.wfile)
+        body.seek(0)
+        return body
 
-    def _elsewhere(self, *, body: bool) -> None:
-        """A folder's name without its slash leads to its page; nothing else is there."""
-        asked = urlsplit(self.path)
-        if asked.path.startswith("/") and not asked.path.startswith("//") and locate(self.root, f"{asked.path}/"):
-            self.send_response(HTTPStatus.MOVED_PERMANENTLY)
-            self.send_header("Location", f"{asked.path}/")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        self._refuse(HTTPStatus.NOT_FOUND, body=body)
+    def _elsewhere(self) -> BinaryIO:
+        """Redirect from a folder's name without its slash to its page; refuse all else."""
+        path = urlsplit(self.path).path
+        if path.startswith("/") and not path.startswith("//") and locate(self.root, f"{path}/"):
+            return self._head(_TEXT, io.BytesIO(), HTTPStatus.MOVED_PERMANENTLY, f"{path}/")
+        return self._refuse(HTTPStatus.NOT_FOUND)
 
-    def _refuse(self, status: HTTPStatus, *, body: bool) -> None:
-        text = f"{status.value} {status.phrase}\n".encode()
-        self.send_response(status)
-        self.send_header("Content-Type", _TEXT)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        if body:
-            self.wfile.write(text)
+    def _refuse(self, status: HTTPStatus) -> BinaryIO:
+        return self._head(_TEXT, io.BytesIO(f"{status.value} {status.phrase}\n".encode()), status)

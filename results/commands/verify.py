@@ -1,7 +1,7 @@
-"""`python -m results verify certificate.json`: whether it was not changed, and its run's histories say what it says.
+"""`python -m results verify certificate.json`: checks that it was not changed, and that its histories support it.
 
-Exit status: that of the certificate, 0 no regression, 1 a regression, 5 inconclusive; 4 where its evidence does not
-bear it out, whatever it says; 2 bad usage, and what is no certificate.
+Exit status: that of the certificate, 0 no regression, 1 a regression, 5 inconclusive; 4 if its evidence does not
+support it; 2 bad usage, or no certificate.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ NOT_BORNE_OUT: Final = 4
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Whether the file was not changed, its evidence was not changed, and says today what it said."""
+    """Check the file, its evidence, and that today's checkers derive the same from it. Returns the exit status."""
     parsed = parser("verify", "Check a certificate's digests, judge its histories again, and derive its verdict anew.")
     parsed.add_argument("run", metavar="RUN", help=f"{NAMING}; or a certificate.json")
     options = parsed.parse_args(arguments)
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         now, again = made(run)
         wrong = list(_mismatches(file, stored, again, run))
-    except BadFile as error:  # evidence that is gone, or damaged
+    except BadFile as error:  # evidence is missing or damaged
         return _not_borne_out(file, [str(error).removeprefix(f"{run.path}/")], stored)
     if wrong:
         return _not_borne_out(file, wrong, stored)
@@ -59,13 +59,13 @@ def _not_borne_out(file: Path, wrong: Sequence[str], stored: Mapping[str, Any]) 
 
 
 def _by_whom(stored: Mapping[str, Any]) -> str:
-    """Which version made it: another may judge otherwise, or say the same in other words."""
+    """Which version made the certificate: another version may judge or word it differently."""
     suite = mapping(stored.get("conditions")).get("suite")
     return f"; it was made by fencepost {suite}, and can be verified by that version only" if suite else ""
 
 
 class _Certificate(TypedDict):
-    """What is read of it here, whatever its format."""
+    """The keys that every format of a certificate has."""
 
     format: int
     run: str
@@ -85,7 +85,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _mismatches(file: Path, stored: Mapping[str, Any], again: Mapping[str, Any], run: Run) -> Iterator[str]:
-    """again: what the run says today."""
+    """A line for each difference. again: the certificate that follows from the run today."""
     if files.read_bytes(file) != serialize.canonical(stored):
         yield "it was changed: it is not written as one is"
     if serialize.digest(stored) != stored["digest"]:
@@ -100,21 +100,21 @@ def _mismatches(file: Path, stored: Mapping[str, Any], again: Mapping[str, Any],
         elif there[name] != stored["evidence"][name]:
             yield f"{name} was changed"
     yield from _not_of_the_histories(run)
-    names = sorted((again.keys() | stored.keys()) - {"digest", "evidence", "run"})  # nothing follows from its name
+    names = sorted((again.keys() | stored.keys()) - {"digest", "evidence", "run"})  # the name of the run may differ
     other = [name for name in names if _canonical(again, name) != _canonical(stored, name)]
     if other:
         yield f"{', '.join(other)} {'is' if len(other) == 1 else 'are'} not what the run says"
-    if same and not other:  # else what follows is another as well, and nobody touched it
+    if same and not other:  # else these files differ without having been changed
         yield from _derived_otherwise(stored, run)
 
 
 def _canonical(fields: Mapping[str, Any], name: str) -> bytes | None:
-    """To the byte: 1 is not 1.0 here, nor true. None: it is not there."""
+    """The bytes of one key: 1 differs from 1.0 and true. None: the key is missing."""
     return serialize.canonical({name: fields[name]}) if name in fields else None
 
 
 def _derived_otherwise(stored: Mapping[str, Any], run: Run) -> Iterator[str]:
-    """What stands beside the certificate and follows from it."""
+    """A line for each derived file that does not follow from the certificate."""
     for name, render in DERIVED.items():
         try:
             if files.read_bytes(run.path / name) != render(stored):
@@ -124,9 +124,9 @@ def _derived_otherwise(stored: Mapping[str, Any], run: Run) -> Iterator[str]:
 
 
 def _not_of_the_histories(run: Run) -> Iterator[str]:
-    """What trials say of their histories and these do not: judgements, measures, stories, which lock it was."""
+    """A line for each stored statement of a trial that its histories do not give."""
     for folder in files.entries(run.path / "trials", []):
         try:
             yield from (f"{folder.name}  {line}" for line in verdicts.otherwise(folder))
         except (BadFile, BadHistory):
-            continue  # a doubt of the certificate, which is compared
+            continue  # this is a doubt of the certificate, which is compared

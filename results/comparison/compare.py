@@ -1,9 +1,9 @@
-"""What became better or worse from one run to another, verdict by verdict. Pure: no files, no output.
+"""Compares two runs, A and B, verdict by verdict. Pure: no files, no output.
 
-A verdict is worse by itself: a claim that became `violated` and a hazard that became `hazard not shown` need no
-statistics, and nothing outweighs them. Where a run lost its evidence (`unknown`, `unexercised`) nothing can be said of
-that cell: it is not worse, and neither is it the same. So it is where B's trial of it was left out: a version that
-breaks its trials is no better than one that does not. Times and rates are compared in `results.comparison.speeds`.
+A single verdict can be worse: a claim that became `violated`, or a hazard that became `hazard not shown`, needs no
+statistics, and nothing outweighs it. Where B lost its evidence (`unknown`, `unexercised`, or the trial was left out)
+the cell is lost: it is neither worse nor the same. So a version that breaks its trials is no better than one that does
+not. Times and rates are compared in `results.comparison.speeds`.
 """
 
 import re
@@ -25,12 +25,12 @@ WORSE: Final = 1
 NOT_COMPARABLE: Final = 3
 
 _LEFT_OUT: Final = re.compile(r"trials/([^/:]+)[/:]")
-"""How what was left out of a run begins, where it is a trial: its folder."""
+"""The beginning of a problem that concerns one trial: its folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one run says of a cell: the heaviest word, in `times` of so many `trials`, and the first of them."""
+    """A cell in one run: its heaviest verdict, in `times` of `trials` trials, and the first judgement with it."""
 
     word: Verdict
     times: int
@@ -41,7 +41,7 @@ class Seen:
 
     @classmethod
     def of(cls, cells: Sequence[Cell]) -> Self:
-        """cells: that are held to say one thing, at least one."""
+        """Of cells with the same question; there must be one."""
         word = heaviest(cell.word for cell in cells)
         heavy = [cell for cell in cells if cell.word is word]
         return cls(word, len(heavy), len(cells), heavy[0].because, heavy[0].story, heavy[0].page)
@@ -51,7 +51,7 @@ class Seen:
 class Change:
     """One cell in both runs: a property of a lane under a fault on a backend.
 
-    worse  why it is worse, or empty. lost: why nothing can be said of it any more, or empty.
+    worse  why it is worse, or empty. lost: why B has no evidence any more, or empty.
     """
 
     backend: str
@@ -68,11 +68,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What became of everything from one run to another.
+    """Two runs, compared.
 
-    changes   all cells that either run judged, the heaviest first.
-    speeds    worse first, last what too few trials tell of; empty where no trials of the two are of one kind, or nobody
-              measured them.
+    changes   all cells that one of the runs judged, the heaviest first.
+    speeds    the worse ones first, last those of too few trials; empty if the runs have no trials in common, or nothing
+              was measured.
     """
 
     changes: tuple[Change, ...]
@@ -80,12 +80,12 @@ class Comparison:
 
     @property
     def common(self) -> int:
-        """Cells that both judged."""
+        """The number of cells that both judged."""
         return sum(change.before is not None and change.after is not None for change in self.changes)
 
     @property
     def timed(self) -> bool:
-        """Whether there were trials enough to judge any time or rate."""
+        """Whether there were enough trials to judge any time or rate."""
         return any(speed.p is not None for speed in self.speeds)
 
     @property
@@ -99,7 +99,7 @@ class Comparison:
 
 
 def compare(before: Contents, after: Contents) -> Comparison:
-    """Pure: what is in the two is all that is looked at."""
+    """Compare two runs."""
     first, second = _seen(before.cells), _seen(after.cells)
     broken = {_trial(match[1]) for problem in after.problems if (match := _LEFT_OUT.match(problem))}
     changes = [_change(name, first.get(name), second.get(name), broken) for name in first.keys() | second.keys()]
@@ -111,9 +111,9 @@ def compare(before: Contents, after: Contents) -> Comparison:
 
 
 def apart(runs: Sequence[Contents]) -> list[Contents]:
-    """The same runs; where one has several versions of a backend, each version stands for itself in all of them.
+    """The same runs. If one has several versions of a backend, each version counts as a backend, in all of them.
 
-    Else what one version broke would hide behind another that broke it before.
+    Else what one version broke could hide behind another version that broke it before.
     """
     if not any(_several_versions(run.cells) for run in runs):
         return list(runs)
@@ -137,7 +137,7 @@ Name = tuple[str, str, str, str, str]
 
 
 def by_name(cells: Iterable[Cell]) -> dict[Name, list[Cell]]:
-    """What was judged, by what it is that was asked."""
+    """The judged cells by their question."""
     return grouped(judged(cells), lambda cell: (cell.backend, cell.lock, cell.lane, cell.fault, cell.property))
 
 
@@ -146,7 +146,7 @@ def _seen(cells: Iterable[Cell]) -> dict[Name, Seen]:
 
 
 def words(before: Seen | None, after: Seen | None) -> tuple[Verdict | None, Verdict | None]:
-    """Old and new."""
+    """The old and the new verdict."""
     return None if before is None else before.word, None if after is None else after.word
 
 
@@ -160,7 +160,7 @@ def _change(name: Name, before: Seen | None, after: Seen | None, broken: set[str
 
 
 def _trial(folder: str) -> str:
-    """Without the number of one that had its name from another."""
+    """The name of a trial without the number that tells it from others of the same name."""
     return re.sub(r"~\d+$", "", folder)
 
 

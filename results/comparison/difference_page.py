@@ -1,15 +1,15 @@
-"""A comparison's page: what became of the verdicts, and of times and rates with their intervals as a picture."""
+"""A comparison's page: how verdicts changed, and times and rates, with pictures of their intervals."""
 
 import math
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from markupsafe import Markup
 
 from results.comparison import presentation
-from results.comparison.compare import Change, Comparison, Seen
+from results.comparison.compare import Comparison
 from results.comparison.presentation import Side
 from results.comparison.speeds import ALPHA, RATIO, Speed
 from results.pages import web
@@ -19,10 +19,10 @@ from results.report.became import Kind
 _WIDTH: Final = 130
 _HEIGHT: Final = 20
 _MOST: Final = 1000
-"""Cells listed of which nothing is to be said; the JSON has them all."""
+"""The most cells that are listed without being notable. The JSON has all."""
 
 _SPAN: Final = math.log(8)
-"""Ratios from an eighth to eight are drawn; what lies beyond is drawn at the end."""
+"""Ratios from an eighth to eight are drawn; others are drawn at the end."""
 
 
 def render(comparison: Comparison, before: Side, after: Side, path: Path) -> str:
@@ -40,42 +40,27 @@ def render(comparison: Comparison, before: Side, after: Side, path: Path) -> str
         sides=[(letter, side, _link(side.path / "index.html", folder)) for letter, side in sides],
         problems=[(letter, side.contents.problems) for letter, side in sides if side.contents.problems],
         counts=[(kind, number) for kind, number in presentation.counts(comparison).items() if number],
-        changes=[_change(change, folder) for change in notable],
-        others=[_change(change, folder) for change in others[:_MOST]],
+        why=presentation.why,
+        link=lambda seen: _link(seen.page, folder),
+        changes=notable,
+        others=others[:_MOST],
         more=max(len(others) - _MOST, 0),
         heads=presentation.HEADS,
-        speeds=[_speed(speed) for speed in comparison.speeds],
+        speeds=[
+            (presentation.speed_word(speed), presentation.cells(speed), _interval(speed)) for speed in comparison.speeds
+        ],
         ratio=RATIO,
         alpha=ALPHA,
     )
 
 
-def _change(change: Change, folder: Path) -> dict[str, Any]:
-    return {
-        "why": presentation.why(change),
-        "change": change,
-        "sides": [_side(side, folder) for side in (change.before, change.after)],
-    }
-
-
-def _side(side: Seen | None, folder: Path) -> dict[str, Any] | None:
-    if side is None:
-        return None
-    link = "" if side.page is None else _link(side.page, folder)
-    return {"seen": side, "link": link}
-
-
-def _link(page: Path, folder: Path) -> str:
-    """Relative; empty where the page is not there."""
-    return quote(Path(os.path.relpath(page.resolve(), folder)).as_posix()) if page.is_file() else ""
-
-
-def _speed(speed: Speed) -> tuple[str, tuple[str, ...], Markup]:
-    return presentation.speed_word(speed), presentation.cells(speed), _interval(speed)
+def _link(page: Path | None, folder: Path) -> str:
+    """A relative link; empty if there is no such page."""
+    return quote(Path(os.path.relpath(page.resolve(), folder)).as_posix()) if page and page.is_file() else ""
 
 
 def _interval(speed: Speed) -> Markup:
-    """The ratio and its interval on a scale of logarithms; bars mark no difference and the threshold on both sides."""
+    """The ratio and its interval on a logarithmic scale. Lines mark no difference and the threshold on both sides."""
 
     def x(ratio: float) -> float:
         return _WIDTH / 2 * (1 + min(max(math.log(ratio) / _SPAN, -1.0), 1.0))

@@ -1,7 +1,7 @@
-"""What a run tells that an earlier one did not: what is red, what was known already, what fails no longer.
+"""What is new in a run, compared with an earlier one: what is red, what was known, what does not fail any more.
 
-Red is a regression, a new violation, or a positive control that fell silent. A failing verdict that was there before in
-the same cell is known. Where there is nothing to compare with, every failing verdict is red.
+Red is a regression, a new violation, or a positive control that fell silent. A failing verdict that the same cell had
+before is known. Without an earlier run every failing verdict is red.
 """
 
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ INCONCLUSIVE: Final = NOT_COMPARABLE
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """first: there was nothing to compare with, so `comparison` is with nothing.
+    """The changes of a run, by what they mean. first: there is no earlier run; `comparison` is with an empty one.
 
     red      worse than before, or failing for the first time.
-    lost     nothing can be said of it any more, or yet: `unknown` or `unexercised`, and not so before.
-    known    failing, as it was before.
-    cleared  failing no longer.
-    missing  judged before, and not asked or not answered now.
-    left_out trials that came to no verdict, or cannot be read.
+    lost     `unknown` or `unexercised`, and not so before.
+    known    failing, as before.
+    cleared  not failing any more.
+    missing  judged before, and not now.
+    left_out the number of trials without a verdict.
     """
 
     first: bool
@@ -42,7 +42,7 @@ class News:
 
     @property
     def status(self) -> int:
-        """0 nothing red, 1 red, 3 nothing red as far as can be told: evidence is missing."""
+        """0: nothing is red; 1: something is red; 3: nothing is red, but evidence is missing."""
         if self.red or (not self.first and self.comparison.status == WORSE):
             return RED
         if self.lost or self.missing or self.left_out or (not self.first and self.comparison.status == NOT_COMPARABLE):
@@ -51,10 +51,10 @@ class News:
 
 
 def news(before: Contents | None, after: Contents, older: Sequence[Contents] = ()) -> News:
-    """before: the earlier run, or None; older: those before it, the last one first.
+    """before: the earlier run, or None. older: the runs before it, the last one first.
 
-    What failed in one of those, and of which nothing could be said since, is known. Where a run has several versions of
-    a backend, each stands for itself.
+    What failed in one of those, and had no evidence since, is known. If a run has several versions of a backend, each
+    version counts as a backend.
     """
     after, *earlier = apart([after, *([] if before is None else [before, *older])])
     past = _recalled(earlier, after) if earlier else Contents((), (), ())
@@ -71,8 +71,8 @@ def news(before: Contents | None, after: Contents, older: Sequence[Contents] = (
 
 
 def _recalled(earlier: Sequence[Contents], after: Contents) -> Contents:
-    """The first of the earlier runs. Where it could not judge what `after` finds broken, the verdict of the last run
-    that could stands in it, if it found that broken too: a night without evidence makes no old violation a new one.
+    """The first of the earlier runs. For cells that are broken in `after` and without evidence in this run, it gets the
+    verdict of the last run with evidence, if that was broken too: a night without evidence makes no old violation new.
     """
     before = earlier[0]
     by_run = [by_name(run.cells) for run in earlier]

@@ -1,7 +1,7 @@
-"""Paired differences: how large they are, how sure that is, and what is left of that when many are looked at.
+"""Statistics of paired differences: their size, how certain it is, and the correction for many comparisons.
 
-A difference belongs to a *unit* (here a trial), and whatever lies within one (its lanes, its fault cycles, its
-operations) has been made one number before it comes here: nothing is assumed of how those depend on one another.
+A difference belongs to a *unit* (here a trial). All that lies within a unit (its lanes, fault cycles, operations) has
+been reduced to one number before, so nothing is assumed about how those depend on one another.
 """
 
 import math
@@ -16,7 +16,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 EXACT_UP_TO: Final = 200
-"""Differences up to which the distribution of the signed ranks is counted out; beyond, it is as good as normal."""
+"""The most differences for which the exact distribution of the signed ranks is used; beyond, the normal one."""
 
 
 def signed_rank(differences: Sequence[float]) -> float:

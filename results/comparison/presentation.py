@@ -1,6 +1,6 @@
-"""A comparison told: in one sentence, in the terminal, as Markdown, as JSON.
+"""Shows a comparison: as one sentence, in the terminal, as Markdown, as JSON.
 
-Worse comes first everywhere. Words carry the meaning, colours only repeat it.
+What is worse comes first. The words say everything; colours only repeat it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from results.comparison.compare import NOT_COMPARABLE, WORSE, Change, Comparison
 from results.comparison.speeds import ALPHA, RATIO, Speed
 from results.report import sentences
 from results.report.became import Kind
-from results.report.markdown import code, text
+from results.report.markdown import render as render_markdown
 from results.storage.reading import Contents
 from results.storage.run_folder import CLOSED, RunFolder
 from results.terminal.output import Printer
@@ -30,22 +30,22 @@ FORMAT: Final = 1
 """Of the JSON object."""
 
 _MOST: Final = 40
-"""Changes that are told of at length."""
+"""The most changes that are shown."""
 
 HEADS: Final = ("what became", "backend", "lock", "measure", "A", "B", "ratio, 95 %", "machine", "p", "trials")
-"""Of the table of times and rates."""
+"""The columns of the table of times and rates."""
 
 _AB: Final = {"before": "a", "after": "b"}
 
 _ODD_MACHINE: Final = 1.5
-"""A machine so many times slower or quicker is told of in the headline's company."""
+"""If the machine was so many times slower or quicker, a remark says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
     """One of the two runs.
 
-    versions  (backend, version of its servers), several where a run has tried several.
+    versions  (backend, version of its servers); a run may have several versions of one.
     state     closed, still going on or interrupted.
     """
 
@@ -64,7 +64,7 @@ class Side:
 
 
 def headline(comparison: Comparison) -> str:
-    """One sentence, and where B is worse the first reason."""
+    """One sentence. If B is worse, with the first reason."""
     lost = sum(bool(change.lost) for change in comparison.changes)
     cleared = sum(change.kind is Kind.CLEARED for change in comparison.changes)
     if comparison.status == WORSE:
@@ -92,19 +92,19 @@ def _how_it_is_worse(comparison: Comparison) -> str:
 
 
 def _both(verdicts: int, speeds: int) -> str:
-    """How many of each, or empty."""
+    """The numbers of both in words, or empty."""
     parts = [count(verdicts, "verdict")] if verdicts else []
     return " and ".join([*parts, *([count(speeds, "time or rate", "times or rates")] if speeds else [])])
 
 
 def overall(comparison: Comparison) -> list[Speed]:
-    """Of each backend as a whole; of its only lock, where it has one."""
+    """The times and rates of each backend as a whole, or of its only lock."""
     whole = {speed.backend for speed in comparison.speeds if not speed.lock}
     return [speed for speed in comparison.speeds if not speed.lock or speed.backend not in whole]
 
 
 def remarks(comparison: Comparison, before: Side, after: Side) -> list[str]:
-    """What must be known beside the headline, a sentence each."""
+    """Sentences with what else must be known beside the headline."""
     lines = []
     if not comparison.timed:
         lines.append("Times and rates were not judged: there are too few trials in common, or they were not measured.")
@@ -130,14 +130,14 @@ def counts(comparison: Comparison) -> dict[str, int]:
 
 
 def notable(change: Change) -> bool:
-    """Whether it must be told of by itself: it is worse, or lost, or fails in one run only or in each otherwise."""
+    """Whether a change is shown by itself: it is worse or lost, or it fails in one run, or in both in another way."""
     both = [seen.word for seen in (change.before, change.after) if seen is not None]
     differs = len(both) == 2 and both[0] is not both[1]
     return bool(change.worse or change.lost) or (differs and any(word.fails for word in both))
 
 
 def turns(comparison: Comparison) -> list[tuple[str, str, int]]:
-    """(word in A, word in B, how many) of all other changes of a word: no promise is concerned."""
+    """(verdict in A, verdict in B, how many) of all other changes: they concern no promise."""
     pairs = Counter(
         (str(change.before.word), str(change.after.word))
         for change in comparison.changes
@@ -147,26 +147,26 @@ def turns(comparison: Comparison) -> list[tuple[str, str, int]]:
 
 
 def why(change: Change) -> str:
-    """What is to be said of a change: why it is worse, or lost, or else what became of it."""
+    """Why a change is worse, or why it is lost, or else its kind."""
     return f"worse: {change.worse}" if change.worse else f"lost: {change.lost}" if change.lost else str(change.kind)
 
 
 def seen(side: Seen | None) -> str:
-    """A word, and in how many of the trials."""
+    """A verdict, and in how many of the trials."""
     if side is None:
         return "-"
     return f"{side.word}" + (f" in {side.times} of {side.trials}" if side.trials > 1 else "")
 
 
 def speed_word(speed: Speed) -> str:
-    """What became of a time or rate."""
+    """How a time or rate changed, in a word."""
     if speed.p is None:
         return "too few"
     return "worse" if speed.worse else "better" if speed.better else "unsure" if speed.unsure else "same"
 
 
 def cells(speed: Speed) -> tuple[str, ...]:
-    """What a table shows of a time or rate, in the order of `HEADS`."""
+    """The row of a time or rate, with the columns of `HEADS`."""
     unit = f" {speed.unit}" if speed.unit.isalpha() else speed.unit
     bounds = f" [{speed.interval[0]:.2f}, {speed.interval[1]:.2f}]" if speed.interval else ""
     p = speed.p_better if speed.better else speed.p
@@ -207,32 +207,28 @@ def to_json(comparison: Comparison, before: Side, after: Side) -> str:
 
 
 def markdown(comparison: Comparison, before: Side, after: Side) -> str:
-    """For the summary of a CI job: what is not the same, the rest in numbers."""
-    lines = [f"**{text(headline(comparison))}**", ""]
-    lines += [f"A: {code(before.name)}, B: {code(after.name)}", ""]
-    lines += [f"- {text(remark)}" for remark in remarks(comparison, before, after)]
-    changed = [change for change in comparison.changes if notable(change)]
-    if changed:
-        lines += ["", "| what became | lane | property | fault | A | B |", "|---|---|---|---|---|---|"]
-        for change in changed[:_MOST]:
-            row = (why(change), change.lane, change.property, change.fault, seen(change.before), seen(change.after))
-            lines.append(f"| {' | '.join(map(text, row))} |")
-        lines += _more(len(changed))
-    if turned := turns(comparison):
-        lines += ["", *(f"- {count(number, 'verdict')}: {old} in A, {new} in B" for old, new, number in turned)]
-    changed_speeds = [speed for speed in comparison.speeds if speed.worse or speed.better]
-    if changed_speeds:
-        lines += ["", f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
-        lines += [f"| {' | '.join(map(text, cells(speed)))} |" for speed in changed_speeds[:_MOST]]
-        lines += _more(len(changed_speeds))
-    same = sum(change.kind is Kind.SAME for change in comparison.changes)
-    looked = count(len(comparison.speeds), "time or rate", "times and rates")
-    lines += ["", f"{count(same, 'verdict')} the same, {looked} looked at."]
-    return "\n".join(lines)
+    """Markdown for the summary of a CI job: notable changes, and the others in numbers."""
+    return render_markdown(
+        "comparison.md",
+        headline=headline(comparison),
+        before=before,
+        after=after,
+        remarks=remarks(comparison, before, after),
+        most=_MOST,
+        changes=[change for change in comparison.changes if notable(change)],
+        why=why,
+        seen=seen,
+        turns=turns(comparison),
+        heads=HEADS,
+        speeds=[speed for speed in comparison.speeds if speed.worse or speed.better],
+        cells=cells,
+        same=sum(change.kind is Kind.SAME for change in comparison.changes),
+        looked=len(comparison.speeds),
+    )
 
 
 def render(comparison: Comparison, before: Side, after: Side, console: Console, *, everything: bool = False) -> None:
-    """To the terminal. everything: what is the same, too."""
+    """Print to the terminal. everything: also what is the same."""
     printer = Printer(console)
     style = "bold red" if comparison.status == WORSE else "yellow" if comparison.status == NOT_COMPARABLE else "green"
     for letter, side in (("A", before), ("B", after)):
@@ -295,12 +291,8 @@ def _slow(speed: Speed) -> str:
 
 
 def _number(value: float) -> str:
-    """Three digits, or all before the point."""
+    """A number with three digits, or more before the point."""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _more(number: int) -> list[str]:
-    return [f"\nand {number - _MOST} more"] if number > _MOST else []
 
 
 def _side(side: Side) -> dict[str, Any]:
@@ -314,6 +306,6 @@ def _side(side: Side) -> dict[str, Any]:
 
 
 def _ab(made: Change | Speed, *without: str) -> dict[str, Any]:
-    """As plain JSON, with the two runs as `a` and `b`."""
+    """Plain JSON, with the two runs as `a` and `b`."""
     fields: dict[str, Any] = msgspec.to_builtins(made, enc_hook=str)
     return {_AB.get(name, name): value for name, value in fields.items() if name not in without}

@@ -1,21 +1,21 @@
 """Times and rates of two runs, compared trial by trial.
 
-The unit is the trial, not the operation: a trial of one run is held against that of the same backend, fault and seed in
-the other, or of the same backend and fault where the two have no seed in common. All that lies within a trial (a lock's
-lanes, their fault cycles, their operations) is made one number for each lock, the median over its lanes of the
-logarithm of the ratio. So intervals and P values rest on nothing about how operations of one trial, or of one fault
+The unit is the trial, not the operation: a trial of one run is compared with that of the same backend, fault and seed
+in the other run, or of the same backend and fault if the runs have no seed in common. All that lies within a trial (a
+lock's lanes, fault cycles, operations) is reduced to one number for each lock: the median over its lanes of the
+logarithm of the ratio. So intervals and P values assume nothing about how operations of one trial, or of one fault
 cycle, depend on one another.
 
 The machine is measured by the protected resource, whose version is pinned and which no fault touches. Where its median
 access took n times as long in a trial's second run, a measure is expected to be worse by n to the power of its `share`:
-a release is as slow as the machine, an acquire waits for holders as well, and what ends with a lease hardly changes.
-The fastest tenth of all releases found the machine idle, so there a slow server shows first. The shares were measured:
-slopes of logarithms over pairs of trials of one version, the machine being up to 14 times as slow in one as in the
-other (`results/tests/test_compare_power.py`).
+a release is as slow as the machine, an acquire also waits for holders, and what ends with a lease hardly changes. The
+fastest tenth of all releases ran on an idle machine, so it is the first to show a slow server. The shares were
+measured: slopes of logarithms over pairs of trials of one version, the machine being up to 14 times as slow in one as
+in the other (`results/tests/test_compare_power.py`).
 
-A difference counts when it is certainly more than `RATIO` beyond what the machine explains, more than `RATIO` as it was
-measured, and more than a floor. The signed-rank test asks whether the centre lies beyond `RATIO`, not beyond 1, and P
-values are corrected over all locks and measures (Holm).
+A difference counts if it is certainly more than `RATIO` beyond what the machine explains, if it was measured as more
+than `RATIO`, and if it is above a floor. The signed-rank test asks whether the centre lies beyond `RATIO`, not beyond
+1, and P values are corrected over all locks and measures (Holm).
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from results.comparison.paired import able, centre, holm, interval, least, signe
 from results.record import LaneSummary
 
 RATIO: Final = 1.5
-"""How many times longer, or rarer, something must be to count as worse."""
+"""How many times longer, or rarer, counts as worse."""
 
 _BEYOND: Final = math.log(RATIO)
 _FAMILIES: Final = 2
 
 ALPHA: Final = 0.05
-"""The chance of even one false alarm among all times and rates of a comparison, each way, stays below this if all of
-them are just `RATIO` times worse; it is far smaller if nothing is."""
+"""Bound of the chance of one false alarm among all times and rates of a comparison, in each direction, if all of them
+are exactly `RATIO` times worse. If nothing is worse, the chance is far smaller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One thing that is compared.
+    """One time or rate.
 
-    floor   by how much it must differ besides, in its unit.
+    floor   the least difference that counts, in its unit.
     rises   whether more is worse.
     share   how much of the machine's slowness it shows: 0 none, 1 all.
-    read    from a lane's measures; None where there is nothing to say.
+    read    reads it from a lane's measures; None if it was not measured.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Measure:
 class Sample:
     """One lane of one trial; numbers are natural logarithms.
 
-    store   of the median access of the protected resource, None where the lane has none.
+    store   of the median access of the protected resource; None without any.
     """
 
     backend: str
@@ -78,14 +78,14 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """One measure of a lock in both runs. An empty lock stands for all those of the backend.
+    """One measure of a lock in both runs. An empty lock means all locks of the backend.
 
-    before, after  the middle of the trials, in the unit.
+    before, after  the median of the trials, in the unit.
     ratio          after / before, as it was measured; interval: at 95 %, None for too few trials.
-    machine        how many times slower the machine was in the second run, in the middle.
-    p              that this is worse, corrected for all that is compared; None: too few trials to tell.
-    p_better       likewise, that it is better.
-    unsure         as it was measured it is one of the two, and it is not certain: it may be the machine, or chance.
+    machine        how many times slower the machine was in the second run; the median.
+    p              P value that it is worse, corrected for all comparisons; None: too few trials.
+    p_better       P value that it is better, likewise.
+    unsure         measured as worse or better, but not certainly: the machine or chance may explain it.
     """
 
     backend: str
@@ -106,7 +106,7 @@ class Speed:
 
 
 def sample(lane: LaneSummary) -> Sample | None:
-    """What is compared of a lane; None where it has no measures."""
+    """The compared numbers of a lane; None without measures."""
     if not lane.measures:
         return None
     numbers = ((measure.name, measure.read(lane.measures)) for measure in MEASURES)
@@ -116,12 +116,12 @@ def sample(lane: LaneSummary) -> Sample | None:
 
 
 def samples(lanes: Iterable[LaneSummary]) -> list[Sample]:
-    """Of the first attempts: the others were made for what the first had not shown, in a few lanes only."""
+    """Samples of first attempts. Further attempts were made for a few lanes only."""
     return [made for lane in lanes if lane.attempt <= 1 and (made := sample(lane)) is not None]
 
 
 def speeds(before: Sequence[Sample], after: Sequence[Sample]) -> tuple[Speed, ...]:
-    """Every lock and measure that both have, by backend and lock, each backend as a whole first."""
+    """Every lock and measure that both runs have, by backend and lock, each backend as a whole first."""
     compared = [
         _Compared(backend, lock, measure, tuple(pairs))
         for (backend, lock), by_measure in sorted(_pairs(before, after).items())
@@ -136,10 +136,10 @@ def speeds(before: Sequence[Sample], after: Sequence[Sample]) -> tuple[Speed, ..
 
 
 def _corrected(family: Sequence[_Compared]) -> dict[tuple[str, str, str], tuple[float | None, float | None]]:
-    """(backend, lock, measure) → P value that it is worse, and better; None where there are too few trials.
+    """(backend, lock, measure) → P values that it is worse, and better; None for too few trials.
 
-    There are two families, each with half of the chance of a false alarm: backends as a whole, of which there are few
-    and which tell more surely, and single locks.
+    There are two families, each with half of the chance of a false alarm: backends as a whole, which are few and more
+    certain, and single locks.
     """
     p: dict[tuple[str, str, str], tuple[float | None, float | None]] = {
         (item.backend, item.lock, item.measure.name): (None, None) for item in family
@@ -158,8 +158,8 @@ def _corrected(family: Sequence[_Compared]) -> dict[tuple[str, str, str], tuple[
 class _Pair:
     """One trial's two sides; logarithms.
 
-    more     of after / before.
-    machine  of how many times slower the machine was.
+    more     after / before.
+    machine  how many times slower the machine was.
     """
 
     before: float
@@ -178,7 +178,7 @@ class _Compared:
 
     @property
     def left(self) -> list[float]:
-        """By how much each trial is worse than the machine explains; logarithms."""
+        """How much worse each trial is than the machine explains; logarithms."""
         return [self._sign * pair.more - self.measure.share * pair.machine for pair in self.pairs]
 
     @property
@@ -186,7 +186,7 @@ class _Compared:
         return 1 if self.measure.rises else -1
 
     def speed(self, p: float | None, p_better: float | None) -> Speed:
-        """p: corrected; None where there are too few trials."""
+        """p, p_better: corrected; None for too few trials."""
         more = [pair.more for pair in self.pairs]
         before = math.exp(median(pair.before for pair in self.pairs))
         after = math.exp(median(pair.before + pair.more for pair in self.pairs))
@@ -214,7 +214,7 @@ class _Compared:
         )
 
 
-# Which trial of one run belongs to which of the other
+# Pairs of trials
 
 _Unit = tuple[str, str, int | None]
 """Backend, fault and seed; None for all seeds together, where the two runs have none in common."""
@@ -289,20 +289,20 @@ def _by_unit(run: Sequence[Sample], others: Mapping[tuple[str, str], set[int]]) 
 
 
 def _number(value: Any) -> float | None:
-    """Files may hold anything: what is negative, or more than any clock or counter of a trial can say, says nothing."""
+    """A number from a file; None if it is negative, or larger than any clock or counter of a trial can be."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LARGEST
     return float(value) if is_number else None
 
 
 def _logarithm(number: float | None) -> float | None:
-    """None also for what is too small to be anything but zero, so that ratios stay numbers."""
+    """The logarithm; None also for numbers near zero, so that ratios are finite."""
     return math.log(number) if number is not None and number >= 1 / _LARGEST else None
 
 
 def _time(times: Any, quantile: str) -> float | None:
-    """ms; what was not reached is longer than anybody waited, so that is the least that it can be.
+    """A quantile in ms. If it was not reached, the longest wait, which is its lower bound.
 
-    None where nobody counted that quantile: trials that were stored before there was one.
+    None if the quantile was not stored, as in older trials.
     """
     if not isinstance(times, Mapping) or quantile not in times:
         return None
@@ -317,7 +317,7 @@ def _phases(measures: Mapping[str, Any], *, faulty: bool) -> list[Mapping[str, A
 
 
 def _middle(*, faulty: bool) -> Callable[[Mapping[str, Any]], float | None]:
-    """The median acquire of each phase; of several phases the geometric mean, each as often as it has acquires."""
+    """The median acquire; of several phases the geometric mean, weighted by their acquires."""
 
     def read(measures: Mapping[str, Any]) -> float | None:
         total = weight = 0.0
@@ -333,7 +333,7 @@ def _middle(*, faulty: bool) -> Callable[[Mapping[str, Any]], float | None]:
 
 
 def _rate(*, faulty: bool) -> Callable[[Mapping[str, Any]], float | None]:
-    """Grants a second. Half a grant more, so that none at all is a small number too."""
+    """Grants a second. Half a grant is added, so that no grant is a small number, not zero."""
 
     def read(measures: Mapping[str, Any]) -> float | None:
         phases = _phases(measures, faulty=faulty)
@@ -345,17 +345,17 @@ def _rate(*, faulty: bool) -> Callable[[Mapping[str, Any]], float | None]:
 
 
 def _recovery(measures: Mapping[str, Any]) -> float | None:
-    """The geometric mean over the heals after which there was another grant; of the others `recovery` judges."""
+    """The geometric mean over heals that were followed by a grant. The property `recovery` judges the others."""
     times = measures.get("recovery_s")
     times_s = [number for time in times if (number := _number(time))] if isinstance(times, list) else []
     return math.exp(fmean(math.log(max(number, 1e-3)) for number in times_s)) if times_s else None
 
 
 _SHORTEST: Final = 0.3
-"""Seconds; a rate over less says nothing."""
+"""Seconds; a rate over less is not used."""
 
 _LARGEST: Final = 1e12
-"""Of any number that is measured, in its unit: 1e12 ms are thirty years."""
+"""The largest number that is believed, in its unit: 1e12 ms are thirty years."""
 
 MEASURES: Final = (
     Measure("acquire p50", "ms", 5.0, True, 0.45, _middle(faulty=False)),

@@ -1,12 +1,11 @@
-"""Small charts of rates and times for the pages about runs: a range for each row of a table, a line over many runs.
+"""Small charts of rates and times: a range for each row of a run's table, and lines over many runs.
 
-Glyphs and dashes carry the meaning, colours only repeat it. A number that nobody knows is `-`, and a gap in a line.
+Series differ in glyphs and dashes; colours only repeat that. An unknown number is `-`, and a gap in a line.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -18,27 +17,18 @@ from results.report.grid import short_names
 UNKNOWN: Final = "-"
 _RANGE: Final = (150, 22)
 _WIDEST: Final = 1000
-"""The right end of the ranges over the left; what is less is drawn at the left end."""
+"""The right end of the ranges over the left one. Smaller numbers are drawn at the left end."""
 _LINE: Final = (280, 96)
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 272, 10, 76
-"""Of the plane of a line chart."""
+"""Edges of the plane of a line chart."""
 _ROUND: Final = "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z"
 _SQUARE: Final = "M-2.6-2.6h5.2v5.2h-5.2z"
 _GLYPHS: Final = (_ROUND, _SQUARE)
 _DASHES: Final = (None, "4 3")
 
 
-def moment(text: object) -> datetime | None:
-    """Of ISO 8601; None where it is not."""
-    try:
-        parsed = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return parsed if parsed.tzinfo is not None else None
-
-
 def shown(value: float | None) -> str:
-    """Three digits that matter."""
+    """A number with three significant digits."""
     if value is None:
         return UNKNOWN
     if value == 0 or abs(value) >= 99.95:
@@ -50,7 +40,7 @@ def shown(value: float | None) -> str:
 
 
 def rates(table: Mapping[tuple[str, str], Rates]) -> dict[str, Any]:
-    """What the template needs: a row for each lock, its numbers as (text, number, title), and its ranges."""
+    """What the template needs: a row for each lock with its numbers as (text, number, title) and its range."""
     names = short_names(lock for _, lock in table)
     ends = [
         value
@@ -79,13 +69,13 @@ def rates(table: Mapping[tuple[str, str], Rates]) -> dict[str, Any]:
 
 
 def _phase(phase: Phase) -> list[tuple[str, float | None, str]]:
-    asked = f"{phase.acquires:,} acquires"
+    basis = f"{phase.acquires:,} acquires"
     return [
         *(
             (
                 shown(value),
                 value,
-                asked if value is not None or not phase.acquires else f"not reached: of {asked} too many were given up",
+                basis if value is not None or not phase.acquires else f"not reached: of {basis} too many were given up",
             )
             for value in (phase.p50, phase.p99)
         ),
@@ -127,14 +117,14 @@ def _ranges(lock_rates: Rates, low: float, high: float) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """values: one for each run, oldest first; None: unknown."""
+    """One line of a chart. values: one for each run, oldest first; None: unknown."""
 
     name: str
     values: tuple[float | None, ...]
 
 
 def line(title: str, runs: Sequence[tuple[str, str]], series: Sequence[Series]) -> Markup | None:
-    """One chart, from zero; None if there is nothing to draw. runs: (when, link) of each place on the axis."""
+    """One chart, from zero; None without any value. runs: (when, link) of each place on the axis."""
     known = [value for line in series for value in line.values if value is not None]
     if not known:
         return None

@@ -1,4 +1,4 @@
-"""What the counters of the checkers count, in plain words: a number that nobody understands exercises nobody."""
+"""The counters of the checkers, explained in plain words."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ MEANINGS: Final[Mapping[str, str]] = {
 class Counted:
     """The counters of a lane.
 
-    common      those of which all its judged properties say the same: what happened to the lock.
+    common      counters that have the same value in all judged properties: they describe the lane.
     by_property the others.
     """
 
@@ -64,7 +64,7 @@ class Counted:
 
 
 def counted(judgements: Sequence[Judgement]) -> Counted:
-    """A lane's counters, each said once."""
+    """A lane's counters, each once."""
     rows = {j.property: dict(j.result.counters) for j in judgements if j.result is not None and j.result.counters}
     if len(rows) < 2:
         return Counted((), {name: tuple(sorted(counters.items())) for name, counters in rows.items()})

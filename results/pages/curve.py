@@ -1,7 +1,7 @@
-"""A curve: shares with their intervals over a ratio, a line and a glyph for each series, as one SVG file.
+"""A curve as an SVG file: shares with their intervals over a ratio, with a line and a glyph for each series.
 
-It stands alone in a README, so its style is inside, for light and dark. Series differ in glyph and in dashes, not by
-colour alone.
+The file is shown in a README, so it contains its style, for light and dark. Series differ in glyph and dashes, not only
+in colour.
 """
 
 import math
@@ -38,7 +38,7 @@ _Z: Final = 1.96
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Of `tries` at this ratio, so many `hits`."""
+    """The number of `hits` in `tries` at one ratio."""
 
     ratio: float
     hits: int
@@ -61,7 +61,7 @@ class Series:
 
 
 def draw(title: str, across: str, series: Sequence[Series], marks: Sequence[tuple[float, str]] = ()) -> str:
-    """The SVG file. across: what the ratio is; marks: a ratio, and what people say of it."""
+    """The SVG file. across: the name of the ratio. marks: ratios with a note."""
     widest = max((point.ratio for line in series for point in line.points), default=1.0)
     widest = max(widest, 1.0) * 1.03
 

@@ -1,7 +1,7 @@
-"""How long acquires took, how many were granted and how soon it went on after a fault: lanes' measures, summed up.
+"""Latency, throughput and recovery of locks and backends, from the measures of their lanes.
 
-Quantiles of many lanes cannot be joined exactly without their histories. What is told is the middle lane's: half of all
-acquires were made in lanes where the quantile was at most this.
+Quantiles of several lanes cannot be joined exactly without their histories. Shown is that of the middle lane: half of
+all acquires were made in lanes with at most this quantile.
 """
 
 import math
@@ -17,11 +17,11 @@ _Key = TypeVar("_Key", bound=tuple[str, ...])
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What was measured in some of the time of some lanes.
+    """What was measured in one kind of phase of some lanes.
 
-    p50, p99  of the time an acquire took, in ms; None: nobody acquired, or so many gave up that it was not reached.
+    p50, p99  of the time of an acquire, in ms; None: there was no acquire, or too many were given up.
     rate      grants a second in one lane; None: no time was measured.
-    acquires  how many the quantiles rest on.
+    acquires  the number of acquires behind the quantiles.
     """
 
     p50: float | None
@@ -32,7 +32,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Of one lock, or of all of a backend.
+    """The rates of one lock, or of all locks of a backend.
 
     quiet     before the first fault of each trial, and in those without any; faulted: while a fault was applied.
     recovery  the middle and the longest time, in seconds, from a heal to the next grant; None where none was seen.
@@ -49,12 +49,12 @@ class Rates:
 
 
 def per_lock(lanes: Iterable[LaneSummary]) -> dict[tuple[str, str], Rates]:
-    """By (backend, lock), in alphabetical order; without locks of which nothing was measured."""
+    """(backend, lock) → its rates, in alphabetical order. Locks without measures are left out."""
     return _grouped(lanes, lambda lane: (lane.backend, lane.lock))
 
 
 def per_backend(lanes: Iterable[LaneSummary]) -> dict[str, Rates]:
-    """In alphabetical order."""
+    """Backend → its rates, in alphabetical order."""
     return {backend: rates for (backend,), rates in _grouped(lanes, lambda lane: (lane.backend,)).items()}
 
 
@@ -80,8 +80,8 @@ def _rates(measures: list[Mapping[str, Any]]) -> Rates:
 
 def _phase(cycles: list[Mapping[str, Any]]) -> Phase:
     def quantile(name: str) -> float | None:
-        asked = [(cycle["acquire_ms"][name], cycle["acquire_ms"]["count"]) for cycle in cycles]
-        return middle((math.inf if value is None else value, count) for value, count in asked)
+        acquires = [(cycle["acquire_ms"][name], cycle["acquire_ms"]["count"]) for cycle in cycles]
+        return middle((math.inf if value is None else value, count) for value, count in acquires)
 
     seconds = sum(cycle["seconds"] for cycle in cycles)
     return Phase(

@@ -1,7 +1,7 @@
-"""A run's page: the matrix, every square with its judgements and the way to their trials; what was not run, and why.
+"""A run's page: the matrix, each square with its judgements and links to their trials; what was not run, and why.
 
-The matrix is plain HTML, so that it can be read, printed and followed without a script. The judgements behind it stand
-in the page once, as JSON (`_Embedded`): `templates/run.js` filters the matrix by them and lists those of one square.
+The matrix is plain HTML, so it can be read, printed and followed without a script. The judgements behind it are JSON in
+the page (`_Embedded`): `templates/run.js` filters the matrix by them and lists those of one square.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from markupsafe import Markup
 from checkers.claims import NO_FAULT, Verdict
 from results.pages import charts, rates, web
 from results.pages.links import to_lane, to_page
-from results.record import Cell, LaneSummary, grouped, judged, words
+from results.record import Cell, LaneSummary, grouped, judged, versions, words
 from results.report import sentences
 from results.report.grid import (
     SHORT,
@@ -33,15 +33,16 @@ from results.report.grid import (
     not_run,
     reason,
     short_names,
+    tally,
 )
-from results.text import count, few, listing, plain_lines, span
+from results.text import count, few, listing, moment, plain_lines, span
 
 _MOST_FAILURES: Final = 100
-"""Told at length; the matrix has them all."""
+"""The most failures that are shown with their stories. The matrix has all of them."""
 _ROOM: Final = 300_000
 """Characters of stories behind the matrix."""
 _OF_TRIAL: Final = re.compile(r"trials/[^/:]+(?=[/:])")
-"""What a problem with one trial begins with."""
+"""The beginning of a problem that concerns one trial."""
 _MOST_NAMED: Final = 4
 """Names in a list before it says how many more there are."""
 
@@ -75,20 +76,24 @@ def render(
         short=SHORT,
         faults=made.faults,
         widths=[_width(fault, made) for fault in made.faults],
-        groups=[(backend, [_row(lock, name, made, embedded) for lock, name in locks]) for backend, locks in groups],
+        groups=[
+            (backend, [(lock, name, _row(lock, made, embedded)) for lock, name in locks]) for backend, locks in groups
+        ],
         squares=len(made.squares),
         versions=sorted({(cell.backend, cell.version) for cell in cells if cell.version and cell.page}),
         properties=sorted({cell.property for cell in cells if cell.property}),
         data=embedded.script(),
-        failures=[_told(case, root) for case in failing[:_MOST_FAILURES]],
+        sentence_of=sentences.cell_sentence,
+        link=lambda cell: _link(cell, root),
+        failures=failing[:_MOST_FAILURES],
         more_failures=len(failing) - _MOST_FAILURES,
-        documented=_hazards(cells, root),
+        documented=_hazards(cells),
         rates=charts.rates(rates.per_lock(lanes)),
         not_run=_not_run(cells),
         problems=[_problem(problem, root) for problem in problems],
         trials=_trials(cells, root),
         command=_command(about),
-        about=[(name, _said(value)) for name, value in about.items() if name != "command"],
+        about=[(name, _as_text(value)) for name, value in about.items() if name != "command"],
     )
 
 
@@ -99,33 +104,30 @@ def _sentence(cells: Sequence[Cell], failing: Sequence[Case], problems: Sequence
         return "Nothing was judged." + left
     if not failing:
         return f"No failing verdict in {number:,} judgements." + left
-    first = failing[0].first
-    sentence = sentences.sentence(first.lock, [first.property], first.word, first.fault, first.because)
     more = len(failing) - 1
-    return sentence + (f" And {count(more, 'more failing verdict')}." if more else "") + left
+    return (
+        sentences.cell_sentence(failing[0].first)
+        + (f" And {count(more, 'more failing verdict')}." if more else "")
+        + left
+    )
 
 
 def _facts(about: Mapping[str, Any], cells: Iterable[Cell]) -> list[tuple[str, str]]:
-    """(what, value): what one wants to know of a run before reading on."""
-    said = [(name, about.get(name)) for name in ("profile", "seed")]
-    tried: dict[str, set[str]] = {}
-    for cell in cells:
-        if cell.page is not None:
-            tried.setdefault(cell.backend, set()).update({cell.version} - {""})
-    said += [(backend, ", ".join(sorted(versions))) for backend, versions in sorted(tried.items())]
-    started, closed = (charts.moment(about.get(name)) for name in ("started", "closed"))
+    """(name, value) of the facts at the top of the page."""
+    facts = [*((name, about.get(name)) for name in ("profile", "seed")), *versions(cells).items()]
+    started, closed = (moment(about.get(name)) for name in ("started", "closed"))
     if started is not None:
-        said.append(("started", f"{started:%Y-%m-%d %H:%M} UTC"))
+        facts.append(("started", f"{started:%Y-%m-%d %H:%M} UTC"))
     if started is not None and closed is not None:
-        said.append(("took", span((closed - started).total_seconds())))
+        facts.append(("took", span((closed - started).total_seconds())))
     if isinstance(times := about.get("interruptions"), list):
-        said.append(("interrupted", f"{count(len(times), 'time')}, and resumed"))
-    return [(name, str(value)) for name, value in said if value not in (None, "")]
+        facts.append(("interrupted", f"{count(len(times), 'time')}, and resumed"))
+    return [(name, str(value)) for name, value in facts if value not in (None, "")]
 
 
 def _problem(problem: str, root: Path) -> dict[str, str]:
-    """What was left out. link: to the page of that trial, which says what is known of it; empty where there is none.
-    name: what the link stands on. rest: what follows it.
+    """What was left out. link: to the page of that trial; empty where there is none. name: the text of the link. rest:
+    the text behind it.
     """
     match = _OF_TRIAL.match(problem)
     folder = root / match[0] if match else root
@@ -139,12 +141,12 @@ def _command(about: Mapping[str, Any]) -> str:
     return shlex.join(words(about.get("command")))
 
 
-def _said(value: object) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _unfinished(about: Mapping[str, Any]) -> str:
-    """Why more may be to come, or why it never will; empty for a run that was closed."""
+    """That a run was interrupted, or is still going on; empty for a run that was closed."""
     if about.get("interrupted"):
         return "This run was interrupted: here is what had been judged until then."
     return "This run is still going on: here is what has been judged so far." if about.get("closed") == "" else ""
@@ -154,7 +156,7 @@ def _unfinished(about: Mapping[str, Any]) -> str:
 
 
 def _groups(made: Grid) -> list[tuple[str, list[tuple[str, str]]]]:
-    """(backend, its locks with their short names)"""
+    """(backend, [(lock, short name)])"""
     names = short_names(made.locks)
     backends: dict[str, set[str]] = {}
     for (_, lock), square in made.squares.items():
@@ -164,7 +166,7 @@ def _groups(made: Grid) -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def _width(fault: str, made: Grid) -> int:
-    """Characters that a column has room for: known beforehand, so that nothing moves while the page is being loaded."""
+    """Characters of a column. It is set beforehand, so that nothing moves while the page is loaded."""
     lines = [len(part) + 1 for part in fault.split("-")]
     for (name, _), square in made.squares.items():
         if name == fault:
@@ -172,18 +174,13 @@ def _width(fault: str, made: Grid) -> int:
     return min(max(*lines, 8), 16)
 
 
-def _row(lock: str, name: str, made: Grid, embedded: _Embedded) -> dict[str, Any]:
-    squares = [made.squares.get((fault, lock)) for fault in made.faults]
-    return {"lock": lock, "name": name, "squares": [square and _square(square, embedded) for square in squares]}
-
-
-def _square(square: Square, embedded: _Embedded) -> dict[str, Any]:
-    return {
-        "at": embedded.square(square),
-        "counts": square.counts,
-        "link": _link(square.first[0], embedded.root),
-        "title": "\n".join(f"{number} {word}" for word, number in square.counts),
-    }
+def _row(lock: str, made: Grid, embedded: _Embedded) -> list[tuple[Square, int, str] | None]:
+    """Each square of a row with its number in the embedded judgements and the link to its heaviest judgement."""
+    squares = (made.squares.get((fault, lock)) for fault in made.faults)
+    return [
+        None if square is None else (square, embedded.square(square), _link(square.first[0], embedded.root))
+        for square in squares
+    ]
 
 
 @dataclass(slots=True)
@@ -204,7 +201,7 @@ class _Embedded:
     _trials: dict[tuple[str, str, int], int] = field(default_factory=dict)
 
     def square(self, square: Square) -> int:
-        """Its number."""
+        """Add a square. Returns its number."""
         row: list[int] = []
         with_story: set[tuple[Verdict, str]] = set()
         for cell in sorted(square.cells, key=lambda cell: cell.word.weight):
@@ -226,7 +223,7 @@ class _Embedded:
         return len(self.squares) - 1
 
     def script(self) -> Markup:
-        """For a data block: nothing in it can end the block."""
+        """The JSON for a script element. No text in it can end the element."""
         data = {"texts": list(self._texts), "trials": list(self._trials), "squares": self.squares}
         text = json.dumps(data, separators=(",", ":"))
         return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
@@ -235,25 +232,11 @@ class _Embedded:
         return self._texts.setdefault(plain_lines(text), len(self._texts))
 
 
-# What must be told
+# Below the matrix
 
 
-def _told(case: Case, root: Path) -> dict[str, Any]:
-    cell = case.first
-    return {
-        "word": cell.word,
-        "lane": cell.lane or cell.lock,
-        "sentence": sentences.sentence(cell.lock, [cell.property or "everything"], cell.word, cell.fault, cell.because),
-        "story": cell.story,
-        "seed": cell.seed,
-        "lanes": case.lanes,
-        "trials": case.trials,
-        "link": _link(cell, root),
-    }
-
-
-def _hazards(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
-    """What was broken as documented: one entry for each mechanism, with a row for each lock and one story."""
+def _hazards(cells: Iterable[Cell]) -> list[dict[str, Any]]:
+    """What was broken as documented: an entry for each mechanism, with a row for each lock and one example."""
     mechanisms = {
         because: grouped(cases, lambda case: case.first.lock)
         for because, cases in grouped(documented(cells), lambda case: reason(case.first.because)).items()
@@ -267,14 +250,14 @@ def _hazards(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
                 {
                     "lock": lock,
                     "properties": _properties(cases),
-                    "faults": _some(faults := sorted({_fault(case.first.fault) for case in cases})),
+                    "faults": _short_list(faults := sorted({_fault(case.first.fault) for case in cases})),
                     "all_faults": ", ".join(faults),
                     "lanes": len({case.first.lane for case in cases}),
-                    "link": _link(cases[0].first, root),
+                    "first": cases[0].first,
                 }
                 for lock, cases in sorted(locks.items())
             ],
-            "example": _told(next(iter(locks.values()))[0], root),
+            "example": next(iter(locks.values()))[0],
         }
         for because, locks in sorted(mechanisms.items())
     ]
@@ -288,13 +271,13 @@ def _fault(name: str) -> str:
     return "no fault" if name == NO_FAULT else name
 
 
-def _some(names: Sequence[str]) -> str:
+def _short_list(names: Sequence[str]) -> str:
     """a, b, c, d and 7 more."""
     return listing(few(names, _MOST_NAMED))
 
 
 def _not_run(cells: Iterable[Cell]) -> list[dict[str, Any]]:
-    """One entry for each reason: how many judgements it stands for, of what, under what; the commonest first."""
+    """An entry for each reason why something was not run, with its number of judgements; the most frequent first."""
     rows = []
     for because, mine in grouped(not_run(cells), lambda cell: reason(cell.because)).items():
         locks = sorted({cell.lock or cell.lane or f"every lock of {cell.backend or 'every backend'}" for cell in mine})
@@ -303,28 +286,25 @@ def _not_run(cells: Iterable[Cell]) -> list[dict[str, Any]]:
             {
                 "because": because,
                 "count": len(mine),
-                "locks": _some(locks),
+                "locks": _short_list(locks),
                 "all_locks": ", ".join(locks),
-                "faults": _some(faults),
+                "faults": _short_list(faults),
                 "all_faults": ", ".join(faults),
-                "properties": _some(sorted({cell.property for cell in mine if cell.property}) or ["all"]),
+                "properties": _short_list(sorted({cell.property for cell in mine if cell.property}) or ["all"]),
             }
         )
     return sorted(rows, key=lambda row: (-row["count"], row["because"]))
 
 
 def _trials(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
-    """Every stored trial once, with its words."""
+    """An entry for each stored trial, with its verdicts."""
     tried = (cell for cell in cells if cell.page is not None)
     return [
         {
-            "name": mine[0].trial,
+            "first": mine[0],
             "link": to_page(page, root),
-            "backend": " ".join(filter(None, (mine[0].backend, mine[0].version))),
-            "fault": mine[0].fault,
-            "seed": mine[0].seed,
             "lanes": len({cell.lane for cell in mine}),
-            "words": [(word, number) for word in Verdict if (number := sum(cell.word is word for cell in mine))],
+            "words": tally(cell.word for cell in mine),
         }
         for page, mine in grouped(tried, lambda cell: cell.page).items()
         if page is not None
@@ -332,5 +312,5 @@ def _trials(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
 
 
 def _link(cell: Cell, root: Path) -> str:
-    """To the lane on its trial's page; empty where nothing was run."""
+    """A link to the lane on its trial's page; empty where nothing was run."""
     return "" if cell.page is None else to_lane(cell.page, root, cell.lane)

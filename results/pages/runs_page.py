@@ -1,4 +1,4 @@
-"""The page of all runs: what each came to, what changed since the last one like it, and how fast it was over time."""
+"""The page of all runs: the verdicts of each, what changed since the last comparable run, and rates over time."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from results.report.became import Kind
 from results.report.grid import SHORT
 from results.storage import files
 from results.storage.run_folder import CLOSED
-from results.text import span
+from results.text import moment, span
 
 NO_LONGER: Final = "no longer judged"
 KINDS: Final[Mapping[str, str]] = {
@@ -23,17 +23,17 @@ KINDS: Final[Mapping[str, str]] = {
     Kind.CHANGED: "another word",
     Kind.CLEARED: "failed before, and does not any more",
 }
-"""In the order in which they are told."""
+"""Kind of change → its meaning, in the order in which they are shown."""
 _GLYPHS: Final = {Kind.NEW: "▲", NO_LONGER: "?", Kind.CHANGED: "~", Kind.CLEARED: "▼"}
 _MOST_TOLD: Final = 20
-"""Runs whose changes are told at length."""
+"""The most runs whose changes are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Other words for a property of a lock under a fault than in the run before; empty where it was not judged.
+    """A property of a lock under a fault whose verdict changed. before, after: the verdicts; empty: not judged.
 
-    lane, link  the first of `lanes` of which the same is to be said.
+    lane, link  of the first of `lanes` lanes that changed in the same way.
     """
 
     kind: str
@@ -53,8 +53,8 @@ class Listed:
     """One run, as the list shows it.
 
     started, closed  ISO 8601; closed: empty unless `state` is.
-    like     the same for runs that can be compared.
-    words    how often each was said, without those that were not.
+    like     equal for runs that can be compared.
+    words    verdict → its number, without those that do not occur.
     since    the run that `changes` compares with; empty: none. changed: how many there are of each kind.
     certificate  its sentence; empty: it has none.
     link     from the list to the run's page; empty: it has none.
@@ -80,7 +80,7 @@ class Listed:
 
 
 def render(runs: Sequence[Listed], wrong: Sequence[str]) -> str:
-    """The page as HTML. runs: oldest first. wrong: runs that cannot be read, one line each."""
+    """The page as HTML. runs: oldest first. wrong: a line for each run that cannot be read."""
     newest = list(reversed(runs))
     measured = next((run for run in newest if run.state == CLOSED and run.rates), None)
     alike = [run for run in runs if measured and run.state == CLOSED and run.like == measured.like]
@@ -91,11 +91,13 @@ def render(runs: Sequence[Listed], wrong: Sequence[str]) -> str:
         title="runs - fencepost",
         sentence=_sentence(newest),
         wrong=list(wrong),
+        closed=CLOSED,
+        when=when,
         runs=[_row(run) for run in newest],
         all_kinds=KINDS,
         short=SHORT,
         change_glyphs=_GLYPHS,
-        changes=[_changes(run) for run in newest if run.changes][:_MOST_TOLD],
+        changes=[run for run in newest if run.changes][:_MOST_TOLD],
         alike=_alike(alike),
         charts=[_charts(backend, alike) for backend in sorted({name for run in alike for name in run.rates})],
     )
@@ -110,7 +112,7 @@ def _sentence(newest: Sequence[Listed]) -> str:
         return f"{number} None of them was closed."
     if last.certificate:
         return f"{number} The last one that was closed: {last.certificate}"
-    failing = sum(count for word, count in last.words.items() if Verdict(word).fails)
+    failing = _failing(last)
     came_to = f"{failing:,} failing {'verdict' if failing == 1 else 'verdicts'}" if failing else "no failing verdict"
     left = f", {last.left_out} left out" if last.left_out else ""
     since = ""
@@ -121,53 +123,23 @@ def _sentence(newest: Sequence[Listed]) -> str:
 
 
 def _row(run: Listed) -> dict[str, Any]:
-    started, closed = charts.moment(run.started), charts.moment(run.closed)
+    started, closed = moment(run.started), moment(run.closed)
     took = (closed - started).total_seconds() if started and closed and run.state == CLOSED else None
     return {
-        "name": run.name,
-        "link": run.link,
-        "state": run.state,
-        "closed": run.state == CLOSED,
-        "when": when(run),
-        "asked": run.command or run.profile,
-        "seed": run.seed,
-        "versions": [f"{backend} {version}".strip() for backend, version in run.versions.items()],
-        "words": [(word, run.words[word]) for word in Verdict if word in run.words],
-        "certificate": run.certificate,
+        "run": run,
         "certificate_link": str(PurePosixPath(run.link).with_name(files.CERTIFICATE_PAGE)) if run.link else "",
-        "weight": _weight(run),
-        "left_out": run.left_out,
-        "since": run.since,
-        "changed": list(run.changed.items()),
+        "failing": _failing(run),
         "took": charts.UNKNOWN if took is None else span(took),
         "seconds": took,
     }
 
 
-def _weight(run: Listed) -> int:
-    """For sorting by what came of it: the failing first."""
+def _failing(run: Listed) -> int:
     return sum(count for word, count in run.words.items() if Verdict(word).fails)
 
 
-def _changes(run: Listed) -> dict[str, Any]:
-    more = sum(run.changed.values()) - len(run.changes)
-    return {
-        "name": run.name,
-        "link": run.link,
-        "since": run.since,
-        "changed": list(run.changed.items()),
-        "changes": [(change, _word(change.before), _word(change.after)) for change in run.changes],
-        "more": more,
-        "open": Kind.NEW in run.changed,
-    }
-
-
-def _word(text: str) -> Verdict | None:
-    return Verdict(text) if text else None
-
-
 def _alike(runs: Sequence[Listed]) -> str:
-    """Which runs the charts show, in words."""
+    """A description of the runs that the charts show."""
     if not runs:
         return ""
     profile, chosen, targets = json.loads(runs[-1].like)
@@ -202,6 +174,6 @@ def _charts(backend: str, runs: Sequence[Listed]) -> dict[str, Any]:
 
 
 def when(run: Listed) -> str:
-    """When it was started, to the minute; its name where nobody knows."""
-    started = charts.moment(run.started)
+    """When a run was started, to the minute; its name if that is unknown."""
+    started = moment(run.started)
     return f"{started:%Y-%m-%d %H:%M}" if started is not None else run.name

@@ -1,4 +1,4 @@
-"""The shapes of operations, as SVG path data around (0, 0): the picture of a violation and the canvas draw the same."""
+"""The shapes of operations, as SVG path data around (0, 0), for the picture of a violation and for the canvas."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -12,7 +12,7 @@ from results.record import LaneRecord, TrialRecord, mapping, words
 from results.text import duration, seconds
 
 _OURS: Final = "suites.locks."
-"""Where the locks are that go by their names; any other is asked for as it is spelled."""
+"""The package of the locks that are known by their names. Other locks are asked for by their whole path."""
 _PLAIN: Final = (
     ("backend", "backend"),
     ("version asked for", "version"),
@@ -29,7 +29,7 @@ _TOLD: Final = frozenset(
     {"plan_lines", "own_plan", "error", "versions", "seconds", "nodes", "lanes", "faults", "column"}
     | {key for _, key in _PLAIN}
 )
-"""Keys of a trial's `about` that the page shows by name; the others follow as JSON."""
+"""Keys of a trial's `about` that the page shows by name. The others are shown as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +44,17 @@ class Node:
 
 
 def facts(record: TrialRecord) -> list[tuple[str, str]]:
-    """Name and value of everything that is told in one line."""
+    """(name, value) of the facts of a trial."""
     about = record.about
     rows = [(name, str(about[key])) for name, key in _PLAIN if about.get(key) not in (None, "")]
     if isinstance(about.get("seconds"), int | float):
         rows.append(("lasted", f"{about['seconds']:.1f} s"))
-    asked = sorted({lane.history.facts.ttl for lane in record.lanes if lane.history.facts.ttl})
-    return [*rows, *(("time to live asked for", duration(ttl)) for ttl in asked)]
+    ttls = sorted({lane.history.facts.ttl for lane in record.lanes if lane.history.facts.ttl})
+    return [*rows, *(("time to live asked for", duration(ttl)) for ttl in ttls)]
 
 
 def nodes(about: Mapping[str, Any]) -> list[Node]:
-    """The servers, and whatever else has a version."""
+    """The servers, and all else that has a version."""
     versions, stored = mapping(about.get("versions")), mapping(about.get("nodes"))
     servers = []
     for name in dict.fromkeys((*versions, *stored)):
@@ -74,7 +74,7 @@ def nodes(about: Mapping[str, Any]) -> list[Node]:
 
 
 def faults(lanes: Sequence[LaneRecord]) -> list[dict[str, Any]]:
-    """Every fault once: those on links and servers stand in the history of each lane."""
+    """Every fault once: faults on links and servers are in the history of each lane."""
     starts = [int(lane.history.columns["inv"][0]) for lane in lanes if len(lane.history)]
     origin = min(starts, default=0)
     seen: dict[FaultInterval, None] = {fault: None for lane in lanes for fault in lane.history.faults}
@@ -99,7 +99,7 @@ def again(record: TrialRecord, folder: Path) -> str:
     words = [".venv/bin/python", "-m", "pytest", "suites/"]
     locks = mapping(about.get("locks"))
     if about.get("profile"):
-        # It chose the lanes: asked for by name, a lock would be tried in all that it has.
+        # The profile chose the lanes. A lock that is asked for by name would be tried in all its lanes.
         words += ["--profile", str(about["profile"]), "--backend", str(about.get("backend")), "-k", column]
     else:
         for name, spelling in locks.items():
@@ -115,12 +115,12 @@ def again(record: TrialRecord, folder: Path) -> str:
 
 
 def recheck(folder: Path, file: str) -> str:
-    """The command that judges a stored history once more; `*.arrow`: all of the trial's."""
+    """The command that judges a stored history again. file: `*.arrow` for all of the trial."""
     path = f"{shlex.quote(str(folder))}/*.arrow" if file == "*.arrow" else shlex.quote(str(folder / file))
     return f".venv/bin/python -m checkers {path}"
 
 
 def rest(about: Mapping[str, Any]) -> str:
-    """Everything that was stored about the trial and is not told elsewhere, as JSON."""
+    """What else is stored of the trial, as JSON."""
     left = {key: value for key, value in about.items() if key not in _TOLD}
     return json.dumps(left, indent=2, ensure_ascii=False, default=str) if left else ""

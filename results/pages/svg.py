@@ -1,4 +1,4 @@
-"""Pictures as text: SVG elements whose attributes and contents are always escaped."""
+"""SVG elements as text, whose attributes and contents are always escaped."""
 
 import math
 from collections.abc import Iterable
@@ -7,13 +7,13 @@ from functools import cache
 from markupsafe import Markup, escape
 
 MOST_LINES = 90
-"""Of one hatching: further apart where they would be more."""
+"""The most lines of one hatching. If there would be more, they stand further apart."""
 
 Attribute = str | int | float | None
 
 
 def number(value: float) -> str:
-    """As short as a tenth of a pixel allows."""
+    """A number with at most one decimal."""
     text = f"{value:.1f}"
     return text.removesuffix(".0")
 
@@ -49,7 +49,7 @@ def join(parts: Iterable[Markup]) -> Markup:
 
 
 def hatching(x: float, y: float, width: float, height: float, step: float, *, falling: bool = False) -> str:
-    """Path data of slanted lines across a box; as a pattern they would be a picture of many megabytes on paper."""
+    """Path data of slanted lines across a box. An SVG pattern would be printed as a picture of many megabytes."""
     step = max(step, (width + height) / MOST_LINES)
     right, low = x + width, y + height
     lines = []

@@ -1,15 +1,15 @@
 """All runs of a folder and what changed from one to the next: `<results>/index.html`, written whenever a run is closed.
 
-Of each run its summary.json is read once. What the page needs of it is kept in `<results>/.trend.json`, which anybody
-may delete: it is made again from the summaries.
+Each run's summary.json is read once. What the page needs of it is cached in `<results>/.trend.json`, which may be
+deleted: it is made again from the summaries.
 """
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,7 @@ from results.pages import rates, runs_page
 from results.pages.links import to_lane, to_page
 from results.pages.rates import Rates
 from results.pages.runs_page import NO_LONGER, Change, Listed
-from results.record import Cell, judged, mapping, words
+from results.record import Cell, judged, mapping, versions, words
 from results.report.became import Kind, kind
 from results.storage import files, running, summary
 from results.storage.files import BadFile
@@ -28,27 +28,36 @@ from results.storage.run_folder import CLOSED, GOING_ON, RunFolder
 CACHE: Final = ".trend.json"
 _FORMAT: Final = 1
 _MOST_CHANGES: Final = 100
-"""Kept of one run, the weightiest first; their numbers are whole."""
+"""The most changes that are kept of a run, the heaviest first. Their whole numbers are kept as well."""
 _CHOOSING: Final = ("--from", "--to", "--lock", "--backend", "--faults", "--plan", "--shard", "--count", "--library")
-"""Options that say what is tried: only runs that agree in them can be compared."""
+"""Options that choose what is tried. Only runs with the same values can be compared."""
 
-Verdicts: TypeAlias = Mapping[tuple[str, str, str, str, str], tuple[Verdict, str]]
-"""(backend, lock, fault, property, lane) -> the heaviest word of its trials, and the link to it."""
+
+class _Row(NamedTuple):
+    """The heaviest verdict on a property of a lane under a fault, of all its trials, and the link to it."""
+
+    backend: str
+    lock: str
+    fault: str
+    property: str
+    lane: str
+    word: Verdict
+    link: str
 
 
 @dataclass(slots=True)
 class _Known:
-    """What is kept of one run.
+    """What is cached of one run.
 
-    key       tells whether its files are still the ones that were read.
+    key       identifies the version of its files that was read.
     since     name and key of the run that `listed.changes` compares with.
-    verdicts  only while a later run may need them; None: to be read again.
+    verdicts  kept only while a later run may be compared with it; None: to be read again.
     """
 
     key: list[int]
     listed: Listed
     since: list[Any] = field(default_factory=list)
-    verdicts: Verdicts | None = None
+    verdicts: list[_Row] | None = None
 
 
 def write(root: Path) -> Path:
@@ -64,11 +73,11 @@ def write(root: Path) -> Path:
 
 
 def refresh(root: Path) -> str:
-    """`write`, for whom it is not the matter itself: where it cannot be written, why, in a line; else nothing."""
+    """`write`, which must not stop its caller. Returns a line if the page cannot be written, else an empty text."""
     try:
         write(root)
     except (BadFile, OSError) as error:
-        return f"the page of all runs was not written: {files.said(error)}"
+        return f"the page of all runs was not written: {files.reason(error)}"
     return ""
 
 
@@ -87,7 +96,7 @@ def _runs(root: Path, cached: Mapping[str, _Known], wrong: list[str]) -> dict[st
             if known is None or known.key != key:
                 known = _read(path, key)
         except (BadFile, OSError) as error:
-            wrong.append(files.said(error).removeprefix(f"{root}/"))
+            wrong.append(files.reason(error).removeprefix(f"{root}/"))
             continue
         page = path / "index.html"
         known.listed = replace(known.listed, link=to_page(page, root) if page.is_file() else "")
@@ -96,13 +105,13 @@ def _runs(root: Path, cached: Mapping[str, _Known], wrong: list[str]) -> dict[st
 
 
 def _key(path: Path) -> list[int]:
-    """Of the files that `_read` reads. Raises OSError."""
+    """Identifies the version of the files that `_read` reads. Raises OSError."""
     file = path / summary.NAME
     if file.exists():
         status = file.stat()
         return [status.st_mtime_ns, status.st_size]
-    said, trials = path / "run.json", path / "trials"
-    return [said.stat().st_mtime_ns, trials.stat().st_mtime_ns if trials.exists() else 0, running.is_running(path)]
+    run_file, trials = path / "run.json", path / "trials"
+    return [run_file.stat().st_mtime_ns, trials.stat().st_mtime_ns if trials.exists() else 0, running.is_running(path)]
 
 
 def _read(path: Path, key: list[int]) -> _Known:
@@ -111,8 +120,8 @@ def _read(path: Path, key: list[int]) -> _Known:
     if (state := run.state()) == CLOSED:
         whole = summary.load(path)
     else:
-        asked, contents = run.about(), Contents((), (), ()) if state == GOING_ON else run.read()
-        whole = summary.make(path, asked["started"], "", asked, {}, contents)
+        about, contents = run.about(), Contents((), (), ()) if state == GOING_ON else run.read()
+        whole = summary.make(path, about["started"], "", about, {}, contents)
     head, contents = whole.head, whole.contents
     listed = Listed(
         name=path.name,
@@ -123,7 +132,7 @@ def _read(path: Path, key: list[int]) -> _Known:
         like=_like(head.asked),
         profile=_text(head.asked.get("profile")),
         seed=_text(head.asked.get("seed")),
-        versions=_versions(contents.cells),
+        versions=versions(contents.cells),
         words={str(word): count for word, count in head.words.items() if count},
         left_out=len(head.problems),
         certificate=summary.certificate(head.about),
@@ -132,33 +141,25 @@ def _read(path: Path, key: list[int]) -> _Known:
     return _Known(key, listed, verdicts=_verdicts(contents.cells, path) if state == CLOSED else None)
 
 
-def _verdicts(cells: Iterable[Cell], path: Path) -> Verdicts:
-    heaviest: dict[tuple[str, str, str, str, str], tuple[Verdict, str]] = {}
+def _verdicts(cells: Iterable[Cell], path: Path) -> list[_Row]:
+    heaviest: dict[tuple[str, ...], _Row] = {}
     for cell in judged(cells):
-        if cell.page is None:
-            continue
-        key = (cell.backend, cell.lock, cell.fault, cell.property, cell.lane)
-        if key not in heaviest or cell.word.weight < heaviest[key][0].weight:
-            heaviest[key] = (cell.word, to_lane(cell.page, path.parent, cell.lane))
-    return heaviest
-
-
-def _versions(cells: Iterable[Cell]) -> dict[str, str]:
-    """Backend -> its versions."""
-    by_backend: dict[str, set[str]] = {}
-    for cell in cells:
         if cell.page is not None:
-            by_backend.setdefault(cell.backend, set()).update({cell.version} - {""})
-    return {backend: ", ".join(sorted(versions)) for backend, versions in sorted(by_backend.items())}
+            link = to_lane(cell.page, path.parent, cell.lane)
+            row = _Row(cell.backend, cell.lock, cell.fault, cell.property, cell.lane, cell.word, link)
+            place = row[:5]
+            if place not in heaviest or row.word.weight < heaviest[place].word.weight:
+                heaviest[place] = row
+    return list(heaviest.values())
 
 
 def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _command(asked: Mapping[str, Any]) -> str:
-    """As it was typed, without where the results went."""
-    kept, command = [], iter(words(asked.get("command")))
+def _command(about: Mapping[str, Any]) -> str:
+    """The command line without `--results`."""
+    kept, command = [], iter(words(about.get("command")))
     for word in command:
         if word == "--results":
             next(command, None)
@@ -167,22 +168,22 @@ def _command(asked: Mapping[str, Any]) -> str:
     return " ".join(kept)
 
 
-def _like(asked: Mapping[str, Any]) -> str:
-    """The same for runs that tried the same, whatever seed, machine and default versions they had."""
+def _like(about: Mapping[str, Any]) -> str:
+    """Equal for runs that tried the same, whatever their seed, machine and default versions."""
     chosen: list[str] = []
-    command = words(asked.get("command"))
+    command = words(about.get("command"))
     for at, word in enumerate(command):
         name, equals, value = word.partition("=")
         if name in _CHOOSING:
             chosen.append(f"{name} {value if equals else ''.join(command[at + 1 : at + 2])}")
-    return json.dumps([asked.get("profile"), sorted(chosen), sorted(mapping(asked.get("targets")))])
+    return json.dumps([about.get("profile"), sorted(chosen), sorted(mapping(about.get("targets")))])
 
 
 # What changed
 
 
 def _compare(root: Path, known: Mapping[str, _Known]) -> None:
-    """Fill in what changed in each closed run since the last one like it."""
+    """Set what changed in each closed run since the last comparable one."""
     last: dict[str, _Known] = {}
     for now in known.values():
         if now.listed.state != CLOSED:
@@ -206,27 +207,28 @@ def _compare(root: Path, known: Mapping[str, _Known]) -> None:
         last[now.listed.like] = now
 
 
-def _verdicts_of(root: Path, known: _Known) -> Verdicts:
-    """Read again where they were not kept; none where the run was damaged in this very moment."""
+def _verdicts_of(root: Path, known: _Known) -> list[_Row]:
+    """A run's verdicts, read again if they were not kept; none if the run cannot be read any more."""
     if known.verdicts is None:
         path = root / known.listed.name
         try:
             known.verdicts = _verdicts(summary.load(path).contents.cells, path)
         except BadFile:
-            known.verdicts = {}
+            known.verdicts = []
     return known.verdicts
 
 
-def _changes(before: Verdicts, now: Verdicts) -> list[Change]:
-    """The weightiest first. What only one of them asked is told only where it failed."""
+def _changes(earlier: Iterable[_Row], later: Iterable[_Row]) -> list[Change]:
+    """The changes, heaviest first. What only one run judged is a change only if it failed."""
+    there, here = ({row[:5]: row for row in rows} for rows in (earlier, later))
     changes: dict[tuple[str, ...], Change] = {}
-    for key in {**before, **now}:
-        old, (word, link) = before.get(key, (None, ""))[0], now.get(key, (None, ""))
-        if (what := _kind(old, word)) is not None:
+    for key in {**there, **here}:
+        old, new = there.get(key), here.get(key)
+        before, now = None if old is None else old.word, None if new is None else new.word
+        if (what := _kind(before, now)) is not None:
             backend, lock, fault, name, lane = key
-            both = (str(old or ""), str(word or ""))
-            same = (what, backend, lock, fault, name, *both)
-            first = changes.get(same) or Change(what, backend, lock, fault, name, *both, lane, link)
+            same = (what, backend, lock, fault, name, str(before or ""), str(now or ""))
+            first = changes.get(same) or Change(*same, lane, "" if new is None else new.link)
             changes[same] = replace(first, lanes=first.lanes + 1)
     order = list(runs_page.KINDS)
     return sorted(
@@ -235,7 +237,7 @@ def _changes(before: Verdicts, now: Verdicts) -> list[Change]:
 
 
 def _kind(old: Verdict | None, new: Verdict | None) -> str | None:
-    """None: nothing to tell."""
+    """The kind of a change; None if it is not shown."""
     match kind(old, new):
         case Kind.SAME:
             return None
@@ -247,53 +249,25 @@ def _kind(old: Verdict | None, new: Verdict | None) -> str | None:
             return other
 
 
-# What is kept
+# The cache
 
 
 def _store(root: Path, known: Mapping[str, _Known]) -> None:
-    runs = {
-        name: {
-            "key": run.key,
-            "listed": asdict(run.listed),
-            "since": run.since,
-            "verdicts": None
-            if run.verdicts is None
-            else [[*key, str(word), link] for key, (word, link) in run.verdicts.items()],
-        }
-        for name, run in known.items()
-    }
-    body = json.dumps(runs)
+    body = json.dumps(msgspec.to_builtins(known))
     files.write_text(root / CACHE, f"{_digest(body)}\n{body}\n")
 
 
 def _load(root: Path) -> dict[str, _Known]:
-    """Nothing where it is missing, damaged or of another version: then all is read again."""
+    """The cache; empty if it is missing, damaged or of another version: then all runs are read again."""
     try:
         digest, _, rest = files.read_bytes(root / CACHE).decode().partition("\n")
         body = rest.removesuffix("\n")
-        if digest != _digest(body):
-            return {}
-        return {name: _known(kept) for name, kept in msgspec.json.decode(body, type=dict[str, _Kept]).items()}
+        return msgspec.json.decode(body, type=dict[str, _Known]) if digest == _digest(body) else {}
     except (BadFile, ValueError):
         return {}
 
 
-class _Kept(TypedDict):
-    """`_Known` as JSON, with a row for each verdict."""
-
-    key: list[int]
-    listed: Listed
-    since: list[Any]
-    verdicts: list[tuple[str, str, str, str, str, Verdict, str]] | None
-
-
-def _known(kept: _Kept) -> _Known:
-    rows = kept["verdicts"]
-    verdicts = None if rows is None else {row[:5]: row[5:] for row in rows}
-    return _Known(kept["key"], kept["listed"], kept["since"], verdicts)
-
-
 def _digest(body: str) -> str:
-    """Of what this version wrote: whatever carries it has the shape that this version reads."""
+    """Proves that this version wrote the body, so it has the shape that this version reads."""
     shape = ",".join((*Listed.__slots__, *Change.__slots__, *Rates.__slots__))
     return hashlib.sha256(f"{_FORMAT}{shape}{body}".encode()).hexdigest()

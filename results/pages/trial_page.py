@@ -1,4 +1,4 @@
-"""A trial's page: the verdict, the story of the violation, the picture of it, then everything else, in that order."""
+"""A trial's page: the verdict, the story and the picture of the violation, then everything else."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,26 +15,27 @@ from results.pages.lane import timeline
 from results.pages.lane.windows import Window, moments, number_of_violations, windows
 from results.record import LaneRecord, TrialRecord
 from results.report import sentences
+from results.report.grid import tally
 
 _FILTERED: Final = 6
-"""Lanes from which on a filter helps."""
+"""Lanes from which on the page has a filter."""
 _MOST_WINDOWS: Final = 8
-"""Violations of a lane that are drawn."""
+"""The most violations of a lane that are drawn."""
 _FEWEST_WINDOWS: Final = 2
 _ALL_WINDOWS: Final = 64
-"""Violations of a trial that are drawn, where that leaves each lane the fewest."""
+"""The most violations of a trial that are drawn; each lane has `_FEWEST_WINDOWS` at least."""
 _UNPACKED: Final = 400_000
-"""Characters of windows that stand in the page as they are; beyond that the lanes that are not shown are packed."""
+"""Characters of windows that are in the page unpacked. Beyond that, lanes that are not shown first are packed."""
 _MOST_FAULTS: Final = 12
-"""Faults that are listed at once; more are folded."""
+"""The most faults that are listed unfolded."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
     """What the template needs of one lane.
 
-    windows  the first is shown, the others are packed until somebody asks for them.
-    violations  in all.
+    windows  the first is shown, the others are packed until they are asked for.
+    violations  the number of all violations.
     broken   the properties that broke, the heaviest first.
     """
 
@@ -59,7 +60,6 @@ def render(record: TrialRecord, files: Sequence[str], folder: Path, *, inline: b
     """
     order = sorted(range(len(record.lanes)), key=lambda at: sentences.lane_word(record.lanes[at]).weight)
     lanes = [record.lanes[at] for at in order]
-    words = [judgement.word for lane in lanes for judgement in lane.judgements]
     about = record.about
     faults = surroundings.faults(lanes)
     several = sum(number_of_violations(lane) > 1 for lane in lanes)
@@ -73,7 +73,7 @@ def render(record: TrialRecord, files: Sequence[str], folder: Path, *, inline: b
         name=record.name,
         error=str(about.get("error") or ""),
         sentence=sentences.trial_sentence(lanes),
-        words=[(word, words.count(word)) for word in Verdict if word in words],
+        words=tally(judgement.word for lane in lanes for judgement in lane.judgements),
         lanes=shown,
         filtered=len(lanes) >= _FILTERED,
         properties=_properties(lanes),
@@ -120,13 +120,13 @@ def _lane(lane: LaneRecord, number: int, most: int, folder: Path, file: str) -> 
 
 
 def _properties(lanes: Sequence[LaneRecord]) -> list[str]:
-    """All that were judged, each once, the heaviest first."""
+    """All judged properties, each once, the heaviest first."""
     judged = sorted((j for lane in lanes for j in lane.judgements), key=lambda judgement: judgement.word.weight)
     return list(dict.fromkeys(judgement.property for judgement in judged))
 
 
 def _glossary(lanes: Sequence[_Lane]) -> list[tuple[str, str]]:
-    """Counters that occur, with what they count."""
+    """The counters that occur, with their meanings."""
     pairs = [lane.counted.common for lane in lanes]
     pairs += [pair for lane in lanes for pair in lane.counted.by_property.values()]
     names = sorted({name for pair in pairs for name, _ in pair})

@@ -1,10 +1,10 @@
-"""Templates to pages that open from disk: no request leaves them, and nothing in them runs but our own scripts.
+"""Renders templates to pages that open from disk, make no request, and run only our own scripts.
 
-Autoescaping is on for every template. The policy in each page allows exactly the style and the script that the room
-wrote, by their hashes, so that even a string that escaped the escaping could not run. The script that draws timelines
-stands once per run folder. A page opened from disk cannot check what is in such a file: browsers refuse `integrity` for
-file:, and a hash in the policy admits only what stands in the page. So its element is admitted by a nonce, which is the
-hash of the page around it: the same page always has the same, and no string in it can have known it.
+Autoescaping is on for every template. The policy in each page allows exactly our style and our script, by their hashes,
+so a string could not run even if it were not escaped. The script that draws timelines is stored once in a run folder.
+A page from disk cannot check that file: browsers refuse `integrity` for file:, and a hash in the policy allows only
+scripts inside the page. So its element is allowed by a nonce, which is the hash of the page around it: the same page
+always has the same nonce, and no string in the page can know it beforehand.
 """
 
 import base64
@@ -35,11 +35,11 @@ _TIMELINE: Final = (
     "timeline-find.js",
     "timeline.js",
 )
-"""Parts of the shared script, in the order in which they build on each other."""
+"""Parts of the shared script. Each uses only the parts before it."""
 _ASSET: Final = "timeline.js"
 
 _UNSEEN: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Controls, what turns the direction of text around, and halves of characters, which no file can hold."""
+"""Control characters, characters that change the direction of text, and lone surrogates, which no file can hold."""
 
 GLYPHS: Final[dict[Verdict, str]] = {
     Verdict.VIOLATED: "✖",
@@ -70,7 +70,7 @@ def render(
     """
     styles = _joined("style.css", style, "timeline.css" if assets or inline else "")
     scripts = _joined(script)
-    # What stands for the nonce until it is known; not to be guessed, for all of it is replaced.
+    # In place of the nonce until that is known. It cannot be guessed: a string in the page would be replaced as well.
     unknown = secrets.token_hex(16)
     sources, shared = [_digest(scripts)], Markup()
     if inline:
@@ -92,19 +92,24 @@ def render(
     return text.replace(unknown, known)
 
 
+def fragment(template: str, **context: Any) -> Markup:
+    """A part of a page, from a file of `templates/`."""
+    return Markup(_environment().get_template(template).render(**context))
+
+
 def spelled(text: str) -> str:
-    """A text in which what nobody sees, or what turns others around, is spelled out as Python does."""
+    """A text in which invisible characters, and those that change the direction of text, are written as escapes."""
     return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def packed(text: str) -> str:
-    """Deflated, in base64, in which no text can end an element; `fencepost.unpacked` of `page.js` is the inverse."""
+    """A text deflated and in base64, which cannot end an element. `fencepost.unpacked` of `page.js` is the inverse."""
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     return base64.b64encode(packer.compress(text.encode()) + packer.flush()).decode()
 
 
 def write_assets(folder: Path) -> None:
-    """Puts the shared script into a run's folder, if it is not there yet; several processes may do so at once."""
+    """Write the shared script into a run's folder if it is not there. Several processes may do so at the same time."""
     path = folder / "assets" / _ASSET
     text = timeline_script()
     try:

@@ -1,6 +1,6 @@
-"""What became of a verdict from one run to another: old word × new word, None where one of them did not judge it. Pure.
+"""How a verdict changed from one run to another, by old word and new word; None: that run did not judge it. Pure.
 
-Comparisons, the news of a night, certificates and the page of all runs ask here, each for what it has to say.
+Comparisons, a night's news, certificates and the page of all runs use it.
 """
 
 from enum import StrEnum
@@ -12,11 +12,11 @@ BLIND: Final = (Verdict.UNKNOWN, Verdict.UNEXERCISED)
 """Words that say nothing about the lock."""
 
 ACCUSING: Final = (Verdict.VIOLATED, Verdict.HAZARD_NOT_SHOWN)
-"""Words of a lock, or of our power to see what it does; the other failing ones only say that evidence is missing."""
+"""Failing words that accuse a lock, or our power to detect; the other failing words say that evidence is missing."""
 
 
 class Kind(StrEnum):
-    """What became of a cell. `NEW`: it fails now; `CLEARED`: it failed before."""
+    """How a cell changed. `NEW`: it fails now and did not before; `CLEARED`: it failed before and does not now."""
 
     NEW = "new"
     CLEARED = "cleared"
@@ -38,7 +38,7 @@ class Place(StrEnum):
 
 
 def kind(old: Verdict | None, new: Verdict | None) -> Kind:
-    """Whether it fails now, or failed before, or neither changed."""
+    """How a cell changed."""
     if old is None:
         return Kind.ONLY_IN_B
     if new is None:
@@ -51,7 +51,7 @@ def kind(old: Verdict | None, new: Verdict | None) -> Kind:
 
 
 def worse(old: Verdict | None, new: Verdict | None) -> str:
-    """Why it is worse, or empty. A claim that broke counts whatever the other run says, nothing included."""
+    """Why the new verdict is worse, or empty. A claim that broke is worse whatever the old run said."""
     if new is Verdict.VIOLATED and old is not Verdict.VIOLATED:
         return "a claim broke"
     if new is Verdict.HAZARD_NOT_SHOWN and old is not None and not old.fails:
@@ -62,8 +62,8 @@ def worse(old: Verdict | None, new: Verdict | None) -> str:
 
 
 def lost(old: Verdict | None, new: Verdict | None) -> str:
-    """Why nothing can be said of it any more, or empty. `unknown` and `unexercised` are heavier than `upheld`, yet they
-    accuse no lock of anything.
+    """Why the new run lost the evidence that the old one had, or empty. `unknown` and `unexercised` are heavier than
+    `upheld`, but they do not accuse the lock.
     """
     if old is None or new is None or old in BLIND:
         return ""
@@ -71,7 +71,7 @@ def lost(old: Verdict | None, new: Verdict | None) -> str:
 
 
 def place(old: Verdict | None, new: Verdict | None, *, first: bool) -> Place:
-    """Where it belongs among the news. first: there was nothing to compare with."""
+    """Where a cell belongs among the news. first: there is no earlier run to compare with."""
     if new is None:
         return Place.MISSING
     if not (new.fails or worse(old, new)):
@@ -79,6 +79,6 @@ def place(old: Verdict | None, new: Verdict | None, *, first: bool) -> Place:
     if first or worse(old, new):
         return Place.RED
     if new in ACCUSING:
-        # What nobody could tell last night may have been silent for longer; it is told once.
+        # A control without a verdict last night may have been silent before that: it is reported once.
         return Place.KNOWN if old is new or old is Verdict.VIOLATED else Place.RED
     return Place.KNOWN if old is not None and old.fails else Place.LOST

@@ -1,4 +1,4 @@
-"""The matrix as data: locks by faults, what each square must show first, and what must be told at length."""
+"""The matrix as data: locks by faults, the verdicts of each square, and the cases that need a description."""
 
 import re
 from collections import Counter
@@ -10,7 +10,7 @@ from checkers.claims import NO_FAULT, Verdict, heaviest
 from results.record import Cell, grouped, settled
 
 _TAILS: Final = re.compile(r"[/:]|\.(?!py:)(?=[^/]*$)")
-"""Where a name may be cut: after a folder, a module of a package, the colon before a class."""
+"""Where a name may be cut: behind a folder, a module of a package, or the colon in front of a class."""
 
 SHORT: Final[dict[Verdict, str]] = {
     Verdict.VIOLATED: "violated",
@@ -23,14 +23,14 @@ SHORT: Final[dict[Verdict, str]] = {
     Verdict.UPHELD: "upheld",
     Verdict.NOT_APPLICABLE: "n/a",
 }
-"""What stands in a square, beside the glyph, where there is little room; the whole word stands in a key."""
+"""Verdict → the short word for it in a square of the matrix. A key beside the matrix has the whole word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Square:
     """All judgements of one lock under one fault.
 
-    first  those that carry the heaviest word.
+    first  the judgements with the heaviest word.
     """
 
     word: Verdict
@@ -40,13 +40,13 @@ class Square:
 
     @property
     def properties(self) -> tuple[str, ...]:
-        """Of the heaviest word."""
+        """The properties that have the heaviest word."""
         return tuple(dict.fromkeys(cell.property for cell in self.first if cell.property))
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Cells that say the same of one lock, property and fault, for the same kind of reason and with the same story."""
+    """Cells of one lock, property and fault with the same word, kind of reason and story."""
 
     first: Cell
     lanes: int = 1
@@ -64,7 +64,7 @@ class Grid:
 
 
 def grid(cells: Iterable[Cell]) -> Grid:
-    """The matrix of what is settled."""
+    """The matrix of the cells of `settled`."""
     cells = settled(cells)
     placed = [cell for cell in cells if cell.lock and cell.fault]
     locks = sorted({cell.lock for cell in placed})
@@ -78,40 +78,45 @@ def _square(cells: list[Cell]) -> Square:
     word = heaviest(words)
     return Square(
         word,
-        tuple((each, words.count(each)) for each in Verdict if each in words),
+        tally(words),
         tuple(cell for cell in cells if cell.word is word),
         tuple(cells),
     )
 
 
-def counts(cells: Iterable[Cell]) -> list[tuple[Verdict, int]]:
-    """Each word that occurs, heaviest first."""
-    words = [cell.word for cell in settled(cells)]
-    return [(word, words.count(word)) for word in Verdict if word in words]
+def tally(words: Iterable[Verdict]) -> tuple[tuple[Verdict, int], ...]:
+    """Each word that occurs and how often, heaviest first."""
+    numbers = Counter(words)
+    return tuple((word, numbers[word]) for word in Verdict if word in numbers)
+
+
+def counts(cells: Iterable[Cell]) -> tuple[tuple[Verdict, int], ...]:
+    """`tally` of the cells of `settled`."""
+    return tally(cell.word for cell in settled(cells))
 
 
 def failures(cells: Iterable[Cell]) -> list[Case]:
-    """What fails the run, heaviest first."""
+    """The cases that fail the run, heaviest first."""
     return _cases(cell for cell in settled(cells) if cell.word.fails)
 
 
 def documented(cells: Iterable[Cell]) -> list[Case]:
-    """What was broken as documented."""
+    """The cases that were broken as documented."""
     return _cases(cell for cell in settled(cells) if cell.word is Verdict.BROKEN_AS_DOCUMENTED)
 
 
 def not_run(cells: Iterable[Cell]) -> list[Cell]:
-    """What was not applicable."""
+    """The cells that are not applicable."""
     return [cell for cell in cells if cell.word is Verdict.NOT_APPLICABLE]
 
 
 def reason(because: str) -> str:
-    """The kind of a reason: what stands before the particulars, such as the numbers of one lane."""
+    """The kind of a reason: the text in front of the particulars, such as the numbers of one lane."""
     return because.partition(": ")[0]
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Each name's shortest tail that no other name ends with: classes from long paths, told apart by what it takes."""
+    """Name → its shortest tail with which no other name ends, such as the class of a long path."""
     tails = {name: [name[cut.end() :] for cut in _TAILS.finditer(name)][::-1] for name in names}
     ends = Counter(tail for name, mine in tails.items() for tail in {name, *mine})
     return {name: next((tail for tail in mine if tail and ends[tail] == 1), name) for name, mine in tails.items()}

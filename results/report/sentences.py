@@ -8,7 +8,7 @@ from checkers.claims import Verdict, heaviest
 from checkers.history.history import History
 from checkers.judging.judgement import Judgement
 from checkers.wire import FINAL, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
-from results.record import LaneRecord, decisive, fault_of
+from results.record import Cell, LaneRecord, decisive, fault_of
 from results.text import duration, few, listing, seconds
 
 _SENTENCES: Final[dict[Verdict, str]] = {
@@ -46,11 +46,11 @@ MEANINGS: Final[dict[Verdict, str]] = {
 def sentence(
     lock: str, properties: Sequence[str], word: Verdict, fault: str, because: str, *, several: bool = False
 ) -> str:
-    """One sentence for one word. properties: all that share it. several: `lock` names more than one."""
+    """One sentence for one verdict. properties: all that have it. several: `lock` names more than one lock."""
     pattern = _SENTENCES[word]
     if several:
-        for one, many in _PLURAL:
-            pattern = pattern.replace(one, many)
+        for singular, plural in _PLURAL:
+            pattern = pattern.replace(singular, plural)
     return pattern.format(
         lock=lock,
         what=listing(properties),
@@ -59,8 +59,15 @@ def sentence(
     )
 
 
+def cell_sentence(*cells: Cell) -> str:
+    """`sentence` for cells of one lane that have the same word."""
+    first = cells[0]
+    properties = [cell.property or "everything" for cell in cells]
+    return sentence(first.lock, properties, first.word, first.fault, first.because)
+
+
 def lane_sentence(lane: LaneRecord) -> str:
-    """The heaviest word of a lane, and what it is about."""
+    """A sentence for a lane's heaviest verdict."""
     facts = lane.history.facts
     if not lane.judgements:
         return f"Nothing of {facts.lock} was judged."
@@ -70,7 +77,7 @@ def lane_sentence(lane: LaneRecord) -> str:
 
 
 def trial_sentence(lanes: Sequence[LaneRecord]) -> str:
-    """The heaviest word of a trial, which lanes it is about, and what came of the others."""
+    """A sentence for a trial's heaviest verdict: which lanes have it, and the verdicts of the others."""
     if not lanes:
         return "No lane came to an end."
     if len(lanes) == 1:
@@ -80,56 +87,57 @@ def trial_sentence(lanes: Sequence[LaneRecord]) -> str:
         return f"Nothing of {len(lanes)} lanes was judged."
     words = [lane_word(lane) for lane in judged]
     word = heaviest(words)
-    found = [
+    concerned = [
         (lane, judgement)
         for lane, its in zip(judged, words, strict=True)
         if its is word
         for judgement in lane.judgements
         if judgement.word is word
     ]
-    reasons = Counter(judgement.because.rstrip(".") for _, judgement in found)
+    reasons = Counter(judgement.because.rstrip(".") for _, judgement in concerned)
     reason = f"{'mostly ' if len(reasons) > 1 else ''}{reasons.most_common(1)[0][0]}"
-    locks = dict.fromkeys(lane.history.facts.lock for lane, _ in found)
-    told = sentence(
+    locks = dict.fromkeys(lane.history.facts.lock for lane, _ in concerned)
+    text = sentence(
         listing(few(locks, 2, "other locks")),
-        few(dict.fromkeys(judgement.property for _, judgement in found), 2, "other properties"),
+        few(dict.fromkeys(judgement.property for _, judgement in concerned), 2, "other properties"),
         word,
-        fault_of(found[0][0].history.facts),
+        fault_of(concerned[0][0].history.facts),
         reason,
         several=len(locks) > 1,
     )
     if not _SENTENCES[word].startswith("{"):
-        told = told[:1].lower() + told[1:]
+        text = text[:1].lower() + text[1:]
     count = words.count(word)
     where = f"In {'both' if len(lanes) == 2 else f'all {len(lanes)}'} lanes" if count == len(lanes) else ""
     where = where or f"In {count} of {len(lanes)} lanes"
     rest = [f"{words.count(other)} “{other}”" for other in Verdict if other is not word and other in words]
     rest += [f"{len(lanes) - len(judged)} not judged"] if len(judged) < len(lanes) else []
-    return f"{where} {told.rstrip('.')}" + (f"; of the others, {listing(rest)}." if rest else ".")
+    return f"{where} {text.rstrip('.')}" + (f"; of the others, {listing(rest)}." if rest else ".")
 
 
 def lane_word(lane: LaneRecord) -> Verdict:
-    """The heaviest of a lane's words."""
+    """A lane's heaviest verdict."""
     return heaviest(judgement.word for judgement in lane.judgements)
 
 
 def leading(lane: LaneRecord) -> Judgement | None:
     """The judgement that a lane's story and picture are about.
 
-    The heaviest that has a violation, of equals the one whose witness tells most; without any, the heaviest.
+    The heaviest judgement that has a violation; of equal ones, the one with the longest witness. Without any violation,
+    the heaviest judgement.
     """
 
     def rank(judgement: Judgement) -> tuple[bool, int, int]:
         violation = decisive(judgement)
-        told = len({*violation.rows, *violation.holders}) if violation is not None else 0
-        return violation is None, judgement.word.weight, -told
+        size = len({*violation.rows, *violation.holders}) if violation is not None else 0
+        return violation is None, judgement.word.weight, -size
 
     return min(lane.judgements, key=rank, default=None)
 
 
 # Operations
 
-KINDS: Final[dict[int, str]] = {
+_KINDS: Final[dict[int, str]] = {
     F.ACQUIRE: "acquire",
     F.TRY_ACQUIRE: "try to acquire",
     F.RENEW: "renew",
@@ -146,53 +154,66 @@ KINDS: Final[dict[int, str]] = {
 }
 
 
+_CIRCUMSTANCES: Final = (
+    (SHARED, ", beside other readers"),
+    (NESTED, ", inside its own hold"),
+    (LATE, ", sent late on purpose"),
+    (FINAL, ", after everything else"),
+)
+"""Flag → its words, put behind the operation."""
+
+
+def kind(f: int) -> str:
+    """The name of a kind of operation."""
+    return _KINDS.get(f) or F(f).name.lower().replace("_", " ")
+
+
+def carries_value(f: int, outcome: int) -> bool:
+    """Whether an operation of this kind and outcome has a value: what was written, read or done."""
+    return f in (F.WRITE, F.EFFECT) or (f == F.READ and outcome == Outcome.OK)
+
+
+def circumstances(f: int, flags: int) -> str:
+    """What the flags say of an operation, to be put behind it; empty without flags."""
+    known = flags if f in (F.ACQUIRE, F.TRY_ACQUIRE) else flags & ~SHARED
+    return "".join(words for flag, words in _CIRCUMSTANCES if known & flag)
+
+
+def answer(outcome: int, reason: int) -> str:
+    """How an operation ended, with the reason of a refusal."""
+    if outcome != Outcome.FAIL:
+        return "ok" if outcome == Outcome.OK else "unknown"
+    if not reason:
+        return "failed"
+    # A later version of the wire knows more reasons.
+    known = {int(each): each.name.lower().replace("_", " ") for each in Reason}
+    return f"refused: {known.get(reason, f'reason {reason}')}"
+
+
 def outcome(history: History, row: int) -> str:
     """How an operation ended, with the reason of a refusal and the error's text."""
     c = history.columns
-    match int(c["outcome"][row]):
-        case Outcome.OK:
-            words = "ok"
-        case Outcome.FAIL:
-            reason = int(c["reason"][row])
-            words = f"refused: {_reason(reason)}" if reason else "failed"
-        case _:
-            words = "unknown"
+    words = answer(int(c["outcome"][row]), int(c["reason"][row]))
     text = history.errors[int(c["error"][row])]
     return f"{words} ({text})" if text else words
-
-
-def _reason(reason: int) -> str:
-    try:
-        return Reason(reason).name.lower().replace("_", " ")
-    except ValueError:  # a later version of the wire knows more of them
-        return f"reason {reason}"
 
 
 def what(history: History, row: int) -> str:
     """An operation without its times: `write 4100 with token 41`."""
     c = history.columns
     f, value, token = int(c["f"][row]), int(c["value"][row]), int(c["token"][row])
-    words = KINDS[f]
-    if f in (F.WRITE, F.EFFECT) or (f == F.READ and c["outcome"][row] == Outcome.OK):
+    words = kind(f)
+    if carries_value(f, int(c["outcome"][row])):
         words += f" {value}" if value != NONE else " nothing"
     if f == F.WRITE and c["base"][row] != NONE:
         words += f" (on {int(c['base'][row])})"
     if token != NONE:
         words += f" with token {token}"
-    flags = int(c["flags"][row])
-    if flags & SHARED and f in (F.ACQUIRE, F.TRY_ACQUIRE):
-        words += ", beside other readers"
-    if flags & NESTED:
-        words += ", inside its own hold"
-    if flags & LATE:
-        words += ", sent late on purpose"
-    if flags & FINAL:
-        words += ", after everything else"
-    return words
+    return words + circumstances(f, int(c["flags"][row]))
 
 
 def details(history: History, row: int, origin: int) -> str:
-    """Several lines: everything that was recorded about one operation."""
+    """Everything that was recorded about one operation, in several lines."""
     c = history.columns
     inv, ret = int(c["inv"][row]), int(c["ret"][row])
     process = int(c["process"][row])

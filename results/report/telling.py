@@ -1,9 +1,10 @@
-"""A violation's story for people: at most five lines, each with the operations that it tells of.
+"""A violation's story: at most five lines, each with the operations that it describes.
 
-Pages, terminals, JUnit's XML and summaries all tell it so; `python -m checkers` tells every operation of a witness.
+Pages, the terminal, JUnit's XML and summaries show this story; `python -m checkers` describes every operation of a
+witness.
 
-The sentences are the checkers' own (`checkers.properties.narrator`). Where they are more than five, those about one
-worker, or about faults of one name at one time, stand in one line.
+The sentences are made by `checkers.properties.narrator`. If there are more than five, sentences about one worker, and
+faults of one name at one time, are joined in one line.
 """
 
 from collections.abc import Sequence
@@ -23,18 +24,18 @@ MOST_LINES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """text: a sentence. rows: the operations in it, none where it is about something else."""
+    """text: a sentence. rows: the operations that it describes; none where it is about something else."""
 
     text: str
     rows: tuple[int, ...] = ()
 
 
 _Sentences = tuple[Sentence, ...]
-"""What becomes one line."""
+"""Sentences that are joined in one line."""
 
 
 def stories(lane: LaneRecord) -> dict[str, tuple[str, ...]]:
-    """Property → the story that its word rests on, as the lane's page tells it; nothing of a property that held."""
+    """Property → the story of the violation that decided its verdict. Properties that held have none."""
     broken = {judgement.property: decisive(judgement) for judgement in lane.judgements}
     violations = {name: violation for name, violation in broken.items() if violation is not None and violation.story}
     if not violations or not len(lane.history):
@@ -61,7 +62,7 @@ def tell(view: View, violation: Violation) -> tuple[Line, ...]:
 
 
 def _few(view: View, lines: Sequence[_Sentences]) -> list[_Sentences]:
-    """So few that a conclusion makes `MOST_LINES` of them."""
+    """Joins lines until there is room for a conclusion within `MOST_LINES`."""
     few = _workers_together(view, lines)
     while len(few) >= MOST_LINES:
         sizes = [len(_line(line).text) for line in few]
@@ -76,7 +77,7 @@ def _line(sentences: _Sentences) -> Line:
 
 
 def _concluded(sentences: _Sentences, conclusion: str) -> Line:
-    """What was read in the end, and what follows."""
+    """The last read of the trial and the conclusion, in one line."""
     line = _line(sentences)
     return replace(line, text=f"{line.text}; {conclusion[:1].lower()}{conclusion[1:]}")
 
@@ -84,7 +85,7 @@ def _concluded(sentences: _Sentences, conclusion: str) -> Line:
 def _faults_together(
     narrator: Narrator, holds: Sequence[Hold], at: int, sentences: Sequence[Sentence]
 ) -> list[_Sentences]:
-    """Faults of one name that were at work at the same time as one line, where the first of them stood."""
+    """Joins faults of one name that were active at the same time, at the place of the first of them."""
     lines: list[_Sentences] = []
     done: list[FaultInterval] = []
     faults = [sentence.fault for sentence in sentences if sentence.fault is not None]
@@ -105,7 +106,7 @@ def _together(first: FaultInterval, second: FaultInterval) -> bool:
 
 
 def _waits_together(lines: Sequence[_Sentences]) -> list[_Sentences]:
-    """Since when somebody waited and that it was granted then, as one line in place of the latter."""
+    """Joins a worker's wait with its grant, at the place of the grant."""
     result: list[_Sentences] = []
     for line in lines:
         before = next((other for other in result if line[0].rows and other[0].rows == line[0].rows), ())
@@ -115,7 +116,7 @@ def _waits_together(lines: Sequence[_Sentences]) -> list[_Sentences]:
 
 
 def _neighbours_together(lines: Sequence[_Sentences]) -> list[_Sentences]:
-    """While there are too many: two lines in a row about one worker become one."""
+    """Joins neighbouring lines about one worker while there are too many lines."""
     result = list(lines)
     at = 1
     while at < len(result) and len(result) >= MOST_LINES:
@@ -127,7 +128,7 @@ def _neighbours_together(lines: Sequence[_Sentences]) -> list[_Sentences]:
 
 
 def _workers_together(view: View, lines: Sequence[_Sentences]) -> list[_Sentences]:
-    """While there are too many: what a worker did later joins the line that it has already, reads first."""
+    """Joins later lines with the earlier line about the same worker while there are too many lines; reads first."""
     result = list(lines)
     kinds = view.column("f")
     for wanted in (True, False):

@@ -1,7 +1,7 @@
-"""What the files of a run folder say, as JSON and back: judgements, cells, lanes with their measures, what was not run.
+"""Values of a run folder as JSON and back: judgements, cells, lanes with their measures, what was not run.
 
-Stored are a judgement, its violations and its counters. Proofs are not: an order of 1e5 rows is longer than the
-history's own file, and `python -m checkers FILE` makes it again from there.
+A judgement is stored with its violations and counters, but without its proof: an order of 1e5 rows is longer than the
+history, and `python -m checkers FILE` makes it again from the history.
 """
 
 import json
@@ -20,20 +20,20 @@ from results.storage.files import BadFile
 from results.text import in_a_line
 
 MOST_VIOLATIONS: Final = 100
-"""Stored per judgement; their number is stored whole. The history tells the rest."""
+"""The most violations that are stored of a judgement. Their whole number is stored as well."""
 
 T = TypeVar("T")
 
 
 def decoded(data: object, of: type[T], file: Path) -> T:
-    """What was read from a file, as a value of this type; keys that the type does not have are passed over.
+    """JSON that was read from a file, as a value of a type. Unknown keys are ignored.
 
-    Pages are those of the run in whose folder the file stands. Raises BadFile with the place in the file and what was
+    Pages become paths in the folder of the file. Raises BadFile, which names the place in the file and what was
     expected there.
     """
 
     def page(_: type, value: object) -> Path:
-        # Only what `encoded` writes: a link that leads anywhere else is none of ours.
+        # Only what `encoded` writes: any other link may lead out of the folder.
         parts = value.split("/") if isinstance(value, str) else []
         if len(parts) != 3 or parts[0] != "trials" or parts[2] != "index.html":
             raise ValueError("Expected the page of a trial of this run")
@@ -46,17 +46,17 @@ def decoded(data: object, of: type[T], file: Path) -> T:
     except msgspec.ValidationError as error:
         raise BadFile(f"{file}: damaged ({in_a_line(str(error))})") from error
     except UnicodeEncodeError:
-        # Half a character, in a key or where no text is expected, for which msgspec has no answer.
+        # msgspec fails on a lone surrogate in a key, or where no text is expected.
         return decoded(json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")), of, file)
 
 
 def encoded(value: object, root: Path) -> Any:
-    """Plain JSON of a cell, a lane, ...; pages relative to the run folder `root`."""
+    """A cell, a lane, ... as plain JSON. Pages are relative to the run folder `root`."""
     return msgspec.to_builtins(value, enc_hook=lambda page: page.relative_to(root).as_posix())
 
 
 def judgement_to_json(judgement: Judgement, story: Sequence[str] = ()) -> dict[str, Any]:
-    """Plain JSON. story: the story that the word rests on, as pages tell it."""
+    """A judgement as plain JSON. story: of the violation that decided the verdict, as pages show it."""
     result = judgement.result
     return {
         "property": judgement.property,
@@ -90,7 +90,7 @@ class StoredResult:
 
 @dataclass(frozen=True, slots=True)
 class StoredJudgement:
-    """What `judgement_to_json` gives. told: empty where it was not stored."""
+    """What `judgement_to_json` gives. told: the story; empty if it was not stored."""
 
     property: str
     word: Verdict
@@ -107,7 +107,7 @@ class StoredJudgement:
         return Judgement(self.property, self.word, self.because, result, self.violation)
 
     def story(self) -> tuple[str, ...]:
-        """What the word rests on: where no story was stored, all that the checkers said."""
+        """The story of the violation that decided the verdict; all sentences of the checker where none was stored."""
         violation = decisive(self.judgement())
         return self.told or (violation.story if violation is not None else ())
 
@@ -128,7 +128,7 @@ class Rolled(TypedDict):
 
 
 class About(TypedDict, total=False):
-    """What is known of a trial (see `TrialRecord`), with the types that its readers count on."""
+    """The keys of a trial's `about` (see `TrialRecord`) whose types are checked."""
 
     backend: str | None
     column: str | None

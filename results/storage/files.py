@@ -1,7 +1,7 @@
-"""Files of a run folder: written whole or not at all, under names that any file system takes; read with suspicion.
+"""Reads and writes files of a run folder: written whole or not at all, under names that every file system accepts.
 
-A run folder may come from another machine, or from a disk that was full: nothing in it is followed out of it, and what
-is wrong with it is told in one line.
+A run folder may come from another machine or from a full disk. No link is followed out of it, and an error is one line
+that names the file.
 """
 
 import json
@@ -25,21 +25,21 @@ CERTIFICATE: Final = "certificate.json"
 CERTIFICATE_PAGE: Final = "certificate.html"
 JUNIT: Final = "junit.xml"
 ATTESTATION: Final = "attestation.json"
-"""Of a run with `--from` and `--to`, beside its own page: the certificate, its sheet, and what follows from it."""
+"""Files of a run with `--from` and `--to`: the certificate, its page, and the files that are derived from it."""
 
 _HOSTILE: Final = re.compile(r"[^A-Za-z0-9._+=@~-]+")
 _LONGEST: Final = 100
 
 
 class BadFile(Exception):
-    """A file of a run folder is missing, damaged or of another format. The text names it, in one line."""
+    """A file of a run folder is missing, damaged or of another format. The text is one line and names the file."""
 
 
 def safe_name(text: str, taken: Collection[str] = ()) -> str:
     """A file name that reads like `text`: no separators, no leading dot, dash or tilde, at most 100 characters.
 
-    Distinct texts may give one name, so pass the names that are `taken` already; comparison ignores case, as some
-    file systems do.
+    Different texts may give the same name, so pass the names that are `taken`. Case is ignored, as in some file
+    systems.
     """
     name = _HOSTILE.sub("-", text).strip(".-~")[:_LONGEST] or "unnamed"
     lower = {other.lower() for other in taken}
@@ -50,36 +50,36 @@ def safe_name(text: str, taken: Collection[str] = ()) -> str:
 
 
 def partial_name(path: Path) -> Path:
-    """A temporary name beside `path` that no other process uses; it starts with a dot, so readers pass it by."""
+    """A temporary name beside `path` that no other process uses. It starts with a dot, so readers ignore it."""
     return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.partial")
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """A reader meets the old file or the new one, never half of it."""
+    """Replace a file in one step: readers see the old content or the new one."""
     partial = partial_name(path)
     try:
         partial.write_bytes(data)
         partial.replace(path)
     except OSError as error:
-        error.filename, error.filename2 = str(path), None  # nobody knows the temporary one
+        error.filename, error.filename2 = str(path), None  # the temporary name means nothing to users
         raise
     finally:
-        with suppress(OSError):  # of what could not be written, whose reason is told
+        with suppress(OSError):  # the error above is the one that matters
             partial.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
-    """As UTF-8. Recorded texts may hold lone surrogates, from a client's error message: they are spelled out."""
+    """`write_bytes` in UTF-8. Lone surrogates, which recorded texts may hold, are written as escapes."""
     write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """Raises TypeError or ValueError where `data` is not plain JSON, which has no NaN and no infinity."""
+    """`write_text` of JSON with its format. Raises TypeError or ValueError for what is not JSON, such as NaN."""
     write_text(path, json.dumps({"format": FORMAT, **data}, indent=1, allow_nan=False) + "\n")
 
 
 def inside(folder: Path, name: str) -> Path:
-    """The file of this name in a folder. Raises BadFile where the name, which a file told us, leads elsewhere."""
+    """The file of this name in a folder. Raises BadFile where the name, which was read from a file, leads elsewhere."""
     if name in ("", ".", "..") or any(sign in name for sign in "/\\\0"):
         raise BadFile(f"{folder}: {name!r} is not the name of a file in it")
     if folder.is_symlink():
@@ -88,10 +88,7 @@ def inside(folder: Path, name: str) -> Path:
 
 
 def plain(path: Path) -> Path:
-    """The path, if a file stands there itself: no link, which may lead out of the folder, no pipe, no folder.
-
-    Raises BadFile.
-    """
+    """The path, if it is a regular file. Raises BadFile for a link, which may lead out of the folder, and all else."""
     try:
         mode = path.lstat().st_mode
     except OSError as error:
@@ -110,7 +107,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_json(path: Path, formats: Collection[int] | None = READABLE) -> dict[str, Any]:
-    """Of one of these formats; None: of whatever it says. Raises BadFile."""
+    """A JSON object with a format number. formats: the accepted ones, None for all. Raises BadFile."""
     try:
         data = json.loads(read_bytes(path), parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
     except (ValueError, RecursionError) as error:
@@ -128,9 +125,9 @@ def read_json(path: Path, formats: Collection[int] | None = READABLE) -> dict[st
 
 
 def entries(folder: Path, problems: list[str], *, follow: bool = False) -> list[Path]:
-    """What stands in a folder, by name, without what is half written. What cannot be read is told in `problems`.
+    """The entries of a folder by name, without unfinished ones. Adds a line to `problems` if it cannot be read.
 
-    follow: the folder itself may be a link, as the one that people keep their runs in.
+    follow: whether the folder itself may be a link, as the folder of all runs may.
     """
     try:
         if folder.is_symlink() and not follow:
@@ -144,8 +141,8 @@ def entries(folder: Path, problems: list[str], *, follow: bool = False) -> list[
         return []
 
 
-def said(error: Exception) -> str:
-    """What went wrong: of the file system with the file first, without the number of the error."""
+def reason(error: Exception) -> str:
+    """An error in one line; an OSError as `file: what went wrong`, without its number."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
@@ -161,7 +158,7 @@ def _finite(text: str) -> float:
 
 
 def _whole(text: str) -> int:
-    """Of 64 bits, as times in ns are."""
+    """A number of 64 bits: times in ns need no more."""
     value = int(text)
     return value if -(2**63) <= value < 2**63 else _no_number(text)
 

@@ -1,4 +1,4 @@
-"""What a history says of times and rates, as plain JSON: all that comparisons and trends know of a lane."""
+"""The times and rates of a history as plain JSON. Comparisons and trends use nothing else of a lane."""
 
 from typing import Any, Final
 
@@ -13,14 +13,14 @@ from checkers.models.model import Settings
 from checkers.wire import FINAL, INFINITY, F, Outcome
 
 QUANTILES: Final = (("p10", 100), ("p50", 500), ("p90", 900), ("p99", 990))
-"""Names, and the thousandths that took no longer."""
+"""Name → permille."""
 
 
 def measured(history: History) -> dict[str, Any]:
-    """The measures of one lane (see `record.Measures`); a number that cannot be said is None, never NaN.
+    """The measures of one lane (see `record.Measures`). An unknown number is None, never NaN.
 
-    Times are as `checkers.measures.latency` counts them. An operation belongs to the fault during which it was under
-    way, else to where it lies; recovery_s is of each fault, in the order in which they began.
+    Times are counted as in `checkers.measures.latency`. An operation belongs to a fault if it overlaps the fault, else
+    to the phase in which it lies. recovery_s has an entry for each fault, in the order of their beginnings.
     """
     subject = Subject(history, Settings())
     counts = _counts(history)
@@ -59,7 +59,7 @@ def _counts(history: History) -> dict[str, Any]:
 
 
 def _cycles(subject: Subject, begin: int, end: int) -> list[dict[str, Any]]:
-    """One entry for each phase, in order; those without any time are left out."""
+    """One entry for each phase, in order. Phases of no length are left out."""
     faults = [fault for fault in subject.view.history.faults if fault.applied]
     begins, ends = united(
         np.array([fault.begun for fault in faults], np.int64),
@@ -68,12 +68,12 @@ def _cycles(subject: Subject, begin: int, end: int) -> list[dict[str, Any]]:
     edges = np.concatenate(([begin], np.column_stack((begins, ends)).ravel(), [end])).clip(begin, end)
 
     def phase(first: Ints, last: Ints) -> Ints:
-        """Of what was under way from first to last (ns): 0 before all faults, 2n-1 during the n-th, 2n after it."""
+        """The phases of operations from first to last (ns): 0 before all faults, 2n-1 during the n-th, 2n after it."""
         number = np.searchsorted(ends, first, "left")
         return 2 * number + (np.append(begins, INFINITY)[number] <= last)
 
     c, rows = subject.view.history.columns, subject.acquires
-    asked = phase(c["inv"][rows], c["inv"][rows])
+    attempted = phase(c["inv"][rows], c["inv"][rows])
     answered = subject.ended[rows][c["outcome"][rows] == Outcome.OK]
     granted = phase(answered, answered)
     waits = {
@@ -87,7 +87,7 @@ def _cycles(subject: Subject, begin: int, end: int) -> list[dict[str, Any]]:
             "begin_s": _seconds(edges[number] - begin),
             "seconds": _seconds(edges[number + 1] - edges[number]),
             "grants": int((granted == number).sum()),
-            "attempts": int((asked == number).sum()),
+            "attempts": int((attempted == number).sum()),
             **{name: _quantiles(w.lasted[of == number], w.done[of == number]) for name, (w, of) in waits.items()},
         }
         for number in range(len(edges) - 1)
@@ -96,7 +96,7 @@ def _cycles(subject: Subject, begin: int, end: int) -> list[dict[str, Any]]:
 
 
 def _quantiles(lasted: Ints, done: Flags) -> dict[str, Any]:
-    """lasted: ns; done: whether it was answered then, else it was given up."""
+    """lasted: ns. done: whether it was answered; else it was given up."""
     estimate = kaplan_meier(lasted, done)
     quantiles = {name: survival_quantile(*estimate, permille) for name, permille in QUANTILES}
     return {

@@ -1,4 +1,4 @@
-"""What stands in a run folder, read with suspicion: what is damaged is named in a line and left out, never fatal."""
+"""Reads run folders. What is damaged is left out and named in a line; it is never fatal."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from results.storage.codec import About, StoredJudgement, decoded
 from results.storage.files import BadFile
 
 VERDICTS: Final = "verdicts.json"
-"""Of a trial: see `results.storage.verdicts`."""
+"""A trial's file of judgements, see `results.storage.verdicts`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
     """What a run folder holds.
 
-    lanes     of the trials that `cells` tells of, in their order.
-    problems  damaged or aborted trials, one line each: what is damaged, `cells` and `lanes` leave out.
-    planted   of trials of the calibration of each bug the judgement that must name it; nothing else tells of them.
+    lanes     of the trials of `cells`, in the same order.
+    problems  damaged or aborted trials, one line each. Damaged ones are not in `cells` and `lanes`.
+    planted   of the calibration's trials: for each planted bug the judgement that must detect it. `cells` and `lanes`
+              have nothing of these trials.
     """
 
     cells: tuple[Cell, ...]
@@ -62,7 +63,7 @@ def read(root: Path) -> Contents:
 
 
 def not_run(root: Path, problems: list[str]) -> tuple[NotRun, ...]:
-    """What was not tried, each once. What cannot be read is told in `problems`."""
+    """What was not tried, each once. Adds a line to `problems` for each file that cannot be read."""
     items: dict[NotRun, None] = {}
     for file in files.entries(root / "not-run", problems):
         try:
@@ -132,7 +133,7 @@ class _TrialFile(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A trial's folder but for its histories: what trial.json and verdicts.json say."""
+    """What trial.json and verdicts.json say of a trial."""
 
     folder: Path
     name: str
@@ -153,59 +154,45 @@ class _Trial:
 
     @property
     def cells(self) -> list[Cell]:
-        """Of every lane and property."""
+        """A cell for each lane and property."""
         return [self._cell(lane, judgement) for lane in self.lanes for judgement in lane.judgements]
 
     @property
     def planted(self) -> list[Cell]:
-        """Of every lane with a planted bug the property that must name it."""
+        """For each lane with a planted bug the cell of the property that must detect it."""
         names = self.about.get("planted") or {}
         return [cell for cell in self.cells if names.get(cell.lane) == cell.property]
 
     @property
     def summaries(self) -> list[LaneSummary]:
-        """Of every lane."""
+        """A summary of each lane."""
         return [self._summary(lane) for lane in self.lanes]
 
     def _cell(self, lane: _Lane, judgement: StoredJudgement) -> Cell:
         return Cell(
-            lock=lane.lock,
-            backend=lane.backend,
-            workload=lane.workload,
-            store=lane.store,
-            lane=lane.lane,
-            fault=lane.fault,
+            **self._place(lane),
             property=judgement.property,
             word=judgement.word,
             because=judgement.because,
             counters=judgement.verdict.counters if judgement.verdict is not None else {},
             story=judgement.story(),
-            page=self.folder / "index.html",
-            trial=self.name,
-            seed=lane.seed,
-            attempt=self.about.get("attempt") or 0,
-            version=version_of(self.about),
-            stage=self.about.get("stage") or "",
         )
 
     def _summary(self, lane: _Lane) -> LaneSummary:
-        return LaneSummary(
-            lock=lane.lock,
-            backend=lane.backend,
-            version=version_of(self.about),
-            workload=lane.workload,
-            store=lane.store,
-            lane=lane.lane,
-            fault=lane.fault,
-            seed=lane.seed,
-            attempt=self.about.get("attempt") or 0,
-            trial=self.name,
-            page=self.folder / "index.html",
-            operations=lane.operations,
-            started=self.about.get("started") or "",
-            measures=lane.measures,
-            stage=self.about.get("stage") or "",
-        )
+        started = self.about.get("started") or ""
+        return LaneSummary(**self._place(lane), operations=lane.operations, started=started, measures=lane.measures)
+
+    def _place(self, lane: _Lane) -> dict[str, Any]:
+        """What a lane shares with its judgements."""
+        names = ("lock", "backend", "workload", "store", "lane", "fault", "seed")
+        return {
+            **{name: getattr(lane, name) for name in names},
+            "page": self.folder / "index.html",
+            "trial": self.name,
+            "attempt": self.about.get("attempt") or 0,
+            "version": version_of(self.about),
+            "stage": self.about.get("stage") or "",
+        }
 
 
 def _history(folder: Path, lane: _Lane) -> History:

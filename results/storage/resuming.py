@@ -1,6 +1,6 @@
-"""Going on with a run that ended before its time: whether one can, by which command, and its folder made ready for it.
+"""Resuming an interrupted run: whether that is possible, by which command, and preparing its folder.
 
-What the run was asked for stands in its `run.json`; `suites` knows what that means, and what is still to be done.
+`run.json` has the arguments of the run; `suites` knows their meaning and what is still to be done.
 """
 
 import shlex
@@ -23,20 +23,20 @@ from results.text import typed
 Folder = TypeVar("Folder", bound=RunFolder)
 
 ENDED: Final = (0, 1, 5)
-"""Exit statuses of `pytest suites/` that say that the run came to its end."""
+"""Exit statuses of `pytest suites/` of a run that was not interrupted."""
 ASIDE: Final = "set-aside"
-"""Folder of the trials that were run again after an interruption."""
+"""Folder for trials that were run again after an interruption."""
 _CERTIFICATE: Final = (files.CERTIFICATE, files.CERTIFICATE_PAGE, files.JUNIT, files.ATTESTATION)
 _OF_THE_END: Final = (summary.NAME, "index.html", *_CERTIFICATE)
-"""What is written when a run is closed; it would tell of what the run was before it went on."""
+"""Files that are written when a run is closed. They are outdated when the run goes on."""
 
 
 def why_not(run: RunFolder) -> str:
-    """Why nobody can go on with it, as the end of a sentence that its name begins; or empty. Raises BadFile."""
+    """Why a run cannot be resumed, as the end of a sentence that begins with its name; or empty. Raises BadFile."""
     about = run.about()
     if about.get("merged"):
         return "was merged from others: resume that one of them which was interrupted"
-    if not asked(run):
+    if not arguments(run):
         return "does not say by which command it was run"
     if running.is_running(run.path):
         return "is still going on"
@@ -46,18 +46,18 @@ def why_not(run: RunFolder) -> str:
 
 
 def command(run: RunFolder) -> str:
-    """What goes on with it, to be typed into a shell. Raises BadFile."""
-    given = [*asked(run), "--resume", str(typed(run.path))]
+    """The shell command that resumes a run. Raises BadFile."""
+    given = [*arguments(run), "--resume", str(typed(run.path))]
     return shlex.join([".venv/bin/python", "-m", "pytest", *given])
 
 
-def asked(run: RunFolder) -> list[str]:
-    """The arguments of pytest with which it was begun. Raises BadFile."""
+def arguments(run: RunFolder) -> list[str]:
+    """The arguments of pytest with which a run was started. Raises BadFile."""
     return words(run.about().get("command"))[1:]
 
 
 def interruption(run: RunFolder) -> dict[str, Any]:
-    """When it ended before its time, and at what, as plain JSON. at: ISO 8601, empty where nobody knows."""
+    """When a run was interrupted, and what it was doing, as plain JSON. at: ISO 8601, empty if unknown."""
     about = _about_end(run)
     last = max((event.at for event in Tail(run.path).read()), default=0.0)
     when = about.get("finished") or (datetime.fromtimestamp(last, UTC).isoformat(timespec="seconds") if last else "")
@@ -65,29 +65,29 @@ def interruption(run: RunFolder) -> dict[str, Any]:
 
 
 def reopen(run: Folder, interruption: Mapping[str, Any]) -> Folder:
-    """Hold the folder of a run again, and remember the interruption in it. Raises BadFile where somebody runs it."""
+    """Take over the folder of an interrupted run, and store the interruption. Raises BadFile if it goes on."""
     about = run.about()
     about["interruptions"] = [*about.get("interruptions", ()), dict(interruption)]
     data = {"started": about["started"], "about": about}
     made = replace(run, going_on=running.take_over(run.path, lambda path: files.write_json(path, data)))
     for name in _OF_THE_END:
         (run.path / name).unlink(missing_ok=True)
-    for partial in run.path.rglob(".*.partial"):  # of processes that were killed: nobody else has the folder now
+    for partial in run.path.rglob(".*.partial"):  # of killed processes: no other process uses the folder now
         shutil.rmtree(partial) if partial.is_dir() else partial.unlink()
     with (run.path / events.NAME).open("ab") as file:
-        file.write(b"\n")  # one of them may have been at a line
+        file.write(b"\n")  # a killed process may have left a line unfinished
     return made
 
 
 def set_aside(run: RunFolder, folder: Path) -> None:
-    """Take a trial out of the run, whose place another will take; what it recorded is kept."""
+    """Move a trial that will be run again out of the run. Its files are kept."""
     aside = run.path / ASIDE
     aside.mkdir(exist_ok=True)
     folder.rename(aside / files.safe_name(folder.name, [path.name for path in aside.iterdir()]))
 
 
 def _about_end(run: RunFolder) -> Mapping[str, Any]:
-    """What came of it; nothing where nobody closed it, or what was written then is damaged."""
+    """How a run ended; empty if it was not closed, or if its summary is damaged."""
     try:
         return summary.load_head(run.path).about
     except BadFile:

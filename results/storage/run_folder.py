@@ -1,4 +1,4 @@
-"""A run folder: everything that one run of the suite left behind, enough to judge it again and to repeat it.
+"""A run folder: everything that one run of the suite stored, enough to judge it again and to repeat it.
 
     <root>/<utc stamp>-<4 hex>/
         run.json                     what was asked for
@@ -14,8 +14,8 @@
         index.html, summary.json     written at the end
     <root>/index.html                the runs, and their trend
 
-Several processes save into one folder at the same time: every file and every trial's folder appears under its
-final name in one step.
+Several processes save into one folder at the same time: every file, and every trial's folder, gets its final name in
+one step.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ INTERRUPTED: Final = "interrupted"
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """What a run stored, without its pages. going_on: held by whoever makes the run, until it is closed
+    """A run folder without its pages. going_on: the lock of the process that makes the run, until it is closed
     (`results.storage.running`).
     """
 
@@ -53,7 +53,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, root: Path, about: Mapping[str, Any]) -> Self:
-        """A fresh folder under `root`. about: plain JSON, what was asked for."""
+        """A new folder under `root`. about: what was asked for, plain JSON."""
         root.mkdir(parents=True, exist_ok=True)
         while True:
             path = root / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
@@ -80,7 +80,7 @@ class RunFolder:
 
     @classmethod
     def join(cls, path: Path) -> Self:
-        """One that somebody else has opened and goes on: it does so until both are gone. Raises BadFile."""
+        """A run that another process has opened. It goes on until both are closed. Raises BadFile."""
         run = cls.open(path)
         return cls(run.path, running.hold(path))
 
@@ -105,18 +105,18 @@ class RunFolder:
             shutil.rmtree(partial, ignore_errors=True)
 
     def save_not_run(self, items: Iterable[NotRun]) -> None:
-        """Store what was not tried; any process may, and may repeat what another said."""
+        """Store what was not tried. Several processes may store the same."""
         folder = self.path / "not-run"
         folder.mkdir(exist_ok=True)
         data = {"not_run": [asdict(item) for item in items]}
         files.write_json(folder / f"{secrets.token_hex(8)}.json", data)
 
     def read(self) -> Contents:
-        """All judgements of the run, oldest trial first, and every folder that could not be read."""
+        """All judgements of the run, oldest trial first, and a line for each folder that cannot be read."""
         return reading.read(self.path)
 
     def restore(self) -> None:
-        """run.json again, where somebody removed it while the run went on: without it nobody finds what was saved."""
+        """Write run.json again if it was removed while the run went on: without it the run is not found."""
         file = self.path / "run.json"
         if self.going_on is not None and not file.exists():
             self.path.mkdir(parents=True, exist_ok=True)
@@ -124,9 +124,9 @@ class RunFolder:
             files.write_bytes(file, self.going_on.read())
 
     def summarise(self, closed: str, about: Mapping[str, Any]) -> Summary:
-        """What the folder holds now. Raises BadFile."""
-        asked = self.about()
-        return summary.make(self.path, asked["started"], closed, asked, about, self.read())
+        """The summary of what the folder holds now. Raises BadFile."""
+        requested = self.about()
+        return summary.make(self.path, requested["started"], closed, requested, about, self.read())
 
     def state(self) -> str:
         """`CLOSED`, `GOING_ON` or `INTERRUPTED`. Raises BadFile where there is no run."""
@@ -135,10 +135,7 @@ class RunFolder:
         return GOING_ON if running.is_running(self.path) else INTERRUPTED
 
     def head(self) -> tuple[Head, str]:
-        """What came of a run, from its summary where it has one, and its state, which may also be `damaged summary`.
-
-        Raises BadFile.
-        """
+        """The head of a run's summary and its state, which may also be `damaged summary`. Raises BadFile."""
         state, wrong = self.state(), []
         if state == CLOSED:
             try:
@@ -150,7 +147,7 @@ class RunFolder:
 
 
 def move_into_place(partial: Path, trials: Path, name: str) -> Path:
-    """Renaming onto a folder that holds something fails, so two processes cannot both take one name."""
+    """Rename a finished trial to a free name. Renaming onto a full folder fails, so no name is taken twice."""
     while True:
         folder = trials / files.safe_name(name, [path.name for path in trials.iterdir()])
         try:
@@ -161,7 +158,7 @@ def move_into_place(partial: Path, trials: Path, name: str) -> Path:
 
 
 def _write_data(record: TrialRecord, folder: Path) -> tuple[str, ...]:
-    """Everything but measures and the page. Returns the lanes' file names."""
+    """Write all files but the page. Judgements are stored without measures. Returns the lanes' file names."""
     names: list[str] = []
     for lane in record.lanes:
         name = files.safe_name(lane.history.facts.lane, [stem.removesuffix(".arrow") for stem in names]) + ".arrow"

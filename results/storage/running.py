@@ -1,6 +1,6 @@
-"""Whether a run is still going on: who runs it holds a lock on its `run.json` until it is closed or the process dies.
+"""Whether a run is still going on: its process holds a lock on `run.json` until the run is closed or the process ends.
 
-A file lock needs no cleaning up, and none is left behind by a process that was killed.
+A file lock ends with its process, even if that is killed, so there is nothing to clean up.
 """
 
 import fcntl
@@ -15,7 +15,7 @@ from results.storage.files import BadFile
 
 
 def hold(root: Path) -> BinaryIO:
-    """Say that the run of this folder is going on, until what is returned is closed or this process is gone."""
+    """Mark the run of this folder as going on, until the returned file is closed or this process ends."""
     file = (root / "run.json").open("rb")
     fcntl.flock(file, fcntl.LOCK_SH)
     return file
@@ -23,12 +23,12 @@ def hold(root: Path) -> BinaryIO:
 
 @contextmanager
 def alone(root: Path) -> Iterator[None]:
-    """Nobody else runs, merges or prunes this folder meanwhile. Raises BadFile where somebody does."""
+    """Keep other processes from running, merging or pruning this folder. Raises BadFile if one does so already."""
     path = files.plain(root / "run.json")
     with path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not os.path.samestat(os.fstat(file.fileno()), path.stat()):  # somebody has taken it over since
+            if not os.path.samestat(os.fstat(file.fileno()), path.stat()):  # another process has taken it over since
                 raise BlockingIOError
         except BlockingIOError:
             raise BadFile(f"{root}: this run is still going on") from None
@@ -36,9 +36,10 @@ def alone(root: Path) -> Iterator[None]:
 
 
 def take_over(root: Path, write: Callable[[Path], None]) -> BinaryIO:
-    """Go on with a run that nobody runs any more, as `hold`. write: makes its run.json anew, at this path.
+    """`hold` for an interrupted run. write: writes its new run.json to the given path.
 
-    The new file is held before it stands there, so that of two who try at once one is refused. Raises BadFile.
+    The new file is locked before it replaces the old one, so of two processes that try at once one is refused. Raises
+    BadFile.
     """
     with alone(root):
         path = root / "run.json"
@@ -54,7 +55,7 @@ def take_over(root: Path, write: Callable[[Path], None]) -> BinaryIO:
 
 
 def is_running(root: Path) -> bool:
-    """Whether somebody runs it now. Raises BadFile where there is no run."""
+    """Whether a process runs it now. Raises BadFile where there is no run."""
     try:
         with alone(root):
             return False

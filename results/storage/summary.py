@@ -1,6 +1,6 @@
-"""summary.json: a run in one file, written when it is closed, for lists, trends and whoever reads it elsewhere.
+"""summary.json: a run in one file, written when the run is closed, for lists, trends and other programs.
 
-`python -m results schema` prints its JSON Schema, made of the types that it is read into.
+`python -m results schema` prints its JSON Schema, which is made from the types of this module.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ from results.storage.reading import Contents
 
 NAME: Final = "summary.json"
 CERTIFICATE: Final = "certificate"
-"""Of what came of a run, its certificate's sentence."""
+"""The key in `about` for the sentence of a run's certificate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a list needs of summary.json, see `File`."""
+    """The part of summary.json that a list of runs needs, see `File`."""
 
     run: str
     started: str
@@ -57,20 +57,20 @@ class File(Head):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All that summary.json says. Of an older format `contents.lanes` is empty."""
+    """The content of summary.json. In format 1 `contents.lanes` is empty."""
 
     head: Head
     contents: Contents
 
 
 def certificate(about: Mapping[str, Any]) -> str:
-    """The sentence of a run's certificate; empty where it has none."""
-    said = about.get(CERTIFICATE)
-    return said if isinstance(said, str) else ""
+    """The sentence of a run's certificate; empty if it has none."""
+    sentence = about.get(CERTIFICATE)
+    return sentence if isinstance(sentence, str) else ""
 
 
 def certificate_of(root: Path) -> str:
-    """`certificate` of the run in a folder; empty, too, where nobody can read it."""
+    """`certificate` of the run in a folder; empty also if the summary cannot be read."""
     try:
         return certificate(load_head(root).about)
     except BadFile:
@@ -95,12 +95,12 @@ def to_json(summary: Summary, root: Path) -> dict[str, Any]:
 
 
 def load_head(root: Path) -> Head:
-    """Of a run that was closed, in a fraction of the time that `load` takes. Raises BadFile."""
+    """The head of a closed run's summary, in a fraction of the time of `load`. Raises BadFile."""
     return _head(decoded(_read(root), Head, root / NAME))
 
 
 def load(root: Path) -> Summary:
-    """Of a run that was closed. Raises BadFile, also where there is none."""
+    """The summary of a closed run. Raises BadFile, also where there is none."""
     file = decoded(_read(root), File, root / NAME)
     return Summary(_head(file), Contents(file.cells, file.lanes, file.problems))
 
@@ -113,6 +113,6 @@ def _read(root: Path) -> dict[str, Any]:
 
 
 def _head(stored: Head) -> Head:
-    """Of what a file says, with every word counted."""
+    """The head as it was stored, with a count for every word."""
     head = {name: getattr(stored, name) for name in Head.__slots__}
     return Head(**{**head, "words": {**dict.fromkeys(Verdict, 0), **stored.words}})

@@ -1,4 +1,4 @@
-"""verdicts.json: what a trial's histories mean and what was measured of them; written, and held against them again."""
+"""verdicts.json: a trial's judgements and measures. Written here, and compared with the histories again."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,32 +18,32 @@ from results.storage.reading import VERDICTS
 
 
 def bare(record: TrialRecord, names: Sequence[str]) -> dict[str, Any]:
-    """`whole`, without what takes time or might fail: neither measures nor stories."""
+    """`whole` without measures and stories, which take time and might fail."""
     return _table(record, names, [(None, {})] * len(names))
 
 
 def whole(record: TrialRecord, names: Sequence[str]) -> dict[str, Any]:
-    """What the file says. names: of the histories' files, in the order of the lanes."""
+    """The content of the file. names: of the histories' files, in the order of the lanes."""
     return _table(record, names, [(measured(lane.history), telling.stories(lane)) for lane in record.lanes])
 
 
 def again(lane: LaneRecord) -> LaneRecord:
-    """The lane under today's checkers, by what its history asks for or, failing that, shows."""
-    asked = [name for name in lane.history.facts.properties if name in PROPERTIES]
-    return replace(lane, judgements=judge_all(check(lane.history, asked or None), lane.history))
+    """The lane, judged by today's checkers: the properties that its history asks for, else those that it shows."""
+    names = [name for name in lane.history.facts.properties if name in PROPERTIES]
+    return replace(lane, judgements=judge_all(check(lane.history, names or None), lane.history))
 
 
 def differences(lane: LaneRecord, now: LaneRecord) -> Iterator[str]:
-    """What is judged differently now, a line each."""
+    """A line for each property that is judged differently now."""
     before, after = ({judgement.property: judgement for judgement in side.judgements} for side in (lane, now))
     for name in {**before, **after}:
-        was, is_ = (_said(side.get(name)) for side in (before, after))
+        was, is_ = (_in_words(side.get(name)) for side in (before, after))
         if was != is_:
             yield f"{lane.history.facts.lane}  {name}: was {was or 'not judged'}, is {is_ or 'not judged'}"
 
 
 def otherwise(folder: Path) -> Iterator[str]:
-    """What the file of a trial says and its histories do not, a line each. Raises BadFile or BadHistory."""
+    """A line for each statement in a trial's file that its histories do not give. Raises BadFile or BadHistory."""
     record, names = reading.load_trial(folder), reading.histories_of(folder)
     there = [file.name for file in files.entries(folder, []) if file.suffix == ".arrow"]
     if names != files.read_json(folder / "trial.json").get("lanes") or sorted(names) != there:
@@ -93,5 +93,5 @@ def _lane(
     }
 
 
-def _said(judgement: Judgement | None) -> str:
+def _in_words(judgement: Judgement | None) -> str:
     return "" if judgement is None else f"{judgement.word} ({judgement.because})"

@@ -1,8 +1,8 @@
-"""What a run is doing while it goes on: `events.jsonl` in its folder, a line of JSON an event, from all its processes.
+"""The events of a run that goes on: `events.jsonl` in its folder has a line of JSON for each, from all processes.
 
     {"at": 1763797893.104, "by": "gw0", "event": "judges", "lane": "redis/set/unfenced", "number": 2, "of": 7}
 
-`at` is seconds since the epoch, `by` the process (`main`, or xdist's name for it). The events and what else they say:
+`at` is seconds since the epoch, `by` the process (`main`, or xdist's name for it). The events and their other keys:
 
     plan     backend, trials [[column, part, seconds expected]], shared (whether several processes may do it)
     resumed  kept [[backend, column, part, seconds that it took]], stored, again (trials): what follows is a run that
@@ -18,8 +18,8 @@
     broke    trial, backend, column, part, text
     says     text
 
-Each process appends whole lines; what reads takes whole lines only, so one that is killed leaves nothing broken, and
-the last lines tell what it was at.
+Each process appends whole lines, and readers take whole lines only. A process that is killed leaves nothing broken,
+and its last lines say what it was doing.
 """
 
 import json
@@ -38,7 +38,7 @@ _LONGEST: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that a process says; the journal adds when (`at`) and who (`by`)."""
+    """One event. The journal adds the time (`at`) and the process (`by`)."""
 
     name: str
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -46,11 +46,11 @@ class Event:
     by: str = ""
 
     def text(self, fact: str) -> str:
-        """What it says of that, "" where it says nothing."""
+        """The value of a key as text; "" where it is missing."""
         return str(self.facts.get(fact, ""))
 
     def number(self, fact: str) -> float:
-        """0 where it says nothing, or no number."""
+        """The value of a key; 0 where it is missing or is no number."""
         value = self.facts.get(fact)
         return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
 
@@ -67,12 +67,12 @@ def step(text: str) -> Event:
 
 
 def waits(text: str, within: float) -> Event:
-    """text: for what. within: seconds."""
+    """text: what is waited for. within: seconds."""
     return Event("waits", {"text": text, "within": round(within, 1)})
 
 
 class Journal:
-    """Where one process writes. Nothing that goes wrong here is worth a trial, so a full disk is not told."""
+    """Writes one process's events. Errors, such as a full disk, are ignored: they must not end a trial."""
 
     def __init__(self, folder: Path, by: str, clock: Callable[[], float] = time.time) -> None:
         self._by, self._clock = by, clock
@@ -91,7 +91,7 @@ class Journal:
 
 
 class Tail:
-    """Reads what was appended since it was last asked. new: only what is appended from now on."""
+    """Reads the events that were appended since the last read. new: ignore those that are there already."""
 
     def __init__(self, folder: Path, *, new: bool = False) -> None:
         self._path, self._at, self._rest = folder / NAME, 0, b""
@@ -100,7 +100,7 @@ class Tail:
             self._rest = b""
 
     def read(self) -> list[Event]:
-        """A line that is cut short waits for its end; one that is damaged is passed by."""
+        """An incomplete line is kept until its end is there; a damaged one is skipped."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._at)

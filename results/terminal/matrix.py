@@ -1,7 +1,7 @@
 """The matrix in the terminal: faults down, locks across; then the story of everything that failed.
 
-Words carry the meaning, colours only repeat it, so it reads the same in a CI log. Where the terminal is too narrow for
-a table, each backend has one of its own, or each fault is a short list instead.
+The words say everything; colours repeat it, so a CI log shows the same. Where the terminal is too narrow for one
+table, there is a table for each backend, or a list for each fault.
 """
 
 import textwrap
@@ -31,20 +31,20 @@ _STYLES: Final[dict[Verdict, str]] = {
     Verdict.NOT_APPLICABLE: "dim",
 }
 _NARROWEST: Final = 12
-"""Characters of a column: the longest word of a judgement's words."""
+"""Characters of a column: as long as the longest word in a verdict."""
 _WIDEST: Final = 26
 _BROKEN_NAMES: Final = 14
 """Characters for the names of faults where there is little room; they break at their hyphens."""
 _DOCUMENTED: Final = 12
-"""Lines for what broke as documented; where it takes more, each mechanism has one."""
+"""Lines for what broke as documented. If it takes more, there is one line for each mechanism."""
 _FEW: Final = 5
 """Names of a list that may be long."""
 _LONGEST: Final = 400
-"""Characters of what is told of a trial that is left out; its page has the rest."""
+"""Characters of the reason why a trial is left out; its page has the whole reason."""
 
 
 def render(cells: Iterable[Cell], console: Console, problems: Sequence[str] = ()) -> None:
-    """Print the matrix, what its words mean, the failures with their stories, and the documented hazards."""
+    """Print the matrix, the meaning of its words, the failures with their stories, and the documented hazards."""
     cells = list(cells)
     printer = Printer(console)
     made = grid(cells)
@@ -69,7 +69,7 @@ def render(cells: Iterable[Cell], console: Console, problems: Sequence[str] = ()
 
 
 def _squares(made: Grid, backends: Mapping[str, str], printer: Printer) -> None:
-    """One table, if it fits; or one for each backend, if those do; or lists."""
+    """One table if it fits, else a table for each backend if those fit, else lists."""
     names = short_names(made.locks)
     if _fits(made.locks, made.faults, printer):
         _table(made, made.locks, names, printer)
@@ -114,16 +114,16 @@ def _table(made: Grid, locks: Sequence[str], titles: Mapping[str, str], printer:
 
 
 def _across(printer: Printer, names: int, locks: int) -> int:
-    """Characters for each lock beside a column of names; two between columns."""
+    """Characters for each lock, beside a column of names and with two spaces between columns."""
     return (printer.console.width - names) // locks - 2
 
 
 def _entry(square: Square | None, width: int, printer: Printer) -> Text:
-    """The heaviest word and how many judgements carry it; what it is about, where that matters; what was upheld."""
+    """The heaviest word with the number of its judgements, their properties where these matter, and what was upheld."""
     if square is None:
         return Text("")
     lines = [Text(line, _STYLES[square.word]) for line in textwrap.wrap(_headline(square), width)]
-    if _is_told(square):
+    if _shows_properties(square):
         for name in square.properties:
             lines += [Text(line) for line in _broken(printer.clean(name), width)]
     upheld = dict(square.counts).get(Verdict.UPHELD, 0)
@@ -132,7 +132,7 @@ def _entry(square: Square | None, width: int, printer: Printer) -> Text:
     return Text("\n").join(lines)
 
 
-def _is_told(square: Square) -> bool:
+def _shows_properties(square: Square) -> bool:
     return square.word.fails or square.word is Verdict.BROKEN_AS_DOCUMENTED
 
 
@@ -141,18 +141,18 @@ def _headline(square: Square) -> str:
 
 
 def _broken(name: str, width: int) -> list[str]:
-    """A name in lines, broken at its hyphens."""
+    """The lines of a name that is broken at its hyphens."""
     return textwrap.wrap(name, width, break_on_hyphens=True) or [""]
 
 
 def _list(made: Grid, titles: Mapping[str, str], printer: Printer) -> None:
-    """Fault by fault the words, heaviest first, with the locks whose heaviest it is."""
+    """For each fault its words, heaviest first, each with the locks that have it as their heaviest."""
     for fault in made.faults:
         printer.line(fault, "bold")
         groups: dict[tuple[Verdict, tuple[str, ...]], list[str]] = {}
         for lock in made.locks:
             if square := made.squares.get((fault, lock)):
-                properties = square.properties if _is_told(square) else ()
+                properties = square.properties if _shows_properties(square) else ()
                 groups.setdefault((square.word, properties), []).append(titles[lock])
         for (word, properties), locks in sorted(groups.items(), key=lambda item: item[0][0].weight):
             about = f" ({', '.join(properties)})" if properties else ""
@@ -160,7 +160,7 @@ def _list(made: Grid, titles: Mapping[str, str], printer: Printer) -> None:
 
 
 def _legend(cells: list[Cell], printer: Printer) -> None:
-    """Only the words that occur; the numbers are judgements, of one property in one lane each."""
+    """The words that occur. Numbers count judgements; a judgement is of one property in one lane."""
     occurring = counts(cells)
     widest = max(len(word) for word, _ in occurring)
     for word, count in occurring:
@@ -171,18 +171,18 @@ def _legend(cells: list[Cell], printer: Printer) -> None:
         printer.console.print(line, soft_wrap=True)
 
 
-# What must be told
+# Below the table
 
 
 def _failures(cases: list[Case], printer: Printer) -> None:
-    """The first story of each lock, property and fault; how many lanes and trials have one of their own."""
+    """The first story of each lock, property and fault, and how many lanes and trials have another."""
     by_what = grouped(cases, lambda case: (case.first.word, case.first.lock, case.first.fault, case.first.property))
     for mine in by_what.values():
         cell, lanes = mine[0].first, sum(case.lanes for case in mine)
         printer.gap()
         where = f"{cell.lane or cell.lock}" + (f" and {lanes - 1} more" if lanes > 1 else "")
         printer.line(f"{cell.word}: {cell.property} in {where} under {cell.fault}", _STYLES[cell.word], hanging=2)
-        printer.line(_sentence(cell), indent=2)
+        printer.line(sentences.cell_sentence(cell), indent=2)
         for number, line in enumerate(cell.story, 1):
             printer.line(f"{number}. {line}", indent=4, hanging=3)
         trials = max(len({case.first.trial for case in mine}), *(case.trials for case in mine))
@@ -191,12 +191,8 @@ def _failures(cases: list[Case], printer: Printer) -> None:
             printer.whole(f"seed {cell.seed}{more}: {typed(cell.page)}", indent=2)
 
 
-def _sentence(cell: Cell) -> str:
-    return sentences.sentence(cell.lock, [cell.property], cell.word, cell.fault, cell.because)
-
-
 def _documented(cases: list[Case], printer: Printer) -> None:
-    """Each lock and what broke it, and why that is no surprise; of very many only the mechanisms."""
+    """A line for each lock: what broke, and by which mechanism. If there are too many, only the mechanisms."""
     by_reason: dict[tuple[str, str, str], dict[str, None]] = {}
     for case in cases:
         cell = case.first
@@ -222,7 +218,7 @@ def _mechanisms(cases: list[Case], printer: Printer) -> None:
 
 
 def _faults(names: Sequence[str]) -> str:
-    """For a sentence, which has its own words for none."""
+    """Faults for `sentences.sentence`, which has its own words for `none`."""
     return names[0] if len(names) == 1 else _in_words(names)
 
 
@@ -232,7 +228,7 @@ def _in_words(faults: Sequence[str]) -> str:
 
 
 def _reasons(cells: list[Cell], printer: Printer) -> None:
-    """Why something was not run: one line per reason."""
+    """A line for each reason why something was not run."""
     if cells:
         printer.gap()
     for because, mine in grouped(cells, lambda cell: cell.because).items():
@@ -240,7 +236,7 @@ def _reasons(cells: list[Cell], printer: Printer) -> None:
 
 
 def _places(cells: list[Cell]) -> str:
-    """What the cells are about: one lane, or some locks."""
+    """The lane or locks, the properties and the faults of some cells."""
     lanes = {cell.lane or cell.lock or cell.backend: cell.lock or cell.backend for cell in cells}
     names = list(lanes) if len(lanes) == 1 else list(dict.fromkeys(lanes.values()))
     what = " ".join(filter(None, (listing(few(names, _FEW)), *{cell.property: None for cell in cells})))

@@ -1,4 +1,4 @@
-"""What commands print: lines, warnings, and what has a layout. Recorded strings are plain text in all of it."""
+"""How commands print: lines, warnings, and text with a layout. Recorded strings are shown as plain text."""
 
 import sys
 import textwrap
@@ -16,13 +16,13 @@ def say(words: str) -> None:
 
 
 def warn(words: str) -> None:
-    """Print a line on stderr, with the name of the room before it."""
+    """Print a line on stderr, behind `results: `."""
     print(f"results: {plain(words)}", file=sys.stderr)
 
 
 class Output(Console):
-    """Rich's console, which would end the process with a status of its own where the reader of the output went away:
-    here that is one for `checkers.command.exit_status`, as of every other command.
+    """Rich's console. When the reader of the output is gone, Rich would end the process with a status of its own;
+    here `checkers.command.exit_status` decides, as for every command.
     """
 
     def on_broken_pipe(self) -> NoReturn:
@@ -30,28 +30,28 @@ class Output(Console):
 
 
 class Printer:
-    """Lines on a console: recorded strings can neither style nor steer the terminal, nor break its encoding."""
+    """Prints lines on a console. Recorded strings cannot style or control the terminal, nor break its encoding."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
 
     def clean(self, words: str) -> str:
-        """What can be printed of them."""
+        """The text with escapes in place of what the console cannot print."""
         return plain(words, self.console.encoding)
 
     def text(self, words: str, style: str = "") -> Text:
-        """For a table."""
+        """A text for a table."""
         return Text(self.clean(words), style=style)
 
     def line(self, words: str, style: str = "", indent: int = 0, hanging: int = 0) -> None:
-        """Wrapped with its indentation; hanging: how much more the later lines have."""
+        """Print a wrapped, indented line. hanging: further indentation of the lines behind the first."""
         width = max(self.console.width - indent, 20)
         rest = " " * hanging
         for part in textwrap.wrap(self.clean(words), width, break_on_hyphens=False, subsequent_indent=rest) or [""]:
             self.console.print(Text(" " * indent + part, style=style), soft_wrap=True)
 
     def whole(self, words: str, indent: int = 0) -> None:
-        """Never wrapped: a path that can be copied."""
+        """Print a line that is never wrapped, such as a path to be copied."""
         self.console.print(Text(" " * indent + self.clean(words)), soft_wrap=True)
 
     def gap(self) -> None:

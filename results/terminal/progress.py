@@ -1,4 +1,4 @@
-"""Where a run stands, from its events: lines for a log or a terminal, a few that are drawn again, and the time left."""
+"""The state of a run, from its events: lines for a log or a terminal, a few lines to be redrawn, and the time left."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -12,18 +12,18 @@ from typing import Final, NamedTuple
 from checkers.claims import Verdict
 from results.report.grid import short_names
 from results.terminal.events import Event, Tail
-from results.text import count, listing, plain
+from results.text import clock, count, listing, plain, roughly
 
 MOST: Final = 6
-"""Processes whose trials are drawn at once."""
+"""Processes that have a line of their own."""
 TRUST: Final = 60.0
-"""Seconds of trials for which what was expected counts, so that one slow trial at the start is not all that counts."""
+"""Seconds of trials that count as if they had taken as long as expected: one slow trial at the start weighs less."""
 _NAMES: Final = 3
-"""Locks of a trial that are named."""
+"""The most locks of a trial that are named."""
 
 
 class Level(IntEnum):
-    """How much somebody must want to know to be told."""
+    """How much detail a line is, the least first."""
 
     FAILING = 0
     DONE = 1
@@ -32,9 +32,9 @@ class Level(IntEnum):
 
 
 class Line(NamedTuple):
-    """text: one line, without line ends. style: rich's; the words carry the meaning without it.
+    """text: one line, without line ends. style: of Rich; the text says everything without it.
 
-    standing: where the run stood then, for a log; a terminal shows it all the time.
+    standing: the state of the run, for a log; a terminal shows it all the time.
     """
 
     text: str
@@ -44,7 +44,7 @@ class Line(NamedTuple):
 
 
 class Key(NamedTuple):
-    """Trials that answer one part of a column, a positive control's second and third included."""
+    """One part of a column on one backend. Further trials of a positive control have the same key."""
 
     backend: str
     column: str
@@ -53,11 +53,11 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class _Doing:
-    """What one process is at. Times in seconds since the epoch.
+    """What one process is doing. Times in seconds since the epoch.
 
-    stage   what it does; or, where `within` is not 0, for what it waits, at most so many seconds.
+    stage   what it does; where `within` is not 0, what it waits for, at most so many seconds.
     key     of its trial, if it has begun one.
-    about   what is said of that where there is room.
+    about   details of the trial, shown where there is room.
     """
 
     title: str
@@ -73,8 +73,8 @@ class _Doing:
 class Progress:
     """The state of a run.
 
-    processes  how many do trials side by side.
-    planned    what each trial was expected to take, in seconds; took: what those did that are done.
+    processes  the number of processes that run trials in parallel.
+    planned    the seconds that each trial is expected to take; took: those that each finished trial took.
     """
 
     processes: int = 1
@@ -86,11 +86,11 @@ class Progress:
     _shared: set[str] = field(default_factory=set)
     _doing: dict[str, _Doing] = field(default_factory=dict)
     _free: dict[str, float] = field(default_factory=dict)
-    """Process → since when it could have begun its trial."""
+    """Process → the time from which it could have begun its trial."""
     _begun: float = 0.0
 
     def take(self, event: Event) -> list[Line]:
-        """Take note of an event. Returns what a person may want to read of it, at once."""
+        """Take an event into account. Returns the lines for people about it."""
         self._begun = self._begun or event.at
         lines = {
             "plan": self._plan,
@@ -104,7 +104,7 @@ class Progress:
             "verdict": self._verdict,
             "done": self._done,
             "broke": self._broke,
-        }.get(event.name, _said)(event)
+        }.get(event.name, _says)(event)
         at = f"{datetime.fromtimestamp(event.at).astimezone():%H:%M:%S} "
         return [
             line._replace(text=plain((at if number == 0 else " " * len(at)) + line.text))
@@ -112,7 +112,7 @@ class Progress:
         ]
 
     def live(self, now: float) -> list[Line]:
-        """What is going on: where the run stands, and a line for each process. Nothing before anything began."""
+        """The state of the run, and a line for each process. Nothing before the first event."""
         if not (self._doing or self.took):
             return []
         lines = [Line(f"{self.standing(now)}; {clock(now - self._begun)} so far", style="bold")]
@@ -123,17 +123,17 @@ class Progress:
         return lines
 
     def beat(self, now: float) -> Line:
-        """The same in one line, for a log in which nothing was said for a while."""
+        """`live` in one line, for a log without a new line for a while."""
         doing = "; ".join(self.doing(now)) or ("between two trials" if self.took else "nothing is tried yet")
         at = f"{datetime.fromtimestamp(now).astimezone():%H:%M:%S}"
         return Line(plain(f"{at} still at it: {doing} [{self.standing(now)}]"), Level.FAILING)
 
     def doing(self, now: float) -> list[str]:
-        """What each process is at."""
+        """What each process is doing."""
         return [_now(doing, now) for doing in sorted(self._doing.values(), key=lambda doing: doing.began)]
 
     def standing(self, now: float) -> str:
-        """How many trials of how many, what fails so far, and the time left."""
+        """How many of the trials are done, what fails so far, and the time left."""
         parts = [f"{len(self.took)} of {len(self.planned)} trials" if self.planned else "no trial yet"]
         if self.failing:
             words = list(self.failing.values())
@@ -142,7 +142,7 @@ class Progress:
             parts.append(f"{self.broken} broke")
         left = self.left(now)
         if left is not None and len(self.took) < len(self.planned):
-            parts.append(f"{about(left)} left")
+            parts.append(f"{roughly(left)} left")
         return ", ".join(parts)
 
     def left(self, now: float) -> float | None:
@@ -163,12 +163,12 @@ class Progress:
         return max(alone, sum(of_backend.values()) / max(self.processes, 1))
 
     def _pace(self, backend: str) -> float:
-        """How much longer trials take than was expected: the backend's, else all, and `TRUST` seconds as expected."""
+        """Time taken over time expected, of the backend's trials or else of all, with `TRUST` seconds as expected."""
         of_all = [(took, self.planned[key], key.backend) for key, took in self.took.items() if self.planned.get(key)]
         mine = [done for done in of_all if done[2] == backend] or of_all
         return (TRUST + sum(took for took, _, _ in mine)) / (TRUST + sum(expected for _, expected, _ in mine))
 
-    # What each event means
+    # What each event changes
 
     def _plan(self, event: Event) -> list[Line]:
         trials = event.facts.get("trials")
@@ -179,7 +179,7 @@ class Progress:
         return []
 
     def _resumed(self, event: Event) -> list[Line]:
-        """All else is forgotten: what was tried and not kept is tried again."""
+        """Forget all but the kept trials: the others are tried again."""
         again, kept = event.number("again"), event.facts.get("kept")
         self.planned, self.took, self.failing, self.broken = {}, {}, {}, 0
         self._shared, self._doing, self._free, self._begun = set(), {}, {}, event.at
@@ -199,7 +199,7 @@ class Progress:
 
     def _trial(self, event: Event) -> list[Line]:
         key = _key(event)
-        if key not in self.planned:  # what is left of one that broke
+        if key not in self.planned:  # the rest of a trial that broke
             self.planned[key] = fmean(self.planned.values()) if self.planned else 0.0
         self._free.setdefault(event.by, event.at)
         lanes = f"{count(round(event.number('lanes')), 'lane')} of {_names(event.facts.get('locks'))}"
@@ -265,31 +265,12 @@ class Progress:
 
 
 def unfinished(folder: Path) -> list[str]:
-    """What the processes of a run were at when its events end; nothing where all came to an end."""
+    """What the processes of a run were doing at its last event; nothing where all had finished."""
     progress, last = Progress(), 0.0
     for event in Tail(folder).read():
         progress.take(event)
         last = event.at
     return progress.doing(last)
-
-
-def about(seconds: float) -> str:
-    """For people: "about 40 s", "about 4 min", "about 1 h 10 min"; never less than nothing."""
-    seconds = max(seconds, 0.0)
-    if seconds <= 55:
-        return f"about {max(math.ceil(seconds / 10) * 10, 10)} s"
-    minutes = math.ceil(seconds / 60 - 0.25)
-    if minutes < 60:
-        return f"about {max(minutes, 1)} min"
-    hours, minutes = divmod(math.ceil(minutes / 10) * 10, 60)
-    return f"about {hours} h {minutes} min" if minutes else f"about {hours} h"
-
-
-def clock(seconds: float) -> str:
-    """As a clock shows it: 0:07, 12:30, 1:00:00."""
-    minutes, rest = divmod(int(max(seconds, 0)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def _now(doing: _Doing, now: float) -> str:
@@ -300,7 +281,7 @@ def _now(doing: _Doing, now: float) -> str:
     return f"{doing.title} {doing.stage}, {lasts}" if doing.key is None else f"{doing.title}: {doing.stage}, {lasts}"
 
 
-def _said(event: Event) -> list[Line]:
+def _says(event: Event) -> list[Line]:
     return [Line(event.text("text"), Level.BEGUN)]
 
 
@@ -313,7 +294,7 @@ def _again(event: Event) -> bool:
 
 
 def _title(event: Event) -> str:
-    """Columns, so that lines can be compared."""
+    """In columns, so that lines can be compared."""
     part = f", part {event.number('part'):.0f}" if event.number("part") > 1 else ""
     again = f", trial {event.number('attempt'):.0f}" if _again(event) else ""
     return f"{event.text('backend'):<10} {event.text('column'):<22} seed {event.text('seed')}{part}{again}"

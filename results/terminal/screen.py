@@ -1,7 +1,7 @@
-"""Who owns the terminal while trials run: lines go above, and a few at the end are drawn again and again.
+"""The terminal while trials run: lines that stay, and below them a few lines that are redrawn.
 
-What others write goes through the same hands, so it never meets those few lines. The cursor stands below them and is
-never hidden: whoever is killed leaves a terminal in order.
+All output, that of pytest included, goes through one object, so it never mixes with the redrawn lines. The cursor
+stands below them and is never hidden: a process that is killed leaves the terminal in order.
 """
 
 import contextlib
@@ -22,20 +22,20 @@ from results.terminal.progress import Level, Line, Progress
 from results.text import cut, plain
 
 _LOOKS: Final = 0.2
-"""Seconds between two looks at the events."""
+"""Seconds between two reads of the events."""
 _REDRAWN: Final = 1.0
-"""Seconds after which the last lines are drawn again though nothing happened: clocks run."""
+"""Seconds after which the last lines are redrawn without a new event, for the times that they show."""
 _NARROWEST: Final = 20
 _ROOMY: Final = 100
-"""Characters of a line from which on columns are worth their room."""
+"""Characters of a line from which on columns are kept."""
 _HANGING: Final = " " * 9
 
 
 class Screen:
-    """A terminal's or log's file, for pytest to write to as well.
+    """The file of a terminal or a log. pytest writes to it as well.
 
-    live    whether lines can be drawn again. colour: whether styles are shown.
-    begin   asks pytest for a new line, where it stands in the middle of one.
+    live    whether lines can be redrawn. colour: whether styles are shown.
+    begin   called to make pytest end its line, where it has written a part of one.
     """
 
     def __init__(self, file: TextIO, *, live: bool, colour: bool, begin: Callable[[], None] = lambda: None) -> None:
@@ -49,22 +49,22 @@ class Screen:
 
     @property
     def bare(self) -> bool:
-        """Whether the last lines have been taken away."""
+        """Whether the last lines have been erased."""
         return self._live and not self._drawn
 
     @property
     def width(self) -> int:
-        """Characters of a line; as `COLUMNS` says, or the terminal, or 80."""
-        said = os.environ.get("COLUMNS", "")
-        if said.isdecimal() and int(said) > 0:
-            return int(said)
+        """Characters of a line: of `COLUMNS`, else of the terminal, else 80."""
+        columns = os.environ.get("COLUMNS", "")
+        if columns.isdecimal() and int(columns) > 0:
+            return int(columns)
         try:
             return os.get_terminal_size(self._file.fileno()).columns or 80
         except (OSError, ValueError):
             return 80
 
     def write(self, text: str) -> int:
-        """Above the last lines, which the next `show` draws again."""
+        """Write above the last lines. The next `show` draws those again."""
         with self._lock:
             self._put(self._erased() + text)
             if text:
@@ -76,7 +76,7 @@ class Screen:
             self._file.flush()
 
     def show(self, lines: Sequence[Line], last: Sequence[Line] = ()) -> None:
-        """Lines that stay, then those that the next call replaces."""
+        """Print lines that stay, then `last`, which the next call replaces."""
         with self._lock:
             width = max(self.width, _NARROWEST)
             if not self._column_0 and (lines or last):
@@ -96,7 +96,7 @@ class Screen:
         return self._file.encoding or "utf-8"
 
     def _whole(self, line: Line, width: int) -> str:
-        """In a log one line, however long; on a terminal wrapped, under the words that follow the time."""
+        """In a log one line, however long; on a terminal wrapped, with a hanging indent behind the time."""
         text = plain(line.text if self._live else line.text + line.standing, self._encoding)
         parts = [text]
         if self._live and (len(text) > width or width < _ROOMY):
@@ -111,7 +111,7 @@ class Screen:
         return Style.parse(style).render(text, color_system=ColorSystem.STANDARD)
 
     def _erased(self) -> str:
-        """What takes the last lines away. A terminal that became narrower has wrapped them."""
+        """The control codes that erase the last lines. A terminal that became narrower has wrapped them."""
         if not self._drawn:
             return ""
         width = max(self.width, 1)
@@ -126,10 +126,10 @@ class Screen:
 
 
 class Watch:
-    """A thread that reads the events of a run and shows where it stands.
+    """A thread that reads the events of a run and shows its state.
 
-    level  how much is told.
-    beat   seconds of silence after which a log gets a line; None: the last lines are drawn again instead.
+    level  the most detail that is shown.
+    beat   seconds without a line after which a log gets one; None: the last lines are redrawn instead.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Watch:
         self._thread.start()
 
     def close(self) -> None:
-        """Show what is left to be said, and take the last lines away."""
+        """Show the remaining lines, and erase the last lines."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(5)
@@ -183,7 +183,7 @@ class Watch:
 
 @contextlib.contextmanager
 def _terminal_may_be_gone() -> Iterator[None]:
-    """Its window was closed: SIGHUP ends the run in order, and nobody reads what is written until then."""
+    """Ignore that the terminal's window was closed: SIGHUP ends the run in order."""
     try:
         yield
     except OSError as error:

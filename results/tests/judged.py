@@ -23,13 +23,13 @@ Answers = dict[str, list[object]]
 
 def judged(history: History) -> Answers:
     """What a history is judged to be today, by all that it asks for."""
-    verdicts = check(history)
+    results = check(history)
     return {
-        verdict.property: [
+        result.property: [
             judgement.word.value,
-            *([violation.kind, *violation.rows] for violation in verdict.violations),
+            *([violation.kind, *violation.rows] for violation in result.violations),
         ]
-        for verdict, judgement in zip(verdicts, judge_all(verdicts, history), strict=True)
+        for result, judgement in zip(results, judge_all(results, history), strict=True)
     }
 
 

@@ -13,7 +13,7 @@ from checkers.history.finding import Finding
 from checkers.history.history import DTYPE, Facts, FaultInterval, History, from_rows
 from checkers.history.view import View
 from checkers.judging.judgement import Judgement, judge
-from checkers.properties.check_result import CheckResult
+from checkers.properties.check_result import CheckResult, Violation
 from checkers.properties.narrator import Narrator
 from checkers.tests.build import FACTS
 from checkers.wire import LATE, NONE, F, Outcome, Reason
@@ -149,14 +149,20 @@ def find(history: History, f: F, **columns: int) -> int:
     return int(np.argmax(matching))
 
 
-def stale_verdict(history: History) -> CheckResult:
+def stale_violation(history: History) -> Violation:
+    """That the store accepted the late write."""
     c = history.columns
     old, new = find(history, F.ACQUIRE, token=41), find(history, F.ACQUIRE, token=42)
     newer, stale = find(history, F.WRITE, value=4200), find(history, F.WRITE, value=4100)
     finding = Finding("stale-write-accepted", int(c["ret"][stale]), (old, new, newer, stale), (old, new))
     conclusion = "The store should have refused it: 42 had been accepted."
-    violations = Narrator(history.once(View)).tell([finding], {finding.kind: conclusion})
-    return CheckResult("fenced-store", False, violations, {"stale attempts": 1, "accepted writes": 14})
+    (violation,) = Narrator(history.once(View)).tell([finding], {finding.kind: conclusion})
+    return violation
+
+
+def stale_result(history: History) -> CheckResult:
+    counters = {"stale attempts": 1, "accepted writes": 14}
+    return CheckResult("fenced-store", False, (stale_violation(history),), counters)
 
 
 def upheld(name: str, **counters: int) -> CheckResult:
@@ -164,16 +170,16 @@ def upheld(name: str, **counters: int) -> CheckResult:
 
 
 def judgements(history: History) -> tuple[Judgement, ...]:
-    stale = stale_verdict(history)
-    overlap = replace(stale.violations[0], kind="overlap", rows=stale.violations[0].rows[:2])
+    stale = stale_violation(history)
+    overlap = replace(stale, kind="overlap", rows=stale.rows[:2])
     refused = upheld("fenced-store", **{"stale attempts": 1, "refused": 1})
-    verdicts = (
+    results = (
         upheld("server-exclusion", **{"contended acquires": 6}),
         CheckResult("holder-exclusion", False, (overlap,), {"leases that expired while held": 1}),
         upheld("token-order", grants=6),
-        stale if history.facts.store == "unfenced" else refused,
+        stale_result(history) if history.facts.store == "unfenced" else refused,
     )
-    return tuple(judge(verdict, history) for verdict in verdicts)
+    return tuple(judge(result, history) for result in results)
 
 
 def trial(name: str = "redis-freeze-holder-7", *histories: History, **about: Any) -> TrialRecord:
@@ -198,6 +204,11 @@ def trial(name: str = "redis-freeze-holder-7", *histories: History, **about: Any
     )
 
 
+def one_lane(history: History, *judgements: Judgement, name: str = "redis-freeze-holder-7") -> TrialRecord:
+    """A trial of one lane that was judged so."""
+    return replace(trial(name), lanes=(LaneRecord(history, judgements),))
+
+
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{7*7}}\ud800"
 
 
@@ -209,10 +220,10 @@ def hostile() -> TrialRecord:
     fault = replace(history.faults[0], target=HOSTILE, name=HOSTILE)
     history = replace(history, errors=tuple(HOSTILE for _ in history.errors), faults=(fault, *history.faults))
     record = trial(HOSTILE, history, plan_lines=[HOSTILE], backend=HOSTILE, error=HOSTILE, surprise={HOSTILE: HOSTILE})
-    verdict = CheckResult(HOSTILE, None, counters={HOSTILE: 1}, reason=HOSTILE)
+    unknown = CheckResult(HOSTILE, None, counters={HOSTILE: 1}, reason=HOSTILE)
     lane = record.lanes[0]
-    broken = replace(stale_verdict(history).violations[0], story=(HOSTILE,), kind=HOSTILE)
-    judged = (judge(verdict, history), judge(CheckResult("server-exclusion", False, (broken,)), history))
+    broken = replace(stale_violation(history), story=(HOSTILE,), kind=HOSTILE)
+    judged = (judge(unknown, history), judge(CheckResult("server-exclusion", False, (broken,)), history))
     return replace(record, lanes=(replace(lane, judgements=(*lane.judgements, *judged)),), logs={HOSTILE: b"x"})
 
 

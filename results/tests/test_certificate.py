@@ -134,8 +134,10 @@ def test_three_times_slower_is_a_regression_and_the_same_is_none() -> None:
 def test_no_time_while_versions_change_makes_a_regression() -> None:
     made = timed(1.0, 1.0, 9.0, 9.0)
     assert made.decision is Decision.NO_REGRESSION
-    assert {(one.measure, one.stage) for one in made.beside} == set(product(("recovery", "longest gap"), TOGETHER))
-    for one in made.beside:
+    assert {(one.measure, one.stage) for one in made.handover_gaps} == set(
+        product(("recovery", "longest gap"), TOGETHER)
+    )
+    for one in made.handover_gaps:
         assert one.worst >= one.middle > 0
         assert (one.trials, one.unit) == (1, "s")
 

@@ -203,7 +203,7 @@ FORGED: dict[str, tuple[Callable[[Run], object], str]] = {
     "history-of-no-trial": (lambda run: shutil.copy(history(run), history(run).with_name("more.arrow")), LANES),
     "other-name": (by_another_name, ""),
     "faster": (lanes(lambda told: told[0]["measures"]["release_ms"].update(p50=0.001)), LANE),
-    "bitten": (lanes(lambda told: told[0]["judgements"][0]["verdict"]["counters"].update({CONTENDED: 9})), LANE),
+    "exposed": (lanes(lambda told: told[0]["judgements"][0]["verdict"]["counters"].update({CONTENDED: 9})), LANE),
     "held": (lanes(lambda told: told[0]["judgements"].pop(1)), LANE),
     "renamed": (lanes(lambda told: told[0].update(lock="etcd")), LANE),
     "lane-left-out": (lanes(lambda told: told.pop(0)), f"verdicts.json {LANES}"),

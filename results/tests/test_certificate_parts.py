@@ -17,7 +17,7 @@ from results.certificate.certify import Decision, certify
 from results.certificate.conditions import conditions, uncovered
 from results.certificate.errors import Turn, errors, normalised
 from results.certificate.exposure import FAULTY, REFUSED, UNFENCED
-from results.certificate.trials import LaneTold
+from results.certificate.trials import UpgradeLane
 from results.certificate.write_certificate import issue
 from results.record import LaneRecord, TrialRecord
 from results.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES
@@ -47,7 +47,7 @@ def test_a_part_that_did_not_bite_is_inconclusive(name: str, numbers: tuple[int,
 def test_stale_attempts_are_missed_only_where_a_lane_without_a_fence_is_asked_for_them() -> None:
     uncounted = {name: number for name, number in OCCURRED.items() if name != STALE}
     cells = [cell(stage, Verdict.UPHELD, counters=uncounted) for stage in ALONE]
-    found = {bite.why for bite in of(*cells).bites if bite.what == UNFENCED}
+    found = {exposure.why for exposure in of(*cells).exposures if exposure.what == UNFENCED}
     assert found == {"no lane without a fence was asked for it"}
 
 
@@ -65,12 +65,12 @@ KEPT = tuple(cell(stage, Verdict.UPHELD) for stage in ALONE)
     ],
 )
 def test_what_a_backend_cannot_have_is_not_applicable(lanes: list[tuple[str, str, int]], what: str, why: str) -> None:
-    some = tuple(LaneTold(str(n), "redis", *lane) for n, lane in enumerate(lanes))
+    some = tuple(UpgradeLane(str(n), "redis", *lane) for n, lane in enumerate(lanes))
     never = [replace(one, counters={CONTENDED: 1}) for one in KEPT]
     made = of(*never, trials=[told(stage, lanes=some) for stage in ALONE])
-    found = {bite.stage: bite for bite in made.bites if bite.what == what}
-    assert {bite.why for bite in found.values()} == {why}
-    assert all(bite.blunt == (not why) for bite in found.values())
+    found = {exposure.stage: exposure for exposure in made.exposures if exposure.what == what}
+    assert {exposure.why for exposure in found.values()} == {why}
+    assert all(exposure.missing == (not why) for exposure in found.values())
 
 
 def test_without_a_fault_no_fault_bit() -> None:
@@ -78,13 +78,15 @@ def test_without_a_fault_no_fault_bit() -> None:
     calm = tuple(samples.summary(quiet, stage=stage) for stage in ALONE)
     made = certify(Contents(KEPT, calm, ()), UPGRADES, trials=[told(stage) for stage in ALONE])
     assert made.doubts == ("redis: no fault seconds on the old version", "redis: no fault seconds on the new version")
-    assert [bite.number for bite in of(*KEPT).bites if bite.what == FAULTY] == [1000.0, 1000.0]
+    assert [exposure.number for exposure in of(*KEPT).exposures if exposure.what == FAULTY] == [1000.0, 1000.0]
 
 
 def test_nobody_need_be_struck_while_servers_go_back() -> None:
     made = whole(cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1, "operations in the mixed state": 1}))
     assert made.decision is Decision.NO_REGRESSION
-    why = {bite.what: bite.why for bite in made.bites if bite.stage == ROLLBACK and not bite.number}
+    why = {
+        exposure.what: exposure.why for exposure in made.exposures if exposure.stage == ROLLBACK and not exposure.number
+    }
     assert set(why.values()) == {"nobody is struck while servers go back"}
 
 
@@ -93,11 +95,11 @@ def test_counters_are_of_histories_not_of_the_properties_that_saw_them() -> None
         cell(stage, Verdict.UPHELD, property=name, lane=lane, counters={CONTENDED: number})
         for stage, (name, number), lane in product(ALONE, (("token-order", 3), ("fifo", 5)), ("a", "b"))
     ]
-    assert [bite.number for bite in of(*cells).bites if bite.what == CONTENDED] == [10, 10]
+    assert [exposure.number for exposure in of(*cells).exposures if exposure.what == CONTENDED] == [10, 10]
 
 
 def test_controls_that_were_shown_are_counted_by_stage() -> None:
-    lane = LaneTold("a", "get-then-del", "unfenced", "grant", controls=frozenset({"permits", "sharing"}))
+    lane = UpgradeLane("a", "get-then-del", "unfenced", "grant", controls=frozenset({"permits", "sharing"}))
     tried = [told(stage, lanes=(lane,), by_design=frozenset({"get-then-del"})) for stage in ALONE]
     silent, shown = Verdict.HAZARD_NOT_SHOWN, Verdict.BROKEN_AS_DOCUMENTED
     words = [(stage, name, silent, 1) for stage in ALONE for name in ("permits", "sharing")]
@@ -147,7 +149,7 @@ def test_of_each_planted_bug_the_property_that_must_name_it_counts_and_nothing_e
     ]  # fmt: skip
     assert certificate.doubts == (f"ForgetsOthers on redis is broken on purpose, and {by} did not show it",)
     assert [one.name() for one in certificate.promises] == [one.name() for one in without.promises]
-    assert (certificate.bites, certificate.parts) == (without.bites, without.parts)
+    assert (certificate.exposures, certificate.parts) == (without.exposures, without.parts)
     assert '<span class="n">1 of 2</span>' in page.read_text()
     assert "ForgetsItself" not in (made.path / "index.html").read_text()
 
@@ -195,7 +197,8 @@ def test_what_differs_each_time_is_taken_out_of_an_error(text: str, plain: str) 
 def test_errors_that_are_new_come_first() -> None:
     of = {BASELINE: {"both": 9, "gone": 3}, CANDIDATE: {"both": 1, "new": 1}, MIXED: {"both": 1, "between": 2}}
     tried = [
-        told(stage, lanes=(LaneTold("a", "redis", "unfenced", "grant", errors=texts),)) for stage, texts in of.items()
+        told(stage, lanes=(UpgradeLane("a", "redis", "unfenced", "grant", errors=texts),))
+        for stage, texts in of.items()
     ]
     assert [(one.turn, one.text, dict(one.stages)) for one in errors(tried)] == [
         (Turn.NEW, "new", {CANDIDATE: 1}),
@@ -244,8 +247,8 @@ def test_what_was_not_tried_stands_by_its_reason() -> None:
 
 @pytest.mark.parametrize(("servers", "why"), [(1, "a single server has no mixed state"), (3, "")])
 def test_one_server_that_goes_back_is_never_of_two_versions(servers: int, why: str) -> None:
-    lane = LaneTold("a", "redis", "unfenced", "grant", servers=servers)
+    lane = UpgradeLane("a", "redis", "unfenced", "grant", servers=servers)
     trials = [*(told(stage) for stage in STAGES[:-1]), told(ROLLBACK, lanes=(lane,))]
     made = whole(cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1}), trials=trials)
-    (bite,) = (one for one in made.bites if one.what == exercise.MIXED and one.stage == ROLLBACK)
-    assert (bite.why, bite.blunt) == (why, not why)
+    (exposure,) = (one for one in made.exposures if one.what == exercise.MIXED and one.stage == ROLLBACK)
+    assert (exposure.why, exposure.missing) == (why, not why)

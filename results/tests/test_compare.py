@@ -20,9 +20,9 @@ from results.comparison import difference_page
 from results.comparison import presentation as compared_
 from results.comparison.compare import Comparison, compare
 from results.comparison.presentation import Side
-from results.record import LaneRecord, TrialRecord
+from results.record import TrialRecord
 from results.run import Run
-from results.tests.samples import HOSTILE, hostile, stale_write, trial
+from results.tests.samples import HOSTILE, hostile, one_lane, stale_write, trial
 from results.tests.trials import contents, load, slower
 
 PROPERTIES = ("server-exclusion", "fenced-store", "fifo")
@@ -33,7 +33,7 @@ def judged(*words: Verdict, **facts: Any) -> TrialRecord:
     """One lane with these words for the first few properties."""
     told = zip(PROPERTIES, words, strict=False)
     judgements = tuple(Judgement(prop, word, f"because of {word}", CheckResult(prop, None)) for prop, word in told)
-    return replace(trial(), lanes=(LaneRecord(stale_write(**facts), judgements),))
+    return one_lane(stale_write(**facts), *judgements)
 
 
 def stored(root: Path, *records: TrialRecord) -> str:

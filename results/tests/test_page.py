@@ -85,7 +85,7 @@ def test_the_command_that_runs_a_trial_again(about: dict[str, Any], command: str
 
 def test_the_heaviest_lane_comes_first() -> None:
     fenced, unfenced = samples.stale_write("fence-writes", lane="z"), samples.stale_write(lane="a")
-    broken = CheckResult("server-exclusion", False, samples.stale_verdict(unfenced).violations)
+    broken = CheckResult("server-exclusion", False, (samples.stale_violation(unfenced),))
     record = samples.trial("t", fenced, unfenced)
     violated = replace(
         record.lanes[1], judgements=(Judgement("server-exclusion", Verdict.VIOLATED, "overlap", broken),)
@@ -132,7 +132,7 @@ def test_the_legend_names_what_the_picture_shows_and_nothing_else() -> None:
     shown |= {"tear": "cut", "waiting": "waiting", "number": "number", "tail": "tail", "open": "open", "hold": "hold"}
     calm = from_rows(samples.facts(), samples.rows_of(samples.hold(1, 39, 60, 160, 3, NONE)))
     for history in (samples.stale_write("fence-writes"), samples.stale_write(), calm):
-        reader = read(replace(samples.trial("t", history), lanes=(LaneRecord(history, ()),)))
+        reader = read(samples.one_lane(history))
         classes: set[str] = set()
         for part in reader.within("svg", class_="picture")[1:]:
             classes |= set(part.given.get("class", "").split())
@@ -158,9 +158,8 @@ def test_lanes_beyond_a_bound_are_packed_whole(monkeypatch: pytest.MonkeyPatch) 
 def test_counters_that_all_properties_share_are_said_once_and_explained() -> None:
     history = samples.stale_write()
     shared = {"grants": 6, "hand-overs": 5}
-    verdicts = samples.upheld("server-exclusion", **shared), samples.upheld("token-order", **shared, tokens=6)
-    judged = tuple(judge(verdict, history) for verdict in verdicts)
-    text = read(replace(samples.trial(), lanes=(LaneRecord(history, judged),))).text
+    results = samples.upheld("server-exclusion", **shared), samples.upheld("token-order", **shared, tokens=6)
+    text = read(samples.one_lane(history, *(judge(result, history) for result in results))).text
     assert text.count("6 grants") == 1
     for said in ("5 hand-overs", "6 tokens", "hand-overs grants that followed on another client's"):
         assert said in text
@@ -178,16 +177,16 @@ def test_hostile_strings_stay_text() -> None:
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_page_of_1e5_operations_is_small(broken: bool) -> None:
     history = samples.long(100_000)
-    verdict = CheckResult("server-exclusion", True, (), {"contended acquires": 2500})
+    result = samples.upheld("server-exclusion", **{"contended acquires": 2500})
     if broken:
-        verdict = replace(verdict, valid=False, violations=samples.stale_verdict(history).violations * 3000)
-    record = replace(samples.trial(), lanes=(LaneRecord(history, (Judgement("x", Verdict.UPHELD, "", verdict),)),))
+        result = replace(result, valid=False, violations=(samples.stale_violation(history),) * 3000)
+    record = samples.one_lane(history, Judgement("x", Verdict.UPHELD, "", result))
     assert len(trial_page.render(record, ["0.arrow"], Path("t")).encode()) < 600_000
 
 
 def test_a_page_of_twenty_lanes_with_1e5_operations_is_small() -> None:
     history = samples.long(5_000)
-    broken = CheckResult("server-exclusion", False, samples.stale_verdict(history).violations * 100)
+    broken = CheckResult("server-exclusion", False, (samples.stale_violation(history),) * 100)
     lanes = [
         LaneRecord(replace(history, facts=replace(history.facts, lane=f"lane/{n}")), (judge(broken, history),))
         for n in range(20)
@@ -198,16 +197,15 @@ def test_a_page_of_twenty_lanes_with_1e5_operations_is_small() -> None:
 
 def test_a_passing_trial_shows_the_worker_that_the_fault_hit() -> None:
     history = samples.stale_write("fence-writes")
-    record = samples.trial("t", history)
-    passed = tuple(j for j in record.lanes[0].judgements if j.result and j.result.valid)
-    text = read(replace(record, lanes=(LaneRecord(history, passed),))).text
+    passed = (j for j in samples.judgements(history) if j.result and j.result.valid)
+    text = read(samples.one_lane(history, *passed)).text
     assert "The worker hit by freeze-holder, and its successor" in text
     assert "write 4100 with token 41" in text
 
 
 def test_a_trial_without_faults_shows_a_contended_hand_over() -> None:
     history = replace(samples.long(2000), faults=())
-    text = read(replace(samples.trial(), lanes=(LaneRecord(history, ()),))).text
+    text = read(samples.one_lane(history)).text
     assert "The most contended hand-over" in text
     assert "Nothing was judged" in text
 
@@ -216,8 +214,8 @@ def test_a_trial_without_faults_shows_a_contended_hand_over() -> None:
 def test_almost_empty_histories(size: int) -> None:
     rows = samples.rows_of([samples.row(F.ACQUIRE, 1, 0, 0, outcome=Outcome.INFO)][:size])
     history = from_rows(samples.facts(), rows)
-    verdict = judge(CheckResult("server-exclusion", True, unexercised="no grant"), history)
-    page = read(replace(samples.trial(), lanes=(LaneRecord(history, (verdict,)),)))
+    result = CheckResult("server-exclusion", True, unexercised="no grant")
+    page = read(samples.one_lane(history, judge(result, history)))
     assert "Nothing put server-exclusion of redis to the test" in page.text
     assert ("Nothing was recorded" in page.text) == (size == 0)
     assert len(list(page.all("canvas"))) == size

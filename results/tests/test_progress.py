@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from results.terminal import progress
 from results.terminal.events import Event
 from results.terminal.progress import MOST, TRUST, Level, Line, Progress
 from results.tests.test_events import FACTS
+from results.text import clock, roughly
 
 
 class Run:
@@ -207,7 +207,7 @@ class TestTimeLeft:
         [(-5, "10 s"), (31, "40 s"), (57, "1 min"), (70, "1 min"), (220, "4 min"), (3590, "1 h"), (4000, "1 h 10 min")],
     )
     def test_in_words(self, seconds: float, words: str) -> None:
-        assert progress.about(seconds) == f"about {words}"
+        assert roughly(seconds) == f"about {words}"
 
     def test_a_clock(self) -> None:
-        assert [progress.clock(seconds) for seconds in (-1, 7, 750, 3600)] == ["0:00", "0:07", "12:30", "1:00:00"]
+        assert [clock(seconds) for seconds in (-1, 7, 750, 3600)] == ["0:00", "0:07", "12:30", "1:00:00"]

@@ -16,7 +16,7 @@ from checkers.claims import Verdict
 from checkers.judging.judgement import judge
 from checkers.properties.check_result import CheckResult
 from results.commands import find
-from results.record import LaneRecord, NotRun, settled, version_of
+from results.record import NotRun, settled, version_of
 from results.run import Run
 from results.storage import files
 from results.storage.files import BadFile
@@ -62,11 +62,10 @@ def test_cells_say_what_was_judged(run: Run) -> None:
 
 def test_an_unexcused_violation_behind_an_excused_one_tells_its_own_story(run: Run) -> None:
     history = samples.stale_write()
-    excused = samples.stale_verdict(history).violations[0]
+    excused = samples.stale_violation(history)
     early = replace(excused, at=samples.START + 1, kind="overlap", story=("before any fault",))
     judgement = judge(CheckResult("fenced-store", False, (excused, early)), history)
-    record = samples.trial()
-    run.save_trial(replace(record, lanes=(LaneRecord(history, (judgement,)),)))
+    run.save_trial(samples.one_lane(history, judgement))
     [made] = run.read().cells
     assert (made.word, made.story[-1]) == (Verdict.VIOLATED, "before any fault")
 

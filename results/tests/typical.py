@@ -116,6 +116,6 @@ def _judged(history: History, stage: str, column: str, name: str, *, lost: bool)
         word = Verdict.VIOLATED
     if word is Verdict.UPHELD:
         return Judgement(name, word, "held", CheckResult(name, True, (), counters))
-    violation = samples.stale_verdict(history).violations[0]
+    violation = samples.stale_violation(history)
     because = violation.kind if word is Verdict.VIOLATED else "explained by frozen-past-ttl"
     return Judgement(name, word, because, CheckResult(name, False, (violation,), counters), violation)

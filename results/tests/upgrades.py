@@ -9,7 +9,7 @@ from checkers.claims import Verdict
 from checkers.properties.exercise import CONTENDED, EXPIRED, MIXED
 from checkers.properties.fenced_store import STALE
 from results.certificate.certify import Certificate, certify
-from results.certificate.trials import LaneTold, TrialTold
+from results.certificate.trials import UpgradeLane, UpgradeTrial
 from results.record import Cell, LaneRecord, LaneSummary, TrialRecord
 from results.run import Run
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES
@@ -42,11 +42,11 @@ def cell(stage: str, word: Verdict, **given: Any) -> Cell:
     return samples.cell(word, **{"property": "token-order", **given})
 
 
-def told(stage: str, **given: object) -> TrialTold:
+def told(stage: str, **given: object) -> UpgradeTrial:
     """A trial in whose lanes everything happens that is to happen."""
-    lanes = (LaneTold("a", "redis", "fence-writes", "grant", 3), LaneTold("b", "redis", "unfenced", "grant"))
+    lanes = (UpgradeLane("a", "redis", "fence-writes", "grant", 3), UpgradeLane("b", "redis", "unfenced", "grant"))
     fault = COLUMNS.get(stage, ("freeze-holder",))[0]
-    made = TrialTold(f"redis-{fault}-1-{stage}", "redis", fault, stage, {}, lanes)
+    made = UpgradeTrial(f"redis-{fault}-1-{stage}", "redis", fault, stage, {}, lanes)
     return replace(made, **given)  # type: ignore[arg-type]
 
 

@@ -13,7 +13,7 @@ from checkers.judging.judgement import Judgement
 from checkers.tests.build import cases
 from results.record import LaneRecord, TrialRecord
 from results.run import Run
-from results.tests.samples import stale_verdict, stale_write, upheld
+from results.tests.samples import stale_result, stale_write, upheld
 from suites.commands import nightly
 from suites.commands.nightly import Job, Night, main
 from suites.selection.shards import Shard
@@ -51,7 +51,7 @@ class Suite:
         about |= {"shard": str(job.shard), "versions": {job.backend: job.version}}
         run = Run.create(results, {**about, "command": job.command(night.asked, results)[2:]})
         history = stale_write()
-        broke = stale_verdict(history)
+        broke = stale_result(history)
         judgements = tuple(
             Judgement(name, word, "because", broke, broke.violations[0])
             if word is Verdict.VIOLATED

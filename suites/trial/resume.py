@@ -76,7 +76,7 @@ def take_options(
 
     option: pytest's, which are changed. words: of the command line, folder: where it was typed. parse: pytest's.
     """
-    begun, usual = parse(resuming.asked(run)), parse(())
+    begun, usual = parse(resuming.arguments(run)), parse(())
     name = typed(run.path)
     if (now := _paths(option, folder)) != (was := _paths(begun, folder)):
         raise BadOption(f"--resume {name}: {' '.join(now)} is asked for, the run was begun with {' '.join(was)}")
@@ -119,7 +119,7 @@ def go_on(selection: Selection, run: Run) -> tuple[Run, Event]:
         for folder in kept.trials:
             run.complete_trial(folder)
     except (BadFile, BadHistory, OSError) as error:
-        raise BadOption(f"--resume {name}: {files.said(error)}") from error
+        raise BadOption(f"--resume {name}: {files.reason(error)}") from error
     return run, Event("resumed", {"kept": kept.done, "stored": len(kept.trials), "again": len(again)})
 
 

@@ -1,4 +1,4 @@
-"""Time on the page: from nanoseconds to pixels, with long idle stretches cut out and marked."""
+"""The time axis of a picture: nanoseconds to pixels, with long idle stretches cut out and marked."""
 
 import math
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 MOST_BREAKS = 6
-"""Stretches that one picture may cut out."""
+"""The most stretches that are cut out of one picture."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A monotone, piecewise linear map; outside of its knots it stays at the edges.
+    """A monotone, piecewise linear map. Times outside of the knots are mapped to the edges.
 
     times   ns; knots, ascending.
     places  pixels of the knots.
@@ -25,23 +25,23 @@ class Axis:
     breaks: tuple[tuple[float, float], ...] = ()
 
     def __call__(self, time: float) -> float:
-        """The place of one moment, in pixels."""
+        """The pixel of one moment."""
         return float(np.interp(time, self.times, self.places))
 
     def many(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """The places of many."""
+        """The pixels of many moments."""
         return np.interp(times, self.times, self.places)
 
 
 def linear(begin: int, end: int, left: float, right: float) -> Axis:
-    """One scale from edge to edge."""
+    """An axis with one scale."""
     return Axis(np.array([begin, max(end, begin + 1)], np.float64), np.array([left, right], np.float64))
 
 
 def broken(begin: int, end: int, events: Sequence[int], left: float, right: float) -> Axis:
-    """An axis on which stretches without events, much longer than the usual ones, are cut down.
+    """An axis on which stretches without events that are much longer than usual are shortened.
 
-    Within the parts that are not cut the scale is one and the same.
+    All other parts have the same scale.
     """
     knots = np.unique(np.clip(np.array([begin, *events, max(end, begin + 1)], np.float64), begin, end))
     gaps = np.diff(knots)
@@ -52,7 +52,7 @@ def broken(begin: int, end: int, events: Sequence[int], left: float, right: floa
     if len(longest) > MOST_BREAKS:
         cap = max(cap, float(longest[MOST_BREAKS]))
     widths = np.minimum(gaps, cap)
-    # A cut must be worth its mark: less than a third saved is not.
+    # Cuts that save less than a third are not worth it.
     if widths.sum() > 0.67 * gaps.sum():
         return linear(begin, end, left, right)
     cut = gaps > 1.5 * cap

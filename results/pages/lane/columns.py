@@ -1,8 +1,8 @@
-"""A lane's operations as JSON: what a page carries so that its script can draw and tell of each of them.
+"""A lane's operations as JSON, for the script that draws and describes them on the page.
 
-Each column has an entry for each row of the history, in its order. Times are whole microseconds. A column of
-differences holds those to the last entry that is not null; where a number is too large for an exact difference, it
-holds the numbers themselves, as texts.
+Each column has an entry for each row of the history, in the same order. Times are whole microseconds. A column of
+differences has the difference to the last entry that is not null; if a number is too large for an exact difference, the
+column has the numbers themselves, as texts.
 
 code        index into `codes`: kind, outcome, reason and flags.
 inv         from the invocation of the row before, of the first from the origin.
@@ -14,8 +14,8 @@ value       differences; what was read or written, or the job that was done.
 base        differences.
 error       index into `errors`; 0: none.
 
-The columns of `holds` have an entry for each grant: the row of its acquire, how long it was held, from the grant to the
-earliest end of its lease (null: it has none), and 1 where neither a release nor a notice of loss is known.
+The columns of `holds` have an entry for each grant: the row of its acquire, how long it was held, the time from the
+grant to the earliest end of its lease (null: no lease), and 1 if neither a release nor a notice of loss is known.
 """
 
 from collections import Counter
@@ -32,15 +32,15 @@ from results.text import cut
 TICK: Final = 1000
 """ns of a microsecond."""
 MOST_ERRORS: Final = 400
-"""Distinct error texts; the rarer ones are told as one."""
+"""The most distinct error texts. The rarer ones share one text."""
 LONGEST_ERROR: Final = 400
 _RARER: Final = "one of many texts; the history's file has it"
 _EXACT: Final = 2**52
-"""Doubles hold the difference of any two smaller numbers exactly."""
+"""A double holds the difference of two smaller numbers exactly."""
 
 
 def columns(history: History, holds: HoldColumns, origin: int) -> dict[str, Any]:
-    """All of it, as plain JSON. origin: ns that counts as 0."""
+    """The columns, as plain JSON. origin: the ns of time 0."""
     c = history.columns
     inv, ret = (c["inv"] - origin) // TICK, (c["ret"] - origin) // TICK
     parts = np.stack([c[name] for name in ("f", "outcome", "reason", "flags")], axis=1)
@@ -81,7 +81,7 @@ def _differences(column: npt.NDArray[np.int64], present: npt.NDArray[np.bool_]) 
 
 
 def _errors(history: History) -> tuple[list[str], list[int]]:
-    """The distinct texts, the most frequent first after the empty one, and the index of each operation's."""
+    """The distinct texts, first the empty one, then by frequency; and the index of each operation's text."""
     texts = [cut(text, LONGEST_ERROR, "…") for text in history.errors]
     indexes = history.columns["error"].tolist()
     often = Counter(texts[index] for index in indexes if texts[index])

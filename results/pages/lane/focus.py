@@ -1,6 +1,6 @@
-"""Which moments a lane's picture shows: those around a violation, or the liveliest ones of a history that passed."""
+"""Which part of a history a picture shows: the operations around a violation, or the liveliest ones without any."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,12 +11,12 @@ from checkers.properties.check_result import Violation
 from checkers.wire import F
 
 MOST_OPERATIONS = 70
-"""Drawn in one picture. More would be soup."""
+"""The most operations in one picture: more cannot be told apart."""
 _AROUND = 24
-"""Operations before and after a moment, where nothing else bounds the window."""
+"""Operations before and after a moment, if nothing else limits the window."""
 _SESSION = (F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE)
 _FEWEST = 12
-"""Operations that a window holds at least, where there are so many."""
+"""The fewest operations of a window, if the history has so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class Focus:
 
     begin, end  ns.
     rows        operations to draw, ascending.
-    marked      those of them that the picture is about, in the order of the story.
-    keys        the locks that it is about, as indices: tokens of different keys mean nothing to each other.
+    marked      the operations of the story, in its order.
+    keys        indices of the locks that are shown. Tokens of different locks cannot be compared.
     left_out    operations on these keys in the window that are not drawn.
-    why         what the window shows, in half a sentence.
+    why         what the window shows, in a few words.
     """
 
     begin: int
@@ -41,19 +41,21 @@ class Focus:
 
 
 def on_violation(history: History, holds: HoldColumns, violation: Violation, most: int = MOST_OPERATIONS) -> Focus:
-    """The operations of the witness, with what the same holders did and what else happened meanwhile.
+    """A window with the operations of the witness, of the same holders, and what else happened meanwhile.
 
     most: operations to draw.
     """
     c = history.columns
     rows = {row for row in (*violation.rows, *violation.holders) if 0 <= row < len(history)}
-    # In the order in which they came to an end, which is the order of the story's sentences.
+    # In the order of their ends, as the sentences of the story.
     marked = tuple(sorted(rows, key=lambda row: (int(c["ret"][row] or c["inv"][row]), row)))
     return _around(history, holds, marked, "the operations around the violation", most)
 
 
 def on_liveliest(history: History, holds: HoldColumns) -> Focus:
-    """A worker that a fault hit and its successor; else the start of a fault; else the most contended hand-over."""
+    """A window with a worker that was hit by a fault, and its successor; else the start of a fault; else the most
+    contended hand-over.
+    """
     hits = [fault for fault in history.faults if fault.owner]
     for fault in hits:
         marked = _succession(history, holds, fault)
@@ -99,7 +101,7 @@ def _between(history: History, first: int, last: int, why: str) -> Focus:
     inv = history.columns["inv"]
     begin, end = int(inv[first]), int(inv[last])
     pad = max((end - begin) // 40, 1)
-    return _chosen(history, begin - pad, end + pad, (), first, why)
+    return _with_rows(history, Focus(begin - pad, end + pad, (), (), (), 0, why), first)
 
 
 def _around(
@@ -109,11 +111,11 @@ def _around(
     if not marked:
         return _between(history, 0, 2 * _AROUND, why)
     rows = np.array(marked)
-    # A long wait for the lock is no part of the story; from when on it was held is.
+    # Acquires count from their grant: a long wait for the lock is not part of the story.
     starts = np.where((c["f"][rows] == F.ACQUIRE) & (c["ret"][rows] > 0), c["ret"][rows], c["inv"][rows])
     ends = np.maximum(c["inv"][rows], c["ret"][rows])
     begin, end = int(starts.min()), int(ends.max())
-    # The end of a lease belongs to the story where the holder went on after it.
+    # The end of a lease is part of the story if the holder went on after it.
     leases = holds.expiry[np.isin(holds.row, rows) & (holds.expiry <= holds.left)]
     owners = c["owner"][rows]
     for fault in history.faults:
@@ -127,32 +129,31 @@ def _around(
         end = max(end, int(c["inv"][min(last + _FEWEST // 2, len(history) - 1)]))
     pad = max((end - begin) // 25, 50_000)
     at = int(rows[np.argmax(c["inv"][rows])])
-    return _chosen(history, begin - pad, end + pad, marked, at, why, most)
+    return _with_rows(history, Focus(begin - pad, end + pad, (), marked, (), 0, why), at, most)
 
 
-def _chosen(
-    history: History,
-    begin: int,
-    end: int,
-    marked: tuple[int, ...],
-    at: int,
-    why: str,
-    most: int = MOST_OPERATIONS,
-) -> Focus:
-    """At most `most` of the window: the marked ones, then those of their grants, then the nearest."""
+def _with_rows(history: History, window: Focus, at: int, most: int = MOST_OPERATIONS) -> Focus:
+    """The window with at most `most` operations: the marked ones, then those of the same grants, then the nearest to
+    the row `at`.
+    """
     c = history.columns
-    stop = int(np.searchsorted(c["inv"], end, side="right"))
+    marked = np.array(window.marked, np.int64)
+    stop = int(np.searchsorted(c["inv"], window.end, side="right"))
     ended = np.where(c["ret"][:stop] == 0, c["inv"][:stop], c["ret"][:stop])
-    keys = np.unique(c["key"][np.array(marked or (at,), np.int64)])
-    # What concerns a whole session concerns all its keys.
+    keys = np.unique(c["key"][marked if len(marked) else at])
+    # Operations of a session concern all its keys.
     concerned = np.isin(c["key"][:stop], keys) | np.isin(c["f"][:stop], _SESSION)
-    inside: Ints = np.flatnonzero((ended >= begin) & concerned)
-    owners = c["owner"][np.array(marked, np.int64)]
+    inside: Ints = np.flatnonzero((ended >= window.begin) & concerned)
+    owners = c["owner"][marked]
     kin = np.isin(c["owner"][inside], owners[owners != 0])
     rank = np.abs(inside - at) + np.where(kin, 0, len(history))
-    rank[np.isin(inside, np.array(marked, np.int64))] = -1
+    rank[np.isin(inside, marked)] = -1
     chosen = np.sort(inside[np.argsort(rank, kind="stable")[:most]])
-    if len(history.facts.keys) > 1:
-        why += f", on key {' and '.join(history.facts.keys[key] for key in keys)}"
-    rows = tuple(int(row) for row in chosen)
-    return Focus(begin, end, rows, marked, tuple(int(key) for key in keys), len(inside) - len(chosen), why)
+    names = " and ".join(history.facts.keys[key] for key in keys)
+    return replace(
+        window,
+        rows=tuple(chosen.tolist()),
+        keys=tuple(keys.tolist()),
+        left_out=len(inside) - len(chosen),
+        why=f"{window.why}, on key {names}" if len(history.facts.keys) > 1 else window.why,
+    )

@@ -1,7 +1,7 @@
-"""The picture of a window: a row per worker, holds as bars, operations as glyphs, faults as hatched bands.
+"""The picture of a window: a row for each worker, holds as bars, operations as glyphs, faults as hatched bands.
 
-Nothing is told by colour alone: reads, writes and the rest differ in shape, refused ones carry a cross, unknown ones a
-question mark, the part of a hold after its lease is hatched, and faults carry their names.
+Nothing is shown by colour alone: kinds of operations differ in shape, refused ones have a cross, unknown ones a
+question mark, the part of a hold after its lease is hatched, and faults have their names.
 """
 
 from dataclasses import dataclass, field
@@ -34,9 +34,9 @@ _FAULT_LINE: Final = 17
 _HATCH: Final = 13.0
 
 _APART: Final = 8.5
-"""Pixels between the glyphs of one row, where time alone would put them on top of each other."""
+"""The least pixels between two glyphs of one row."""
 _ASIDE: Final = 18.0
-"""Pixels that a glyph may stand beside its moment for that."""
+"""The most pixels that a glyph is moved away from its moment for that."""
 _TAIL: Final = 26.0
 _ASKS: Final = frozenset({int(F.ACQUIRE), int(F.TRY_ACQUIRE)})
 
@@ -51,7 +51,7 @@ class Picture:
 
 @dataclass(slots=True)
 class _Canvas:
-    """What the parts of one picture share while it is drawn."""
+    """The state that is shared while one picture is drawn."""
 
     history: History
     holds: HoldColumns
@@ -61,10 +61,10 @@ class _Canvas:
     rows: dict[int, float]
     """Worker → top of its row."""
     taken: dict[tuple[int, int], list[tuple[float, float]]] = field(default_factory=dict)
-    """(worker, line) → stretches that already carry text."""
+    """(worker, line) → stretches that have text already."""
     symbols: set[str] = field(default_factory=set)
     places: dict[int, float] = field(default_factory=dict)
-    """Operation → where its glyph stands."""
+    """Operation → the pixel of its glyph."""
     granted: frozenset[int] = frozenset()
     """Operations that are drawn as the beginnings of holds."""
 
@@ -72,7 +72,7 @@ class _Canvas:
         return self.rows[self.history.facts.worker_of(process)]
 
     def text(self, process: int, line: int, x: float, words: str, class_: str, *, must: bool = False) -> list[Markup]:
-        """A label at one of a row's lines (0 above the bar, 1 below), or none where it would cover another."""
+        """A label at a line of a row (0 above the bar, 1 below), or none if it would cover another."""
         half = 3.4 * len(words) + 2
         x = min(max(x, LEFT + half), RIGHT - half)
         stretches = self.taken.setdefault((self.history.facts.worker_of(process), line), [])
@@ -83,7 +83,7 @@ class _Canvas:
         return [tag("text", words, x=x, y=y, class_=class_, text_anchor="middle")]
 
     def free(self, process: int, x: float) -> float:
-        """A place for a number above a row, at `x` or to the right of the numbers there."""
+        """A free place for a number above a row, at `x` or right of it."""
         stretches = self.taken.setdefault((self.history.facts.worker_of(process), 2), [])
         while any(left < x + 8 and x - 8 < right for left, right in stretches):
             x += 4
@@ -92,7 +92,7 @@ class _Canvas:
 
 
 def draw(history: History, holds: HoldColumns, focus: Focus, origin: int) -> Picture:
-    """The picture of a window. origin: ns that the axis calls 0."""
+    """The picture of a window. origin: the ns of time 0."""
     c = history.columns
     shown = _shown_holds(history, holds, focus)
     processes = {int(c["process"][row]) for row in (*focus.rows, *holds.row[shown])}
@@ -109,11 +109,11 @@ def draw(history: History, holds: HoldColumns, focus: Focus, origin: int) -> Pic
     parts += _frame(canvas, processes, bottom)
     parts += _breaks(canvas, head, bottom)
     marks = [(int(holds.ret[place]), _hold(canvas, place)) for place in shown]
-    # Marked operations take their labels first, so that no other text stands in their way.
+    # Marked operations get their labels first, so no other text is in their way.
     first = {row: number for number, row in enumerate(focus.marked, 1)}
     ordered = (*focus.marked, *(row for row in focus.rows if row not in first))
     marks += [(int(c["ret"][row] or c["inv"][row]), _operation(canvas, row, first.get(row))) for row in ordered]
-    # In the order of time, in which the keyboard goes from one to the next.
+    # In the order of time, in which the keyboard moves through them.
     parts += chain.from_iterable(drawn for _, drawn in sorted(marks, key=lambda mark: mark[0]))
     title = f"{history.facts.lane}: {focus.why}"
     drawn = tag(
@@ -130,7 +130,7 @@ def _granted(history: History, focus: Focus) -> frozenset[int]:
 
 
 def _place(canvas: _Canvas) -> None:
-    """Where glyphs stand: at their moments, or a little beside where they would cover another of the same row."""
+    """Set the places of glyphs: at their moments, or a little beside them if they would cover another of the row."""
     c = canvas.history.columns
     rows = np.array(canvas.focus.rows, np.int64)
     moments = np.where(c["ret"][rows] == 0, c["inv"][rows], c["ret"][rows])
@@ -142,7 +142,7 @@ def _place(canvas: _Canvas) -> None:
     for line in lines.values():
         at = np.array([canvas.places[row] for row in line])
         apart = _APART * np.arange(len(line))
-        # As far to the right as needed, and as far to the left; halfway between they are apart as well.
+        # Apart by moving to the right only, and by moving to the left only: the middle of both is apart as well.
         right = np.maximum.accumulate(at - apart) + apart
         left = np.minimum.accumulate((at - apart)[::-1])[::-1] + apart
         places = np.clip((right + left) / 2, at - _ASIDE, at + _ASIDE)
@@ -150,7 +150,7 @@ def _place(canvas: _Canvas) -> None:
 
 
 def _shown_holds(history: History, holds: HoldColumns, focus: Focus) -> list[int]:
-    """Places of the holds to draw: those whose operations are, or that last through the window."""
+    """The holds to draw, as places in the columns: those with drawn operations, and those that span the window."""
     of_keys = np.isin(history.columns["key"][holds.row], focus.keys)
     inside = of_keys & (holds.ret <= focus.end) & (np.maximum(holds.left, holds.ret) >= focus.begin)
     owners = history.columns["owner"]
@@ -170,7 +170,7 @@ def _healed(fault: FaultInterval, focus: Focus) -> int:
 def _events(
     history: History, holds: HoldColumns, focus: Focus, shown: list[int], faults: list[FaultInterval]
 ) -> list[int]:
-    """Moments at which something can be seen: stretches without any may be cut."""
+    """The moments at which something is drawn. Stretches without any may be cut."""
     c = history.columns
     rows = np.array(focus.rows, np.int64)
     times = [*c["inv"][rows], *c["ret"][rows], *holds.ret[shown], *holds.left[shown]]
@@ -180,7 +180,7 @@ def _events(
 
 
 def _bands(canvas: _Canvas, faults: list[FaultInterval], head: float, bottom: float) -> list[Markup]:
-    """Each fault: its name on a line of its own, its hatched band over the row that it hit, or over all."""
+    """For each fault its name on a line of its own, and a hatched band over the row that it hit, or over all rows."""
     parts: list[Markup] = []
     axis, origin = canvas.axis, canvas.origin
     canvas.symbols |= {"fault"} if faults else set()
@@ -194,13 +194,9 @@ def _bands(canvas: _Canvas, faults: list[FaultInterval], head: float, bottom: fl
         words = f"{fault.name}: {fault.target}" if fault.target else fault.name
         moments = "\n".join(
             f"{what} {seconds(moment, origin)}" if moment else f"{what}: never"
-            for what, moment in (
-                ("begun", fault.begun),
-                ("applied", fault.applied),
-                ("healing", fault.healing),
-                ("healed", fault.healed),
-            )
-        )  # fmt: skip
+            for what in ("begun", "applied", "healing", "healed")
+            for moment in [getattr(fault, what)]
+        )
         shape = tag("rect", x=left, y=top, width=max(right - left, 1.0), height=height, class_="band")
         lines = svg.hatching(on, top, max(off - on, 1.0), height, _HATCH, falling=number % 2 > 0)
         hatched = tag("path", d=lines, class_="hatch")
@@ -211,18 +207,8 @@ def _bands(canvas: _Canvas, faults: list[FaultInterval], head: float, bottom: fl
         x = min(max((left + right) / 2, LEFT + half), RIGHT - half)
         back = tag("rect", x=x - half, y=line - 8, width=2 * half, height=15, class_="paper")
         label = tag("text", text, x=x, y=line + 4, class_="fault", text_anchor="middle")
-        parts.append(
-            tag(
-                "g",
-                tag("title", f"{words} ({fault.kind})\n{moments}"),
-                shape,
-                hatched,
-                bracket,
-                back,
-                label,
-                class_="tip fault-of",
-            )
-        )
+        title = tag("title", f"{words} ({fault.kind})\n{moments}")
+        parts.append(tag("g", title, shape, hatched, bracket, back, label, class_="tip fault-of"))
     return parts
 
 
@@ -245,7 +231,7 @@ def _frame(canvas: _Canvas, processes: set[int], bottom: float) -> list[Markup]:
 
 
 def _breaks(canvas: _Canvas, head: float, bottom: float) -> list[Markup]:
-    """A torn strip wherever time was cut out."""
+    """A torn strip where time was cut out."""
     axis = canvas.axis
     canvas.symbols |= {"cut"} if axis.breaks else set()
     parts: list[Markup] = []
@@ -265,7 +251,7 @@ def _breaks(canvas: _Canvas, head: float, bottom: float) -> list[Markup]:
 
 
 def _hold(canvas: _Canvas, place: int) -> list[Markup]:
-    """The bar of one grant, hatched after its lease, with its token and the mark where the lease may end."""
+    """The bar of one hold, hatched after its lease, with its token and a mark where the lease may end."""
     c, holds, axis = canvas.history.columns, canvas.holds, canvas.axis
     row = int(holds.row[place])
     process = int(c["process"][row])
@@ -324,7 +310,7 @@ def _operation(canvas: _Canvas, row: int, number: int | None) -> list[Markup]:
         shapes.append(tag("path", d=f"M{end:.1f} {y:.1f}h{_TAIL:.0f}", class_="tail"))
     if not acquire:
         kind = shape_of(f)
-        canvas.symbols.add(kind if kind != "other" else f"other {sentences.KINDS.get(f, '')}")
+        canvas.symbols.add(kind if kind != "other" else f"other {sentences.kind(f)}")
         bad = "" if result == Outcome.OK else " bad"
         shapes.append(tag("path", d=SHAPES[kind], transform=at, class_=f"{kind}{bad}"))
     if result == Outcome.FAIL:
@@ -347,6 +333,6 @@ def _operation(canvas: _Canvas, row: int, number: int | None) -> list[Markup]:
 
 
 def short(value: int) -> str:
-    """Values are unique and may be long: their last digits tell them apart in one picture."""
+    """A value, or its last digits: values are unique, so these suffice in one picture."""
     text = str(value)
     return text if len(text) <= 6 else "…" + text[-4:]

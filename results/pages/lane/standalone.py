@@ -1,4 +1,4 @@
-"""The picture of one judgement as a file of its own: what a README can show, without a page around it."""
+"""The picture of one judgement as an SVG file, for a README."""
 
 from pathlib import Path
 from typing import Final
@@ -15,11 +15,11 @@ from results.record import decisive
 _STYLE: Final = Path(__file__).parents[1] / "templates" / "style.css"
 
 _ALONE: Final = "svg { font-family: system-ui, sans-serif; background: var(--paper); }"
-"""What the page around it says otherwise."""
+"""Styles that a page has for all its pictures."""
 
 
 def draw(history: History, judgement: Judgement) -> str:
-    """The SVG file: around the violation that the judgement rests on, or at the liveliest moment of one that held."""
+    """The SVG file: the violation that decided the verdict, or the liveliest moment of a property that held."""
     violation = decisive(judgement)
     held = history.once(View).holds.columns
     window = focus.on_violation(history, held, violation) if violation else focus.on_liveliest(history, held)

@@ -1,4 +1,4 @@
-"""What a lane's page shows closely: a window for each of its violations, or one on the liveliest moment."""
+"""The windows of a lane: one for each violation, or one on the liveliest moment without any."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from results.report import sentences, telling
 from results.text import seconds
 
 _FEWER: Final = 40
-"""Operations in a window that is not the first."""
+"""The most operations in each window but the first."""
 _MOST_MARKED: Final = 12
 
 
@@ -38,7 +38,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One moment of a lane: its story, if it is a violation's, and its picture."""
+    """One part of a lane: the story of its violation, if it has one, and its picture."""
 
     property: str
     word: Verdict | None
@@ -51,42 +51,40 @@ class Window:
 
 
 def windows(lane: LaneRecord, view: View, held: HoldColumns, most: int) -> list[Window]:
-    """The lane's windows, at most so many, the one that its verdict rests on first."""
-    history, origin = lane.history, view.zero
+    """At most `most` windows. The first shows the violation that decided the lane's verdict."""
     violations = list(islice(_violations(lane), most))
     if not violations:
-        lead = sentences.leading(lane)
-        near = focus.on_liveliest(history, held)
-        made = picture.draw(history, held, near, origin)
-        name, word = (lead.property, lead.word) if lead is not None else ("", None)
-        legend = glyphs.legend(made.symbols)
-        return [Window(name, word, "", (), near, made.svg, legend, _witness(history, near, origin))]
-    result = []
-    for number, (judgement, violation) in enumerate(violations):
-        near = focus.on_violation(history, held, violation, _FEWER if number else focus.MOST_OPERATIONS)
-        made = picture.draw(history, held, near, origin)
-        result.append(
-            Window(
-                judgement.property,
-                judgement.word,
-                violation.kind,
-                telling.tell(view, violation),
-                near,
-                made.svg,
-                glyphs.legend(made.symbols),
-                _witness(history, near, origin),
-            )
-        )
-    return result
+        return [_window(lane, view, focus.on_liveliest(lane.history, held), sentences.leading(lane), None)]
+    return [
+        _window(lane, view, focus.on_violation(lane.history, held, violation, operations), judgement, violation)
+        for number, (judgement, violation) in enumerate(violations)
+        for operations in [_FEWER if number else focus.MOST_OPERATIONS]
+    ]
+
+
+def _window(
+    lane: LaneRecord, view: View, near: Focus, judgement: Judgement | None, violation: Violation | None
+) -> Window:
+    made = picture.draw(lane.history, view.holds.columns, near, view.zero)
+    return Window(
+        judgement.property if judgement is not None else "",
+        judgement.word if judgement is not None else None,
+        violation.kind if violation is not None else "",
+        telling.tell(view, violation) if violation is not None else (),
+        near,
+        made.svg,
+        glyphs.legend(made.symbols),
+        _witness(lane.history, near, view.zero),
+    )
 
 
 def number_of_violations(lane: LaneRecord) -> int:
-    """The violations of all of a lane's judgements."""
+    """The number of violations in all judgements of a lane."""
     return sum(len(judgement.result.violations) for judgement in lane.judgements if judgement.result is not None)
 
 
 def moments(lane: LaneRecord) -> list[tuple[int, str]]:
-    """(ns, words) of each violation that is told, in order of time."""
+    """(ns, words) of each violation, in the order of time."""
     return sorted(
         (violation.at, f"{judgement.property}: {violation.kind}")
         for judgement in lane.judgements
@@ -96,7 +94,7 @@ def moments(lane: LaneRecord) -> list[tuple[int, str]]:
 
 
 def _violations(lane: LaneRecord) -> Iterator[tuple[Judgement, Violation]]:
-    """What the verdict rests on; then the decisive one of each other property, the heaviest first; then the rest."""
+    """First the violation that decided the verdict, then the decisive ones of other properties, then the rest."""
     lead = sentences.leading(lane)
     ordered = sorted(lane.judgements, key=lambda judgement: (judgement is not lead, judgement.word.weight))
     decided = [(judgement, violation) for judgement in ordered if (violation := decisive(judgement)) is not None]

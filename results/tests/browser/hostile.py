@@ -57,7 +57,7 @@ def trial() -> TrialRecord:
     history = samples.stale_write(**names)
     fault = replace(history.faults[0], name=attack("fault"), target=attack("target"))
     history = replace(history, errors=("", *(attack("error") for _ in history.errors[1:])), faults=(fault,))
-    violation = replace(samples.stale_verdict(history).violations[0], story=(attack("story"),) * 5, kind=attack("kind"))
+    violation = replace(samples.stale_violation(history), story=(attack("story"),) * 5, kind=attack("kind"))
     later = replace(violation, at=violation.at + 1)
     judgements = (
         judge(CheckResult("server-exclusion", False, (violation, later), {attack("counter"): 1}), history),

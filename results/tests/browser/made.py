@@ -9,7 +9,7 @@ from typing import Any, Final
 from checkers.claims import Verdict
 from checkers.history.history import History
 from checkers.judging.judgement import Judgement, judge
-from checkers.properties.check_result import CheckResult, Violation
+from checkers.properties.check_result import Violation
 from results.certificate.write_certificate import issue
 from results.commands import compare, export
 from results.record import LaneRecord, NotRun, TrialRecord, decisive
@@ -143,7 +143,7 @@ def _records() -> dict[str, TrialRecord]:
         "stale": samples.trial("stale"),
         "passing": _passing("passing", samples.long(2000)),
         "quiet": _passing("quiet", replace(samples.long(200), faults=())),
-        "nothing": replace(samples.trial("nothing"), lanes=(LaneRecord(_without_operations(), ()),)),
+        "nothing": samples.one_lane(_without_operations(), name="nothing"),
         "aborted": replace(samples.trial("aborted", error="worker 2 broke"), lanes=()),
         "other": _of_another_backend(),
         "hostile": hostile.trial(),
@@ -151,8 +151,8 @@ def _records() -> dict[str, TrialRecord]:
 
 
 def _passing(name: str, history: History) -> TrialRecord:
-    verdict = CheckResult("server-exclusion", True, counters={"contended acquires": 25})
-    return replace(samples.trial(name), lanes=(LaneRecord(history, (judge(verdict, history),)),))
+    result = samples.upheld("server-exclusion", **{"contended acquires": 25})
+    return samples.one_lane(history, judge(result, history), name=name)
 
 
 def _of_another_backend() -> TrialRecord:

@@ -4,7 +4,7 @@ Compared is the work of the page's own thread, as the browser counts its process
 about what else this machine is doing.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,10 +12,8 @@ import pytest
 from playwright.sync_api import Browser, CDPSession, Locator, Page
 
 from checkers.judging.judgement import judge
-from checkers.properties.check_result import CheckResult
 from results.pages import trial_page as pages
 from results.pages import web
-from results.record import LaneRecord
 from results.tests import samples
 from results.tests.browser.visit import box, settle, visit
 
@@ -92,8 +90,8 @@ def measured(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> lis
     found = []
     for size in SIZES:
         history = samples.long(size)
-        verdict = CheckResult("server-exclusion", True, counters={"contended acquires": size // 40})
-        record = replace(samples.trial(f"long-{size}"), lanes=(LaneRecord(history, (judge(verdict, history),)),))
+        result = samples.upheld("server-exclusion", **{"contended acquires": size // 40})
+        record = samples.one_lane(history, judge(result, history), name=f"long-{size}")
         path = root / "trials" / record.name / "index.html"
         path.parent.mkdir(parents=True)
         path.write_text(pages.render(record, ["0.arrow"], path.parent), "utf-8")
