@@ -25,37 +25,14 @@ from suites.workloads.transfer import Backoff, Opposite, Transfer
 from suites.workloads.work import Work
 from suites.workloads.workload import Workload
 
-WORKLOADS: Final[tuple[type[Workload], ...]] = (
-    Register,
-    Set,
-    Work,
-    Apart,
-    Once,
-    Inventory,
-    Leader,
-    Transfer,
-    Opposite,
-    Backoff,
-    Share,
-    Nested,
-)
-
-FENCES: Final = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes")
-STORES: Final[Mapping[str, tuple[str, ...]]] = {
-    "register": ("unfenced", *FENCES, "compare-owner", GUARDED),
-    "set": ("unfenced", "fence-writes", "fence-reads-and-writes", "compare-owner", "compare-and-set", GUARDED),
-    "work": ("unfenced",),
-    "apart": ("unfenced",),
-    "once": ("unfenced", "idempotency-key"),
-    "inventory": ("unfenced", "fence-reads-and-writes", "compare-owner", "compare-and-set"),
-    "leader": ("unfenced", "fence-writes"),
-    "transfer": ("unfenced",),
-    "transfer-opposite": ("unfenced",),
-    "transfer-backoff": ("unfenced",),
-    "share": ("unfenced", "fence-writes"),
-    "nested": ("unfenced",),
+WORKLOADS: Final[Mapping[str, type[Workload]]] = {
+    workload.name: workload
+    for workload in (
+        *(Register, Set, Work, Apart, Once, Inventory, Leader),
+        *(Transfer, Opposite, Backoff, Share, Nested),
+    )
 }
-"""Store modes in which each workload can run; a lock says in which of these lanes it is tried."""
+"""By name. Each says in which store modes it can run; a lock says in which of these lanes it is tried."""
 
 LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
 """Kinds of faults under which a client may believe that it holds what was granted to another."""
@@ -171,10 +148,10 @@ def _hits_the_store(fault: str) -> bool:
 
 def lanes_of(lock_name: str, lock: type[LockClient]) -> Iterator[Lane]:
     """Every lane in which a lock is tried, those that are not applicable included."""
-    for workload in WORKLOADS:
+    for workload in WORKLOADS.values():
         if (workload.readers and not hasattr(lock, "acquire_shared")) or (workload.nests and not lock.reentrant):
             continue
-        for store in STORES[workload.name]:
+        for store in workload.stores:
             if not matches(f"{workload.name}/{store}", lock.lanes):
                 continue
             if store == "compare-owner" and lock.tokens:
@@ -192,10 +169,9 @@ def runnable_lanes(name: str) -> tuple[Lane, ...]:
 def lane_named(name: str) -> Lane:
     """A lane by its name, whether the lock is tried in it by itself or not. Raises UnknownLock, or KeyError."""
     lock_name, workload, store = name.rsplit("/", 2)
-    by_name = {workload.name: workload for workload in WORKLOADS}
-    if store not in STORES[workload]:
+    if store not in WORKLOADS[workload].stores:
         raise KeyError(store)
-    return Lane(lock_name, registry.load(lock_name), by_name[workload], store)
+    return Lane(lock_name, registry.load(lock_name), WORKLOADS[workload], store)
 
 
 @cache

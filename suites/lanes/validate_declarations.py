@@ -19,18 +19,19 @@ from infra.faults.register import FAULTS
 from infra.spelling import instead
 from infra.star import AUXILIARIES
 from suites.declarations import Must, number, texts, validators
-from suites.lanes.lane import STORES, features, lanes_of
+from suites.lanes.lane import WORKLOADS, features, lanes_of
 from suites.lock import Declarations, LockClient, admitted
 from suites.locks import registry
 
 _MUST: Final[Mapping[str, Must]] = validators(Declarations)
 _FIELDS: Final = tuple(Declarations.__annotations__)
 _FAULTS: Final = (NO_FAULT, *FAULTS)
-_LANES: Final = tuple(f"{workload}/{store}" for workload, stores in STORES.items() for store in stores)
+_LANES: Final = tuple(f"{workload.name}/{store}" for workload in WORKLOADS.values() for store in workload.stores)
+_STORES: Final = tuple(dict.fromkeys(store for workload in WORKLOADS.values() for store in workload.stores))
 _PATTERNS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "under": ("fault", _FAULTS),
-    "stores": ("store mode", tuple(dict.fromkeys(store for stores in STORES.values() for store in stores))),
-    "workloads": ("workload", tuple(STORES)),
+    "stores": ("store mode", _STORES),
+    "workloads": ("workload", tuple(WORKLOADS)),
 }
 """Field of a claim or hazard → what its patterns name, and what there is."""
 

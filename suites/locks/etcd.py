@@ -30,15 +30,7 @@ from suites.locks.etcd_endpoints import Endpoints
 from suites.locks.etcd_lease import Leases
 from suites.locks.etcd_session import EtcdSession, data_of, prefix_of
 from suites.locks.guarded import decoded, encoded
-from suites.locks.promises import (
-    CLAIMS,
-    CONSENSUS_CLAIMS,
-    GUARDED_CLAIMS,
-    HAZARDS,
-    QUEUE_CLAIMS,
-    TOKEN_CLAIMS,
-    TOKEN_HAZARDS,
-)
+from suites.locks.promises import FENCED_QUEUE_CLAIMS, HAZARDS, TOKEN_HAZARDS
 
 LOOK: Final = 1.0
 """Seconds; a waiter looks at the queue at least this often, whatever its watch says."""
@@ -91,13 +83,7 @@ class EtcdLock(EtcdSession):
         "honest-belief": 0.1,
         "fail-fast": 4.0,
     }
-    claims: ClassVar[tuple[Claim, ...]] = (
-        *CLAIMS,
-        *TOKEN_CLAIMS,
-        *QUEUE_CLAIMS,
-        *GUARDED_CLAIMS,
-        *CONSENSUS_CLAIMS,
-    )
+    claims: ClassVar[tuple[Claim, ...]] = FENCED_QUEUE_CLAIMS
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS + OLD_LEADER
 
     def __init__(self, etcd: Endpoints, leases: Leases) -> None:

@@ -35,11 +35,6 @@ _STRANGER: Final = 1
 """No owner: they are random."""
 
 
-def _keys(name: str) -> tuple[str, str]:
-    """As `RedisLock` has them: the lock and its counter."""
-    return f"fencepost:{{{name}}}", f"fencepost:{{{name}}}:fence"
-
-
 class RenewsNothing(RedisLock):
     """Says that it has renewed, and sends nothing."""
 
@@ -52,7 +47,7 @@ class RenewsBriefly(RedisLock):
 
     def renew(self, grant: Grant) -> None:
         """Acknowledged, and told as if it were for the whole TTL."""
-        if not self._node.call(RENEW, _keys(grant.name)[:1], grant.owner, int(self._ttl * 100)):
+        if not self._node.call(RENEW, self._keys(grant.name), grant.owner, int(self._ttl * 100)):
             raise Refused(Reason.NOT_OWNER)
 
 
@@ -78,7 +73,7 @@ class CountsBeforeItHolds(RedisLock):
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """Whoever waits longest comes with the lowest token."""
-        token = self._node.call(_COUNT, (_keys(name)[1] + ":asked",))
+        token = self._node.call(_COUNT, (self._keys(name)[1] + ":asked",))
         grant = super().acquire(name, timeout)
         return grant and replace(grant, token=token)
 
@@ -94,7 +89,7 @@ class ReleasesAlways(RedisLock):
 
     def release(self, grant: Grant) -> None:
         """Never refused."""
-        self._node.call(RELEASE, _keys(grant.name)[:1], grant.owner)
+        self._call(RELEASE, grant.name, grant.owner)
 
 
 class LooksThenDeletes(RedisLock):
@@ -102,10 +97,8 @@ class LooksThenDeletes(RedisLock):
 
     def release(self, grant: Grant) -> None:
         """Refused only if it had been lost before the look."""
-        key, _ = _keys(grant.name)
-        if not self._node.call(_LOOK, (key,), grant.owner):
-            raise Refused(Reason.NOT_OWNER)
-        self._node.call(_DELETE, (key,))
+        self._if_owner(_LOOK, grant)
+        self._call(_DELETE, grant.name, grant.owner)
 
 
 class WaitsForAnswers(RedisLock):

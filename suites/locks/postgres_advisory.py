@@ -89,8 +89,6 @@ class SessionLock(Declarations):
 
 
 class AdvisoryLock(SessionLock):
-    """See the module."""
-
     name: ClassVar[str] = "postgres-session"
     lanes: ClassVar[tuple[str, ...]] = ("leader/unfenced", "set/unfenced", "transfer-opposite/unfenced")
     # Longer than deadlock_timeout, after which one of those who wait for each other is refused.

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar, cast
 
-from checkers.claims import Claim, Hazard
+from checkers.claims import NO_FAULT, Claim, Hazard
 from checkers.judging.mechanisms import FROZEN
 
 Said = TypeVar("Said", Claim, Hazard)
@@ -106,6 +106,12 @@ GUARDED_CLAIMS: Final = (
 
 CONSENSUS_CLAIMS: Final = tuple(replace(claim, under=("wipe-server",)) for claim in (*CLAIMS, *TOKEN_CLAIMS))
 """Where members agree before they acknowledge, one that comes back empty gets all of it from the others."""
+
+FENCED_QUEUE_CLAIMS: Final = (*CLAIMS, *TOKEN_CLAIMS, *QUEUE_CLAIMS, *GUARDED_CLAIMS, *CONSENSUS_CLAIMS)
+"""All of it: of a queue with tokens, kept by members that agree, and data beside it."""
+
+WOKEN_ALL: Final = Hazard("herd-free", (NO_FAULT,), "woken-all", certain=False)
+"""Of a queue in which one release may wake several waiters."""
 
 HAZARDS: Final = (
     Hazard("holder-exclusion", FROZEN_INSIDE, FROZEN),

@@ -17,7 +17,6 @@ from suites.lock import Grant, Refused, now
 from suites.locks.depths import LANES
 from suites.locks.promises import HAZARDS, SOUND, TOKEN_HAZARDS
 from suites.locks.redis_node import Node
-from suites.locks.redis_scripts import ScriptedLock
 from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, RedisLock
 
 _AGAIN = """
@@ -35,9 +34,7 @@ class _Held:
     depth: int = 1
 
 
-class RedisReentrant(ScriptedLock):
-    """See the module."""
-
+class RedisReentrant(RedisLock):
     name: ClassVar[str] = "redis-reentrant"
     tokens: ClassVar[bool] = True
     reentrant: ClassVar[bool] = True
@@ -56,7 +53,6 @@ class RedisReentrant(ScriptedLock):
         ),
     )
 
-    PARTS: ClassVar[tuple[str, ...]] = ("fence",)
     ACQUIRE: ClassVar[str] = """
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 local token = redis.call('INCR', KEYS[2])

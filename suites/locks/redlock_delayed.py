@@ -20,8 +20,6 @@ WIPED: Final = ("wipe-server",)
 
 
 class RedlockDelayedRestart(Redlock):
-    """See the module."""
-
     name: ClassVar[str] = "redlock-delayed-restart"
     bounds: ClassVar[Mapping[str, float]] = {**Redlock.bounds, "recovery": 7.0}
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/compare-owner")

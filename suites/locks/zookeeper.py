@@ -30,15 +30,7 @@ from checkers.wire import Reason
 from infra.access import Access
 from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.guarded import decoded, encoded
-from suites.locks.promises import (
-    CLAIMS,
-    CONSENSUS_CLAIMS,
-    GUARDED_CLAIMS,
-    HAZARDS,
-    QUEUE_CLAIMS,
-    TOKEN_CLAIMS,
-    TOKEN_HAZARDS,
-)
+from suites.locks.promises import FENCED_QUEUE_CLAIMS, HAZARDS, TOKEN_HAZARDS
 from suites.locks.zookeeper_session import ROOT, InSession, ZooKeeperSession
 
 
@@ -95,13 +87,7 @@ class ZooKeeperLock(InSession):
         "honest-belief": 1.0,  # what `grain` says, for a client that is frozen meanwhile
         "fail-fast": 4.0,
     }
-    claims: ClassVar[tuple[Claim, ...]] = (
-        *CLAIMS,
-        *TOKEN_CLAIMS,
-        *QUEUE_CLAIMS,
-        *GUARDED_CLAIMS,
-        *CONSENSUS_CLAIMS,
-    )
+    claims: ClassVar[tuple[Claim, ...]] = FENCED_QUEUE_CLAIMS
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS
 
     watches_all: ClassVar[bool] = False

@@ -11,3 +11,4 @@ from suites.workloads.set import Set
 class Inventory(Set):
     name: ClassVar[str] = "inventory"
     properties: ClassVar[tuple[str, ...]] = ("no-duplicate", "no-lost-update")
+    stores: ClassVar[tuple[str, ...]] = ("unfenced", "fence-reads-and-writes", "compare-owner", "compare-and-set")

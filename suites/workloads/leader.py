@@ -11,6 +11,7 @@ STEPS: Final = 9
 
 class Leader(Workload):
     name: ClassVar[str] = "leader"
+    stores: ClassVar[tuple[str, ...]] = ("unfenced", "fence-writes")
     keys: ClassVar[int] = 2  # two offices: at most moments somebody is in one
 
     def section(self, hold: Hold) -> None:

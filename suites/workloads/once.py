@@ -12,6 +12,7 @@ from suites.workloads.workload import Hold, Workload
 class Once(Workload):
     name: ClassVar[str] = "once"
     properties: ClassVar[tuple[str, ...]] = ("no-duplicate",)
+    stores: ClassVar[tuple[str, ...]] = ("unfenced", "idempotency-key")
 
     def section(self, hold: Hold) -> None:
         base, elements = hold.read()

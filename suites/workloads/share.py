@@ -10,6 +10,7 @@ READERS_STAY: Final = 2.0
 
 class Share(Workload):
     name: ClassVar[str] = "share"
+    stores: ClassVar[tuple[str, ...]] = ("unfenced", "fence-writes")
     readers: ClassVar[float] = 0.6
     workers: ClassVar[int] = 5
 

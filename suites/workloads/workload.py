@@ -6,7 +6,10 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
+
+FENCES: Final = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes")
+"""Store modes that compare fencing tokens."""
 
 
 class Stopped(Exception):
@@ -71,6 +74,7 @@ class Workload(ABC):
     nests       whether the section acquires again what it holds, where the lock allows it.
     order       the indices of the keys with which workers begin, dealt out to them in turn; empty: any, at random.
     unasked     properties of the lock that such a section leaves no way to exercise.
+    stores      the store modes in which it can run (`infra.store.Mode`, and ``guarded``).
     keys        how many locks the lane has, and with them cells of the store.
     workers     how many processes compete for them.
     """
@@ -82,6 +86,7 @@ class Workload(ABC):
     nests: ClassVar[bool] = False
     order: ClassVar[tuple[int, ...]] = ()
     unasked: ClassVar[tuple[str, ...]] = ()
+    stores: ClassVar[tuple[str, ...]] = ("unfenced",)
     keys: ClassVar[int] = 1
     workers: ClassVar[int] = 3
 

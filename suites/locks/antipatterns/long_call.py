@@ -14,8 +14,6 @@ from suites.locks.antipatterns.tutorial import TutorialLock
 
 
 class LongCall(TutorialLock):
-    """See the module."""
-
     name: ClassVar[str] = "long-call"
     renewed: ClassVar[bool] = False
     hazards: ClassVar[tuple[Hazard, ...]] = (
