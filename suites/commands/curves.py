@@ -6,7 +6,6 @@ Those whose clock jumps hold for longer than a TTL and renew (the workload leade
 results/literature; what was counted stands beside them as JSON.
 """
 
-import argparse
 import json
 import re
 from collections import defaultdict
@@ -19,6 +18,7 @@ from checkers.history.view import View
 from checkers.properties.exclusion import overlaps
 from infra.faults.plan import Plan, Step
 from results.pages.curve import Point, Series, draw
+from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles
 from suites.commands.statements import FOLDER
 from suites.lanes.lane import Lane, lane_named, runnable_lanes
@@ -52,15 +52,14 @@ Tries = dict[str, list[tuple[float, bool]]]
 
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 measured and drawn, 1 a trial broke."""
-    parser = argparse.ArgumentParser(prog="python -m suites curves", description=main.__doc__, allow_abbrev=False)
-    parser.add_argument("--count", type=int, default=1, help="trials for each point (1)")
-    options = parser.parse_args(argv)
+    parser = Arguments("curves", main)
+    parser.add_count(1, "trials for each point")
+    count = parser.parse_args(argv).count
+    paused = {name: [lane for lane in runnable_lanes(name) if lane.store != GUARDED] for name in PAUSED}
+    leaders = {name: [lane_named(f"{name}/leader/unfenced")] for name in SKEWED}
     with Cycles() as cycles:
-        pauses, broke = _measure(
-            cycles, options.count, {name: _paused_lanes(name) for name in PAUSED}, PAUSES, _pause, _paused
-        )
-        leaders = {name: (lane_named(f"{name}/leader/unfenced"),) for name in SKEWED}
-        skews, broke_too = _measure(cycles, options.count, leaders, SKEWS, _skew, _skewed)
+        pauses, broke = _measure(cycles, count, paused, PAUSES, _pause, _paused)
+        skews, broke_too = _measure(cycles, count, leaders, SKEWS, _skew, _skewed)
     _store("pause", "Two inside, after a holder was paused", "pause ÷ TTL", pauses, PAUSES, PAUSE_MARKS)
     _store("skew", "Two inside, after a server's clock jumped ahead", "jump ÷ TTL", skews, SKEWS, SKEW_MARKS)
     return 1 if broke or broke_too else 0
@@ -69,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
 def _measure(
     cycles: Cycles,
     count: int,
-    lanes_of_lock: Mapping[str, tuple[Lane, ...]],
+    lanes_of_lock: Mapping[str, Sequence[Lane]],
     ratios: Sequence[float],
     step: Callable[[str, float], Step],
     tries_of: Callable[[View, float], Iterable[tuple[float, bool]]],
@@ -82,20 +81,15 @@ def _measure(
             fault = step(lanes[0].backend, ratio * ttl)
             for seed in range(1, count + 1):
                 plan = Plan(f"{fault.fault}-{ratio:g}-ttl", lanes[0].backend, seed, (fault,) * STEPS)
-                cycle = cycles.run(plan, lanes)
-                if cycle.record is None:
-                    print(f"{name} {ratio:g}: {cycle.wrong}", flush=True)
+                record = cycles.run(plan, lanes).record
+                if record is None:
                     broke = True
                     continue
-                views = (lane.history.once(View) for lane in cycle.record.lanes)
+                views = (lane.history.once(View) for lane in record.lanes)
                 new = [each for view in views for each in tries_of(view, ttl * 1e9)]
                 tries[name] += new
                 print(f"{name} {plan.name}: {sum(hit for _, hit in new)} of {len(new)}", flush=True)
     return tries, broke
-
-
-def _paused_lanes(name: str) -> tuple[Lane, ...]:
-    return tuple(lane for lane in runnable_lanes(name) if lane.store != GUARDED)
 
 
 def _pause(_backend: str, seconds: float) -> Step:
@@ -150,7 +144,7 @@ def _points(tries: Sequence[tuple[float, bool]], ratios: Sequence[float]) -> Ite
     """Tries that lie nearest to the same ratio make a point, at their mean."""
     near: defaultdict[float, list[tuple[float, bool]]] = defaultdict(list)
     for ratio, hit in tries:
-        near[min(ratios, key=lambda asked: abs(asked - ratio))].append((ratio, hit))
+        near[min(ratios, key=lambda wanted: abs(wanted - ratio))].append((ratio, hit))
     for _, members in sorted(near.items()):
         mean = sum(ratio for ratio, _ in members) / len(members)
         yield Point(round(mean, 3), sum(hit for _, hit in members), len(members))

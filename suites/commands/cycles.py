@@ -4,6 +4,7 @@ A cycle is a trial with a few lanes, so that faults on workers find their victim
 """
 
 import random
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from checkers.claims import Verdict
 from checkers.history.history import FaultInterval
 from checkers.judging.judgement import Judgement
 from infra.environment import Environment
-from infra.faults.plan import Plan
+from infra.faults.plan import Plan, compile_plan
 from infra.machine import Trouble
 from results.record import TrialRecord
 from suites.lanes.lane import Lane, longest_ttl, runnable_lanes
@@ -47,19 +48,23 @@ class Cycles:
         self._environment: Environment | None = None
         self._servers: dict[str, ForkServer] = {}
 
-    def run(self, plan: Plan, lanes: Sequence[Lane] = (), deadline: float = 0.0) -> Cycle:
+    def run(self, plan: Plan, lanes: Sequence[Lane], deadline: float = 0.0) -> Cycle:
         """Do a plan, once if there is no deadline (seconds), else until everything was exercised or it has passed.
 
-        lanes: `lanes_on` the backend if none are given. After a plan that left something, or broke, the next gets a new
-        environment.
+        What went wrong is printed to stderr. After a plan that broke, the next gets a new environment.
         """
         try:
-            environment = self._ready(plan.backend)
-            lanes = tuple(lanes) or lanes_on(plan.backend)
-            return self._trial(plan, environment, lanes, deadline)
+            cycle = self._trial(plan, self._ready(plan.backend), lanes, deadline)
         except (Trouble, TrialBroke) as trouble:
             self._discard()
-            return Cycle((), str(trouble))
+            cycle = Cycle((), str(trouble))
+        if cycle.wrong:
+            print(f"{plan.backend} {plan.name}, seed {plan.seed}: {cycle.wrong}", file=sys.stderr, flush=True)
+        return cycle
+
+    def run_fault(self, fault: str, seed: int, lanes: Sequence[Lane], deadline: float = 0.0) -> Cycle:
+        """The plan that the seed draws for one fault, or for none. The lanes are on one backend. See `run`."""
+        return self.run(compile_plan([fault], seed, lanes[0].backend, longest_ttl(lanes)), lanes, deadline)
 
     def __enter__(self) -> Self:
         return self
@@ -120,8 +125,3 @@ def drawn_on(backend: str, seed: int) -> tuple[Lane, ...]:
 def _preference(store: str) -> int:
     """0 for the store mode that is preferred to all others."""
     return STORES.index(store) if store in STORES else len(STORES)
-
-
-def ttl_on(backend: str) -> float:
-    """Seconds that a fault on workers must outlast there."""
-    return longest_ttl(lanes_on(backend))

@@ -5,7 +5,6 @@ tried with the next two seeds. The outcome goes to results/literature/: statemen
 picture of the probe that decided it. `python -m suites readme` makes the table of that.
 """
 
-import argparse
 import json
 import sys
 from collections import defaultdict
@@ -15,14 +14,14 @@ from typing import Any, Final
 
 from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
-from infra.faults.plan import Plan, compile_plan
 from results.commands.find import RUNS
 from results.pages.lane import standalone
 from results.record import LaneRecord
 from results.run import Run
+from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles
 from suites.commands.statements import FOLDER, STATEMENTS, Probe, Statement
-from suites.lanes.lane import Lane, lane_named, longest_ttl
+from suites.lanes.lane import Lane, lane_named
 
 OUTCOMES: Final = FOLDER / "statements.json"
 
@@ -56,8 +55,8 @@ class Measured:
 
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 every statement got an answer, 1 one did not, 2 no statement contains the text."""
-    parser = argparse.ArgumentParser(prog="python -m suites literature", description=main.__doc__, allow_abbrev=False)
-    parser.add_argument("--seed", type=int, default=1, help="of the first trials (1)")
+    parser = Arguments("literature", main)
+    parser.add_seed("of the first trials")
     parser.add_argument("--only", metavar="TEXT", default="", help="only statements that contain this text")
     options = parser.parse_args(argv)
     statements = [each for each in STATEMENTS if options.only.lower() in each.says.lower()]
@@ -88,13 +87,12 @@ def _measure(probes: Sequence[Probe], seed: int, run: Run) -> dict[Key, Measured
     with Cycles() as cycles:
         for attempt in range(TRIES):
             missing = [probe for probe in probes if _unanswered(probe, measured.get(_key(probe)), attempt)]
-            for backend, fault, lanes in _trials(missing):
-                cycle = cycles.run(_plan(backend, fault, seed + attempt, lanes), lanes, DEADLINE)
-                if cycle.record is None:
-                    print(f"{backend} {fault}: {cycle.wrong}", flush=True)
+            for fault, lanes in _trials(missing):
+                record = cycles.run_fault(fault, seed + attempt, lanes, DEADLINE).record
+                if record is None:
                     continue
-                run.save_trial(cycle.record)
-                for lane in cycle.record.lanes:
+                run.save_trial(record)
+                for lane in record.lanes:
                     for judgement in lane.judgements:
                         _keep(measured, (lane.history.facts.lane, fault, judgement.property), Measured(judgement, lane))
     return measured
@@ -114,21 +112,17 @@ def _unanswered(probe: Probe, answer: Measured | None, attempt: int) -> bool:
     return attempt > 0 and answer.held and not probe.holds
 
 
-def _trials(probes: Sequence[Probe]) -> list[tuple[str, str, tuple[Lane, ...]]]:
-    """(backend, fault, lanes) of each trial."""
+def _trials(probes: Sequence[Probe]) -> list[tuple[str, tuple[Lane, ...]]]:
+    """(fault, lanes on one backend) of each trial."""
     wanted: defaultdict[tuple[str, str], dict[str, Lane]] = defaultdict(dict)
     for probe in probes:
         lane = lane_named(probe.lane)
         wanted[lane.backend, probe.fault][lane.name] = lane
     trials = []
-    for (backend, fault), lanes in sorted(wanted.items()):
+    for (_, fault), lanes in sorted(wanted.items()):
         every = tuple(lanes.values())
-        trials += [(backend, fault, every[at : at + LANES]) for at in range(0, len(every), LANES)]
+        trials += [(fault, every[at : at + LANES]) for at in range(0, len(every), LANES)]
     return trials
-
-
-def _plan(backend: str, fault: str, seed: int, lanes: Sequence[Lane]) -> Plan:
-    return compile_plan([fault], seed, backend, longest_ttl(lanes))
 
 
 def _key(probe: Probe) -> Key:

@@ -101,7 +101,9 @@ def main(argv: Sequence[str]) -> int:
         night = _night(options, rest)
         match options.command:
             case "plan":
-                return _plan(night, as_json=options.json)
+                names = [job.name for job in night.jobs]
+                print(json.dumps(names) if options.json else "\n".join(names))
+                return 0
             case "shard":
                 return _shard(night, options.name)
             case "run":
@@ -129,49 +131,33 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    made = {
-        name: commands.add_parser(name, help=help_, description=main.__doc__, allow_abbrev=False)
-        for name, help_ in (
-            ("run", "all shards that are still to be run, one after another, then `conclude`"),
-            ("plan", "the names of the shards"),
-            ("shard", "one shard"),
-            ("conclude", "what comes of the shards"),
-        )
-    }
-    for command in made.values():
-        _add_asked(command)
-    made["plan"].add_argument("--json", action="store_true", help="as a JSON list")
-    made["shard"].add_argument("name", metavar="NAME", help="of the plan")
-    made["run"].add_argument("--resume", action="store_true", help="go on with the last night, if it was interrupted")
-    made["conclude"].add_argument(
-        "shards", type=Path, metavar="DIR", help="where the shards' run folders are, at any depth"
+    tried = argparse.ArgumentParser(add_help=False)
+    add = tried.add_argument
+    add("--profile", default="nightly", help=f"how much to try: {', '.join(PROFILES)} (nightly)")
+    add("--backend", action="append", default=[], metavar="NAME", help="only this one; repeatable")
+    versions = "only this version of it; repeatable, for one backend too (all series that can be had here)"
+    add("--version-of", action="append", default=[], metavar="BACKEND=VERSION", help=versions)
+    add("--minutes", type=float, default=20.0, help="about how long a shard may take (20)")
+    add("--results", type=Path, default=RUNS, metavar="DIR", help="where runs are stored")
+
+    def command(name: str, purpose: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=purpose, description=main.__doc__, parents=[tried], allow_abbrev=False)
+
+    run = command("run", "all shards that are still to be run, one after another, then `conclude`")
+    run.add_argument("--resume", action="store_true", help="go on with the last night, if it was interrupted")
+    command("plan", "the names of the shards").add_argument("--json", action="store_true", help="as a JSON list")
+    command("shard", "one shard").add_argument("name", metavar="NAME", help="of the plan")
+    conclude = command("conclude", "what comes of the shards")
+    conclude.add_argument("shards", type=Path, metavar="DIR", help="where the shards' run folders are, at any depth")
+    conclude.add_argument("into", type=Path, metavar="RUN", help="the run to make of them")
+    previous = (
+        "the night before; repeatable, older ones after it: what failed there and could not be judged since is known. "
+        "Without it: the last ones of the same options (run), none (conclude)"
     )
-    made["conclude"].add_argument("into", type=Path, metavar="RUN", help="the run to make of them")
-    for name in ("run", "conclude"):
-        made[name].add_argument(
-            "--previous",
-            action="append",
-            default=[],
-            metavar="RUN",
-            help="the night before; repeatable, older ones after it: what failed there and could not be judged since "
-            "is known. Without it: the last ones of the same options (run), none (conclude)",
-        )
-        made[name].add_argument("--summary", type=Path, metavar="FILE", help="append the summary in Markdown to it")
+    for made in (run, conclude):
+        made.add_argument("--previous", action="append", default=[], metavar="RUN", help=previous)
+        made.add_argument("--summary", type=Path, metavar="FILE", help="append the summary in Markdown to it")
     return parser
-
-
-def _add_asked(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--profile", default="nightly", help=f"how much to try: {', '.join(PROFILES)} (nightly)")
-    parser.add_argument("--backend", action="append", default=[], metavar="NAME", help="only this one; repeatable")
-    parser.add_argument(
-        "--version-of",
-        action="append",
-        default=[],
-        metavar="BACKEND=VERSION",
-        help="only this version of it; repeatable, for one backend too (all series that can be had here)",
-    )
-    parser.add_argument("--minutes", type=float, default=20.0, help="about how long a shard may take (20)")
-    parser.add_argument("--results", type=Path, default=RUNS, metavar="DIR", help="where runs are stored")
 
 
 def _night(options: Namespace, rest: Sequence[str]) -> Night:
@@ -214,12 +200,6 @@ def _versions(pairs: Sequence[str]) -> Mapping[str, list[str]]:
             raise BadOption(f"--version-of {pair}: expected BACKEND=VERSION, for example etcd=3.4")
         versions.setdefault(backend, []).append(version)
     return versions
-
-
-def _plan(night: Night, *, as_json: bool) -> int:
-    names = [job.name for job in night.jobs]
-    print(json.dumps(names) if as_json else "\n".join(names))
-    return 0
 
 
 def _shard(night: Night, name: str) -> int:
@@ -345,8 +325,8 @@ def _append(text: str, summary: Path | None) -> None:
 
 def _conclude(night: Night, shards: Path, made: Path, previous: Sequence[str]) -> tuple[int, str]:
     """The exit status, and the summary in Markdown. previous: the night before and older ones. Raises BadFile."""
-    there = [run for job in night.jobs if (run := _run_of(job, night, shards)) is not None]
     missing = _missing(night, shards)
+    there = [run for job in night.jobs if (run := _run_of(job, night, shards)) is not None]
     for name in missing:
         print(f"nightly: {name}: missing, it did not run to its end", file=sys.stderr)
     if not there:

@@ -13,7 +13,7 @@ from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import ZnodeStat
 
 from checkers.wire import Reason
-from suites.lock import NEVER, Grant, Refused, now
+from suites.lock import Grant, Refused, now
 from suites.locks.etcd import EtcdLock, Queue, Range
 from suites.locks.postgres_advisory import AdvisoryLock
 from suites.locks.postgres_lease import LeaseLock
@@ -62,10 +62,7 @@ class RenewsUnderAnotherName(RedisLock):
 class BelievesForEver(RedisLock):
     """The client does not look at the clock: when renewals do not get through it goes on."""
 
-    def acquire(self, name: str, timeout: float) -> Grant | None:
-        """With a belief that nothing ends."""
-        grant = super().acquire(name, timeout)
-        return grant and replace(grant, expires=NEVER)
+    LOOKS_AT_CLOCK: ClassVar[bool] = False
 
 
 class CountsBeforeItHolds(RedisLock):

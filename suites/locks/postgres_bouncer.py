@@ -12,17 +12,18 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from checkers.claims import NO_FAULT, Claim, Hazard
-from checkers.wire import Reason
-from suites.lock import Grant, Refused, now
+from suites.lock import Grant, now
 from suites.locks.polling import polled
-from suites.locks.postgres_advisory import SessionLock
-from suites.locks.postgres_promises import EXCLUSION
+from suites.locks.postgres_advisory import AdvisoryLock
+from suites.locks.postgres_promises import EXCLUSION, MIN_TTL
 from suites.locks.postgres_session import POLL, advisory_key
 
 
-class BouncerLock(SessionLock):
+class BouncerLock(AdvisoryLock):
     name: ClassVar[str] = "postgres-bouncer"
     via: ClassVar[str] = "pgbouncer"
+    min_ttl: ClassVar[float] = MIN_TTL
+    lanes: ClassVar[tuple[str, ...]] = ("set/unfenced",)
     bounds: ClassVar[Mapping[str, float]] = {}
     claims: ClassVar[tuple[Claim, ...]] = ()
     hazards: ClassVar[tuple[Hazard, ...]] = (
@@ -42,8 +43,3 @@ class BouncerLock(SessionLock):
             return self._granted(name, sent, session) if got == "t" else None
 
         return polled(attempt, timeout, POLL)
-
-    def _free(self, grant: Grant) -> None:
-        ((freed,),) = self._ask(grant, "SELECT pg_advisory_unlock($1)", advisory_key(grant.name))
-        if freed != "t":
-            raise Refused(Reason.NOT_OWNER, "the session does not hold it")

@@ -8,7 +8,7 @@ What its authors claim: exclusion as of ``redis``; an inner acquire succeeds at 
 An inner acquire that finds the lock gone is refused: it must not take what may have been somebody else's meanwhile.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from checkers.claims import Claim, Hazard
@@ -24,14 +24,6 @@ if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
 redis.call('HINCRBY', KEYS[1], 'depth', 1)
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return tonumber(redis.call('HGET', KEYS[1], 'token'))"""
-
-
-@dataclass
-class _Held:
-    """What this client holds, and how often."""
-
-    owner: int
-    depth: int = 1
 
 
 class RedisReentrant(RedisLock):
@@ -70,7 +62,8 @@ return 1"""
     def __init__(self, node: Node, ttl: float) -> None:
         """ttl: seconds."""
         super().__init__(node, ttl)
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, list[int]] = {}
+        """Name → the owner of what this client holds, as often as it holds."""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """At once, whatever the timeout, where this client holds it: with the same owner and token.
@@ -78,23 +71,21 @@ return 1"""
         Raises Refused(NOT_OWNER) where it only thought so.
         """
         held = self._held.get(name)
-        if held is None:
+        if not held:
             grant = super().acquire(name, timeout)
             if grant is not None:
-                self._held[name] = _Held(grant.owner)
+                self._held[name] = [grant.owner]
             return grant
-        sent = now()
-        token = self._call(_AGAIN, name, held.owner)
+        owner, sent = held[0], now()
+        token = self._call(_AGAIN, name, owner)
         if not token:
             raise Refused(Reason.NOT_OWNER)
-        held.depth += 1
-        return self._granted(name, held.owner, token, sent)
+        held.append(owner)
+        return self._granted(name, owner, token, sent)
 
     def release(self, grant: Grant) -> None:
         """Once for every acquire; with the last one the client holds it no longer, however that ends."""
-        held = self._held.get(grant.name)
-        if held is not None and held.owner == grant.owner:
-            held.depth -= 1
-            if not held.depth:
-                del self._held[grant.name]
+        held = self._held.get(grant.name, [])
+        if grant.owner in held:
+            held.remove(grant.owner)
         super().release(grant)

@@ -18,7 +18,7 @@ from typing import ClassVar, Final, Self
 from checkers.claims import ANY, Claim, Hazard
 from checkers.wire import Reason
 from infra.access import OPEN, Access
-from suites.lock import Declarations, Grant, Refused, new_owner, now
+from suites.lock import NEVER, Declarations, Grant, Refused, new_owner, now
 from suites.locks.polling import polled
 from suites.locks.promises import CLAIMS, CLOCKS, HANGS, HAZARDS, LOSSES, TOKEN_CLAIMS, TOKEN_HAZARDS
 from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, validity
@@ -112,6 +112,8 @@ return 0"""
     RENEW: ClassVar[str] = RENEW
     RELEASE: ClassVar[str] = RELEASE
     NODE: ClassVar[type[Node]] = Node
+    LOOKS_AT_CLOCK: ClassVar[bool] = True
+    """Whether the client stops believing when its lease may have ended by its own clock."""
 
     def __init__(self, node: Node, ttl: float) -> None:
         """ttl: seconds."""
@@ -173,7 +175,8 @@ return 0"""
     def _granted(self, name: str, owner: int, answer: int, sent: int) -> Grant:
         """sent: ns; just before the request was sent that was answered."""
         token = answer if self.tokens else None
-        return Grant(name, owner, token, sent, int(self._ttl * 1e9), sent + validity(self._ttl))
+        expires = sent + validity(self._ttl) if self.LOOKS_AT_CLOCK else NEVER
+        return Grant(name, owner, token, sent, int(self._ttl * 1e9), expires)
 
     def _if_owner(self, script: str, grant: Grant) -> None:
         if not self._call(script, grant.name, grant.owner):

@@ -12,12 +12,10 @@ nothing it can promise. There is no fencing token; Redisson has those in another
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import ClassVar, Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard
 from checkers.judging.mechanisms import FROZEN
-from suites.lock import NEVER, Grant
 from suites.locks.promises import CLAIMS, HAZARDS, LOSSES, besides
 from suites.locks.redis_node import TAKE
 from suites.locks.redis_single import BY_LOSS, BY_RENEWAL, BY_THE_CLOCK, RedisLock
@@ -48,6 +46,4 @@ class RedisWatchdog(RedisLock):
 
     PARTS: ClassVar[tuple[str, ...]] = ()
     ACQUIRE: ClassVar[str] = TAKE
-
-    def _granted(self, name: str, owner: int, answer: int, sent: int) -> Grant:
-        return replace(super()._granted(name, owner, answer, sent), expires=NEVER)
+    LOOKS_AT_CLOCK: ClassVar[bool] = False

@@ -29,10 +29,7 @@ class RedlockDelayedRestart(Redlock):
         Claim("holder-exclusion", under=WIPED),
         Claim("honest-belief", under=WIPED),
     )
-    hazards: ClassVar[tuple[Hazard, ...]] = (
-        *HAZARDS,
-        *(hazard for hazard in BY_ONE_NODE if hazard.under != WIPED),
-    )
+    hazards: ClassVar[tuple[Hazard, ...]] = (*HAZARDS, *(hazard for hazard in BY_ONE_NODE if hazard.under != WIPED))
 
     ACQUIRE: ClassVar[str] = """
 local up = tonumber(string.match(redis.call('INFO', 'server'), 'uptime_in_seconds:(-?%d+)'))

@@ -43,10 +43,7 @@ def options() -> dict[str, dict[str, Any]]:
             **names,
             "help": f"only this lock; repeatable. One of: {', '.join(registry.LOCKS)}; or module:Class",
         },
-        "--backend": {
-            **names,
-            "help": f"only locks on this backend; repeatable. One of: {', '.join(BACKENDS)}",
-        },
+        "--backend": {**names, "help": f"only locks on this backend; repeatable. One of: {', '.join(BACKENDS)}"},
         "--faults": {
             **names,
             "help": f"only these faults, comma-separated; a+b: both at once; {STORM}17: up to three at random, of that "
@@ -59,11 +56,7 @@ def options() -> dict[str, dict[str, Any]]:
             "repeatable",
         },
         "--profile": {"default": "default", "help": f"how much to try: {', '.join(PROFILES)}"},
-        "--seed": {
-            "type": int,
-            "default": 1,
-            "help": "what every random choice of the run starts from (default: 1)",
-        },
+        "--seed": {"type": int, "default": 1, "help": "what every random choice of the run starts from (default: 1)"},
         "--version-of": {
             **versions,
             "help": "a series (etcd=3.6), an exact version (etcd=3.5.21), another server for a backend (valkey=8), or "

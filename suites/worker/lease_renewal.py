@@ -41,6 +41,12 @@ class Holding:
         self.spoiled = False
         """An access under this grant has no answer: nothing more may be written under its token."""
 
+    def invoke(self, recorder: Recorder, f: F, process: Process, since: int | None = None) -> int:
+        """Note that an operation on the grant is about to be sent. Returns its row, as `Recorder.invoke`."""
+        grant = self.grant
+        named = {"owner": grant.owner, "session": grant.session, "flags": self.flags}
+        return recorder.invoke(f, process.number, self.key, token=grant.token, since=since, **named)
+
     @property
     def over(self) -> bool:
         """Whether the client has noticed that it no longer holds."""
@@ -158,18 +164,10 @@ class LeaseRenewal:
     def _renew(self, holding: Holding) -> None:
         grant = holding.grant
         self._reach_gate(holding)
-        row = self._recorder.invoke(
-            F.RENEW,
-            self._process.number,
-            holding.key,
-            owner=grant.owner,
-            token=grant.token,
-            session=grant.session,
-            flags=holding.flags,
-        )
-        asked = now()
+        row = holding.invoke(self._recorder, F.RENEW, self._process)
+        sent = now()
         if self._send(row, lambda: self._client.renew(grant), holding):
-            holding.expires = max(holding.expires, asked + grant.expires - grant.sent)
+            holding.expires = max(holding.expires, sent + grant.expires - grant.sent)
 
     def _keep_alive(self, client: Session) -> None:
         held = [holding for holding in self.held if holding.grant.session == client.session]
@@ -178,7 +176,7 @@ class LeaseRenewal:
         if session == 0:
             return
         row = self._recorder.invoke(F.KEEP_ALIVE, self._process.number, session=session)
-        asked = now()
+        sent = now()
         held = [holding for holding in held if holding.grant.session == session]
 
         def extend() -> None:
@@ -189,7 +187,7 @@ class LeaseRenewal:
 
         if self._send(row, extend, *held):
             for holding in held:
-                holding.expires = max(holding.expires, asked + holding.grant.ttl)
+                holding.expires = max(holding.expires, sent + holding.grant.ttl)
 
     def _reach_gate(self, holding: Holding | None) -> None:
         """Between two grants, when a session is kept alive too, a gate catches nobody unless one waits for a lock."""
@@ -203,18 +201,24 @@ class LeaseRenewal:
     def _send(self, row: int, request: Callable[[], None], *held: Holding) -> bool:
         """Whether it was acknowledged. An answer that it is over ends the belief in what is held."""
         try:
-            request()
-        except Refused as refusal:
-            self._recorder.fail(row, refusal.reason, str(refusal))
-            if refusal.reason is Reason.NOT_OWNER:
-                for holding in held:
-                    self.lose(holding, self._process)
-        except Indeterminate as unknown:
-            self._recorder.info(row, str(unknown))
-            self._process.crashed()
-        else:
-            self._recorder.ok(row)
-            return True
+            answer = completed(self._recorder, row, self._process, request)
+            for holding in held if answer is Reason.NOT_OWNER else ():
+                self.lose(holding, self._process)
+            return answer is Reason.NONE
         finally:
             self._recorder.round_over(wire.RENEWAL)
-        return False
+
+
+def completed(recorder: Recorder, row: int, process: Process, request: Callable[[], None]) -> Reason | None:
+    """Send a request and record its answer: `Reason.NONE` acknowledged, another reason refused, None unknown."""
+    try:
+        request()
+    except Refused as refusal:
+        recorder.fail(row, refusal.reason, str(refusal))
+        return refusal.reason
+    except Indeterminate as unknown:
+        recorder.info(row, str(unknown))
+        process.crashed()
+        return None
+    recorder.ok(row)
+    return Reason.NONE

@@ -21,7 +21,7 @@ from suites.lock import Grant, Indeterminate, LockClient, LockError, Refused, Se
 from suites.locks import registry
 from suites.locks.grants import checked
 from suites.worker.gates import Gates
-from suites.worker.lease_renewal import Holding, LeaseRenewal
+from suites.worker.lease_renewal import Holding, LeaseRenewal, completed
 from suites.worker.process_spec import Process, Spec
 from suites.worker.recorder import Recorder
 from suites.workloads.workload import Hold, Stopped, Workload
@@ -147,30 +147,10 @@ class Worker:
         return Holding(grant, key, flags)
 
     def release(self, holding: Holding, since: int | None = None) -> Reason | None:
-        """Let go of it. since: ns, when it was left. The reason, if it was refused."""
-        grant = holding.grant
-        row = self.recorder.invoke(
-            F.RELEASE,
-            self.process.number,
-            holding.key,
-            owner=grant.owner,
-            token=grant.token,
-            session=grant.session,
-            flags=holding.flags,
-            since=since,
-        )
+        """Release the grant. since: ns, when the section was left. The answer is as of `completed`."""
+        row = holding.invoke(self.recorder, F.RELEASE, self.process, since)
         self.gates.asks()
-        try:
-            self.client.release(grant)
-        except Refused as refusal:
-            self.recorder.fail(row, refusal.reason, str(refusal))
-            return refusal.reason
-        except Indeterminate as unknown:
-            self.recorder.info(row, str(unknown))
-            self.process.crashed()
-        else:
-            self.recorder.ok(row)
-        return None
+        return completed(self.recorder, row, self.process, lambda: self.client.release(holding.grant))
 
     @contextlib.contextmanager
     def inside(self, holding: Holding) -> Iterator[CriticalSection]:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import ClassVar
 
 from checkers.claims import Claim, Hazard
-from suites.lock import NEVER, Grant
 from suites.locks.antipatterns.promises import ASKED, CRASHED, ENDLESS
 from suites.locks.antipatterns.tutorial import TutorialLock
 from suites.locks.redis_single import BY_LOSS
@@ -28,8 +27,5 @@ class SetnxNoTtl(TutorialLock):
     )
 
     ACQUIRE: ClassVar[str] = "if redis.call('SET', KEYS[1], ARGV[1], 'NX') then return 1 end return 0"
-
-    def acquire(self, name: str, timeout: float) -> Grant | None:
-        """After a lost answer it may be held for ever, by nobody. The TTL of the grant ends nobody's belief."""
-        grant = super().acquire(name, timeout)
-        return grant and replace(grant, expires=NEVER)
+    # After a lost answer it may be held for ever, by nobody.
+    LOOKS_AT_CLOCK: ClassVar[bool] = False
