@@ -40,8 +40,9 @@ from results.run import Run
 from results.storage import files, summary
 from results.storage.files import BadFile
 from results.text import plain, typed
-from suites.selection.options import BadOption, parse
+from suites.selection.bad_option import BadOption
 from suites.selection.options import options as product_options
+from suites.selection.options import parse
 from suites.selection.profiles import PROFILES
 from suites.selection.shards import Shard
 from suites.worker.pool import ROOT
@@ -69,24 +70,24 @@ class Job:
     def name(self) -> str:
         return files.safe_name(f"{self.backend}-{self.version}-{self.shard.i}of{self.shard.n}")
 
-    def command(self, asked: Sequence[str], results: Path) -> list[str]:
-        """Of `pytest suites/`. asked: its options, without those that a job decides."""
+    def command(self, options: Sequence[str], results: Path) -> list[str]:
+        """Of `pytest suites/`. options: its own, without those that a job decides."""
         which = ["--backend", self.backend, "--version-of", f"{self.backend}={self.version}"]
         part = ["--shard", str(self.shard), "--results", str(results)]
-        return [sys.executable, "-m", "pytest", "suites/", *asked, *which, *part]
+        return [sys.executable, "-m", "pytest", "suites/", *options, *which, *part]
 
 
 @dataclass(frozen=True, slots=True)
 class Night:
     """What is to be done.
 
-    asked    options for pytest.
+    options  for pytest.
     product  those of them that say what is tried: nights of the same can be compared.
     results  where runs are stored.
     """
 
     jobs: tuple[Job, ...]
-    asked: tuple[str, ...]
+    options: tuple[str, ...]
     product: Mapping[str, Any]
     results: Path
 
@@ -166,29 +167,29 @@ def _night(options: Namespace, rest: Sequence[str]) -> Night:
         raise BadOption(f"--minutes {options.minutes}: must be more than 0")
     if any(word.partition("=")[0] in ("--shard", "--target") for word in rest):
         raise BadOption("--shard and --target: a night is cut into shards of our own clusters by itself")
-    asked = ["--profile", options.profile, *rest]
-    whole = parse(_as_pytest(asked, options.backend))
+    words = ["--profile", options.profile, *rest]
+    whole = parse(_as_pytest(words, options.backend))
     versions = _versions(options.version_of)
     jobs = []
     for backend in whole.backends:
-        seconds = sum(trial.seconds for trial in parse(_as_pytest(asked, [backend])).trials())
+        seconds = sum(trial.seconds for trial in parse(_as_pytest(words, [backend])).trials())
         n = math.ceil(seconds / 60 / options.minutes)  # none, where there is nothing to do
         for version in versions.get(backend) or CARRIED[backend].values():
-            parse(_as_pytest([*asked, "--version-of", f"{backend}={version}"], [backend]))  # it can be had
+            parse(_as_pytest([*words, "--version-of", f"{backend}={version}"], [backend]))  # it can be had
             jobs += [Job(backend, version, Shard(i, n)) for i in range(1, n + 1)]
     if not jobs:
         raise BadOption("none of that can be tried on any backend")
-    product = vars(_as_pytest(asked, [])).items()
+    product = vars(_as_pytest(words, [])).items()
     chosen = {name: value for name, value in product if name not in _JOBS}
-    return Night(tuple(jobs), tuple(asked), chosen, options.results.absolute())  # pytest is called from elsewhere
+    return Night(tuple(jobs), tuple(words), chosen, options.results.absolute())  # pytest is called from elsewhere
 
 
-def _as_pytest(asked: Sequence[str], backends: Sequence[str]) -> Namespace:
+def _as_pytest(words: Sequence[str], backends: Sequence[str]) -> Namespace:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for spelling, settings in product_options().items():
         parser.add_argument(spelling, **settings)
     chosen = [word for name in backends for word in ("--backend", name)]
-    return parser.parse_known_args([*asked, *chosen])[0]
+    return parser.parse_known_args([*words, *chosen])[0]
 
 
 def _versions(pairs: Sequence[str]) -> Mapping[str, list[str]]:
@@ -213,7 +214,7 @@ def _shard(night: Night, name: str) -> int:
 
 def _run_job(night: Night, job: Job, results: Path) -> int:
     """Pytest's exit status."""
-    command = job.command(night.asked, results)
+    command = job.command(night.options, results)
     print(f"nightly: {job.name}: {plain(shlex.join(command[1:]))}", flush=True)
     process = subprocess.Popen(command, cwd=ROOT)
     try:
@@ -304,10 +305,10 @@ def _run_of(job: Job, night: Night, shards: Path) -> Run | None:
     for path in sorted(shards.rglob("run.json"), reverse=True):
         run = Run(path.parent)
         try:
-            asked, about = run.about(), summary.load_head(run.path).about
+            begun, about = run.about(), summary.load_head(run.path).about
         except BadFile:
             continue
-        mine = tuple(asked.get(name) for name in ("shard", "versions", "profile", "seed"))
+        mine = tuple(begun.get(name) for name in ("shard", "versions", "profile", "seed"))
         if mine == wanted and about.get("exit status") in ENDED:
             return run
     return None

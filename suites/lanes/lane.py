@@ -82,7 +82,7 @@ class Lane:
 
     def must_show(self, faults: Sequence[str]) -> bool:
         """Whether it is a positive control under these faults: a hazard that is certain, of a property that it asks."""
-        return any(said.certain is not None for said in self.answers(faults).values())
+        return any(answer.certain is not None for answer in self.answers(faults).values())
 
     def answers(self, faults: Sequence[str]) -> dict[str, Standing]:
         """Property → what the lock says about it under these faults, of all that it is asked and says anything of."""
@@ -178,7 +178,8 @@ def lane_named(name: str) -> Lane:
 def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...]) -> tuple[Lane, ...]:
     """The fewest of a lock's lanes that together ask every property of which it says anything under these faults."""
     answers = {
-        lane: {(name, said.claimed, said.certain) for name, said in lane.answers(faults).items()} for lane in lanes
+        lane: {(name, answer.claimed, answer.certain) for name, answer in lane.answers(faults).items()}
+        for lane in lanes
     }
     chosen: list[Lane] = []
     missing = set().union(*answers.values())

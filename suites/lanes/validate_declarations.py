@@ -139,18 +139,18 @@ def _promises(lock: type[LockClient]) -> Iterator[str]:
             yield from (f"{kind.__name__}({promise.property!r}): {mistake}" for mistake in _promise(lock, promise))
 
 
-def _promise(lock: type[LockClient], said: Claim | Hazard) -> Iterator[str]:
-    if said.property not in tuple(PROPERTIES):
-        kept = "" if isinstance(said, Hazard) else " (a lock with claims keeps exactly those)"
-        yield f"no such property{kept}; {instead(said.property, PROPERTIES)}"
+def _promise(lock: type[LockClient], promise: Claim | Hazard) -> Iterator[str]:
+    if promise.property not in tuple(PROPERTIES):
+        kept = "" if isinstance(promise, Hazard) else " (a lock with claims keeps exactly those)"
+        yield f"no such property{kept}; {instead(promise.property, PROPERTIES)}"
     for field, (what, known) in _PATTERNS.items():
-        yield from _patterns(field, getattr(said, field), what, known)
-    if isinstance(said, Hazard):
-        if said.mechanism not in tuple(MECHANISMS):
-            yield f"no mechanism {said.mechanism!r}; {instead(said.mechanism, MECHANISMS)}"
-        if not said.under:
+        yield from _patterns(field, getattr(promise, field), what, known)
+    if isinstance(promise, Hazard):
+        if promise.mechanism not in tuple(MECHANISMS):
+            yield f"no mechanism {promise.mechanism!r}; {instead(promise.mechanism, MECHANISMS)}"
+        if not promise.under:
             yield "under is empty, so it excuses nothing; name the faults, or 'none' for what needs no fault"
-    elif said.property in PROPERTIES and (needed := _needed(lock, PROPERTIES[said.property])):
+    elif promise.property in PROPERTIES and (needed := _needed(lock, PROPERTIES[promise.property])):
         yield f"it would never be judged: it needs {needed}"
 
 

@@ -8,9 +8,9 @@ What its authors claim: as of ``etcd``; an inner acquire succeeds at once and an
 from typing import ClassVar
 
 from checkers.claims import Claim, Hazard
-from suites.locks.depths import Reentrant
 from suites.locks.etcd import STOOD_STILL, EtcdLock
 from suites.locks.promises import SOUND
+from suites.locks.reentrant import Reentrant
 
 
 class EtcdReentrant(Reentrant, EtcdLock):

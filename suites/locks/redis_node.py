@@ -9,6 +9,7 @@ and tells a failed connect from a lost reply.
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -104,12 +105,9 @@ class Node:
     @classmethod
     def sweep(cls, endpoint: str, access: Access, keys: Iterable[Sequence[str]]) -> None:
         """Delete keys, those of one slot of a Redis Cluster at a time. Raises Refused or Indeterminate."""
-        node = cls(endpoint, SWEEP, access)
-        try:
+        with contextlib.closing(cls(endpoint, SWEEP, access)) as node:
             for together in keys:
                 node.delete(together)
-        finally:
-            node.close()
 
     def close(self) -> None:
         """Drop the idle connections."""

@@ -14,10 +14,10 @@ from typing import ClassVar
 from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
 from suites.lock import Grant, Refused, now
-from suites.locks.depths import LANES
 from suites.locks.promises import HAZARDS, SOUND, TOKEN_HAZARDS
 from suites.locks.redis_node import Node
 from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, RedisLock
+from suites.locks.reentrant import LANES
 
 _AGAIN = """
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end

@@ -25,9 +25,7 @@ class RedlockDelayedRestart(Redlock):
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/compare-owner")
     claims: ClassVar[tuple[Claim, ...]] = (
         *Redlock.claims,
-        Claim("server-exclusion", under=WIPED),
-        Claim("holder-exclusion", under=WIPED),
-        Claim("honest-belief", under=WIPED),
+        *(Claim(name, under=WIPED) for name in ("server-exclusion", "holder-exclusion", "honest-belief")),
     )
     hazards: ClassVar[tuple[Hazard, ...]] = (*HAZARDS, *(hazard for hazard in BY_ONE_NODE if hazard.under != WIPED))
 

@@ -118,17 +118,13 @@ class ZooKeeperLock(InSession):
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
         """The parents of the queues, which no session ends. Others' sessions write to `ROOT`, so that stays."""
-        session = ZooKeeperSession(endpoints, cls.min_ttl, access)
-        session.start()
-        try:
+        with contextlib.closing(ZooKeeperSession.started(endpoints, cls.min_ttl, access)) as session:
             for parent in map(_parent, names):
                 with contextlib.suppress(NoNodeError):
                     for node in session.ask(lambda parent=parent: session.zk.get_children_async(parent)):  # type: ignore[misc]
                         with contextlib.suppress(NoNodeError):
                             session.ask(lambda path=f"{parent}/{node}": session.zk.delete_async(path))  # type: ignore[misc]
                     session.ask(lambda parent=parent: session.zk.delete_async(parent))  # type: ignore[misc]
-        finally:
-            session.close()
 
     def read(self, grant: Grant, key: str) -> tuple[int, Sequence[int]] | None:
         """What is acknowledged after the check shows whatever was written before it, on any server."""
@@ -147,15 +143,12 @@ class ZooKeeperLock(InSession):
     @classmethod
     def final(cls, endpoints: Sequence[str], key: str, access: Access) -> tuple[int, Sequence[int]]:
         """From whatever server answers, after it has caught up."""
-        session = ZooKeeperSession(endpoints, cls.min_ttl, access)
-        session.start()
-        try:
+        with contextlib.closing(ZooKeeperSession.started(endpoints, cls.min_ttl, access)) as session:
             session.ask(lambda: session.zk.sync_async(ROOT))
-            data, _ = session.ask(lambda: session.zk.get_async(_parent(key)))
-        except NoNodeError:
-            data = b""
-        finally:
-            session.close()
+            try:
+                data, _ = session.ask(lambda: session.zk.get_async(_parent(key)))
+            except NoNodeError:
+                data = b""
         return decoded(data)
 
     @property

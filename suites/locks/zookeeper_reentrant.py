@@ -10,8 +10,8 @@ where the session lives on.
 from typing import ClassVar
 
 from checkers.claims import Claim, Hazard
-from suites.locks.depths import Reentrant
 from suites.locks.promises import LINKS, SERVERS, SOUND
+from suites.locks.reentrant import Reentrant
 from suites.locks.zookeeper import ZooKeeperLock
 
 

@@ -26,9 +26,9 @@ def suite_version() -> str:
     """This suite's version, with the commit, and whether anything was changed since, where git knows."""
     root = Path(__file__).parents[2]
     version: str = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
-    asked = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude", "*"]
+    describe = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude", "*"]
     try:
-        commit = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        commit = subprocess.run(describe, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return version
     return f"{version} ({commit})"
@@ -87,8 +87,8 @@ def rolled(records: Iterable[Record], histories: Sequence[History]) -> list[dict
         return []
     zero = min(int(history.columns["inv"][0]) for history in histories)
     steps = []
-    for _, some in groupby(in_order, lambda record: record.name if record.process >= 0 else record):
-        first, *others = some
+    for _, together in groupby(in_order, lambda record: record.name if record.process >= 0 else record):
+        first, *others = together
         who = first.target if first.process < 0 else f"{1 + len(others)} workers"
         steps.append(
             {

@@ -28,7 +28,8 @@ from results.storage.files import BadFile
 from results.storage.reading import load_trial
 from results.terminal.events import Event
 from results.text import typed
-from suites.selection.options import BadOption, options
+from suites.selection.bad_option import BadOption
+from suites.selection.options import options
 from suites.selection.selection import Selection
 from suites.trial.events import column_in
 from suites.trial.metadata import about

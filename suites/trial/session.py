@@ -117,18 +117,14 @@ Stored = Callable[[Trial], "tuple[TrialRecord, Path] | None"]
 """A trial that was run before, with its page; None: it is to be run."""
 
 
-def nothing_stored(_: Trial) -> None:
-    """No trial was run before."""
-
-
 class Session:
     """Environments and fork servers start when they are first needed; `close` leaves none. tell: takes the events."""
 
-    def __init__(self, selection: Selection, run: Run, tell: Tell, stored: Stored = nothing_stored) -> None:
+    def __init__(self, selection: Selection, run: Run, tell: Tell, stored: Stored | None = None) -> None:
         self._selection = selection
         self._run = run
         self._tell = tell
-        self._stored = stored
+        self._stored = stored or (lambda _: None)
         self._environments = {stage.name: TrialEnvironment(selection, stage.name, tell) for stage in selection.stages}
         if CALIBRATION in self._environments:  # the same versions
             self._environments[CALIBRATION] = self._environments[CANDIDATE]
@@ -161,7 +157,7 @@ class Session:
         """The part of the column in which the lane is tried."""
         if column not in self._parts:
             lanes = self._selection.parts(column.backend, column.fault)
-            self._parts[column] = [_Part(number, some) for number, some in enumerate(lanes, 1)]
+            self._parts[column] = [_Part(number, together) for number, together in enumerate(lanes, 1)]
         return next(part for part in self._parts[column] if lane in part.lanes)
 
     def _run_part(self, column: _Column, part: _Part) -> None:
@@ -284,8 +280,5 @@ def _blameless(lanes: tuple[Lane, ...], error: Exception) -> tuple[Lane, ...]:
 
 def _in_a_line(error: Exception) -> str:
     """Why a trial broke, in a line."""
-    if isinstance(error, TrialBroke):
-        return error.line
-    if isinstance(error, Trouble):
-        return str(error).partition("\n")[0]
-    return f"{type(error).__name__}: {error}".partition("\n")[0]
+    named = isinstance(error, TrialBroke | Trouble)
+    return (str(error) if named else f"{type(error).__name__}: {error}").partition("\n")[0]
