@@ -1,9 +1,9 @@
-"""`python -m suites curves`: P(two inside) against pause ÷ TTL and against clock skew ÷ TTL, by lock, measured.
+"""`python -m suites curves`: measures P(two inside) against pause ÷ TTL and against clock skew ÷ TTL, for each lock.
 
-A try is a holder that was frozen, or that was inside when a clock jumped; a hit, that somebody else came in before it
-had left. Of those that are paused the section takes about a tenth of the TTL of the Redis locks (TTL = 10 × work).
-Those whose clock jumps hold for longer than a TTL and renew (the workload leader). Draws pause.svg and skew.svg in
-results/literature; what was counted stands beside them as JSON.
+A try is a holder that was frozen, or that was inside when a clock jumped. It is a hit if another client came in before
+the holder had left. For pauses, the critical section takes about a tenth of the TTL of the Redis locks (TTL = 10 ×
+work). For clock jumps, holders stay for longer than a TTL and renew (the workload leader). The command draws pause.svg
+and skew.svg in results/literature, and writes the counts beside them as JSON.
 """
 
 import json
@@ -26,11 +26,11 @@ from suites.worker.process_spec import GUARDED
 
 PAUSED: Final = ("redis", "redlock", "zookeeper", "etcd", "postgres-lease")
 SKEWED: Final = ("redis", "redlock", "postgres-lease")
-"""Those whose leases end by a clock that can be set: etcd and ZooKeeper count by clocks that no one can set."""
+"""Locks whose leases end by a wall clock. etcd and ZooKeeper use monotonic clocks, which cannot be set."""
 
 PAUSES: Final = (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
 SKEWS: Final = (0.25, 0.5, 0.75, 0.9, 1.0, 1.25)
-"""Asked for, in TTLs; what is drawn is what was measured."""
+"""Nominal ratios to the TTL; the curves show the measured ones."""
 
 STEPS: Final = 6
 """Faults in one trial."""
@@ -44,7 +44,7 @@ SKEW_MARKS: Final = (
     (0.5, "50 %"),
     (1.0, "the TTL"),
 )
-"""What people quote."""
+"""Ratios that the literature quotes."""
 
 Tries = dict[str, list[tuple[float, bool]]]
 """Lock → (ratio, whether two were inside) of each try."""
@@ -102,7 +102,7 @@ def _skew(backend: str, seconds: float) -> Step:
 
 
 def _paused(view: View, ttl: float) -> Iterable[tuple[float, bool]]:
-    """Every holder that was frozen, by how long it was."""
+    """A try for every holder that was frozen. ttl: ns."""
     second = _joined(view)
     for fault in view.history.faults:
         if fault.owner in view.holds.by_owner and fault.healed:
@@ -110,7 +110,7 @@ def _paused(view: View, ttl: float) -> Iterable[tuple[float, bool]]:
 
 
 def _skewed(view: View, ttl: float) -> Iterable[tuple[float, bool]]:
-    """Every holder that was inside when the clock jumped."""
+    """A try for every holder that was inside when the clock jumped. ttl: ns."""
     second = _joined(view)
     for fault in view.history.faults:
         for hold in view.holds:
@@ -119,14 +119,14 @@ def _skewed(view: View, ttl: float) -> Iterable[tuple[float, bool]]:
 
 
 def _seconds(fault: FaultInterval) -> float:
-    """How far the clock was set: the target says so."""
+    """By how many seconds the clock was set, from the text of the target."""
     jump = _FORWARD.search(fault.target)
     assert jump is not None, fault.target
     return float(jump[1])
 
 
 def _joined(view: View) -> set[int]:
-    """Owners whose holder was still inside when somebody else came in."""
+    """Owners that were still inside when another client came in."""
     return {first.owner for holds in view.holds.by_key.values() for first, _ in overlaps(holds)}
 
 
@@ -141,7 +141,7 @@ def _store(
 
 
 def _points(tries: Sequence[tuple[float, bool]], ratios: Sequence[float]) -> Iterable[Point]:
-    """Tries that lie nearest to the same ratio make a point, at their mean."""
+    """A point for each nominal ratio, of the tries that are nearest to it: their mean, their hits, their number."""
     near: defaultdict[float, list[tuple[float, bool]]] = defaultdict(list)
     for ratio, hit in tries:
         near[min(ratios, key=lambda wanted: abs(wanted - ratio))].append((ratio, hit))

@@ -1,8 +1,8 @@
-"""`python -m suites measure`: every fault on every backend, for real; prints the table of infra/README.md.
+"""`python -m suites measure`: runs every fault on every backend and prints the table of infra/README.md.
 
-The times are medians over the seeds, in seconds: to apply, from the first request to the proof that it has taken
-effect, and to heal, until all is proven whole; of several victims those of the slowest. For faults on workers the
-former includes the wait for a holder at the gate, and the latter goes on until the cluster answers on every link.
+The times are medians over the seeds, in seconds. Applying lasts from the first request to the proof that the fault has
+taken effect, healing until the cluster is proven whole; of several victims the slowest counts. For faults on workers,
+applying includes the wait for a holder at the gate, and healing ends when the cluster answers on every link.
 """
 
 import statistics
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _measured(cycles: Cycles, name: str, backend: str, count: int) -> str:
-    """`apply / heal`."""
+    """The cell of the table: `seconds to apply / seconds to heal`."""
     applied: list[float] = []
     healed: list[float] = []
     broke = False

@@ -1,8 +1,8 @@
 """`python -m suites literature`: measure what the literature says (`suites.commands.statements`), and write it down.
 
-One trial for each backend and fault carries the lanes of all statements about them. What must break and did not is
-tried with the next two seeds. The outcome goes to results/literature/: statements.json, and for each statement the
-picture of the probe that decided it. `python -m suites readme` makes the table of that.
+One trial for each backend and fault carries the lanes of all statements about them. A probe that must break and did not
+is tried again with the next two seeds. The results go to results/literature/: statements.json, and for each statement
+the picture of the probe that decided it. `python -m suites readme` makes the table in README.md from them.
 """
 
 import json
@@ -41,7 +41,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a probe came to, in the lane's record."""
+    """The judgement of a probe, and the record of its lane."""
 
     judgement: Judgement
     lane: LaneRecord
@@ -77,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def stored() -> dict[str, Any]:
-    """What came of each statement, by its text, as far as they were measured."""
+    """Text of a statement → its stored entry (see `_entry`), for all that were measured."""
     entries: dict[str, Any] = json.loads(OUTCOMES.read_text()) if OUTCOMES.exists() else {}
     return entries
 
@@ -99,14 +99,14 @@ def _measure(probes: Sequence[Probe], seed: int, run: Run) -> dict[Key, Measured
 
 
 def _keep(measured: dict[Key, Measured], key: Key, new: Measured) -> None:
-    """What broke once is broken; an answer is better than none."""
+    """A judgement that broke replaces one that held, and any answer replaces none."""
     old = measured.get(key)
     if old is None or old.held is None or (new.held is False and old.held):
         measured[key] = new
 
 
 def _unanswered(probe: Probe, answer: Measured | None, attempt: int) -> bool:
-    """Whether it has to be tried (again): only what should break may need more than one trial that ran."""
+    """Whether the probe must be tried (again): without an answer, or where it should have broken and held."""
     if answer is None or answer.held is None:
         return True
     return attempt > 0 and answer.held and not probe.holds
@@ -130,7 +130,7 @@ def _key(probe: Probe) -> Key:
 
 
 def _entry(statement: Statement, measured: Mapping[Key, Measured]) -> dict[str, Any]:
-    """What is stored. The picture is of a probe that refutes the statement, else of one that broke, or the first."""
+    """The entry to store. The picture shows a probe that refutes the statement, else one that broke, else the first."""
     answers = [(probe, measured.get(_key(probe))) for probe in statement.probes]
     held = [(probe, answer.held if answer else None) for probe, answer in answers]
     refuted = [probe for probe, answer in held if answer is not None and answer != probe.holds]

@@ -1,7 +1,7 @@
-"""`python -m suites mutants`: correct locks with one bug each; --run tries whether the suite finds them.
+"""`python -m suites mutants`: lists locks with one bug each; --run tests whether the suite finds the bugs.
 
-A bug is caught when the property that names it is violated, with a witness that nothing excuses, in the first trial
-under the fault that brings it out. Those with one backend and one fault share a trial: that is what lanes are for.
+A bug is caught when the property that names it is violated in the first trial under the fault that reveals it. Mutants
+with the same backend and fault share a trial, each in lanes of its own.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ SEED: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a mutant. by: the properties that were violated; trouble: why there was no verdict, or ""."""
+    """The result of a mutant. by: the properties that were violated; trouble: why there was no verdict, or ""."""
 
     mutant: Mutant
     by: tuple[str, ...]
@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run(mutants: Iterable[Mutant]) -> Iterator[Result]:
-    """Tries them, those of one backend and one fault side by side."""
+    """Run the trials, one for all mutants with the same backend and fault."""
     with Cycles() as cycles:
         for (_, fault), group in groupby(sorted(mutants, key=_trial_of), key=_trial_of):
             tried = {mutant: [lane.name for lane in mutant.lanes] for mutant in group}

@@ -1,12 +1,12 @@
-"""`python -m suites nightly`: the whole matrix on every version that can be had, compared with the night before.
+"""`python -m suites nightly`: the whole matrix on every version that is available, compared with the night before.
 
-    run         all of it: each shard that is still to be run, then what comes of it
-    plan        the names of the shards; each is a backend in one version, or a part of that
-    shard NAME  one of them, as a machine of its own may
-    conclude    put the shards together, compare them with the night before, write the summary
+    run         run all shards that have not run yet, then conclude
+    plan        print the names of the shards; each is a backend in one version, or a part of that
+    shard NAME  run one shard, for example on a machine of its own
+    conclude    merge the shards, compare them with the night before, write the summary
 
-All take the options that say what is tried; those that are not known here are pytest's. The same options on another
-machine give the same shards.
+All take the options that select what is tried; options that are not known here go to pytest. The same options on
+another machine give the same shards.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from suites.worker.pool import ROOT
 
 INTERRUPTED: Final = 2
 ENDED: Final = (0, 1)
-"""Exit statuses of a shard that ran to its end: what its verdicts are worth is seen when all are there."""
+"""Exit statuses of a shard that ran to its end, whatever its verdicts are."""
 _JOBS: Final = ("backend", "version_of", "shard", "results")
-"""Options that a job decides."""
+"""Options that each job sets itself."""
 NIGHTS: Final = 3
-"""So many nights back a failing verdict is known, if nothing could be said of it since."""
+"""How many nights a failing verdict stays known while it cannot be judged again."""
 SUMMARY: Final = "summary.md"
 NIGHT: Final = "night.json"
 
@@ -71,7 +71,7 @@ class Job:
         return files.safe_name(f"{self.backend}-{self.version}-{self.shard.i}of{self.shard.n}")
 
     def command(self, options: Sequence[str], results: Path) -> list[str]:
-        """Of `pytest suites/`. options: its own, without those that a job decides."""
+        """The command line of pytest. options: those for pytest, without `_JOBS`."""
         which = ["--backend", self.backend, "--version-of", f"{self.backend}={self.version}"]
         part = ["--shard", str(self.shard), "--results", str(results)]
         return [sys.executable, "-m", "pytest", "suites/", *options, *which, *part]
@@ -79,10 +79,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """What is to be done.
+    """What to run.
 
     options  for pytest.
-    product  those of them that say what is tried: nights of the same can be compared.
+    product  the options that select what is tried: nights with the same can be compared.
     results  where runs are stored.
     """
 
@@ -193,7 +193,7 @@ def _as_pytest(words: Sequence[str], backends: Sequence[str]) -> Namespace:
 
 
 def _versions(pairs: Sequence[str]) -> Mapping[str, list[str]]:
-    """Raises BadOption, where it is none of a backend that there is; whether it can be had is asked later."""
+    """Backend → versions. Raises BadOption for an unknown backend; whether a version is available is checked later."""
     versions: dict[str, list[str]] = {}
     for pair in pairs:
         backend, version = images.spelled(pair)
@@ -204,7 +204,7 @@ def _versions(pairs: Sequence[str]) -> Mapping[str, list[str]]:
 
 
 def _shard(night: Night, name: str) -> int:
-    """0: it ran to its end."""
+    """Returns 0 if the shard ran to its end, else pytest's exit status."""
     job = next((job for job in night.jobs if job.name == name), None)
     if job is None:
         raise BadOption(f"no shard {name!r}; there are {', '.join(job.name for job in night.jobs)}")
@@ -213,7 +213,7 @@ def _shard(night: Night, name: str) -> int:
 
 
 def _run_job(night: Night, job: Job, results: Path) -> int:
-    """Pytest's exit status."""
+    """Returns pytest's exit status."""
     command = job.command(night.options, results)
     print(f"nightly: {job.name}: {plain(shlex.join(command[1:]))}", flush=True)
     process = subprocess.Popen(command, cwd=ROOT)
@@ -265,7 +265,7 @@ def _described(night: Night) -> dict[str, Any]:
 
 
 def _nights(root: Path, night: Night) -> list[tuple[Path, dict[str, Any]]]:
-    """Those of the same options, the last one first, with what is known of them."""
+    """(folder, description) of the nights with the same options, the last one first."""
     nights = []
     for folder in reversed(files.entries(root, [])):
         try:
@@ -278,13 +278,13 @@ def _nights(root: Path, night: Night) -> list[tuple[Path, dict[str, Any]]]:
 
 
 def _resumed(root: Path, night: Night) -> Path | None:
-    """The last night, if not all of its shards ran to their end."""
+    """The folder of the last night, if not all of its shards ran to their end."""
     nights = _nights(root, night)
     return nights[0][0] if nights and nights[0][1].get("missing") != [] else None
 
 
 def _previous(root: Path, night: Night, this: Path) -> list[str]:
-    """The runs of the last nights but `this` in which anything was judged, the last one first."""
+    """The runs of the last nights other than `this` that have a judgement, the last one first."""
     runs = (
         root.parent / str(known["run"]) for where, known in _nights(root, night) if where != this and "run" in known
     )
@@ -300,7 +300,7 @@ def _judged(run: Path) -> bool:
 
 
 def _run_of(job: Job, night: Night, shards: Path) -> Run | None:
-    """Of a shard of this night that ran to its end; the last, where it was run again."""
+    """The run of a shard of this night that ran to its end; the last one, if it ran more than once."""
     wanted = (str(job.shard), {job.backend: job.version}, *(night.product[name] for name in ("profile", "seed")))
     for path in sorted(shards.rglob("run.json"), reverse=True):
         run = Run(path.parent)

@@ -1,8 +1,8 @@
-"""`python -m suites soak`: random plans of up to three overlapping faults, each of which must leave all clean.
+"""`python -m suites soak`: runs random plans of up to three overlapping faults; each must leave everything clean.
 
-Each is done under a few lanes, drawn as well, of the locks that promise anything; none of their promises may break. A
-plan that fails is told and written down for `pytest suites/ --plan`, with the page of its trial if it came to one. What
-was done is noted in a file, so that a soak can be stopped at any time, and goes on there.
+Each plan runs with a few random lanes of locks that claim anything, and no claim may be violated. A plan that fails is
+printed and stored for `pytest suites/ --plan`, with the page of its trial if there is one. A file lists the plans that
+are done, so that a soak can be stopped at any time and continues there.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _do(cycles: Cycles, backend: str, seed: int, failed: Path) -> str:
-    """What was wrong, "" if nothing was."""
+    """Run one plan. Returns what was wrong, "" for nothing."""
     lanes = drawn_on(backend, seed)
     plan = random_plan(seed, backend, longest_ttl(lanes))
     began = time.monotonic()
@@ -57,7 +57,7 @@ def _do(cycles: Cycles, backend: str, seed: int, failed: Path) -> str:
 
 
 def _read(file: Path) -> dict[tuple[str, int], str]:
-    """(backend, seed) → what was wrong, of what was done before; a line that was cut short counts as not done."""
+    """(backend, seed) → what was wrong, of the plans done so far; a line that was cut short counts as not done."""
     done = {}
     for line in file.read_text().splitlines() if file.exists() else ():
         with contextlib.suppress(ValueError, KeyError):

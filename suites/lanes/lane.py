@@ -40,7 +40,7 @@ LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """lock_name is how the lock was asked for; the classes do the rest."""
+    """lock_name: as the user spelled it (`suites.locks.registry`)."""
 
     lock_name: str
     lock: type[LockClient]
@@ -57,7 +57,7 @@ class Lane:
 
     @property
     def properties(self) -> tuple[str, ...]:
-        """What can be asked of the lane under one fault or another."""
+        """The ids of the properties that can be asked of the lane, under one fault or another."""
         return _properties(self)
 
     def asks(self, property: str, faults: Sequence[str]) -> bool:
@@ -85,13 +85,13 @@ class Lane:
         return any(answer.certain is not None for answer in self.answers(faults).values())
 
     def answers(self, faults: Sequence[str]) -> dict[str, Standing]:
-        """Property → what the lock says about it under these faults, of all that it is asked and says anything of."""
+        """Property → what the lock claims and which hazards it has under these faults, for properties with either."""
         answers = {name: self._standing(name, faults) for name in self.properties if self.asks(name, faults)}
         return {name: answer for name, answer in answers.items() if answer.said}
 
     def before_the_end(self, faults: Sequence[str]) -> tuple[str, ...]:
-        """What must be exercised before the first fault: where one may leave the lock held for ever, each property that
-        needs no fault; otherwise nothing.
+        """The properties to exercise before the first fault: where a fault may leave the lock held for ever, all those
+        that need no fault; otherwise none.
         """
         if all(hazard.mechanism != "never-expires" for hazard in self._standing("crash-release", faults).hazards):
             return ()
@@ -109,7 +109,7 @@ class Lane:
 
 
 def features(lock: type[LockClient]) -> frozenset[Need]:
-    """What a lock has of that which properties need."""
+    """Which needs of properties the lock meets."""
     there = {
         Need.EXCLUDES: lock.excludes,
         Need.ONE_PERMIT: lock.permits == 1,
@@ -126,7 +126,7 @@ def features(lock: type[LockClient]) -> frozenset[Need]:
 
 @cache
 def _properties(lane: Lane) -> tuple[str, ...]:
-    """Asked for once for every property, fault and lane."""
+    """Cached: asked for every property, fault and lane."""
     lock, workload = lane.lock, lane.workload
     has = features(lock) - ({Need.SHARED} if not workload.readers else set())
     has -= {Need.REENTRANT} if not workload.nests else set()
@@ -147,7 +147,7 @@ def _hits_the_store(fault: str) -> bool:
 
 
 def lanes_of(lock_name: str, lock: type[LockClient]) -> Iterator[Lane]:
-    """Every lane in which a lock is tried, those that are not applicable included."""
+    """Every lane in which a lock is tried, with those that are not applicable."""
     for workload in WORKLOADS.values():
         if (workload.readers and not hasattr(lock, "acquire_shared")) or (workload.nests and not lock.reentrant):
             continue
@@ -167,7 +167,7 @@ def runnable_lanes(name: str) -> tuple[Lane, ...]:
 
 
 def lane_named(name: str) -> Lane:
-    """A lane by its name, whether the lock is tried in it by itself or not. Raises UnknownLock, or KeyError."""
+    """The lane lock/workload/store, also where the lock does not declare it. Raises UnknownLock or KeyError."""
     lock_name, workload, store = name.rsplit("/", 2)
     if store not in WORKLOADS[workload].stores:
         raise KeyError(store)
@@ -176,7 +176,7 @@ def lane_named(name: str) -> Lane:
 
 @cache
 def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...]) -> tuple[Lane, ...]:
-    """The fewest of a lock's lanes that together ask every property of which it says anything under these faults."""
+    """The fewest of a lock's lanes that ask every property with a claim or hazard under these faults (greedy)."""
     answers = {
         lane: {(name, answer.claimed, answer.certain) for name, answer in lane.answers(faults).items()}
         for lane in lanes
@@ -190,5 +190,5 @@ def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...]) -> tuple[Lane, ...]
 
 
 def longest_ttl(lanes: Sequence[Lane]) -> float:
-    """Seconds; what a fault on workers must outlast."""
+    """The longest TTL of these lanes, in seconds: faults on workers must last longer."""
     return max(lane.lock.min_ttl for lane in lanes)

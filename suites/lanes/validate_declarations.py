@@ -1,7 +1,7 @@
-"""Checks what a lock says of itself: a claim or hazard with a mistake in it would never be judged.
+"""Checks the declarations of a lock: a claim or hazard with a mistake in it would never be judged.
 
-A lock with `claims` keeps exactly those: the usual claim, server-exclusion without a fault, stands for one that says
-nothing. So a misspelled claim would leave nothing that could fail.
+Only a lock that declares neither claims nor hazards gets the usual claim, server-exclusion without a fault. So a lock
+whose only claim is misspelled would have nothing that could fail.
 """
 
 import difflib

@@ -52,7 +52,7 @@ def _steps(column: str, backend: str, ttl: float, old: str, new: str) -> Iterato
 
 
 def _upgrade(first: str, backend: str, ttl: float, new: str) -> Iterator[Step]:
-    """Upgrade one member, kill and cut, upgrade all others but one, and the last while holders are frozen past a lease."""
+    """Upgrade one member; kill and cut; upgrade all but one; upgrade the last while holders are frozen past a lease."""
     yield _roll(new, first, 1)
     yield from _trouble(backend)
     yield _roll(new, first, len(star.MEMBERS[backend]) - 2)

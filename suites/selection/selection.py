@@ -221,7 +221,7 @@ class Selection:
         ]
 
     def runnable(self, backend: str, fault: str) -> tuple[Lane, ...]:
-        """The lanes to try under the fault: those that are asked at least one property. `parts` makes trials of them."""
+        """The lanes to try under the fault, if any property is asked of them. `parts` deals them out to trials."""
         names = self.fault_names(fault, backend)
         return tuple(
             lane

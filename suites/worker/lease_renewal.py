@@ -1,8 +1,8 @@
-"""Lease renewal: renews all that the worker holds, and notices when the client no longer believes that it holds it.
+"""Lease renewal: renews every lock that the worker holds, and notices when the client believes no longer that it holds.
 
 It has two threads, because a renewal may wait for its answer for longer than the lease lasts. The belief of a client
-ends when its lease does by its own clock, however late an answer was, or when the client says so itself (`Believes`).
-The thread that watches the belief does nothing that can wait, so it is the process's sentinel as well.
+ends when its lease ends by its own clock, however late an answer was, or when the client says so (`Believes`). The
+thread that watches the belief never waits for long, so it is the process's sentinel as well.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ _STALLED = 0.05
 
 
 class Holding:
-    """What the worker believes that it holds. flags: of the rows of its acquire, and of every operation under it."""
+    """A grant that the worker believes to hold. flags: of the rows of its acquire and of every operation under it."""
 
     def __init__(self, grant: Grant, key: int, flags: int = 0) -> None:
         self.grant = grant
@@ -54,7 +54,7 @@ class Holding:
 
 
 class LeaseRenewal:
-    """Renews and watches all that is held. What one of its threads may not raise stands in `broken`."""
+    """Renews and watches all holdings. An exception that one of its threads may not raise is kept in `broken`."""
 
     def __init__(self, spec: Spec, client: LockClient, recorder: Recorder, gates: Gates) -> None:
         self.broken: BaseException | None = None
@@ -84,12 +84,12 @@ class LeaseRenewal:
         self._changed.set()
 
     def take(self, holding: Holding) -> None:
-        """From now on this is held too."""
+        """Begin to renew and watch a holding."""
         self.held = (*self.held, holding)
         self._changed.set()
 
     def let_go(self, holding: Holding, process: Process) -> None:
-        """It is about to be released. A belief that has ended unnoticed is noticed now."""
+        """Stop, before the release. A belief that has ended unnoticed is noticed now."""
         if not self.believes(holding):
             self.lose(holding, process)
         self.held = tuple(other for other in self.held if other is not holding)
@@ -128,9 +128,9 @@ class LeaseRenewal:
                 self._renew_until_closed()
 
     def _renew_until_closed(self) -> None:
-        """At fixed times, however long an answer takes: the next request goes out a third of a TTL after the last.
+        """Renew at fixed times, however long an answer takes: a request is sent a third of a TTL after the last one.
 
-        One that was due before the loss was noticed is sent all the same: so does a client that was frozen.
+        A request that was due before the loss was noticed is sent all the same, as by a client that was frozen.
         """
         due = time.monotonic() + self._interval
         while not self._closing.wait(max(due - time.monotonic(), 0)):
@@ -190,7 +190,7 @@ class LeaseRenewal:
                 holding.expires = max(holding.expires, sent + holding.grant.ttl)
 
     def _reach_gate(self, holding: Holding | None) -> None:
-        """Between two grants, when a session is kept alive too, a gate catches nobody unless one waits for a lock."""
+        """Between two grants a session is kept alive too: then a gate catches the thread only if the worker waits."""
         if self._session_of is not None and self.awaited != wire.NONE and not self.held:
             self._gates.reach(Gate.WHILE_WAITING, self._session_of.session, self.awaited, self._process.number)
         elif holding is None or holding.over or holding not in self.held:
@@ -199,7 +199,7 @@ class LeaseRenewal:
             self._gates.reach(Gate.IN_RENEWAL, holding.grant.owner, holding.key, self._process.number)
 
     def _send(self, row: int, request: Callable[[], None], *held: Holding) -> bool:
-        """Whether it was acknowledged. An answer that it is over ends the belief in what is held."""
+        """Whether the request was acknowledged. The answer NOT_OWNER ends the belief in these holdings."""
         try:
             answer = completed(self._recorder, row, self._process, request)
             for holding in held if answer is Reason.NOT_OWNER else ():

@@ -1,4 +1,4 @@
-"""Leader: whoever holds leads for longer than a TTL, in steps, so that it leads no longer than its renewals last."""
+"""Leader: the holder stays for longer than a TTL, in steps, so that it stops soon after its renewals fail."""
 
 from typing import ClassVar, Final
 

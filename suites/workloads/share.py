@@ -1,4 +1,4 @@
-"""Share: some come to read, beside each other and for longer, and some to write, alone."""
+"""Share: readers hold together, and for longer; writers hold alone."""
 
 from typing import ClassVar, Final
 
