@@ -16,6 +16,7 @@ from typing import Final
 from checkers.history.history import FaultInterval
 from checkers.history.view import View
 from checkers.properties.exclusion import overlaps
+from infra import star
 from infra.faults.plan import Plan, Step
 from results.pages.curve import Point, Series, draw
 from suites.commands.arguments import Arguments
@@ -97,8 +98,8 @@ def _pause(_backend: str, seconds: float) -> Step:
 
 
 def _skew(backend: str, seconds: float) -> Step:
-    node = "postgres" if backend == "postgres" else "redis1"
-    return Step("clock-jump-forward", 1.0, 0.5, {"nodes": [node], "seconds": round(seconds, 3)})
+    first = star.MEMBERS[backend][:1]  # on which locks on one node live
+    return Step("clock-jump-forward", 1.0, 0.5, {"nodes": list(first), "seconds": round(seconds, 3)})
 
 
 def _paused(view: View, ttl: float) -> Iterable[tuple[float, bool]]:
