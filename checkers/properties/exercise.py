@@ -12,6 +12,7 @@ from checkers.claims import NO_FAULT
 from checkers.history.counting import apart
 from checkers.history.history import FaultInterval
 from checkers.history.holds import Hold
+from checkers.history.intervals import Span, united
 from checkers.history.view import View
 from checkers.wire import FINAL, INFINITY, NESTED, SHARED, F, Outcome, Reason
 
@@ -139,6 +140,12 @@ def _undone(fault: FaultInterval) -> bool:
     return fault.healing > fault.applied
 
 
+def stalls(view: View) -> list[Span]:
+    """When the machine did not run some worker of the lane: it may have kept the service from running as well."""
+    inv, ret = view.column("inv"), view.column("ret")
+    return united((inv[row], ret[row]) for row in view.rows(F.STALL))
+
+
 def undisturbed(row: int, view: View) -> bool:
     """Whether nothing that is known can have kept an answer back: no fault, and no stall of the worker that waited.
 
@@ -147,9 +154,9 @@ def undisturbed(row: int, view: View) -> bool:
     inv, ret, process = view.column("inv"), view.column("ret"), view.column("process")
     healing = view.facts.bounds.get("recovery", 0)
     worker = view.facts.worker_of(process[row])
-    stalls = (stall for stall in view.rows(F.STALL) if view.facts.worker_of(process[stall]) == worker)
+    its = (stall for stall in view.rows(F.STALL) if view.facts.worker_of(process[stall]) == worker)
     spans = [(fault.begun, (fault.healed or INFINITY) + healing) for fault in view.history.faults if fault.begun]
-    spans += [(inv[stall], ret[stall]) for stall in stalls]
+    spans += [(inv[stall], ret[stall]) for stall in its]
     return not any(begun <= ret[row] and inv[row] <= ended for begun, ended in spans)
 
 

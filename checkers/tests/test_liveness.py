@@ -37,6 +37,16 @@ def test_too_late_or_never() -> None:
     assert never.valid is False
 
 
+def test_time_in_which_the_machine_stalled_does_not_count() -> None:
+    """Granted at 55, 35 after the heal, of which a worker did not run for 5 or 4."""
+    assert result(healed().acquire(15, 55, 2).add(F.STALL, 30, 35, process=3)).valid
+    (violation,) = result(healed().acquire(15, 55, 2).add(F.STALL, 30, 34, process=3)).violations
+    assert violation.at == 54
+    assert "30 s from 20.000 s on" not in violation.story[-1]
+    never = result(healed().add(F.ACQUIRE, 15, 0, INFO).add(F.STALL, 20, 90, process=3))
+    assert never.unexercised == NOBODY, "not judged: too little of the time counts"
+
+
 def test_who_gave_up_before_the_bound_and_what_came_after_it() -> None:
     """Refused at 40, long before 50, when the bound had passed."""
     gave_up = healed().add(F.ACQUIRE, 15, 40, FAIL)

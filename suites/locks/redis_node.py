@@ -110,9 +110,10 @@ class Node:
                 node.delete(together)
 
     def close(self) -> None:
-        """Drop the idle connections."""
-        while self._idle:
-            self._idle.pop().disconnect()
+        """Drop the idle connections; meanwhile another thread may take one, or give one back."""
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.pop().disconnect()
 
     def done(self, connection: Any) -> None:
         """A connection is free again (redis-py has dropped its socket if the answer was lost)."""
