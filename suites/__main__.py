@@ -5,7 +5,7 @@ It starts nothing. With the name of a command it does something; `--help` lists 
 
 import importlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -46,58 +46,61 @@ def main(argv: Sequence[str]) -> int:
         status: int = importlib.import_module(COMMANDS[argv[0]][0]).main(argv[1:])
         return status
     console = Console()
-    for table in (_suites(), _locks(), _promises(), _faults(), _profiles()):
+    for title, columns, rows in _TABLES:
+        table = Table(*columns, title=title, title_justify="left")
+        for row in rows():
+            table.add_row(*row)
         console.print(table)
     return 0
 
 
-def _suites() -> Table:
-    table = Table("suite", "question", title="Suites", title_justify="left")
+Rows = Iterator[tuple[str, ...]]
+
+
+def _suites() -> Rows:
     for path in sorted(Path(__file__).parent.glob("test_*.py")):
         question = path.read_text().partition('"""')[2].partition('"""')[0]
-        table.add_row(path.name, question.splitlines()[0])
-    return table
+        yield path.name, question.splitlines()[0]
 
 
-def _locks() -> Table:
-    table = Table("family", "lock", "backend", "lanes", "what it is", title="Locks", title_justify="left")
+def _locks() -> Rows:
     for family, name in _named():
         lock = registry.load(name)
-        table.add_row(family, name, lock.backend, ", ".join(lock.lanes), summary(lock))
-    return table
+        yield family, name, lock.backend, ", ".join(lock.lanes), summary(lock)
 
 
-def _promises() -> Table:
-    table = Table("lock", "promises", "under", "store", title="Claims and hazards", title_justify="left")
+def _promises() -> Rows:
     for _, name in _named():
         lock = registry.load(name)
         for claim in lock.claims:
-            table.add_row(name, claim.property, ", ".join(claim.under) or "none", ", ".join(claim.stores))
+            yield name, claim.property, ", ".join(claim.under) or "none", ", ".join(claim.stores)
         for hazard in lock.hazards:
             breaks = f"{'breaks' if hazard.certain else 'may break'} {hazard.property} ({hazard.mechanism})"
-            table.add_row(name, breaks, ", ".join(hazard.under), ", ".join(hazard.stores))
-    return table
+            yield name, breaks, ", ".join(hazard.under), ", ".join(hazard.stores)
 
 
-def _faults() -> Table:
-    table = Table("fault", "what it does", title="Faults", title_justify="left")
-    for fault in FAULTS.values():
-        table.add_row(fault.name, fault.summary)
-    return table
+def _faults() -> Rows:
+    yield from ((fault.name, fault.summary) for fault in FAULTS.values())
 
 
-def _profiles() -> Table:
-    table = Table("profile", "faults", title="Profiles", title_justify="left")
+def _profiles() -> Rows:
     for profile in PROFILES.values():
         storms = [f"{profile.storms} random storms (storm-SEED)"] if profile.storms else []
-        table.add_row(profile.name, ", ".join([*(profile.faults or ("all",)), *storms]))
-    return table
+        yield profile.name, ", ".join([*(profile.faults or ("all",)), *storms])
 
 
 def _named() -> Iterator[tuple[str, str]]:
     """(family, lock)."""
     return ((family, name) for family, names in registry.FAMILIES.items() for name in names)
 
+
+_TABLES: Final[tuple[tuple[str, tuple[str, ...], Callable[[], Rows]], ...]] = (
+    ("Suites", ("suite", "question"), _suites),
+    ("Locks", ("family", "lock", "backend", "lanes", "what it is"), _locks),
+    ("Claims and hazards", ("lock", "promises", "under", "store"), _promises),
+    ("Faults", ("fault", "what it does"), _faults),
+    ("Profiles", ("profile", "faults"), _profiles),
+)
 
 if __name__ == "__main__":
     lifetime.to_the_end(main)

@@ -1,8 +1,8 @@
 """Pytest's side of `pytest suites/`: a test per (lane, property, fault), answered by the trial behind it.
 
-Each test of `suites/` names the property that it asks about with a marker. The trial behind it runs once for all the
-tests that it answers; with ``-n`` the trials of one backend stay on one worker, so that each boots once; only
-the last backend's are shared (`suites.scheduling`). What is said meanwhile is said by `suites.terminal`.
+Each test of `suites/` names the property that it asks about with a marker. A trial runs once and
+answers many tests. With ``-n`` the trials of one backend stay in one process, so that each backend boots once; only
+those of the last backend are shared among processes (`suites.scheduling`). `suites.terminal` prints what goes on.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from results.terminal.events import Event, Journal
 from results.text import plain_lines
 from suites.scheduling import ByBackend
 from suites.selection import stages
-from suites.selection.options import BadOption, parse
+from suites.selection.bad_option import BadOption
+from suites.selection.options import parse
 from suites.selection.selection import Selection
 from suites.terminal import NOT_JUDGED, Terminal, case_of, place_of, plans, verdict_of
 from suites.trial import resume
 from suites.trial.metadata import suite_version
-from suites.trial.session import Answer, Session, TrialFailed, nothing_stored
+from suites.trial.session import Answer, Session, TrialFailed
 from suites.worker.pool import TrialBroke
 
 ENVIRONMENT_FAILED: Final = 4
@@ -42,7 +43,7 @@ WORKERS_END_WITHIN: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The run folder, and where this process says what it does in it."""
+    """The run folder, and the journal of this process in it."""
 
     run: Run
     journal: Journal
@@ -59,9 +60,9 @@ class Product:
         self._opened: Opened | None = None
         self._session: Session | None = None
         self._resumed: Run | None = None
-        """The run that is to go on."""
+        """The run to resume, if one was named."""
         self._environment_failed = False
-        config.option.showcapture = "no"  # what client libraries log of the faults that are done to them
+        config.option.showcapture = "no"  # client libraries log every fault
         self._only_what_is_there()
         try:
             if config.option.resume is not None:
@@ -72,7 +73,7 @@ class Product:
         self._side_by_side()
 
     def _only_what_is_there(self) -> None:
-        """What pytest would find only when the run has begun: the second word of `--faults kill-server freeze-holder`.
+        """Refuse a path that does not exist, such as the second word of `--faults kill-server freeze-holder`, at once.
 
         Raises UsageError.
         """
@@ -83,7 +84,7 @@ class Product:
                 raise pytest.UsageError(f"file or directory not found: {arg} ({hint})")
 
     def _interrupted(self, parser: pytest.Parser) -> Run:
-        """The run that is to go on; what it asked for is asked for again. Raises BadOption."""
+        """The run to resume; its options are set again. Raises BadOption."""
         config = self._config
         run = (
             resume.interrupted(config.option.resume, Path(config.option.results))
@@ -95,7 +96,7 @@ class Product:
         return run
 
     def _side_by_side(self) -> None:
-        """Where an upgrade is certified, which is every trial twice, two go on at a time, unless `-n` says how many."""
+        """A certification runs every trial on two versions: two processes by default, unless `-n` says how many."""
         selection, option = self._selection, self._config.option
         certified = selection.stages is not stages.ONLY and len(selection.backends) * len(selection.faults) > 1
         unsaid = getattr(option, "numprocesses", 0) is None and option.dist == "no" and not option.usepdb
@@ -137,7 +138,7 @@ class Product:
             self._opened.journal.tell(resumed)
 
     def _run(self) -> tuple[Run, Event | None]:
-        """The folder of this run, and what is to be told of one that goes on. Raises UsageError."""
+        """The folder of this run and, where it is resumed, the event that says so. Raises UsageError."""
         try:
             if self._resumed is not None:
                 return resume.go_on(self._selection, self._resumed)
@@ -148,7 +149,7 @@ class Product:
             raise pytest.UsageError(str(error)) from error
 
     def _metadata(self) -> dict[str, Any]:
-        """What is stored of a run when it begins."""
+        """What is stored about a run when it begins."""
         selection = self._selection
         named = [stage for stage in selection.stages if stage.name]
         return {
@@ -190,7 +191,7 @@ class Product:
         metafunc.parametrize("answer", cases, ids=[case.id for case in cases], indirect=True)
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """All tests that one trial answers stand together, in the order of backends and faults."""
+        """Order the tests by backend, fault and trial, so that all tests which one trial answers stand together."""
         without = [item for item in items if case_of(item) is None and "answer" in getattr(item, "fixturenames", ())]
         if without:  # pytest's stand-ins for properties that have no case in this run
             config.hook.pytest_deselected(items=without)
@@ -218,7 +219,7 @@ class Product:
         items.sort(key=trial)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Once, which trials there will be: the processes of xdist all collect the same."""
+        """Tell which trials there will be; one process does, since all processes of xdist collect the same tests."""
         first = self._worker is None or self._worker["workerid"] == "gw0"
         if self._opened is not None and session.items and first:
             for plan in plans(self._selection, session.items):
@@ -226,7 +227,7 @@ class Product:
 
     @pytest.fixture
     def answer(self, request: pytest.FixtureRequest) -> Answer:
-        """What the case of this test came to. A case that does not apply is skipped with its reason."""
+        """The judgement of this test's case. A case that does not apply is skipped with its reason."""
         assert self._opened is not None, "tests run in an open run"
         case, run, properties = request.param, self._opened.run, request.node.user_properties
         properties += place_of(case)
@@ -257,8 +258,9 @@ class Product:
         """This process's share of the run: an environment, made when it is first needed, closed after the last test."""
         if self._session is None:
             assert self._opened is not None, "tests run in an open run"
-            stored = nothing_stored if self._resumed is None else resume.stored_in(self._opened.run)
-            self._session = Session(self._selection, self._opened.run, self._opened.journal.tell, stored)
+            run = self._opened.run
+            stored = None if self._resumed is None else resume.stored_in(run)
+            self._session = Session(self._selection, run, self._opened.journal.tell, stored)
             session.addfinalizer(self._session.close)
         return self._session
 
@@ -286,7 +288,7 @@ def _addresses(target: External) -> list[str]:
 
 
 def _with_worlds(selection: Selection, engine: DockerClient) -> Selection:
-    """With what cannot be done on this machine and to these images. Raises `machine.Trouble`."""
+    """The selection, with what cannot be done on this machine and to these images. Raises `machine.Trouble`."""
     if reach.needs_published(engine):
         world = external.world(selection.hooks, published=True) if selection.targets else PUBLISHED
         selection = replace(selection, worlds=dict.fromkeys(selection.backends, world))

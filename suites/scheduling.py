@@ -1,9 +1,9 @@
-"""pytest-xdist: which process runs which tests, where there are several. Its own groups do not work with pytest 9.
+"""Which process of pytest-xdist runs which tests. The groups of xdist itself do not work with pytest 9.
 
-The tests of one backend go to one process, in order, so that each backend boots once. Those of the last backend go to
-whoever has nothing left to do, column by column; but what is not ours is one cluster. Where an upgrade is certified a
-process goes on with the version that it has tried, while others try the same columns on the other one: then each has
-one environment, and what the machine does meanwhile hits both versions alike.
+The tests of one backend go to one process, in order, so that each backend boots once. Those of the last backend go,
+column by column, to any process that is idle, unless the cluster is a target, of which there is one. In a certification
+a process continues with the version that it has tried, while another tries the same columns on the other version: so
+each process has one environment, and a slow machine affects both versions alike.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from suites.trial.events import column_in
 
 
 class ByBackend(LoadScopeScheduling):  # type: ignore[misc]
-    """A scope is a backend, or of a backend that is shared a column in one stage of an upgrade."""
+    """A scope is a backend or, for the shared backend, one column in one stage of an upgrade."""
 
     def __init__(self, selection: Selection, config: pytest.Config, log: Any = None) -> None:
         config.option.loadscopereorder = False  # those with most tests are not the longest
@@ -41,7 +41,7 @@ class ByBackend(LoadScopeScheduling):  # type: ignore[misc]
         return self._scopes.get(nodeid.partition("[")[2], "")
 
     def _assign_work_unit(self, node: Any) -> None:
-        """The next of the version that it has tried, then of what begins on an environment of its own, then any."""
+        """Prefer scopes of the version that the process has tried, then those that need a new environment, then any."""
         tried = {self._versions[scope] for scope in self.assigned_work.get(node, ()) if scope in self._versions}
 
         def rank(scope: str) -> int:

@@ -1,7 +1,7 @@
-"""What `pytest suites/` says while it goes on and at its end: a plugin of the process that owns the terminal.
+"""What `pytest suites/` prints during and after a run: a plugin of the process that owns the terminal.
 
-Thousands of tests are answered by a few hundred trials, so trials are told and not tests (`-v` tells both). What every
-process says of its trials stands in the run folder (`results.terminal.events`); this one reads it there.
+A few hundred trials answer thousands of tests, so it reports trials and not tests (`-v` reports both). Every process
+writes events about its trials to the run folder (`results.terminal.events`); this one reads them there.
 """
 
 import io
@@ -37,21 +37,21 @@ from suites.trial.events import column_in
 from suites.trial.session import Answer
 
 BEAT: Final = 20.0
-"""Seconds without a word after which a log gets a line; with -q three times as many."""
+"""Seconds without output after which a log gets a line; three times as many with -q."""
 
 JUDGED: Final = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-"""What pytest says of a run that came to its end."""
+"""Exit statuses of pytest for a run that came to its end."""
 
 NOT_CLOSED: Final = 4
-"""Exit status where the machine did not let us end: as where it did not let us begin."""
+"""Exit status where the run could not be closed: the same as where no environment could be made."""
 
 VERDICT: Final = "verdict"
 NOT_JUDGED: Final = "not judged"
-"""Properties of a test: the word that it came to, or that its trial came to none, as another test tells at length."""
+"""User properties of a test: its verdict; or that its trial came to no verdict (another test gives the reason)."""
 
 
 class Terminal:
-    """Registered when the run folder is there; from then on pytest writes through it, too."""
+    """Registered when the run folder exists; from then on pytest writes through its screen."""
 
     def __init__(self, config: pytest.Config, selection: Selection, run: Run) -> None:
         self._config, self._selection, self._run = config, selection, run
@@ -74,7 +74,7 @@ class Terminal:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_teststatus(self, report: Any) -> Generator[None, Any, Any]:
-        """No dot a test, unless asked for: a trial answers dozens at once. Why one broke is told once."""
+        """No dot for each test without `-v`: a trial answers dozens at once. Why a trial broke is printed once."""
         category, letter, word = yield
         if self._verbosity > 0:
             return category, letter, word
@@ -82,11 +82,11 @@ class Terminal:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None]:
-        """Before all others a decision, after all others the last lines: what can be done next."""
+        """Runs around all others: first decides what pytest prints of failures, at the end prints the last lines."""
         stats = self._reporter.stats
         only_verdicts = all(_has(report, VERDICT) for report in stats.get("failed", ())) and not stats.get("error")
         if self._verbosity <= 0 and only_verdicts:
-            self._config.option.tbstyle = "no"  # the matrix tells them, each story once
+            self._config.option.tbstyle = "no"  # the matrix shows them, each story once
             self._reporter.reportchars = self._reporter.reportchars.replace("f", "")
         yield
         self._watch.close()
@@ -109,13 +109,13 @@ class Terminal:
             self._reporter.write_line(f"the first failure again: {command}")
 
     def _close(self, about: Mapping[str, Any]) -> None:
-        """about: what came of the run."""
+        """about: exit status and times, stored with the run."""
         page = self._run.close(about, lambda line: self._reporter.write_line(plain(line)))
         self._reporter.write_line(f"report: {plain(str(typed(page)))}")
 
     def _close_certified(self, about: Mapping[str, Any]) -> int:
-        """The same, with a certificate. Returns the exit status: where all was judged it is the certificate's, whatever
-        single judgements of the old version say.
+        """The same, with a certificate. Returns the exit status: the certificate's where all trials ended, whatever the
+        judgements of the old version are.
         """
         self._run.restore()
         self._run.complete_trials()
@@ -149,7 +149,7 @@ class Terminal:
 
     @cached_property
     def _contents(self) -> Contents:
-        """What came of the run: asked for only when its trials are over."""
+        """Everything that the run has stored; read once, when its trials are over."""
         return self._run.read()
 
     def _broken_off(self) -> list[str]:
@@ -157,7 +157,7 @@ class Terminal:
 
 
 def plans(selection: Selection, items: Iterable[pytest.Item]) -> list[Event]:
-    """Which trials these tests need, and about how long they take."""
+    """An event for each backend: the trials that these tests need, and about how long each takes."""
     wanted = {
         (case.lane, case.fault, case.stage)
         for item in items
@@ -179,19 +179,19 @@ def plans(selection: Selection, items: Iterable[pytest.Item]) -> list[Event]:
 
 
 def shared_backends(selection: Selection) -> list[str]:
-    """Those whose trials go to whoever has nothing left to do; what is not ours is one cluster."""
+    """The backends whose trials any idle process may run: the last one, unless it is a target (there is only one)."""
     return [backend for backend in selection.booted[-1:] if backend not in selection.targets]
 
 
 def case_of(item: pytest.Item) -> Case | None:
-    """None for pytest's own stand-in for a property that has no case in this run."""
+    """None for the placeholder that pytest collects for a property without a case in this run."""
     spec = getattr(item, "callspec", None)
     case = spec.params.get("answer") if spec is not None else None
     return case if isinstance(case, Case) else None
 
 
 def place_of(case: Case) -> list[tuple[str, str]]:
-    """Properties of a test in JUnit's XML: what it asks about."""
+    """User properties of a test (in JUnit's XML): which case it is."""
     lane = case.lane
     properties = {"property": case.property_id, "lock": lane.lock_name, "backend": lane.backend, "fault": case.fault}
     properties |= {"workload": lane.workload.name, "store": lane.store} | ({"stage": case.stage} if case.stage else {})
@@ -199,7 +199,7 @@ def place_of(case: Case) -> list[tuple[str, str]]:
 
 
 def verdict_of(answer: Answer, run: Path) -> list[tuple[str, str]]:
-    """And what came of it; where nothing failed but something broke, as documented, that has its story too."""
+    """User properties of a test: the judgement of its case, and the story where something broke, also as documented."""
     page = answer.page.relative_to(run).as_posix() if answer.page.is_relative_to(run) else str(answer.page)
     properties = {VERDICT: str(answer.judgement.word), "because": answer.judgement.because, "version": answer.version}
     properties |= {"seed": str(answer.seed), "trials": str(answer.attempts), "page": page}
@@ -228,7 +228,7 @@ def again(cell: Cell, selection: Selection, config: pytest.Config) -> str:
 
 
 def _has(report: Any, name: str) -> bool:
-    """Whether a test's report says that of itself."""
+    """Whether a test's report has this user property."""
     return any(known == name for known, _ in report.user_properties)
 
 
@@ -237,12 +237,12 @@ def _processes(config: pytest.Config) -> int:
 
 
 def _others_write(config: pytest.Config) -> bool:
-    """Whether somebody else may write to the terminal, past pytest."""
+    """Whether anything may write to the terminal past pytest."""
     return config.option.capture == "no" or bool(config.option.usepdb)
 
 
 def _own(file: TextIO) -> TextIO:
-    """The same terminal or log, also while pytest captures what a test writes there."""
+    """A second handle on the same terminal or log: pytest captures what tests write to the first."""
     try:
         number = os.dup(file.fileno())
     except (OSError, io.UnsupportedOperation):

@@ -1,12 +1,11 @@
-"""`python -m suites curves`: P(two inside) against pause ÷ TTL and against clock skew ÷ TTL, by lock, measured.
+"""`python -m suites curves`: measures P(two inside) against pause ÷ TTL and against clock skew ÷ TTL, for each lock.
 
-A try is a holder that was frozen, or that was inside when a clock jumped; a hit, that somebody else came in before it
-had left. Of those that are paused the section takes about a tenth of the TTL of the Redis locks (TTL = 10 × work).
-Those whose clock jumps hold for longer than a TTL and renew (the workload leader). Draws pause.svg and skew.svg in
-results/literature; what was counted stands beside them as JSON.
+A try is a holder that was frozen, or that was inside when a clock jumped. It is a hit if another client came in before
+the holder had left. For pauses, the critical section takes about a tenth of the TTL of the Redis locks (TTL = 10 ×
+work). For clock jumps, holders stay for longer than a TTL and renew (the workload leader). The command draws pause.svg
+and skew.svg in results/literature, and writes the counts beside them as JSON.
 """
 
-import argparse
 import json
 import re
 from collections import defaultdict
@@ -17,8 +16,10 @@ from typing import Final
 from checkers.history.history import FaultInterval
 from checkers.history.view import View
 from checkers.properties.exclusion import overlaps
+from infra import star
 from infra.faults.plan import Plan, Step
 from results.pages.curve import Point, Series, draw
+from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles
 from suites.commands.statements import FOLDER
 from suites.lanes.lane import Lane, lane_named, runnable_lanes
@@ -26,11 +27,11 @@ from suites.worker.process_spec import GUARDED
 
 PAUSED: Final = ("redis", "redlock", "zookeeper", "etcd", "postgres-lease")
 SKEWED: Final = ("redis", "redlock", "postgres-lease")
-"""Those whose leases end by a clock that can be set: etcd and ZooKeeper count by clocks that no one can set."""
+"""Locks whose leases end by a wall clock. etcd and ZooKeeper use monotonic clocks, which cannot be set."""
 
 PAUSES: Final = (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
 SKEWS: Final = (0.25, 0.5, 0.75, 0.9, 1.0, 1.25)
-"""Asked for, in TTLs; what is drawn is what was measured."""
+"""Nominal ratios to the TTL; the curves show the measured ones."""
 
 STEPS: Final = 6
 """Faults in one trial."""
@@ -44,7 +45,7 @@ SKEW_MARKS: Final = (
     (0.5, "50 %"),
     (1.0, "the TTL"),
 )
-"""What people quote."""
+"""Ratios that the literature quotes."""
 
 Tries = dict[str, list[tuple[float, bool]]]
 """Lock → (ratio, whether two were inside) of each try."""
@@ -52,15 +53,14 @@ Tries = dict[str, list[tuple[float, bool]]]
 
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 measured and drawn, 1 a trial broke."""
-    parser = argparse.ArgumentParser(prog="python -m suites curves", description=main.__doc__, allow_abbrev=False)
-    parser.add_argument("--count", type=int, default=1, help="trials for each point (1)")
-    options = parser.parse_args(argv)
+    parser = Arguments("curves", main)
+    parser.add_count(1, "trials for each point")
+    count = parser.parse_args(argv).count
+    paused = {name: [lane for lane in runnable_lanes(name) if lane.store != GUARDED] for name in PAUSED}
+    leaders = {name: [lane_named(f"{name}/leader/unfenced")] for name in SKEWED}
     with Cycles() as cycles:
-        pauses, broke = _measure(
-            cycles, options.count, {name: _paused_lanes(name) for name in PAUSED}, PAUSES, _pause, _paused
-        )
-        leaders = {name: (lane_named(f"{name}/leader/unfenced"),) for name in SKEWED}
-        skews, broke_too = _measure(cycles, options.count, leaders, SKEWS, _skew, _skewed)
+        pauses, broke = _measure(cycles, count, paused, PAUSES, _pause, _paused)
+        skews, broke_too = _measure(cycles, count, leaders, SKEWS, _skew, _skewed)
     _store("pause", "Two inside, after a holder was paused", "pause ÷ TTL", pauses, PAUSES, PAUSE_MARKS)
     _store("skew", "Two inside, after a server's clock jumped ahead", "jump ÷ TTL", skews, SKEWS, SKEW_MARKS)
     return 1 if broke or broke_too else 0
@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
 def _measure(
     cycles: Cycles,
     count: int,
-    lanes_of_lock: Mapping[str, tuple[Lane, ...]],
+    lanes_of_lock: Mapping[str, Sequence[Lane]],
     ratios: Sequence[float],
     step: Callable[[str, float], Step],
     tries_of: Callable[[View, float], Iterable[tuple[float, bool]]],
@@ -82,20 +82,15 @@ def _measure(
             fault = step(lanes[0].backend, ratio * ttl)
             for seed in range(1, count + 1):
                 plan = Plan(f"{fault.fault}-{ratio:g}-ttl", lanes[0].backend, seed, (fault,) * STEPS)
-                cycle = cycles.run(plan, lanes)
-                if cycle.record is None:
-                    print(f"{name} {ratio:g}: {cycle.wrong}", flush=True)
+                record = cycles.run(plan, lanes).record
+                if record is None:
                     broke = True
                     continue
-                views = (lane.history.once(View) for lane in cycle.record.lanes)
+                views = (lane.history.once(View) for lane in record.lanes)
                 new = [each for view in views for each in tries_of(view, ttl * 1e9)]
                 tries[name] += new
                 print(f"{name} {plan.name}: {sum(hit for _, hit in new)} of {len(new)}", flush=True)
     return tries, broke
-
-
-def _paused_lanes(name: str) -> tuple[Lane, ...]:
-    return tuple(lane for lane in runnable_lanes(name) if lane.store != GUARDED)
 
 
 def _pause(_backend: str, seconds: float) -> Step:
@@ -103,12 +98,12 @@ def _pause(_backend: str, seconds: float) -> Step:
 
 
 def _skew(backend: str, seconds: float) -> Step:
-    node = "postgres" if backend == "postgres" else "redis1"
-    return Step("clock-jump-forward", 1.0, 0.5, {"nodes": [node], "seconds": round(seconds, 3)})
+    first = star.MEMBERS[backend][:1]  # on which locks on one node live
+    return Step("clock-jump-forward", 1.0, 0.5, {"nodes": list(first), "seconds": round(seconds, 3)})
 
 
 def _paused(view: View, ttl: float) -> Iterable[tuple[float, bool]]:
-    """Every holder that was frozen, by how long it was."""
+    """A try for every holder that was frozen. ttl: ns."""
     second = _joined(view)
     for fault in view.history.faults:
         if fault.owner in view.holds.by_owner and fault.healed:
@@ -116,7 +111,7 @@ def _paused(view: View, ttl: float) -> Iterable[tuple[float, bool]]:
 
 
 def _skewed(view: View, ttl: float) -> Iterable[tuple[float, bool]]:
-    """Every holder that was inside when the clock jumped."""
+    """A try for every holder that was inside when the clock jumped. ttl: ns."""
     second = _joined(view)
     for fault in view.history.faults:
         for hold in view.holds:
@@ -125,14 +120,14 @@ def _skewed(view: View, ttl: float) -> Iterable[tuple[float, bool]]:
 
 
 def _seconds(fault: FaultInterval) -> float:
-    """How far the clock was set: the target says so."""
+    """By how many seconds the clock was set, from the text of the target."""
     jump = _FORWARD.search(fault.target)
     assert jump is not None, fault.target
     return float(jump[1])
 
 
 def _joined(view: View) -> set[int]:
-    """Owners whose holder was still inside when somebody else came in."""
+    """Owners that were still inside when another client came in."""
     return {first.owner for holds in view.holds.by_key.values() for first, _ in overlaps(holds)}
 
 
@@ -147,10 +142,10 @@ def _store(
 
 
 def _points(tries: Sequence[tuple[float, bool]], ratios: Sequence[float]) -> Iterable[Point]:
-    """Tries that lie nearest to the same ratio make a point, at their mean."""
+    """A point for each nominal ratio, of the tries that are nearest to it: their mean, their hits, their number."""
     near: defaultdict[float, list[tuple[float, bool]]] = defaultdict(list)
     for ratio, hit in tries:
-        near[min(ratios, key=lambda asked: abs(asked - ratio))].append((ratio, hit))
+        near[min(ratios, key=lambda wanted: abs(wanted - ratio))].append((ratio, hit))
     for _, members in sorted(near.items()):
         mean = sum(ratio for ratio, _ in members) / len(members)
         yield Point(round(mean, 3), sum(hit for _, hit in members), len(members))

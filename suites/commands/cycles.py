@@ -1,9 +1,10 @@
-"""One cycle of a plan after the other, each on an environment that the one before left clean, or on a new one.
+"""Runs plans one after another, outside pytest: each on the environment that the last one left clean, or on a new one.
 
-A cycle is a trial with a few lanes, so that faults on workers find their victims.
+A cycle is one plan as a trial with a few lanes, whose workers are the victims of faults on workers.
 """
 
 import random
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from checkers.claims import Verdict
 from checkers.history.history import FaultInterval
 from checkers.judging.judgement import Judgement
 from infra.environment import Environment
-from infra.faults.plan import Plan
+from infra.faults.plan import Plan, compile_plan
 from infra.machine import Trouble
 from results.record import TrialRecord
 from suites.lanes.lane import Lane, longest_ttl, runnable_lanes
@@ -25,14 +26,14 @@ from suites.worker import recorder
 from suites.worker.pool import ForkServer, TrialBroke
 
 DRAWN: Final = 6
-"""Lanes of a trial of `drawn_on`."""
+"""How many lanes `drawn_on` draws."""
 STORES: Final = ("fence-writes", "compare-owner")
-"""The store modes that are preferred to others."""
+"""Store modes in order of preference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """What came of a plan: what was done when, what was wrong ("" if nothing was), and what was recorded, if it was."""
+    """The result of a plan: its faults, what was wrong ("" for nothing), and the record, None where the trial broke."""
 
     faults: tuple[FaultInterval, ...]
     wrong: str
@@ -40,26 +41,30 @@ class Cycle:
 
 
 class Cycles:
-    """Not for two threads at once. Nothing is left behind at the end of the block."""
+    """Environment and fork servers for cycles, removed at the end of the block. Not for two threads at once."""
 
     def __init__(self) -> None:
         self._folder = recorder.folder()
         self._environment: Environment | None = None
         self._servers: dict[str, ForkServer] = {}
 
-    def run(self, plan: Plan, lanes: Sequence[Lane] = (), deadline: float = 0.0) -> Cycle:
-        """Do a plan, once if there is no deadline (seconds), else until everything was exercised or it has passed.
+    def run(self, plan: Plan, lanes: Sequence[Lane], deadline: float = 0.0) -> Cycle:
+        """Run a plan once or, with a deadline (seconds), until everything was exercised or the deadline has passed.
 
-        lanes: `lanes_on` the backend if none are given. After a plan that left something, or broke, the next gets a new
-        environment.
+        What went wrong is printed to stderr. After a trial that broke, the next plan gets a new environment.
         """
         try:
-            environment = self._ready(plan.backend)
-            lanes = tuple(lanes) or lanes_on(plan.backend)
-            return self._trial(plan, environment, lanes, deadline)
+            cycle = self._trial(plan, self._ready(plan.backend), lanes, deadline)
         except (Trouble, TrialBroke) as trouble:
             self._discard()
-            return Cycle((), str(trouble))
+            cycle = Cycle((), str(trouble))
+        if cycle.wrong:
+            print(f"{plan.backend} {plan.name}, seed {plan.seed}: {cycle.wrong}", file=sys.stderr, flush=True)
+        return cycle
+
+    def run_fault(self, fault: str, seed: int, lanes: Sequence[Lane], deadline: float = 0.0) -> Cycle:
+        """Run the plan that the seed draws for one fault or for none. The lanes are on one backend. See `run`."""
+        return self.run(compile_plan([fault], seed, lanes[0].backend, longest_ttl(lanes)), lanes, deadline)
 
     def __enter__(self) -> Self:
         return self
@@ -94,13 +99,13 @@ class Cycles:
 
 
 def violated(record: TrialRecord) -> Iterator[tuple[str, Judgement]]:
-    """Every claim that broke, with its lane."""
+    """(lane, judgement) of every claim that was violated."""
     for lane in record.lanes:
         yield from ((lane.history.facts.lane, each) for each in lane.judgements if each.word is Verdict.VIOLATED)
 
 
 def lanes_on(backend: str) -> tuple[Lane, ...]:
-    """A lane of each of the plainest locks on the backend, with the first of `STORES` that it can have, if with any."""
+    """One lane of each of the plainest locks on the backend, with a store mode of `STORES` where the lock has one."""
     there = [name for name in registry.LOCKS if registry.load(name).backend == backend]
     return tuple(
         min(runnable_lanes(name), key=lambda lane: (_preference(lane.store), lane.workload.name))
@@ -109,7 +114,7 @@ def lanes_on(backend: str) -> tuple[Lane, ...]:
 
 
 def drawn_on(backend: str, seed: int) -> tuple[Lane, ...]:
-    """A lane each, at random, of some locks on the backend that promise anything (not `registry.CONTROLS`)."""
+    """One random lane each of some random locks on the backend, without the positive controls (`registry.CONTROLS`)."""
     rng = random.Random(f"{backend}/{seed}")
     promising = [name for name in registry.LOCKS if name not in registry.CONTROLS]
     there = [runnable_lanes(name) for name in promising if registry.load(name).backend == backend]
@@ -118,10 +123,5 @@ def drawn_on(backend: str, seed: int) -> tuple[Lane, ...]:
 
 
 def _preference(store: str) -> int:
-    """0 for the store mode that is preferred to all others."""
+    """The rank of a store mode, 0 for the first choice."""
     return STORES.index(store) if store in STORES else len(STORES)
-
-
-def ttl_on(backend: str) -> float:
-    """Seconds that a fault on workers must outlast there."""
-    return longest_ttl(lanes_on(backend))

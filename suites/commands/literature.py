@@ -1,11 +1,10 @@
 """`python -m suites literature`: measure what the literature says (`suites.commands.statements`), and write it down.
 
-One trial for each backend and fault carries the lanes of all statements about them. What must break and did not is
-tried with the next two seeds. The outcome goes to results/literature/: statements.json, and for each statement the
-picture of the probe that decided it. `python -m suites readme` makes the table of that.
+One trial for each backend and fault carries the lanes of all statements about them. A probe that must break and did not
+is tried again with the next two seeds. The results go to results/literature/: statements.json, and for each statement
+the picture of the probe that decided it. `python -m suites readme` makes the table in README.md from them.
 """
 
-import argparse
 import json
 import sys
 from collections import defaultdict
@@ -15,14 +14,14 @@ from typing import Any, Final
 
 from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
-from infra.faults.plan import Plan, compile_plan
 from results.commands.find import RUNS
 from results.pages.lane import standalone
 from results.record import LaneRecord
 from results.run import Run
+from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles
 from suites.commands.statements import FOLDER, STATEMENTS, Probe, Statement
-from suites.lanes.lane import Lane, lane_named, longest_ttl
+from suites.lanes.lane import Lane, lane_named
 
 OUTCOMES: Final = FOLDER / "statements.json"
 
@@ -42,7 +41,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a probe came to, in the lane's record."""
+    """The judgement of a probe, and the record of its lane."""
 
     judgement: Judgement
     lane: LaneRecord
@@ -56,8 +55,8 @@ class Measured:
 
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 every statement got an answer, 1 one did not, 2 no statement contains the text."""
-    parser = argparse.ArgumentParser(prog="python -m suites literature", description=main.__doc__, allow_abbrev=False)
-    parser.add_argument("--seed", type=int, default=1, help="of the first trials (1)")
+    parser = Arguments("literature", main)
+    parser.add_seed("of the first trials")
     parser.add_argument("--only", metavar="TEXT", default="", help="only statements that contain this text")
     options = parser.parse_args(argv)
     statements = [each for each in STATEMENTS if options.only.lower() in each.says.lower()]
@@ -78,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def stored() -> dict[str, Any]:
-    """What came of each statement, by its text, as far as they were measured."""
+    """Text of a statement → its stored entry (see `_entry`), for all that were measured."""
     entries: dict[str, Any] = json.loads(OUTCOMES.read_text()) if OUTCOMES.exists() else {}
     return entries
 
@@ -88,47 +87,42 @@ def _measure(probes: Sequence[Probe], seed: int, run: Run) -> dict[Key, Measured
     with Cycles() as cycles:
         for attempt in range(TRIES):
             missing = [probe for probe in probes if _unanswered(probe, measured.get(_key(probe)), attempt)]
-            for backend, fault, lanes in _trials(missing):
-                cycle = cycles.run(_plan(backend, fault, seed + attempt, lanes), lanes, DEADLINE)
-                if cycle.record is None:
-                    print(f"{backend} {fault}: {cycle.wrong}", flush=True)
+            for fault, lanes in _trials(missing):
+                record = cycles.run_fault(fault, seed + attempt, lanes, DEADLINE).record
+                if record is None:
                     continue
-                run.save_trial(cycle.record)
-                for lane in cycle.record.lanes:
+                run.save_trial(record)
+                for lane in record.lanes:
                     for judgement in lane.judgements:
                         _keep(measured, (lane.history.facts.lane, fault, judgement.property), Measured(judgement, lane))
     return measured
 
 
 def _keep(measured: dict[Key, Measured], key: Key, new: Measured) -> None:
-    """What broke once is broken; an answer is better than none."""
+    """A judgement that broke replaces one that held, and any answer replaces none."""
     old = measured.get(key)
     if old is None or old.held is None or (new.held is False and old.held):
         measured[key] = new
 
 
 def _unanswered(probe: Probe, answer: Measured | None, attempt: int) -> bool:
-    """Whether it has to be tried (again): only what should break may need more than one trial that ran."""
+    """Whether the probe must be tried (again): without an answer, or where it should have broken and held."""
     if answer is None or answer.held is None:
         return True
     return attempt > 0 and answer.held and not probe.holds
 
 
-def _trials(probes: Sequence[Probe]) -> list[tuple[str, str, tuple[Lane, ...]]]:
-    """(backend, fault, lanes) of each trial."""
+def _trials(probes: Sequence[Probe]) -> list[tuple[str, tuple[Lane, ...]]]:
+    """(fault, lanes on one backend) of each trial."""
     wanted: defaultdict[tuple[str, str], dict[str, Lane]] = defaultdict(dict)
     for probe in probes:
         lane = lane_named(probe.lane)
         wanted[lane.backend, probe.fault][lane.name] = lane
     trials = []
-    for (backend, fault), lanes in sorted(wanted.items()):
+    for (_, fault), lanes in sorted(wanted.items()):
         every = tuple(lanes.values())
-        trials += [(backend, fault, every[at : at + LANES]) for at in range(0, len(every), LANES)]
+        trials += [(fault, every[at : at + LANES]) for at in range(0, len(every), LANES)]
     return trials
-
-
-def _plan(backend: str, fault: str, seed: int, lanes: Sequence[Lane]) -> Plan:
-    return compile_plan([fault], seed, backend, longest_ttl(lanes))
 
 
 def _key(probe: Probe) -> Key:
@@ -136,7 +130,7 @@ def _key(probe: Probe) -> Key:
 
 
 def _entry(statement: Statement, measured: Mapping[Key, Measured]) -> dict[str, Any]:
-    """What is stored. The picture is of a probe that refutes the statement, else of one that broke, or the first."""
+    """The entry to store. The picture shows a probe that refutes the statement, else one that broke, else the first."""
     answers = [(probe, measured.get(_key(probe))) for probe in statement.probes]
     held = [(probe, answer.held if answer else None) for probe, answer in answers]
     refuted = [probe for probe, answer in held if answer is not None and answer != probe.holds]

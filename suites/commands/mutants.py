@@ -1,18 +1,16 @@
-"""`python -m suites mutants`: correct locks with one bug each; --run tries whether the suite finds them.
+"""`python -m suites mutants`: lists locks with one bug each; --run tests whether the suite finds the bugs.
 
-A bug is caught when the property that names it is violated, with a witness that nothing excuses, in the first trial
-under the fault that brings it out. Those with one backend and one fault share a trial: that is what lanes are for.
+A bug is caught when the property that names it is violated in the first trial under the fault that reveals it. Mutants
+with the same backend and fault share a trial, each in lanes of its own.
 """
 
-import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from infra.faults.plan import compile_plan
+from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles, violated
-from suites.lanes.lane import longest_ttl
 from suites.lanes.mutant_catalogue import CATALOGUE, Mutant
 
 DEADLINE: Final = 20.0
@@ -22,7 +20,7 @@ SEED: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a mutant. by: the properties that were violated; trouble: why there was no verdict, or ""."""
+    """The result of a mutant. by: the properties that were violated; trouble: why there was no verdict, or ""."""
 
     mutant: Mutant
     by: tuple[str, ...]
@@ -41,7 +39,7 @@ class Result:
 
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 all were caught, or nothing was run; 1 one was missed."""
-    parser = argparse.ArgumentParser(prog="python -m suites mutants", description=main.__doc__, allow_abbrev=False)
+    parser = Arguments("mutants", main)
     names = [mutant.name for mutant in CATALOGUE]
     parser.add_argument(
         "--run", nargs="*", choices=names, metavar="NAME", help="try them, or only these, for one trial each"
@@ -61,12 +59,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run(mutants: Iterable[Mutant]) -> Iterator[Result]:
-    """Tries them, those of one backend and one fault side by side."""
+    """Run the trials, one for all mutants with the same backend and fault."""
     with Cycles() as cycles:
-        for (backend, fault), group in groupby(sorted(mutants, key=_trial_of), key=_trial_of):
+        for (_, fault), group in groupby(sorted(mutants, key=_trial_of), key=_trial_of):
             tried = {mutant: [lane.name for lane in mutant.lanes] for mutant in group}
             lanes = [lane for mutant in tried for lane in mutant.lanes]
-            cycle = cycles.run(compile_plan([fault], SEED, backend, longest_ttl(lanes)), lanes, DEADLINE)
+            cycle = cycles.run_fault(fault, SEED, lanes, DEADLINE)
             if cycle.record is None:
                 yield from (Result(mutant, (), cycle.wrong) for mutant in tried)
                 continue

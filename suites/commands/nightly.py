@@ -1,12 +1,12 @@
-"""`python -m suites nightly`: the whole matrix on every version that can be had, compared with the night before.
+"""`python -m suites nightly`: the whole matrix on every version that is available, compared with the night before.
 
-    run         all of it: each shard that is still to be run, then what comes of it
-    plan        the names of the shards; each is a backend in one version, or a part of that
-    shard NAME  one of them, as a machine of its own may
-    conclude    put the shards together, compare them with the night before, write the summary
+    run         run all shards that have not run yet, then conclude
+    plan        print the names of the shards; each is a backend in one version, or a part of that
+    shard NAME  run one shard, for example on a machine of its own
+    conclude    merge the shards, compare them with the night before, write the summary
 
-All take the options that say what is tried; those that are not known here are pytest's. The same options on another
-machine give the same shards.
+All take the options that select what is tried; options that are not known here go to pytest. The same options on
+another machine give the same shards.
 """
 
 from __future__ import annotations
@@ -40,19 +40,20 @@ from results.run import Run
 from results.storage import files, summary
 from results.storage.files import BadFile
 from results.text import plain, typed
-from suites.selection.options import BadOption, parse
+from suites.selection.bad_option import BadOption
 from suites.selection.options import options as product_options
+from suites.selection.options import parse
 from suites.selection.profiles import PROFILES
 from suites.selection.shards import Shard
 from suites.worker.pool import ROOT
 
 INTERRUPTED: Final = 2
 ENDED: Final = (0, 1)
-"""Exit statuses of a shard that ran to its end: what its verdicts are worth is seen when all are there."""
+"""Exit statuses of a shard that ran to its end, whatever its verdicts are."""
 _JOBS: Final = ("backend", "version_of", "shard", "results")
-"""Options that a job decides."""
+"""Options that each job sets itself."""
 NIGHTS: Final = 3
-"""So many nights back a failing verdict is known, if nothing could be said of it since."""
+"""How many nights a failing verdict stays known while it cannot be judged again."""
 SUMMARY: Final = "summary.md"
 NIGHT: Final = "night.json"
 
@@ -69,24 +70,24 @@ class Job:
     def name(self) -> str:
         return files.safe_name(f"{self.backend}-{self.version}-{self.shard.i}of{self.shard.n}")
 
-    def command(self, asked: Sequence[str], results: Path) -> list[str]:
-        """Of `pytest suites/`. asked: its options, without those that a job decides."""
+    def command(self, options: Sequence[str], results: Path) -> list[str]:
+        """The command line of pytest. options: those for pytest, without `_JOBS`."""
         which = ["--backend", self.backend, "--version-of", f"{self.backend}={self.version}"]
         part = ["--shard", str(self.shard), "--results", str(results)]
-        return [sys.executable, "-m", "pytest", "suites/", *asked, *which, *part]
+        return [sys.executable, "-m", "pytest", "suites/", *options, *which, *part]
 
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """What is to be done.
+    """What to run.
 
-    asked    options for pytest.
-    product  those of them that say what is tried: nights of the same can be compared.
+    options  for pytest.
+    product  the options that select what is tried: nights with the same can be compared.
     results  where runs are stored.
     """
 
     jobs: tuple[Job, ...]
-    asked: tuple[str, ...]
+    options: tuple[str, ...]
     product: Mapping[str, Any]
     results: Path
 
@@ -101,7 +102,9 @@ def main(argv: Sequence[str]) -> int:
         night = _night(options, rest)
         match options.command:
             case "plan":
-                return _plan(night, as_json=options.json)
+                names = [job.name for job in night.jobs]
+                print(json.dumps(names) if options.json else "\n".join(names))
+                return 0
             case "shard":
                 return _shard(night, options.name)
             case "run":
@@ -129,49 +132,33 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    made = {
-        name: commands.add_parser(name, help=help_, description=main.__doc__, allow_abbrev=False)
-        for name, help_ in (
-            ("run", "all shards that are still to be run, one after another, then `conclude`"),
-            ("plan", "the names of the shards"),
-            ("shard", "one shard"),
-            ("conclude", "what comes of the shards"),
-        )
-    }
-    for command in made.values():
-        _add_asked(command)
-    made["plan"].add_argument("--json", action="store_true", help="as a JSON list")
-    made["shard"].add_argument("name", metavar="NAME", help="of the plan")
-    made["run"].add_argument("--resume", action="store_true", help="go on with the last night, if it was interrupted")
-    made["conclude"].add_argument(
-        "shards", type=Path, metavar="DIR", help="where the shards' run folders are, at any depth"
+    tried = argparse.ArgumentParser(add_help=False)
+    add = tried.add_argument
+    add("--profile", default="nightly", help=f"how much to try: {', '.join(PROFILES)} (nightly)")
+    add("--backend", action="append", default=[], metavar="NAME", help="only this one; repeatable")
+    versions = "only this version of it; repeatable, for one backend too (all series that can be had here)"
+    add("--version-of", action="append", default=[], metavar="BACKEND=VERSION", help=versions)
+    add("--minutes", type=float, default=20.0, help="about how long a shard may take (20)")
+    add("--results", type=Path, default=RUNS, metavar="DIR", help="where runs are stored")
+
+    def command(name: str, purpose: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=purpose, description=main.__doc__, parents=[tried], allow_abbrev=False)
+
+    run = command("run", "all shards that are still to be run, one after another, then `conclude`")
+    run.add_argument("--resume", action="store_true", help="go on with the last night, if it was interrupted")
+    command("plan", "the names of the shards").add_argument("--json", action="store_true", help="as a JSON list")
+    command("shard", "one shard").add_argument("name", metavar="NAME", help="of the plan")
+    conclude = command("conclude", "what comes of the shards")
+    conclude.add_argument("shards", type=Path, metavar="DIR", help="where the shards' run folders are, at any depth")
+    conclude.add_argument("into", type=Path, metavar="RUN", help="the run to make of them")
+    previous = (
+        "the night before; repeatable, older ones after it: what failed there and could not be judged since is known. "
+        "Without it: the last ones of the same options (run), none (conclude)"
     )
-    made["conclude"].add_argument("into", type=Path, metavar="RUN", help="the run to make of them")
-    for name in ("run", "conclude"):
-        made[name].add_argument(
-            "--previous",
-            action="append",
-            default=[],
-            metavar="RUN",
-            help="the night before; repeatable, older ones after it: what failed there and could not be judged since "
-            "is known. Without it: the last ones of the same options (run), none (conclude)",
-        )
-        made[name].add_argument("--summary", type=Path, metavar="FILE", help="append the summary in Markdown to it")
+    for made in (run, conclude):
+        made.add_argument("--previous", action="append", default=[], metavar="RUN", help=previous)
+        made.add_argument("--summary", type=Path, metavar="FILE", help="append the summary in Markdown to it")
     return parser
-
-
-def _add_asked(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--profile", default="nightly", help=f"how much to try: {', '.join(PROFILES)} (nightly)")
-    parser.add_argument("--backend", action="append", default=[], metavar="NAME", help="only this one; repeatable")
-    parser.add_argument(
-        "--version-of",
-        action="append",
-        default=[],
-        metavar="BACKEND=VERSION",
-        help="only this version of it; repeatable, for one backend too (all series that can be had here)",
-    )
-    parser.add_argument("--minutes", type=float, default=20.0, help="about how long a shard may take (20)")
-    parser.add_argument("--results", type=Path, default=RUNS, metavar="DIR", help="where runs are stored")
 
 
 def _night(options: Namespace, rest: Sequence[str]) -> Night:
@@ -180,33 +167,33 @@ def _night(options: Namespace, rest: Sequence[str]) -> Night:
         raise BadOption(f"--minutes {options.minutes}: must be more than 0")
     if any(word.partition("=")[0] in ("--shard", "--target") for word in rest):
         raise BadOption("--shard and --target: a night is cut into shards of our own clusters by itself")
-    asked = ["--profile", options.profile, *rest]
-    whole = parse(_as_pytest(asked, options.backend))
+    words = ["--profile", options.profile, *rest]
+    whole = parse(_as_pytest(words, options.backend))
     versions = _versions(options.version_of)
     jobs = []
     for backend in whole.backends:
-        seconds = sum(trial.seconds for trial in parse(_as_pytest(asked, [backend])).trials())
+        seconds = sum(trial.seconds for trial in parse(_as_pytest(words, [backend])).trials())
         n = math.ceil(seconds / 60 / options.minutes)  # none, where there is nothing to do
         for version in versions.get(backend) or CARRIED[backend].values():
-            parse(_as_pytest([*asked, "--version-of", f"{backend}={version}"], [backend]))  # it can be had
+            parse(_as_pytest([*words, "--version-of", f"{backend}={version}"], [backend]))  # it can be had
             jobs += [Job(backend, version, Shard(i, n)) for i in range(1, n + 1)]
     if not jobs:
         raise BadOption("none of that can be tried on any backend")
-    product = vars(_as_pytest(asked, [])).items()
+    product = vars(_as_pytest(words, [])).items()
     chosen = {name: value for name, value in product if name not in _JOBS}
-    return Night(tuple(jobs), tuple(asked), chosen, options.results.absolute())  # pytest is called from elsewhere
+    return Night(tuple(jobs), tuple(words), chosen, options.results.absolute())  # pytest is called from elsewhere
 
 
-def _as_pytest(asked: Sequence[str], backends: Sequence[str]) -> Namespace:
+def _as_pytest(words: Sequence[str], backends: Sequence[str]) -> Namespace:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for spelling, settings in product_options().items():
         parser.add_argument(spelling, **settings)
     chosen = [word for name in backends for word in ("--backend", name)]
-    return parser.parse_known_args([*asked, *chosen])[0]
+    return parser.parse_known_args([*words, *chosen])[0]
 
 
 def _versions(pairs: Sequence[str]) -> Mapping[str, list[str]]:
-    """Raises BadOption, where it is none of a backend that there is; whether it can be had is asked later."""
+    """Backend → versions. Raises BadOption for an unknown backend; whether a version is available is checked later."""
     versions: dict[str, list[str]] = {}
     for pair in pairs:
         backend, version = images.spelled(pair)
@@ -216,14 +203,8 @@ def _versions(pairs: Sequence[str]) -> Mapping[str, list[str]]:
     return versions
 
 
-def _plan(night: Night, *, as_json: bool) -> int:
-    names = [job.name for job in night.jobs]
-    print(json.dumps(names) if as_json else "\n".join(names))
-    return 0
-
-
 def _shard(night: Night, name: str) -> int:
-    """0: it ran to its end."""
+    """Returns 0 if the shard ran to its end, else pytest's exit status."""
     job = next((job for job in night.jobs if job.name == name), None)
     if job is None:
         raise BadOption(f"no shard {name!r}; there are {', '.join(job.name for job in night.jobs)}")
@@ -232,8 +213,8 @@ def _shard(night: Night, name: str) -> int:
 
 
 def _run_job(night: Night, job: Job, results: Path) -> int:
-    """Pytest's exit status."""
-    command = job.command(night.asked, results)
+    """Returns pytest's exit status."""
+    command = job.command(night.options, results)
     print(f"nightly: {job.name}: {plain(shlex.join(command[1:]))}", flush=True)
     process = subprocess.Popen(command, cwd=ROOT)
     try:
@@ -284,7 +265,7 @@ def _described(night: Night) -> dict[str, Any]:
 
 
 def _nights(root: Path, night: Night) -> list[tuple[Path, dict[str, Any]]]:
-    """Those of the same options, the last one first, with what is known of them."""
+    """(folder, description) of the nights with the same options, the last one first."""
     nights = []
     for folder in reversed(files.entries(root, [])):
         try:
@@ -297,13 +278,13 @@ def _nights(root: Path, night: Night) -> list[tuple[Path, dict[str, Any]]]:
 
 
 def _resumed(root: Path, night: Night) -> Path | None:
-    """The last night, if not all of its shards ran to their end."""
+    """The folder of the last night, if not all of its shards ran to their end."""
     nights = _nights(root, night)
     return nights[0][0] if nights and nights[0][1].get("missing") != [] else None
 
 
 def _previous(root: Path, night: Night, this: Path) -> list[str]:
-    """The runs of the last nights but `this` in which anything was judged, the last one first."""
+    """The runs of the last nights other than `this` that have a judgement, the last one first."""
     runs = (
         root.parent / str(known["run"]) for where, known in _nights(root, night) if where != this and "run" in known
     )
@@ -319,15 +300,15 @@ def _judged(run: Path) -> bool:
 
 
 def _run_of(job: Job, night: Night, shards: Path) -> Run | None:
-    """Of a shard of this night that ran to its end; the last, where it was run again."""
+    """The run of a shard of this night that ran to its end; the last one, if it ran more than once."""
     wanted = (str(job.shard), {job.backend: job.version}, *(night.product[name] for name in ("profile", "seed")))
     for path in sorted(shards.rglob("run.json"), reverse=True):
         run = Run(path.parent)
         try:
-            asked, about = run.about(), summary.load_head(run.path).about
+            begun, about = run.about(), summary.load_head(run.path).about
         except BadFile:
             continue
-        mine = tuple(asked.get(name) for name in ("shard", "versions", "profile", "seed"))
+        mine = tuple(begun.get(name) for name in ("shard", "versions", "profile", "seed"))
         if mine == wanted and about.get("exit status") in ENDED:
             return run
     return None
@@ -345,8 +326,8 @@ def _append(text: str, summary: Path | None) -> None:
 
 def _conclude(night: Night, shards: Path, made: Path, previous: Sequence[str]) -> tuple[int, str]:
     """The exit status, and the summary in Markdown. previous: the night before and older ones. Raises BadFile."""
-    there = [run for job in night.jobs if (run := _run_of(job, night, shards)) is not None]
     missing = _missing(night, shards)
+    there = [run for job in night.jobs if (run := _run_of(job, night, shards)) is not None]
     for name in missing:
         print(f"nightly: {name}: missing, it did not run to its end", file=sys.stderr)
     if not there:

@@ -100,8 +100,8 @@ def _statements(entries: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _by(statement: Statement, words: Sequence[str]) -> str:
-    said = [*words, *[""] * (len(statement.probes) - len(words))]
-    return "<br>".join(_probe(probe, word) for probe, word in zip(statement.probes, said, strict=True))
+    all_words = [*words, *[""] * (len(statement.probes) - len(words))]
+    return "<br>".join(_probe(probe, word) for probe, word in zip(statement.probes, all_words, strict=True))
 
 
 def _probe(probe: Probe, word: str) -> str:

@@ -1,11 +1,10 @@
-"""`python -m suites soak`: random plans of up to three overlapping faults, each of which must leave all clean.
+"""`python -m suites soak`: runs random plans of up to three overlapping faults; each must leave everything clean.
 
-Each is done under a few lanes, drawn as well, of the locks that promise anything; none of their promises may break. A
-plan that fails is told and written down for `pytest suites/ --plan`, with the page of its trial if it came to one. What
-was done is noted in a file, so that a soak can be stopped at any time, and goes on there.
+Each plan runs with a few random lanes of locks that claim anything, and no claim may be violated. A plan that fails is
+printed and stored for `pytest suites/ --plan`, with the page of its trial if there is one. A file lists the plans that
+are done, so that a soak can be stopped at any time and continues there.
 """
 
-import argparse
 import contextlib
 import json
 import time
@@ -15,16 +14,17 @@ from pathlib import Path
 from infra.backends import BACKENDS
 from infra.faults.plan import Plan, random_plan
 from results.run import Run
+from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycle, Cycles, drawn_on
 from suites.lanes.lane import longest_ttl
 
 
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 every plan left all clean and broke no promise, 1 one did not."""
-    parser = argparse.ArgumentParser(prog="python -m suites soak", description=main.__doc__, allow_abbrev=False)
-    parser.add_argument("--count", type=int, default=200, help="how many plans, those done before included (200)")
-    parser.add_argument("--seed", type=int, default=1, help="of the first plan; the others follow (1)")
-    parser.add_argument("--backend", action="append", choices=BACKENDS, help="only these; repeatable")
+    parser = Arguments("soak", main)
+    parser.add_count(200, "how many plans, those done before included")
+    parser.add_seed("of the first plan; the others follow")
+    parser.add_backends()
     parser.add_argument("--done", default="soak.jsonl", metavar="FILE", help="what was done; those are not done again")
     parser.add_argument("--failed", default="soak-failed", metavar="DIR", help="where plans that failed are written")
     options = parser.parse_args(argv)
@@ -44,20 +44,20 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _do(cycles: Cycles, backend: str, seed: int, failed: Path) -> str:
-    """What was wrong, "" if nothing was."""
+    """Run one plan. Returns what was wrong, "" for nothing."""
     lanes = drawn_on(backend, seed)
     plan = random_plan(seed, backend, longest_ttl(lanes))
     began = time.monotonic()
     cycle = cycles.run(plan, lanes)
     took = time.monotonic() - began
-    print(f"{seed:>5} {backend:<10} {plan.name}: {cycle.wrong or 'clean'} ({took:.1f} s)", flush=True)
+    print(f"{seed:>5} {backend:<10} {plan.name}: {'failed' if cycle.wrong else 'clean'} ({took:.1f} s)", flush=True)
     if cycle.wrong:
         _keep(plan, cycle, failed)
     return cycle.wrong
 
 
 def _read(file: Path) -> dict[tuple[str, int], str]:
-    """(backend, seed) → what was wrong, of what was done before; a line that was cut short counts as not done."""
+    """(backend, seed) → what was wrong, of the plans done so far; a line that was cut short counts as not done."""
     done = {}
     for line in file.read_text().splitlines() if file.exists() else ():
         with contextlib.suppress(ValueError, KeyError):

@@ -1,8 +1,8 @@
-"""What the literature says of these locks, each sentence that can be checked, with the lanes that check it.
+"""Statements of the literature about these locks that can be checked, with the lanes that check them.
 
 A statement predicts, for each of its probes, that a property holds or that it breaks in a lane under a fault. It is
-upheld if every probe came out as predicted, refuted if one did not, and open where a lane gave no answer. The sentences
-are told in our words; who says them stands beside them. All of them stand in statements.toml.
+upheld if every probe came out as predicted, refuted if one did not, and open where a lane gave no answer. The
+statements, in our words and with their sources, stand in statements.toml.
 """
 
 import tomllib
@@ -13,7 +13,7 @@ from typing import Any, Final
 from suites.worker.pool import ROOT
 
 FOLDER: Final = ROOT / "results" / "literature"
-"""What was measured of them."""
+"""Holds the results of `python -m suites literature` and `curves`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,37 +25,14 @@ from suites.workloads.transfer import Backoff, Opposite, Transfer
 from suites.workloads.work import Work
 from suites.workloads.workload import Workload
 
-WORKLOADS: Final[tuple[type[Workload], ...]] = (
-    Register,
-    Set,
-    Work,
-    Apart,
-    Once,
-    Inventory,
-    Leader,
-    Transfer,
-    Opposite,
-    Backoff,
-    Share,
-    Nested,
-)
-
-FENCES: Final = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes")
-STORES: Final[Mapping[str, tuple[str, ...]]] = {
-    "register": ("unfenced", *FENCES, "compare-owner", GUARDED),
-    "set": ("unfenced", "fence-writes", "fence-reads-and-writes", "compare-owner", "compare-and-set", GUARDED),
-    "work": ("unfenced",),
-    "apart": ("unfenced",),
-    "once": ("unfenced", "idempotency-key"),
-    "inventory": ("unfenced", "fence-reads-and-writes", "compare-owner", "compare-and-set"),
-    "leader": ("unfenced", "fence-writes"),
-    "transfer": ("unfenced",),
-    "transfer-opposite": ("unfenced",),
-    "transfer-backoff": ("unfenced",),
-    "share": ("unfenced", "fence-writes"),
-    "nested": ("unfenced",),
+WORKLOADS: Final[Mapping[str, type[Workload]]] = {
+    workload.name: workload
+    for workload in (
+        *(Register, Set, Work, Apart, Once, Inventory, Leader),
+        *(Transfer, Opposite, Backoff, Share, Nested),
+    )
 }
-"""Store modes in which each workload can run; a lock says in which of these lanes it is tried."""
+"""By name. Each says in which store modes it can run; a lock says in which of these lanes it is tried."""
 
 LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
 """Kinds of faults under which a client may believe that it holds what was granted to another."""
@@ -63,7 +40,7 @@ LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """lock_name is how the lock was asked for; the classes do the rest."""
+    """lock_name: as the user spelled it (`suites.locks.registry`)."""
 
     lock_name: str
     lock: type[LockClient]
@@ -80,7 +57,7 @@ class Lane:
 
     @property
     def properties(self) -> tuple[str, ...]:
-        """What can be asked of the lane under one fault or another."""
+        """The ids of the properties that can be asked of the lane, under one fault or another."""
         return _properties(self)
 
     def asks(self, property: str, faults: Sequence[str]) -> bool:
@@ -105,16 +82,16 @@ class Lane:
 
     def must_show(self, faults: Sequence[str]) -> bool:
         """Whether it is a positive control under these faults: a hazard that is certain, of a property that it asks."""
-        return any(said.certain is not None for said in self.answers(faults).values())
+        return any(answer.certain is not None for answer in self.answers(faults).values())
 
     def answers(self, faults: Sequence[str]) -> dict[str, Standing]:
-        """Property → what the lock says about it under these faults, of all that it is asked and says anything of."""
+        """Property → what the lock claims and which hazards it has under these faults, for properties with either."""
         answers = {name: self._standing(name, faults) for name in self.properties if self.asks(name, faults)}
         return {name: answer for name, answer in answers.items() if answer.said}
 
     def before_the_end(self, faults: Sequence[str]) -> tuple[str, ...]:
-        """What must be exercised before the first fault: where one may leave the lock held for ever, each property that
-        needs no fault; otherwise nothing.
+        """The properties to exercise before the first fault: where a fault may leave the lock held for ever, all those
+        that need no fault; otherwise none.
         """
         if all(hazard.mechanism != "never-expires" for hazard in self._standing("crash-release", faults).hazards):
             return ()
@@ -132,7 +109,7 @@ class Lane:
 
 
 def features(lock: type[LockClient]) -> frozenset[Need]:
-    """What a lock has of that which properties need."""
+    """Which needs of properties the lock meets."""
     there = {
         Need.EXCLUDES: lock.excludes,
         Need.ONE_PERMIT: lock.permits == 1,
@@ -149,7 +126,7 @@ def features(lock: type[LockClient]) -> frozenset[Need]:
 
 @cache
 def _properties(lane: Lane) -> tuple[str, ...]:
-    """Asked for once for every property, fault and lane."""
+    """Cached: asked for every property, fault and lane."""
     lock, workload = lane.lock, lane.workload
     has = features(lock) - ({Need.SHARED} if not workload.readers else set())
     has -= {Need.REENTRANT} if not workload.nests else set()
@@ -170,11 +147,11 @@ def _hits_the_store(fault: str) -> bool:
 
 
 def lanes_of(lock_name: str, lock: type[LockClient]) -> Iterator[Lane]:
-    """Every lane in which a lock is tried, those that are not applicable included."""
-    for workload in WORKLOADS:
+    """Every lane in which a lock is tried, with those that are not applicable."""
+    for workload in WORKLOADS.values():
         if (workload.readers and not hasattr(lock, "acquire_shared")) or (workload.nests and not lock.reentrant):
             continue
-        for store in STORES[workload.name]:
+        for store in workload.stores:
             if not matches(f"{workload.name}/{store}", lock.lanes):
                 continue
             if store == "compare-owner" and lock.tokens:
@@ -190,19 +167,19 @@ def runnable_lanes(name: str) -> tuple[Lane, ...]:
 
 
 def lane_named(name: str) -> Lane:
-    """A lane by its name, whether the lock is tried in it by itself or not. Raises UnknownLock, or KeyError."""
+    """The lane lock/workload/store, also where the lock does not declare it. Raises UnknownLock or KeyError."""
     lock_name, workload, store = name.rsplit("/", 2)
-    by_name = {workload.name: workload for workload in WORKLOADS}
-    if store not in STORES[workload]:
+    if store not in WORKLOADS[workload].stores:
         raise KeyError(store)
-    return Lane(lock_name, registry.load(lock_name), by_name[workload], store)
+    return Lane(lock_name, registry.load(lock_name), WORKLOADS[workload], store)
 
 
 @cache
 def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...]) -> tuple[Lane, ...]:
-    """The fewest of a lock's lanes that together ask every property of which it says anything under these faults."""
+    """The fewest of a lock's lanes that ask every property with a claim or hazard under these faults (greedy)."""
     answers = {
-        lane: {(name, said.claimed, said.certain) for name, said in lane.answers(faults).items()} for lane in lanes
+        lane: {(name, answer.claimed, answer.certain) for name, answer in lane.answers(faults).items()}
+        for lane in lanes
     }
     chosen: list[Lane] = []
     missing = set().union(*answers.values())
@@ -213,5 +190,5 @@ def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...]) -> tuple[Lane, ...]
 
 
 def longest_ttl(lanes: Sequence[Lane]) -> float:
-    """Seconds; what a fault on workers must outlast."""
+    """The longest TTL of these lanes, in seconds: faults on workers must last longer."""
     return max(lane.lock.min_ttl for lane in lanes)

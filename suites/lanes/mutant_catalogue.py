@@ -1,4 +1,4 @@
-"""Correct locks with one bug each (`suites.locks.mutants`): the property that names the bug, and what brings it out."""
+"""Locks with one bug each (`suites.locks.mutants`): the property that names the bug, and the fault that reveals it."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,8 +15,8 @@ class Mutant:
 
     name      a class of `suites.locks.mutants`.
     found_by  the property that names the bug.
-    fault     what brings it out.
-    where     the lanes of its one trial: more than one where it takes a chance to see the bug.
+    fault     reveals the bug.
+    where     workload/store of its lanes: more than one where chance decides whether a lane shows the bug.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Mutant:
 
     @property
     def bug(self) -> str:
-        """In the words of its docstring."""
+        """The first line of its docstring."""
         return (self.lock.__doc__ or "").partition("\n")[0]
 
 

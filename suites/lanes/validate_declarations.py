@@ -1,7 +1,7 @@
-"""Checks what a lock says of itself: a claim or hazard with a mistake in it would never be judged.
+"""Checks the declarations of a lock: a claim or hazard with a mistake in it would never be judged.
 
-A lock with `claims` keeps exactly those: the usual claim, server-exclusion without a fault, stands for one that says
-nothing. So a misspelled claim would leave nothing that could fail.
+Only a lock that declares neither claims nor hazards gets the usual claim, server-exclusion without a fault. So a lock
+whose only claim is misspelled would have nothing that could fail.
 """
 
 import difflib
@@ -19,18 +19,19 @@ from infra.faults.register import FAULTS
 from infra.spelling import instead
 from infra.star import AUXILIARIES
 from suites.declarations import Must, number, texts, validators
-from suites.lanes.lane import STORES, features, lanes_of
+from suites.lanes.lane import WORKLOADS, features, lanes_of
 from suites.lock import Declarations, LockClient, admitted
 from suites.locks import registry
 
 _MUST: Final[Mapping[str, Must]] = validators(Declarations)
 _FIELDS: Final = tuple(Declarations.__annotations__)
 _FAULTS: Final = (NO_FAULT, *FAULTS)
-_LANES: Final = tuple(f"{workload}/{store}" for workload, stores in STORES.items() for store in stores)
+_LANES: Final = tuple(f"{workload.name}/{store}" for workload in WORKLOADS.values() for store in workload.stores)
+_STORES: Final = tuple(dict.fromkeys(store for workload in WORKLOADS.values() for store in workload.stores))
 _PATTERNS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "under": ("fault", _FAULTS),
-    "stores": ("store mode", tuple(dict.fromkeys(store for stores in STORES.values() for store in stores))),
-    "workloads": ("workload", tuple(STORES)),
+    "stores": ("store mode", _STORES),
+    "workloads": ("workload", tuple(WORKLOADS)),
 }
 """Field of a claim or hazard → what its patterns name, and what there is."""
 
@@ -138,18 +139,18 @@ def _promises(lock: type[LockClient]) -> Iterator[str]:
             yield from (f"{kind.__name__}({promise.property!r}): {mistake}" for mistake in _promise(lock, promise))
 
 
-def _promise(lock: type[LockClient], said: Claim | Hazard) -> Iterator[str]:
-    if said.property not in tuple(PROPERTIES):
-        kept = "" if isinstance(said, Hazard) else " (a lock with claims keeps exactly those)"
-        yield f"no such property{kept}; {instead(said.property, PROPERTIES)}"
+def _promise(lock: type[LockClient], promise: Claim | Hazard) -> Iterator[str]:
+    if promise.property not in tuple(PROPERTIES):
+        kept = "" if isinstance(promise, Hazard) else " (a lock with claims keeps exactly those)"
+        yield f"no such property{kept}; {instead(promise.property, PROPERTIES)}"
     for field, (what, known) in _PATTERNS.items():
-        yield from _patterns(field, getattr(said, field), what, known)
-    if isinstance(said, Hazard):
-        if said.mechanism not in tuple(MECHANISMS):
-            yield f"no mechanism {said.mechanism!r}; {instead(said.mechanism, MECHANISMS)}"
-        if not said.under:
+        yield from _patterns(field, getattr(promise, field), what, known)
+    if isinstance(promise, Hazard):
+        if promise.mechanism not in tuple(MECHANISMS):
+            yield f"no mechanism {promise.mechanism!r}; {instead(promise.mechanism, MECHANISMS)}"
+        if not promise.under:
             yield "under is empty, so it excuses nothing; name the faults, or 'none' for what needs no fault"
-    elif said.property in PROPERTIES and (needed := _needed(lock, PROPERTIES[said.property])):
+    elif promise.property in PROPERTIES and (needed := _needed(lock, PROPERTIES[promise.property])):
         yield f"it would never be judged: it needs {needed}"
 
 

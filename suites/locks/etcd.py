@@ -15,6 +15,7 @@ Data can be kept beside the queue: one transaction compares the create_revision 
 does Jepsen's ``lock-etcd-set``: of a holder whose lease is over nothing is accepted, however late it comes.
 """
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,15 +31,7 @@ from suites.locks.etcd_endpoints import Endpoints
 from suites.locks.etcd_lease import Leases
 from suites.locks.etcd_session import EtcdSession, data_of, prefix_of
 from suites.locks.guarded import decoded, encoded
-from suites.locks.promises import (
-    CLAIMS,
-    CONSENSUS_CLAIMS,
-    GUARDED_CLAIMS,
-    HAZARDS,
-    QUEUE_CLAIMS,
-    TOKEN_CLAIMS,
-    TOKEN_HAZARDS,
-)
+from suites.locks.promises import FENCED_QUEUE_CLAIMS, HAZARDS, TOKEN_HAZARDS
 
 LOOK: Final = 1.0
 """Seconds; a waiter looks at the queue at least this often, whatever its watch says."""
@@ -47,15 +40,12 @@ PAUSE: Final = 0.02
 
 STOOD_STILL: Final = ("pause-server", "stall-disk")  # a disk that is only slow deposes nobody
 
-OLD_LEADER: Final = (
+OLD_LEADER: Final = tuple(
     # A leader that stood still may revoke, when it comes back, leases that its successor had prolonged. In the field it
     # is the disk that does it: the leader waits for its log to be written, and is deposed meanwhile (etcd #15247).
-    Hazard("server-exclusion", STOOD_STILL, "revoked-early", certain=False),
-    Hazard("holder-exclusion", STOOD_STILL, "revoked-early", certain=False),
-    Hazard("honest-belief", STOOD_STILL, "revoked-early", certain=False),
-    Hazard("honest-renewal", STOOD_STILL, "revoked-early", certain=False),
+    Hazard(name, STOOD_STILL, "revoked-early", certain=False)
+    for name in ("server-exclusion", "holder-exclusion", "honest-belief", "honest-renewal")
 )
-
 
 EXCLUSIVE: Final = "x"
 SHARED: Final = "s"
@@ -91,13 +81,7 @@ class EtcdLock(EtcdSession):
         "honest-belief": 0.1,
         "fail-fast": 4.0,
     }
-    claims: ClassVar[tuple[Claim, ...]] = (
-        *CLAIMS,
-        *TOKEN_CLAIMS,
-        *QUEUE_CLAIMS,
-        *GUARDED_CLAIMS,
-        *CONSENSUS_CLAIMS,
-    )
+    claims: ClassVar[tuple[Claim, ...]] = FENCED_QUEUE_CLAIMS
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS + OLD_LEADER
 
     def __init__(self, etcd: Endpoints, leases: Leases) -> None:
@@ -125,22 +109,16 @@ class EtcdLock(EtcdSession):
     @classmethod
     def final(cls, endpoints: Sequence[str], key: str, access: Access) -> tuple[int, Sequence[int]]:
         """A linearizable read."""
-        etcd = Endpoints(endpoints, access)
-        try:
+        with contextlib.closing(Endpoints(endpoints, access)) as etcd:
             data, _ = etcd.call(lambda client: client.get(data_of(key)))
-        finally:
-            etcd.close()
         return decoded(data or b"")
 
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
         """What was kept beside the queues; those go with their leases."""
-        etcd = Endpoints(endpoints, access)
-        try:
+        with contextlib.closing(Endpoints(endpoints, access)) as etcd:
             for key in map(data_of, names):
                 etcd.call(lambda client, key=key: client.delete(key))  # type: ignore[misc]
-        finally:
-            etcd.close()
 
     def _take(self, name: str, timeout: float, kind: str) -> Grant | None:
         """See `acquire`. kind: what the key says it is for."""

@@ -25,8 +25,6 @@ _OTHERS = ("honest-belief", "token-order", "fenced-store", "fifo", "herd-free")
 
 
 class EtcdKeepaliveDies(EtcdKey):
-    """See the module."""
-
     name: ClassVar[str] = "etcd-keepalive-dies"
     tokens: ClassVar[bool] = False
     pace: ClassVar[float] = 4.0  # work that lasts longer than the lease, which is what a keep-alive is for

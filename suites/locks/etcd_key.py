@@ -27,10 +27,7 @@ class EtcdKey(EtcdLock):
     fair: ClassVar[bool] = False
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/fence-reads-and-writes")
     claims: ClassVar[tuple[Claim, ...]] = besides(("fifo", "herd-free"), EtcdLock.claims)
-    hazards: ClassVar[tuple[Hazard, ...]] = (
-        *EtcdLock.hazards,
-        Hazard("herd-free", (NO_FAULT,), "woken-all"),
-    )
+    hazards: ClassVar[tuple[Hazard, ...]] = (*EtcdLock.hazards, Hazard("herd-free", (NO_FAULT,), "woken-all"))
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """Try, and try again after every deletion."""

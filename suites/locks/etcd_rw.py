@@ -9,10 +9,10 @@ later. A writer's end wakes all readers that waited for it, and all of them may 
 
 from typing import ClassVar
 
-from checkers.claims import NO_FAULT, Claim, Hazard
+from checkers.claims import Claim, Hazard
 from suites.lock import Grant
 from suites.locks.etcd import SHARED, EtcdLock, Queue, Range
-from suites.locks.promises import besides
+from suites.locks.promises import WOKEN_ALL, besides
 
 _OTHERS = ("token-order", "fenced-store", "no-lost-update", "herd-free")
 
@@ -24,10 +24,7 @@ class EtcdReadWrite(EtcdLock):
     tokens: ClassVar[bool] = False
     lanes: ClassVar[tuple[str, ...]] = ("share/unfenced",)
     claims: ClassVar[tuple[Claim, ...]] = (*besides(_OTHERS, EtcdLock.claims), Claim("sharing"))
-    hazards: ClassVar[tuple[Hazard, ...]] = (
-        *besides(_OTHERS, EtcdLock.hazards),
-        Hazard("herd-free", (NO_FAULT,), "woken-all", certain=False),
-    )
+    hazards: ClassVar[tuple[Hazard, ...]] = (*besides(_OTHERS, EtcdLock.hazards), WOKEN_ALL)
 
     def acquire_shared(self, name: str, timeout: float) -> Grant | None:
         return self._take(name, timeout, SHARED)

@@ -9,24 +9,19 @@ the dead come back. It has no fencing token: two may hold at once, and no order 
 
 from typing import ClassVar
 
-from checkers.claims import NO_FAULT, Claim, Hazard
+from checkers.claims import Claim, Hazard
 from suites.locks.etcd import EtcdLock, Queue, Range
-from suites.locks.promises import as_semaphore
+from suites.locks.promises import WOKEN_ALL, as_semaphore
 
 
 class EtcdSemaphore(EtcdLock):
-    """See the module."""
-
     name: ClassVar[str] = "etcd-semaphore"
     tokens: ClassVar[bool] = False
     fair: ClassVar[bool] = False  # two are granted the lock in whatever order their answers arrive
     permits: ClassVar[int] = 2
     lanes: ClassVar[tuple[str, ...]] = ("work/unfenced",)
     claims: ClassVar[tuple[Claim, ...]] = as_semaphore(EtcdLock.claims)
-    hazards: ClassVar[tuple[Hazard, ...]] = (
-        *as_semaphore(EtcdLock.hazards),
-        Hazard("herd-free", (NO_FAULT,), "woken-all", certain=False),
-    )
+    hazards: ClassVar[tuple[Hazard, ...]] = (*as_semaphore(EtcdLock.hazards), WOKEN_ALL)
 
     def _ahead(self, queue: Queue, token: int) -> Range | None:
         return queue.whole if len(queue.before(token)) >= self.permits else None

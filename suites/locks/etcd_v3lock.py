@@ -176,9 +176,7 @@ class EtcdV3LockChecked(EtcdV3Lock):
         Hazard("owner-release", (NO_FAULT,), "released-by-another", certain=False),
     )
 
-    def belief(self, grant: Grant) -> bool:
-        """Whether the grant's lease is the present one and cannot have expired."""
-        return EtcdSession.belief(self, grant)
+    belief = EtcdSession.belief
 
     def _granted(self, grant: Grant) -> Grant:
         """Read the token, and make sure of the lease. Raises Refused(NOT_OWNER) for a void grant, or Indeterminate."""

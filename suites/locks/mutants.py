@@ -12,8 +12,7 @@ from typing import ClassVar, Final
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import ZnodeStat
 
-from checkers.wire import Reason
-from suites.lock import NEVER, Grant, Refused, now
+from suites.lock import Grant, now
 from suites.locks.etcd import EtcdLock, Queue, Range
 from suites.locks.postgres_advisory import AdvisoryLock
 from suites.locks.postgres_lease import LeaseLock
@@ -35,11 +34,6 @@ _STRANGER: Final = 1
 """No owner: they are random."""
 
 
-def _keys(name: str) -> tuple[str, str]:
-    """As `RedisLock` has them: the lock and its counter."""
-    return f"fencepost:{{{name}}}", f"fencepost:{{{name}}}:fence"
-
-
 class RenewsNothing(RedisLock):
     """Says that it has renewed, and sends nothing."""
 
@@ -50,10 +44,7 @@ class RenewsNothing(RedisLock):
 class RenewsBriefly(RedisLock):
     """Renews for a tenth of the TTL: seconds taken for something else."""
 
-    def renew(self, grant: Grant) -> None:
-        """Acknowledged, and told as if it were for the whole TTL."""
-        if not self._node.call(RENEW, _keys(grant.name)[:1], grant.owner, int(self._ttl * 100)):
-            raise Refused(Reason.NOT_OWNER)
+    RENEW: ClassVar[str] = RENEW.replace("ARGV[2]", "math.floor(ARGV[2] / 10)")
 
 
 class RenewsUnderAnotherName(RedisLock):
@@ -67,10 +58,7 @@ class RenewsUnderAnotherName(RedisLock):
 class BelievesForEver(RedisLock):
     """The client does not look at the clock: when renewals do not get through it goes on."""
 
-    def acquire(self, name: str, timeout: float) -> Grant | None:
-        """With a belief that nothing ends."""
-        grant = super().acquire(name, timeout)
-        return grant and replace(grant, expires=NEVER)
+    LOOKS_AT_CLOCK: ClassVar[bool] = False
 
 
 class CountsBeforeItHolds(RedisLock):
@@ -78,7 +66,7 @@ class CountsBeforeItHolds(RedisLock):
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """Whoever waits longest comes with the lowest token."""
-        token = self._node.call(_COUNT, (_keys(name)[1] + ":asked",))
+        token = self._node.call(_COUNT, (self._keys(name)[1] + ":asked",))
         grant = super().acquire(name, timeout)
         return grant and replace(grant, token=token)
 
@@ -92,9 +80,7 @@ class StealsEarly(RedisLock):
 class ReleasesAlways(RedisLock):
     """Says that it has released, whatever it was told."""
 
-    def release(self, grant: Grant) -> None:
-        """Never refused."""
-        self._node.call(RELEASE, _keys(grant.name)[:1], grant.owner)
+    RELEASE: ClassVar[str] = RELEASE.replace("return 0", "return 1")
 
 
 class LooksThenDeletes(RedisLock):
@@ -102,10 +88,8 @@ class LooksThenDeletes(RedisLock):
 
     def release(self, grant: Grant) -> None:
         """Refused only if it had been lost before the look."""
-        key, _ = _keys(grant.name)
-        if not self._node.call(_LOOK, (key,), grant.owner):
-            raise Refused(Reason.NOT_OWNER)
-        self._node.call(_DELETE, (key,))
+        self._if_owner(_LOOK, grant)
+        self._call(_DELETE, grant.name, grant.owner)
 
 
 class WaitsForAnswers(RedisLock):

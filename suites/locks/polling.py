@@ -2,12 +2,28 @@
 
 import random
 import time
+from collections.abc import Callable
 
-from suites.lock import now
+from checkers.wire import Reason
+from suites.lock import Grant, Refused, now
+
+
+def polled(attempt: Callable[[], Grant | None], timeout: float, poll: tuple[float, float]) -> Grant | None:
+    """What the first attempt that is granted returns, None once `timeout` seconds have passed.
+
+    poll: see `pause_until`. With `timeout` 0 there is one attempt, and Refused(HELD) if it is not granted.
+    """
+    deadline = now() + int(timeout * 1e9)
+    while (grant := attempt()) is None:
+        if timeout == 0:
+            raise Refused(Reason.HELD)
+        if not pause_until(deadline, poll):
+            return None
+    return grant
 
 
 def pause_until(deadline: int, poll: tuple[float, float]) -> bool:
-    """A pause before the next look, at random; False, and none, where it would end beyond the deadline (ns).
+    """A pause before the next attempt, at random; False, and none, where it would end beyond the deadline (ns).
 
     poll: the shortest and the longest, in seconds.
     """

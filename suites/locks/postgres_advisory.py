@@ -20,14 +20,7 @@ from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
 from infra.access import OPEN, Access
 from suites.lock import NEVER, Declarations, Grant, Indeterminate, Refused, new_owner, now
-from suites.locks.postgres_promises import (
-    BOUNDS,
-    CLAIMS,
-    DETECTED,
-    HAZARDS_OF_SESSIONS,
-    HAZARDS_OF_WAITERS,
-    MIN_TTL,
-)
+from suites.locks.postgres_promises import BOUNDS, CLAIMS, DETECTED, HAZARDS_OF_SESSIONS, HAZARDS_OF_WAITERS, MIN_TTL
 from suites.locks.postgres_session import SETTINGS, PostgresSession, Rows, advisory_key
 
 
@@ -89,8 +82,6 @@ class SessionLock(Declarations):
 
 
 class AdvisoryLock(SessionLock):
-    """See the module."""
-
     name: ClassVar[str] = "postgres-session"
     lanes: ClassVar[tuple[str, ...]] = ("leader/unfenced", "set/unfenced", "transfer-opposite/unfenced")
     # Longer than deadlock_timeout, after which one of those who wait for each other is refused.

@@ -12,19 +12,18 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from checkers.claims import NO_FAULT, Claim, Hazard
-from checkers.wire import Reason
-from suites.lock import Grant, Refused, now
-from suites.locks.polling import pause_until
-from suites.locks.postgres_advisory import SessionLock
-from suites.locks.postgres_promises import EXCLUSION
+from suites.lock import Grant, now
+from suites.locks.polling import polled
+from suites.locks.postgres_advisory import AdvisoryLock
+from suites.locks.postgres_promises import EXCLUSION, MIN_TTL
 from suites.locks.postgres_session import POLL, advisory_key
 
 
-class BouncerLock(SessionLock):
-    """See the module."""
-
+class BouncerLock(AdvisoryLock):
     name: ClassVar[str] = "postgres-bouncer"
     via: ClassVar[str] = "pgbouncer"
+    min_ttl: ClassVar[float] = MIN_TTL
+    lanes: ClassVar[tuple[str, ...]] = ("set/unfenced",)
     bounds: ClassVar[Mapping[str, float]] = {}
     claims: ClassVar[tuple[Claim, ...]] = ()
     hazards: ClassVar[tuple[Hazard, ...]] = (
@@ -37,18 +36,10 @@ class BouncerLock(SessionLock):
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """By looking again and again: lock_timeout would stay behind in the session of somebody else."""
         session = self._session.begin()
-        deadline = now() + int(timeout * 1e9)
-        while True:
+
+        def attempt() -> Grant | None:
             sent = now()
             ((got,),) = self._session.ask(session, "SELECT pg_try_advisory_lock($1)", advisory_key(name))
-            if got == "t":
-                return self._granted(name, sent, session)
-            if timeout == 0:
-                raise Refused(Reason.HELD)
-            if not pause_until(deadline, POLL):
-                return None
+            return self._granted(name, sent, session) if got == "t" else None
 
-    def _free(self, grant: Grant) -> None:
-        ((freed,),) = self._ask(grant, "SELECT pg_advisory_unlock($1)", advisory_key(grant.name))
-        if freed != "t":
-            raise Refused(Reason.NOT_OWNER, "the session does not hold it")
+        return polled(attempt, timeout, POLL)

@@ -21,7 +21,7 @@ from checkers.claims import ANY, Claim, Hazard
 from checkers.wire import Reason
 from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, Refused, new_owner, now
-from suites.locks.polling import pause_until
+from suites.locks.polling import polled
 from suites.locks.postgres_session import POLL, PostgresSession, Rows
 from suites.locks.promises import CLAIMS, CLOCKS, HAZARDS, LOSSES, TOKEN_CLAIMS, TOKEN_HAZARDS
 from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK
@@ -50,8 +50,6 @@ ONE_SERVER: Final = ("terminate-backends",)
 
 
 class LeaseLock(Declarations):
-    """See the module."""
-
     name: ClassVar[str] = "postgres-lease"
     backend: ClassVar[str] = "postgres"
     lease: ClassVar[str] = "grant"
@@ -99,21 +97,18 @@ class LeaseLock(Declarations):
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """A lost answer is Indeterminate at once; the row that it may have taken ends with its lease."""
         owner = new_owner()
-        deadline = now() + int(timeout * 1e9)
-        while True:
+
+        def attempt() -> Grant | None:
             session, sent = self._session.begin(), now()
             try:
                 rows = self._session.ask(session, self.ACQUIRE, name, owner, f"{self._ttl}s")
             except errors.UndefinedTable:
                 self._session.make(session, _TABLE)
-                continue
-            if rows:
-                trusted = int((self._ttl * (1 - self.drift) - self.grain) * 1e9)
-                return Grant(name, owner, int(rows[0][0]), sent, int(self._ttl * 1e9), sent + trusted)
-            if timeout == 0:
-                raise Refused(Reason.HELD)
-            if not pause_until(deadline, POLL):
-                return None
+                return attempt()
+            trusted = int((self._ttl * (1 - self.drift) - self.grain) * 1e9)
+            return Grant(name, owner, int(rows[0][0]), sent, int(self._ttl * 1e9), sent + trusted) if rows else None
+
+        return polled(attempt, timeout, POLL)
 
     def renew(self, grant: Grant) -> None:
         """The whole TTL again."""

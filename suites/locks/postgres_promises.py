@@ -86,10 +86,7 @@ HAZARDS_OF_WAITERS: Final = (
     # The server's look, or what it has to say, comes late: its timers go by the wall clock, and lengthen where that is
     # set back. Who was told may be frozen, and keeps what it has. Then they wait for as long as they like.
     Hazard(
-        "deadlock-free",
-        (*FROZEN_INSIDE, *CLOCKS, *KEPT[-6:], *ENDED, *TERMINATED),
-        "opposite-order",
-        certain=False,
+        "deadlock-free", (*FROZEN_INSIDE, *CLOCKS, *KEPT[-6:], *ENDED, *TERMINATED), "opposite-order", certain=False
     ),
     # And so do their sessions at the server after they themselves have gone.
     Hazard("recovery", CLOCKS, "timers-set-back", certain=False, workloads=("transfer*",)),

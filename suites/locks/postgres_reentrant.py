@@ -19,8 +19,6 @@ from suites.locks.postgres_promises import CLAIMS, ENDED, KEPT, TERMINATED, WITH
 
 
 class ReentrantLock(AdvisoryLock):
-    """See the module."""
-
     name: ClassVar[str] = "postgres-reentrant"
     reentrant: ClassVar[bool] = True
     lanes: ClassVar[tuple[str, ...]] = ("nested/unfenced",)

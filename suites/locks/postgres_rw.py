@@ -17,8 +17,6 @@ from suites.locks.postgres_promises import CLAIMS, WITHOUT_LISTS
 
 
 class ReadWriteLock(AdvisoryLock):
-    """See the module."""
-
     name: ClassVar[str] = "postgres-rw"
     lanes: ClassVar[tuple[str, ...]] = ("share/unfenced",)
     claims: ClassVar[tuple[Claim, ...]] = (*CLAIMS, Claim("sharing"))

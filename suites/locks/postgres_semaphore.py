@@ -14,10 +14,9 @@ from typing import ClassVar, Final
 from psycopg import errors
 
 from checkers.claims import Claim, Hazard
-from checkers.wire import Reason
 from infra.access import Access
-from suites.lock import Grant, LockError, Refused, now
-from suites.locks.polling import pause_until
+from suites.lock import Grant, LockError, now
+from suites.locks.polling import polled
 from suites.locks.postgres_advisory import SessionLock
 from suites.locks.postgres_promises import CLAIMS, HAZARDS_OF_SESSIONS
 from suites.locks.postgres_session import POLL, PostgresSession
@@ -30,8 +29,6 @@ _SWEEP: Final = "DELETE FROM fencepost.permits WHERE name = $1"
 
 
 class SemaphoreLock(SessionLock):
-    """See the module."""
-
     name: ClassVar[str] = "postgres-semaphore"
     permits: ClassVar[int] = 2
     lanes: ClassVar[tuple[str, ...]] = ("work/unfenced",)
@@ -45,10 +42,10 @@ class SemaphoreLock(SessionLock):
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """A transaction for each look."""
-        deadline = now() + int(timeout * 1e9)
         session = self._session.begin()
         self._fill(name, session)
-        while True:
+
+        def attempt() -> Grant | None:
             sent = now()
             self._session.ask(session, "BEGIN")
             try:
@@ -59,10 +56,9 @@ class SemaphoreLock(SessionLock):
             if permits:
                 return self._granted(name, sent, session)
             self._session.ask(session, "ROLLBACK")
-            if timeout == 0:
-                raise Refused(Reason.HELD)
-            if not pause_until(deadline, POLL):
-                return None
+            return None
+
+        return polled(attempt, timeout, POLL)
 
     def _fill(self, name: str, session: int) -> None:
         if (session, name) in self._filled:

@@ -63,14 +63,9 @@ class PostgresSession:
     @classmethod
     def sweep(cls, endpoint: str, access: Access, statement: str, names: Sequence[str]) -> None:
         """In a session of its own, for each of the names; where there is no table, nobody ever took one."""
-        session = cls(endpoint, access, {})
-        try:
+        with contextlib.closing(cls(endpoint, access, {})) as session, contextlib.suppress(errors.UndefinedTable):
             for name in names:
                 session.ask(session.begin(), statement, name)
-        except errors.UndefinedTable:
-            pass
-        finally:
-            session.close()
 
     def begin(self) -> int:
         """The id of the present session, or of a new one. Raises Refused: UNAVAILABLE, or DENIED."""

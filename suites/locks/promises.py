@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar, cast
 
-from checkers.claims import Claim, Hazard
+from checkers.claims import NO_FAULT, Claim, Hazard
 from checkers.judging.mechanisms import FROZEN
 
-Said = TypeVar("Said", Claim, Hazard)
+Promise = TypeVar("Promise", Claim, Hazard)
 
 LINKS: Final = (
     "cut-*",
@@ -107,6 +107,12 @@ GUARDED_CLAIMS: Final = (
 CONSENSUS_CLAIMS: Final = tuple(replace(claim, under=("wipe-server",)) for claim in (*CLAIMS, *TOKEN_CLAIMS))
 """Where members agree before they acknowledge, one that comes back empty gets all of it from the others."""
 
+FENCED_QUEUE_CLAIMS: Final = (*CLAIMS, *TOKEN_CLAIMS, *QUEUE_CLAIMS, *GUARDED_CLAIMS, *CONSENSUS_CLAIMS)
+"""All of it: of a queue with tokens, kept by members that agree, and data beside it."""
+
+WOKEN_ALL: Final = Hazard("herd-free", (NO_FAULT,), "woken-all", certain=False)
+"""Of a queue in which one release may wake several waiters."""
+
 HAZARDS: Final = (
     Hazard("holder-exclusion", FROZEN_INSIDE, FROZEN),
     # Frozen when it has made sure that it holds, and is about to write. Elsewhere it makes sure before it writes,
@@ -133,9 +139,9 @@ TOKEN_HAZARDS: Final = (
 )
 
 
-def besides(properties: Sequence[str], said: Sequence[Said]) -> tuple[Said, ...]:
+def besides(properties: Sequence[str], promises: Sequence[Promise]) -> tuple[Promise, ...]:
     """Of these claims or hazards, those that concern anything else."""
-    return tuple(promise for promise in said if promise.property not in properties)
+    return tuple(promise for promise in promises if promise.property not in properties)
 
 
 def without(properties: Sequence[str], bounds: Mapping[str, float]) -> Mapping[str, float]:
@@ -149,13 +155,13 @@ _OF_ONE_HOLDER: Final = (
 )
 
 
-def as_semaphore(said: Sequence[Said]) -> tuple[Said, ...]:
+def as_semaphore(promises: Sequence[Promise]) -> tuple[Promise, ...]:
     """The same of a semaphore, which has no tokens, no store to protect, and more than one permit.
 
     Whom ``late-write`` takes for the successor of the one that it froze may have held beside it all the while.
     """
     kept: list[Claim | Hazard] = []
-    for promise in besides(_OF_ONE_HOLDER, said):
+    for promise in besides(_OF_ONE_HOLDER, promises):
         mine: Claim | Hazard = (
             replace(promise, property="permits") if promise.property == "server-exclusion" else promise
         )
@@ -163,4 +169,4 @@ def as_semaphore(said: Sequence[Said]) -> tuple[Said, ...]:
             kept.append(replace(mine, under=("late-write",), certain=False))
             mine = replace(mine, under=tuple(fault for fault in mine.under if fault != "late-write"))
         kept.append(mine)
-    return cast(tuple[Said, ...], tuple(kept))
+    return cast(tuple[Promise, ...], tuple(kept))

@@ -18,7 +18,7 @@ from checkers.wire import Reason
 from suites.lock import Grant, Indeterminate, Refused, new_owner, now
 from suites.locks.polling import pause_until
 from suites.locks.promises import HAZARDS, SOUND, TOKEN_HAZARDS
-from suites.locks.redis_scripts import NOW, ScriptedLock
+from suites.locks.redis_node import NOW
 from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, POLL, RedisLock
 
 PATIENCE: Final = 0.5
@@ -45,9 +45,7 @@ redis.call('ZREM', KEYS[3], ARGV[1])
 return 1"""
 
 
-class RedisFair(ScriptedLock):
-    """See the module."""
-
+class RedisFair(RedisLock):
     name: ClassVar[str] = "redis-fair"
     tokens: ClassVar[bool] = True
     fair: ClassVar[bool] = True

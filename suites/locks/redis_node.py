@@ -31,12 +31,18 @@ GRAIN: Final = 0.002
 SWEEP: Final = 2.0
 """Seconds for a connect or an answer when nobody waits."""
 
+TAKE: Final = "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end return 0"
 RENEW: Final = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return 0"""
 RELEASE: Final = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0"""
+NOW: Final = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+"""
+"""The node's clock in milliseconds, for scripts that must end leases by themselves."""
 _PING: Final = "return 1"
 _DELETE: Final = "return redis.call('DEL', unpack(KEYS))"
 
@@ -99,12 +105,9 @@ class Node:
     @classmethod
     def sweep(cls, endpoint: str, access: Access, keys: Iterable[Sequence[str]]) -> None:
         """Delete keys, those of one slot of a Redis Cluster at a time. Raises Refused or Indeterminate."""
-        node = cls(endpoint, SWEEP, access)
-        try:
+        with contextlib.closing(cls(endpoint, SWEEP, access)) as node:
             for together in keys:
                 node.delete(together)
-        finally:
-            node.close()
 
     def close(self) -> None:
         """Drop the idle connections; meanwhile another thread may take one, or give one back."""

@@ -8,17 +8,16 @@ What its authors claim: exclusion as of ``redis``; an inner acquire succeeds at 
 An inner acquire that finds the lock gone is refused: it must not take what may have been somebody else's meanwhile.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
 from suites.lock import Grant, Refused, now
-from suites.locks.depths import LANES
 from suites.locks.promises import HAZARDS, SOUND, TOKEN_HAZARDS
 from suites.locks.redis_node import Node
-from suites.locks.redis_scripts import ScriptedLock
 from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, RedisLock
+from suites.locks.reentrant import LANES
 
 _AGAIN = """
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
@@ -27,17 +26,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return tonumber(redis.call('HGET', KEYS[1], 'token'))"""
 
 
-@dataclass
-class _Held:
-    """What this client holds, and how often."""
-
-    owner: int
-    depth: int = 1
-
-
-class RedisReentrant(ScriptedLock):
-    """See the module."""
-
+class RedisReentrant(RedisLock):
     name: ClassVar[str] = "redis-reentrant"
     tokens: ClassVar[bool] = True
     reentrant: ClassVar[bool] = True
@@ -56,7 +45,6 @@ class RedisReentrant(ScriptedLock):
         ),
     )
 
-    PARTS: ClassVar[tuple[str, ...]] = ("fence",)
     ACQUIRE: ClassVar[str] = """
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 local token = redis.call('INCR', KEYS[2])
@@ -74,7 +62,8 @@ return 1"""
     def __init__(self, node: Node, ttl: float) -> None:
         """ttl: seconds."""
         super().__init__(node, ttl)
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, list[int]] = {}
+        """Name → the owner of what this client holds, as often as it holds."""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """At once, whatever the timeout, where this client holds it: with the same owner and token.
@@ -82,23 +71,21 @@ return 1"""
         Raises Refused(NOT_OWNER) where it only thought so.
         """
         held = self._held.get(name)
-        if held is None:
+        if not held:
             grant = super().acquire(name, timeout)
             if grant is not None:
-                self._held[name] = _Held(grant.owner)
+                self._held[name] = [grant.owner]
             return grant
-        sent = now()
-        token = self._call(_AGAIN, name, held.owner)
+        owner, sent = held[0], now()
+        token = self._call(_AGAIN, name, owner)
         if not token:
             raise Refused(Reason.NOT_OWNER)
-        held.depth += 1
-        return self._granted(name, held.owner, token, sent)
+        held.append(owner)
+        return self._granted(name, owner, token, sent)
 
     def release(self, grant: Grant) -> None:
         """Once for every acquire; with the last one the client holds it no longer, however that ends."""
-        held = self._held.get(grant.name)
-        if held is not None and held.owner == grant.owner:
-            held.depth -= 1
-            if not held.depth:
-                del self._held[grant.name]
+        held = self._held.get(grant.name, [])
+        if grant.owner in held:
+            held.remove(grant.owner)
         super().release(grant)

@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 from checkers.claims import Claim, Hazard
 from suites.lock import Grant
 from suites.locks.promises import HAZARDS, TOKEN_HAZARDS, besides
-from suites.locks.redis_scripts import NOW, ScriptedLock
+from suites.locks.redis_node import NOW
 from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, RedisLock
 
 COMING: Final = 0.1
@@ -32,9 +32,7 @@ redis.call('ZADD', KEYS[2], now + ARGV[2], ARGV[1])
 return alone and redis.call('INCR', KEYS[4]) or tonumber(redis.call('GET', KEYS[4]))"""
 
 
-class RedisReadWrite(ScriptedLock):
-    """See the module."""
-
+class RedisReadWrite(RedisLock):
     name: ClassVar[str] = "redis-rw"
     tokens: ClassVar[bool] = True
     lanes: ClassVar[tuple[str, ...]] = ("share/*", "register/fence-reads-and-writes")

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from checkers.claims import Claim, Hazard
 from suites.locks.promises import as_semaphore
-from suites.locks.redis_scripts import NOW, ScriptedLock
+from suites.locks.redis_node import NOW
 from suites.locks.redis_single import RedisLock
 
 PERMITS: Final = 2
@@ -23,16 +23,16 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 """
 
 
-class RedisSemaphore(ScriptedLock):
-    """See the module."""
-
+class RedisSemaphore(RedisLock):
     name: ClassVar[str] = "redis-semaphore"
+    tokens: ClassVar[bool] = False
     permits: ClassVar[int] = PERMITS
     bounds: ClassVar[Mapping[str, float]] = {"recovery": 3.0, "fail-fast": 1.5}
     lanes: ClassVar[tuple[str, ...]] = ("work/unfenced",)
     claims: ClassVar[tuple[Claim, ...]] = as_semaphore(RedisLock.claims)
     hazards: ClassVar[tuple[Hazard, ...]] = as_semaphore(RedisLock.hazards)
 
+    PARTS: ClassVar[tuple[str, ...]] = ()
     ACQUIRE: ClassVar[str] = f"""{_HOLDERS}
 if redis.call('ZCARD', KEYS[1]) >= {PERMITS} then return 0 end
 return redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])"""

@@ -8,6 +8,8 @@ What its authors claim: mutual exclusion while the lock is held for less than it
 the key expires. The token holds as long as the node keeps its data: with an append-only file and fsync always it
 survives kill and restart; without, or with asynchronous failover, counter and lock go back. And it holds as long as
 the node's wall clock does. What the fence does not need is the clock: tokens are in order whatever that tells.
+
+The other locks on one Redis node are this one with other scripts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,8 +18,8 @@ from typing import ClassVar, Final, Self
 from checkers.claims import ANY, Claim, Hazard
 from checkers.wire import Reason
 from infra.access import OPEN, Access
-from suites.lock import Declarations, Grant, Refused, new_owner, now
-from suites.locks.polling import pause_until
+from suites.lock import NEVER, Declarations, Grant, Refused, new_owner, now
+from suites.locks.polling import polled
 from suites.locks.promises import CLAIMS, CLOCKS, HANGS, HAZARDS, LOSSES, TOKEN_CLAIMS, TOKEN_HAZARDS
 from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, validity
 
@@ -25,11 +27,6 @@ REQUEST: Final = 0.3
 """Seconds; bounds a connect and an answer. A call returns within its timeout plus twice this."""
 POLL: Final = (0.05, 0.15)
 """Seconds between two looks at a lock that is held, at random."""
-
-_ACQUIRE: Final = """
-if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('INCR', KEYS[2]) end
-return 0"""
-
 
 NODE: Final = ("redis1",)
 """Where the lock lives: what happens to the others is nothing to it."""
@@ -78,13 +75,17 @@ BY_RENEWAL: Final = (
 
 
 class RedisLock(Declarations):
-    """See the module."""
+    """A lock on one Redis node: each verb is one script, and a waiter polls.
+
+    KEYS[1] is the lock, the keys after it are its `PARTS`, all in one slot of a Redis Cluster. ARGV[1] is the owner,
+    ARGV[2] the TTL in milliseconds. ACQUIRE answers 0 or a positive number, the fencing token where there is one; RENEW
+    and RELEASE answer 1, or 0 when the lock is no longer the owner's.
+    """
 
     name: ClassVar[str] = "redis"
     backend: ClassVar[str] = "redis"
     lease: ClassVar[str] = "grant"
     tokens: ClassVar[bool] = True
-    fair: ClassVar[bool] = False
     drift: ClassVar[float] = DRIFT
     grain: ClassVar[float] = GRAIN
     min_ttl: ClassVar[float] = 0.6
@@ -102,15 +103,17 @@ class RedisLock(Declarations):
         Claim("recovery", under=LOSSES),
         Claim("owner-release"),  # the owner is compared where the key is deleted
     )
-    hazards: ClassVar[tuple[Hazard, ...]] = (
-        *HAZARDS,
-        *TOKEN_HAZARDS,
-        *BY_THE_CLOCK,
-        *BY_LOSS,
-        *BY_RENEWAL,
-    )
+    hazards: ClassVar[tuple[Hazard, ...]] = (*HAZARDS, *TOKEN_HAZARDS, *BY_THE_CLOCK, *BY_LOSS, *BY_RENEWAL)
 
-    ACQUIRE: ClassVar[str] = _ACQUIRE
+    PARTS: ClassVar[tuple[str, ...]] = ("fence",)
+    ACQUIRE: ClassVar[str] = """
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('INCR', KEYS[2]) end
+return 0"""
+    RENEW: ClassVar[str] = RENEW
+    RELEASE: ClassVar[str] = RELEASE
+    NODE: ClassVar[type[Node]] = Node
+    LOOKS_AT_CLOCK: ClassVar[bool] = True
+    """Whether the client stops believing when its lease may have ended by its own clock."""
 
     def __init__(self, node: Node, ttl: float) -> None:
         """ttl: seconds."""
@@ -120,33 +123,21 @@ class RedisLock(Declarations):
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
         """Only the first endpoint is used: the others are other, independent nodes."""
-        node = Node(endpoints[0], REQUEST, access)
+        node = cls.NODE(endpoints[0], REQUEST, access)
         node.ping()
         return cls(node, ttl)
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """A lost answer is Indeterminate at once; the lock it may have left behind ends with its TTL."""
-        owner = new_owner()
-        deadline = now() + int(timeout * 1e9)
-        while True:
-            sent = now()
-            token = self._node.call(self.ACQUIRE, _keys(name), owner, _ms(self._ttl))
-            if token:
-                return Grant(name, owner, token, sent, int(self._ttl * 1e9), sent + validity(self._ttl))
-            if timeout == 0:
-                raise Refused(Reason.HELD)
-            if not pause_until(deadline, POLL):
-                return None
+        return self._wait(self.ACQUIRE, name, timeout)
 
     def renew(self, grant: Grant) -> None:
         """Set the whole TTL again."""
-        if not self._node.call(RENEW, (_key(grant.name),), grant.owner, _ms(self._ttl)):
-            raise Refused(Reason.NOT_OWNER)
+        self._if_owner(self.RENEW, grant)
 
     def release(self, grant: Grant) -> None:
-        """Delete the key if it is still this grant's."""
-        if not self._node.call(RELEASE, (_key(grant.name),), grant.owner):
-            raise Refused(Reason.NOT_OWNER)
+        """Free it if it is still this grant's."""
+        self._if_owner(self.RELEASE, grant)
 
     def close(self) -> None:
         """Hang up; a lock that is still held ends with its TTL."""
@@ -154,18 +145,39 @@ class RedisLock(Declarations):
 
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
-        """The counters stay for ever otherwise: a token must not go back while anybody may hold an old one."""
-        Node.sweep(endpoints[0], access, map(_keys, names))
+        """Counters and queues stay for ever otherwise: a token must not go back while anybody may hold an old one."""
+        Node.sweep(endpoints[0], access, map(cls._keys, names))
 
+    @classmethod
+    def _keys(cls, name: str) -> tuple[str, ...]:
+        """The lock, and its parts."""
+        key = f"fencepost:{{{name}}}"  # the braces keep all of them in one slot of a Redis Cluster
+        return (key, *(f"{key}:{part}" for part in cls.PARTS))
 
-def _key(name: str) -> str:
-    return f"fencepost:{{{name}}}"  # the braces keep lock and counter in one slot of a Redis Cluster
+    @property
+    def _ms(self) -> int:
+        return int(self._ttl * 1000)
 
+    def _call(self, script: str, name: str, owner: int, *more: int) -> int:
+        return self._node.call(script, self._keys(name), owner, self._ms, *more)
 
-def _keys(name: str) -> tuple[str, str]:
-    """The lock and its counter."""
-    return _key(name), _key(name) + ":fence"
+    def _wait(self, script: str, name: str, timeout: float) -> Grant | None:
+        """Run the script again and again until it grants or the time has passed."""
+        owner = new_owner()
 
+        def attempt() -> Grant | None:
+            sent = now()
+            answer = self._call(script, name, owner)
+            return self._granted(name, owner, answer, sent) if answer else None
 
-def _ms(ttl: float) -> int:
-    return int(ttl * 1000)
+        return polled(attempt, timeout, POLL)
+
+    def _granted(self, name: str, owner: int, answer: int, sent: int) -> Grant:
+        """sent: ns; just before the request was sent that was answered."""
+        token = answer if self.tokens else None
+        expires = sent + validity(self._ttl) if self.LOOKS_AT_CLOCK else NEVER
+        return Grant(name, owner, token, sent, int(self._ttl * 1e9), expires)
+
+    def _if_owner(self, script: str, grant: Grant) -> None:
+        if not self._call(script, grant.name, grant.owner):
+            raise Refused(Reason.NOT_OWNER)

@@ -18,10 +18,9 @@ from redis import exceptions
 from checkers.claims import Claim, Hazard
 from checkers.wire import Reason
 from suites.lock import Grant, Indeterminate, Refused, new_owner, now
-from suites.locks.polling import pause_until
+from suites.locks.polling import polled
 from suites.locks.promises import HAZARDS, LOSSES, besides
 from suites.locks.redis_node import Node
-from suites.locks.redis_scripts import ScriptedLock
 from suites.locks.redis_single import BY_THE_CLOCK, NODE, POLL, RedisLock
 
 CONFIRM: Final = 0.15
@@ -71,9 +70,7 @@ class _Primary(Node):
             super().done(connection)
 
 
-class RedisWait(ScriptedLock):
-    """See the module."""
-
+class RedisWait(RedisLock):
     name: ClassVar[str] = "redis-wait"
     tokens: ClassVar[bool] = True
     min_ttl: ClassVar[float] = 1.0  # so that who holds when the replica falls behind still holds when it is promoted
@@ -92,27 +89,23 @@ class RedisWait(ScriptedLock):
     hazards: ClassVar[tuple[Hazard, ...]] = (*besides(_UNASKED, (*HAZARDS, *BY_THE_CLOCK)), *_BY_LOSS)
 
     NODE: ClassVar[type[Node]] = _Primary
-    PARTS: ClassVar[tuple[str, ...]] = ("fence",)
-    ACQUIRE: ClassVar[str] = """
-if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('INCR', KEYS[2]) end
-return 0"""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """Raises Refused(UNAVAILABLE) where the replica did not confirm in time and the lock was given back."""
-        assert isinstance(self._node, _Primary)
-        owner, deadline = new_owner(), now() + int(timeout * 1e9)
-        while True:
+        node, owner = self._node, new_owner()
+        assert isinstance(node, _Primary)
+
+        def attempt() -> Grant | None:
             sent = now()
-            token, confirmed = self._node.written(self.ACQUIRE, self._keys(name), owner, self._ms)
-            if token:
-                grant = self._granted(name, owner, token, sent)
-                if not confirmed or now() >= grant.expires:
-                    self._give_back(grant)
-                return grant
-            if timeout == 0:
-                raise Refused(Reason.HELD)
-            if not pause_until(deadline, POLL):
+            token, confirmed = node.written(self.ACQUIRE, self._keys(name), owner, self._ms)
+            if not token:
                 return None
+            grant = self._granted(name, owner, token, sent)
+            if not confirmed or now() >= grant.expires:
+                self._give_back(grant)
+            return grant
+
+        return polled(attempt, timeout, POLL)
 
     def _give_back(self, grant: Grant) -> None:
         """Raises Refused, or Indeterminate where the lock may be left behind."""

@@ -12,23 +12,20 @@ nothing it can promise. There is no fencing token; Redisson has those in another
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import ClassVar, Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard
 from checkers.judging.mechanisms import FROZEN
-from suites.lock import NEVER, Grant
 from suites.locks.promises import CLAIMS, HAZARDS, LOSSES, besides
-from suites.locks.redis_scripts import ScriptedLock
-from suites.locks.redis_single import BY_LOSS, BY_RENEWAL, BY_THE_CLOCK
+from suites.locks.redis_node import TAKE
+from suites.locks.redis_single import BY_LOSS, BY_RENEWAL, BY_THE_CLOCK, RedisLock
 
 _UNASKED: Final = ("honest-belief", "fenced-store", "token-order")
 
 
-class RedisWatchdog(ScriptedLock):
-    """See the module."""
-
+class RedisWatchdog(RedisLock):
     name: ClassVar[str] = "redis-watchdog"
+    tokens: ClassVar[bool] = False
     min_ttl: ClassVar[float] = 1.2
     bounds: ClassVar[Mapping[str, float]] = {"recovery": 3.0, "crash-release": 0.5, "fail-fast": 1.5}
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "leader/unfenced")
@@ -47,9 +44,6 @@ class RedisWatchdog(ScriptedLock):
         Hazard("no-lost-update", (NO_FAULT,), "outlived-ttl", certain=False),
     )
 
-    ACQUIRE: ClassVar[str] = """
-if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
-return 0"""
-
-    def _granted(self, name: str, owner: int, answer: int, sent: int) -> Grant:
-        return replace(super()._granted(name, owner, answer, sent), expires=NEVER)
+    PARTS: ClassVar[tuple[str, ...]] = ()
+    ACQUIRE: ClassVar[str] = TAKE
+    LOOKS_AT_CLOCK: ClassVar[bool] = False

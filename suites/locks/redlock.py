@@ -21,18 +21,13 @@ from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.polling import pause_until
 from suites.locks.promises import CLAIMS, HAZARDS, LOSSES
-from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, Reply, validity
+from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, TAKE, Node, Reply, validity
 
 REQUEST: Final = 0.2
 """Seconds; bounds the answers of all nodes together. A call returns within its timeout plus twice this, and as much
 again for each node to which a connection has to be made anew and is not refused."""
 POLL: Final = (0.1, 0.3)
 """Seconds before the next attempt, at random, so that contenders fall out of step; what its libraries wait."""
-
-_ACQUIRE: Final = """
-if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
-return 0"""
-
 
 BY_ONE_NODE: Final = tuple(
     # A clock that is set, or a node that comes back without its data (the page above, "Performance, crash recovery and
@@ -73,8 +68,6 @@ class Votes:
 
 
 class Redlock(Declarations):
-    """See the module."""
-
     name: ClassVar[str] = "redlock"
     backend: ClassVar[str] = "redis"
     lease: ClassVar[str] = "quorum"
@@ -97,7 +90,7 @@ class Redlock(Declarations):
     )
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + BY_ONE_NODE
 
-    ACQUIRE: ClassVar[str] = _ACQUIRE
+    ACQUIRE: ClassVar[str] = TAKE
     REQUEST: ClassVar[float] = REQUEST
 
     def __init__(self, nodes: Sequence[Node], ttl: float) -> None:

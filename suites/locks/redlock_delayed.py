@@ -20,21 +20,14 @@ WIPED: Final = ("wipe-server",)
 
 
 class RedlockDelayedRestart(Redlock):
-    """See the module."""
-
     name: ClassVar[str] = "redlock-delayed-restart"
     bounds: ClassVar[Mapping[str, float]] = {**Redlock.bounds, "recovery": 7.0}
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/compare-owner")
     claims: ClassVar[tuple[Claim, ...]] = (
         *Redlock.claims,
-        Claim("server-exclusion", under=WIPED),
-        Claim("holder-exclusion", under=WIPED),
-        Claim("honest-belief", under=WIPED),
+        *(Claim(name, under=WIPED) for name in ("server-exclusion", "holder-exclusion", "honest-belief")),
     )
-    hazards: ClassVar[tuple[Hazard, ...]] = (
-        *HAZARDS,
-        *(hazard for hazard in BY_ONE_NODE if hazard.under != WIPED),
-    )
+    hazards: ClassVar[tuple[Hazard, ...]] = (*HAZARDS, *(hazard for hazard in BY_ONE_NODE if hazard.under != WIPED))
 
     ACQUIRE: ClassVar[str] = """
 local up = tonumber(string.match(redis.call('INFO', 'server'), 'uptime_in_seconds:(-?%d+)'))

@@ -17,8 +17,6 @@ NODES: Final = 3
 
 
 class RedlockOfThree(Redlock):
-    """See the module."""
-
     name: ClassVar[str] = "redlock-3"
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/compare-owner")
     hazards: ClassVar[tuple[Hazard, ...]] = (

@@ -28,8 +28,6 @@ _LATE: Final = "answer-past-ttl"
 
 
 class RedlockUnchecked(Redlock):
-    """See the module."""
-
     name: ClassVar[str] = "redlock-unchecked"
     bounds: ClassVar[Mapping[str, float]] = {"recovery": 6.0}
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced",)

@@ -30,15 +30,7 @@ from checkers.wire import Reason
 from infra.access import Access
 from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.guarded import decoded, encoded
-from suites.locks.promises import (
-    CLAIMS,
-    CONSENSUS_CLAIMS,
-    GUARDED_CLAIMS,
-    HAZARDS,
-    QUEUE_CLAIMS,
-    TOKEN_CLAIMS,
-    TOKEN_HAZARDS,
-)
+from suites.locks.promises import FENCED_QUEUE_CLAIMS, HAZARDS, TOKEN_HAZARDS
 from suites.locks.zookeeper_session import ROOT, InSession, ZooKeeperSession
 
 
@@ -95,13 +87,7 @@ class ZooKeeperLock(InSession):
         "honest-belief": 1.0,  # what `grain` says, for a client that is frozen meanwhile
         "fail-fast": 4.0,
     }
-    claims: ClassVar[tuple[Claim, ...]] = (
-        *CLAIMS,
-        *TOKEN_CLAIMS,
-        *QUEUE_CLAIMS,
-        *GUARDED_CLAIMS,
-        *CONSENSUS_CLAIMS,
-    )
+    claims: ClassVar[tuple[Claim, ...]] = FENCED_QUEUE_CLAIMS
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS
 
     watches_all: ClassVar[bool] = False
@@ -132,17 +118,13 @@ class ZooKeeperLock(InSession):
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
         """The parents of the queues, which no session ends. Others' sessions write to `ROOT`, so that stays."""
-        session = ZooKeeperSession(endpoints, cls.min_ttl, access)
-        session.start()
-        try:
+        with contextlib.closing(ZooKeeperSession.started(endpoints, cls.min_ttl, access)) as session:
             for parent in map(_parent, names):
                 with contextlib.suppress(NoNodeError):
                     for node in session.ask(lambda parent=parent: session.zk.get_children_async(parent)):  # type: ignore[misc]
                         with contextlib.suppress(NoNodeError):
                             session.ask(lambda path=f"{parent}/{node}": session.zk.delete_async(path))  # type: ignore[misc]
                     session.ask(lambda parent=parent: session.zk.delete_async(parent))  # type: ignore[misc]
-        finally:
-            session.close()
 
     def read(self, grant: Grant, key: str) -> tuple[int, Sequence[int]] | None:
         """What is acknowledged after the check shows whatever was written before it, on any server."""
@@ -161,15 +143,12 @@ class ZooKeeperLock(InSession):
     @classmethod
     def final(cls, endpoints: Sequence[str], key: str, access: Access) -> tuple[int, Sequence[int]]:
         """From whatever server answers, after it has caught up."""
-        session = ZooKeeperSession(endpoints, cls.min_ttl, access)
-        session.start()
-        try:
+        with contextlib.closing(ZooKeeperSession.started(endpoints, cls.min_ttl, access)) as session:
             session.ask(lambda: session.zk.sync_async(ROOT))
-            data, _ = session.ask(lambda: session.zk.get_async(_parent(key)))
-        except NoNodeError:
-            data = b""
-        finally:
-            session.close()
+            try:
+                data, _ = session.ask(lambda: session.zk.get_async(_parent(key)))
+            except NoNodeError:
+                data = b""
         return decoded(data)
 
     @property

@@ -10,24 +10,19 @@ fencing token: two may hold at once, and no order of numbers would tell who is l
 from collections.abc import Sequence
 from typing import ClassVar
 
-from checkers.claims import NO_FAULT, Claim, Hazard
-from suites.locks.promises import as_semaphore
+from checkers.claims import Claim, Hazard
+from suites.locks.promises import WOKEN_ALL, as_semaphore
 from suites.locks.zookeeper import ZooKeeperLock
 
 
 class ZooKeeperSemaphore(ZooKeeperLock):
-    """See the module."""
-
     name: ClassVar[str] = "zookeeper-semaphore"
     tokens: ClassVar[bool] = False
     fair: ClassVar[bool] = False  # two are granted the lock in whatever order their answers arrive
     permits: ClassVar[int] = 2
     lanes: ClassVar[tuple[str, ...]] = ("work/unfenced",)
     claims: ClassVar[tuple[Claim, ...]] = as_semaphore(ZooKeeperLock.claims)
-    hazards: ClassVar[tuple[Hazard, ...]] = (
-        *as_semaphore(ZooKeeperLock.hazards),
-        Hazard("herd-free", (NO_FAULT,), "woken-all", certain=False),
-    )
+    hazards: ClassVar[tuple[Hazard, ...]] = (*as_semaphore(ZooKeeperLock.hazards), WOKEN_ALL)
 
     watches_all: ClassVar[bool] = True
 

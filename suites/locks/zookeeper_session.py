@@ -77,7 +77,6 @@ class ZooKeeperSession:
             certfile=access.cert or None,
             keyfile=access.key or None,
         )
-        self._ttl = ttl
         self.id = self.opened = self.alive = 0
         self.epoch = 1
         self.up = threading.Event()
@@ -88,17 +87,20 @@ class ZooKeeperSession:
         self._adopting = threading.Lock()
         self.zk.add_listener(self._listen)
 
-    def start(self) -> None:
+    @classmethod
+    def started(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
         """Wait for a session for as long as one lives. Raises Refused."""
+        session = cls(endpoints, ttl, access)
         try:
-            self.zk.start(self._ttl)
-            self.adopt()
-            self.ask(lambda: self.zk.ensure_path_async(ROOT))
+            session.zk.start(ttl)
+            session.adopt()
+            session.ask(lambda: session.zk.ensure_path_async(ROOT))
         except (KazooTimeoutError, LockError) as error:
-            self.close()
+            session.close()
             if isinstance(error, Refused) and error.reason is Reason.DENIED:
                 raise
             raise Refused(Reason.UNAVAILABLE, repr(error)) from error
+        return session
 
     def close(self) -> None:
         """End the session."""
@@ -195,9 +197,7 @@ class InSession(Declarations):
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
         """Waits for a session for as long as one lives."""
-        session = ZooKeeperSession(endpoints, ttl, access)
-        session.start()
-        return cls(session, ttl)
+        return cls(ZooKeeperSession.started(endpoints, ttl, access), ttl)
 
     def renew(self, grant: Grant) -> None:
         """The session is what can be renewed."""

@@ -1,8 +1,8 @@
-"""Calibration: where an upgrade is certified, bugs that are known are tried beside it, and the suite must find them.
+"""Calibration: a certification also tries known bugs, which the suite must find. It shows what the suite can detect.
 
 Locks with one bug each (`suites.lanes.mutant_catalogue`) are tried on the new version, and good locks on servers with
-a bug (`infra.planted`). What the suite finds of them tells what it could have found. Those that share a fault share a
-trial, which is a column of its own in a stage of its own; its judgements count among nothing else.
+a bug (`infra.planted`). Bugs that share a fault share a trial. Each such trial is a column of its own in a stage of its
+own, and its judgements count nowhere else.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,11 +19,11 @@ from suites.lanes.mutant_catalogue import CATALOGUE
 from suites.locks import registry
 
 FAULTS: Final = (NO_FAULT, "stall-holder", "freeze-holder", "kill-holder")
-"""Those that bring out most of the bugs, whatever the backend: a certification has ten minutes for everything."""
+"""The faults that reveal most of the bugs on all backends: a certification has ten minutes for everything."""
 
 SERVER: Final = "planted-server"
 COLUMNS: Final = (SERVER, *(f"planted-{fault}" for fault in FAULTS))
-"""A server with a bug has an environment of its own: it is begun before the others, which have one already."""
+"""The column of servers with a bug is tried first: it needs an environment of its own, the others have one already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ _SERVERS: Final = {
     "redis:lost-token": ("redis", NO_FAULT, "token-order"),
     "etcd:late-expiry": ("etcd", "kill-holder", "crash-release"),
 }
-"""Server with a bug → the lock that meets it, under which fault, and the property that must name it."""
+"""Server with a bug → the lock that reveals it, the fault, and the property that must be violated."""
 
 SERVERS: Final[Mapping[str, str]] = {plant.server: plant.version for plant in PLANTS if str(plant) in _SERVERS}
 """Backend → the version that has the bug."""
@@ -47,13 +47,13 @@ SERVERS: Final[Mapping[str, str]] = {plant.server: plant.version for plant in PL
 
 @cache
 def tried() -> Mapping[Lane, Bug]:
-    """Every bug, in one lane. Asked for only where something is certified: it loads every client library."""
+    """The lane of every bug. Only for certifications: it loads every client library."""
     locks = {
         mutant.lanes[0]: Bug(f"planted-{mutant.fault}", mutant.fault, mutant.found_by)
         for mutant in CATALOGUE
         if mutant.fault in FAULTS
     }
-    # Named by its class the lock is in a lane of its own, beside those of the upgrade.
+    # Named by its class, the lock has a lane other than those of the upgrade.
     servers = {
         lane_named(f"{registry.spelling(lock)}/register/unfenced"): Bug(SERVER, fault, found_by)
         for lock, fault, found_by in _SERVERS.values()
@@ -62,7 +62,7 @@ def tried() -> Mapping[Lane, Bug]:
 
 
 def lanes(backends: Collection[str]) -> tuple[Lane, ...]:
-    """Those with a bug that run on any of these backends."""
+    """The lanes with a bug on these backends."""
     return tuple(lane for lane in tried() if lane.backend in backends)
 
 
@@ -72,23 +72,23 @@ def belongs(lane: Lane, column: str) -> bool:
     return bug is not None and bug.column == column
 
 
-def columns(some: Sequence[Lane]) -> tuple[str, ...]:
-    """Those to which any of these lanes belongs."""
-    return tuple(column for column in COLUMNS if any(belongs(lane, column) for lane in some))
+def columns(chosen: Sequence[Lane]) -> tuple[str, ...]:
+    """The columns to which these lanes belong."""
+    return tuple(column for column in COLUMNS if any(belongs(lane, column) for lane in chosen))
 
 
 def stage(column: str) -> str:
-    """The one in which a column is tried."""
+    """The stage in which a column is tried."""
     return BROKEN_SERVER if column == SERVER else CALIBRATION
 
 
 def plan(column: str, backend: str, seed: int) -> Plan:
-    """As for the fault alone."""
-    some = [lane for lane in lanes((backend,)) if belongs(lane, column)]
-    (fault,) = {tried()[lane].fault for lane in some}
-    return compile_plan([fault], seed, backend, longest_ttl(some))
+    """The plan of the column's fault alone."""
+    chosen = [lane for lane in lanes((backend,)) if belongs(lane, column)]
+    (fault,) = {tried()[lane].fault for lane in chosen}
+    return compile_plan([fault], seed, backend, longest_ttl(chosen))
 
 
-def found_by(some: Sequence[Lane]) -> dict[str, str]:
-    """Lane → the property that names its bug: what a trial of the calibration tells of itself."""
-    return {lane.name: tried()[lane].found_by for lane in some}
+def found_by(chosen: Sequence[Lane]) -> dict[str, str]:
+    """Lane → the property that names its bug; stored with a trial of the calibration."""
+    return {lane.name: tried()[lane].found_by for lane in chosen}

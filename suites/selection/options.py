@@ -19,18 +19,14 @@ from suites.lanes.lane import Lane, lanes_of
 from suites.lock import admitted
 from suites.locks import registry
 from suites.selection import calibration, shards, stages
+from suites.selection.bad_option import BadOption
 from suites.selection.profiles import PROFILES
 from suites.selection.rolling import ROLLING
 from suites.selection.selection import Selection
-from suites.selection.shards import BadShard, Shard
-from suites.selection.stages import ONLY, BadUpgrade, Stage
+from suites.selection.stages import ONLY, Stage
 
 EVERY_FAULT: Final = (NO_FAULT, *FAULTS)
 _ALL: Final = f"{', '.join(FAULTS)}, {NO_FAULT} (no fault)"
-
-
-class BadOption(Exception):
-    """Something that does not exist was asked for. The text lists what does."""
 
 
 def options() -> dict[str, dict[str, Any]]:
@@ -43,10 +39,7 @@ def options() -> dict[str, dict[str, Any]]:
             **names,
             "help": f"only this lock; repeatable. One of: {', '.join(registry.LOCKS)}; or module:Class",
         },
-        "--backend": {
-            **names,
-            "help": f"only locks on this backend; repeatable. One of: {', '.join(BACKENDS)}",
-        },
+        "--backend": {**names, "help": f"only locks on this backend; repeatable. One of: {', '.join(BACKENDS)}"},
         "--faults": {
             **names,
             "help": f"only these faults, comma-separated; a+b: both at once; {STORM}17: up to three at random, of that "
@@ -59,11 +52,7 @@ def options() -> dict[str, dict[str, Any]]:
             "repeatable",
         },
         "--profile": {"default": "default", "help": f"how much to try: {', '.join(PROFILES)}"},
-        "--seed": {
-            "type": int,
-            "default": 1,
-            "help": "what every random choice of the run starts from (default: 1)",
-        },
+        "--seed": {"type": int, "default": 1, "help": "what every random choice of the run starts from (default: 1)"},
         "--version-of": {
             **versions,
             "help": "a series (etcd=3.6), an exact version (etcd=3.5.21), another server for a backend (valkey=8), or "
@@ -127,7 +116,7 @@ def parse(option: Any) -> Selection:
     lanes = tuple(
         lane
         for lane in _lanes(option.lock)
-        if all(lane.backend in (some or BACKENDS) for some in (backends, targets, upgraded[0].versions))
+        if all(lane.backend in (named or BACKENDS) for named in (backends, targets, upgraded[0].versions))
     )
     if not lanes:
         there_is = ", ".join(f"{lane.lock_name} on {lane.backend}" for lane in _one_each(_lanes(option.lock)))
@@ -172,7 +161,7 @@ def parse(option: Any) -> Selection:
         stages=upgraded,
         planted=planted,
     )
-    return selection if option.shard is None else selection.only(_shard(option.shard))
+    return selection if option.shard is None else selection.only(shards.parse(option.shard))
 
 
 def _lanes(names: Sequence[str]) -> list[Lane]:
@@ -213,7 +202,7 @@ def _faults(lists: Sequence[str], *, upgrade: bool) -> tuple[str, ...]:
 
 
 def _plans(files: Sequence[str]) -> dict[str, Plan]:
-    """The plans of these files by their names."""
+    """Name of a plan → the plan in one of these files."""
     plans: dict[str, Plan] = {}
     for file in files:
         try:
@@ -233,10 +222,7 @@ def _stages(option: Any) -> tuple[Stage, ...]:
     for given, name in ((option.version_of, "--version-of"), (option.target, "--target"), (option.shard, "--shard")):
         if given:
             raise BadOption(f"{name} does not go with --from and --to")
-    try:
-        return stages.upgrade(_versions(option.from_, "--from"), _versions(option.to, "--to"))
-    except BadUpgrade as error:
-        raise BadOption(str(error)) from error
+    return stages.upgrade(_versions(option.from_, "--from"), _versions(option.to, "--to"))
 
 
 def _versions(pairs: Sequence[str], name: str) -> dict[str, str]:
@@ -256,7 +242,7 @@ def _versions(pairs: Sequence[str], name: str) -> dict[str, str]:
 
 
 def _targets(pairs: Sequence[str], versions: Sequence[str]) -> dict[str, External]:
-    """From now on their nodes stand for ours, in this process."""
+    """Backend → its target. Renames the members of these backends in this process (`infra.star`)."""
     try:
         targets = external.parse(pairs, os.environ)
     except external.BadTarget as error:
@@ -276,13 +262,6 @@ def _hooks(pairs: Sequence[str], targets: Mapping[str, External]) -> Hooks:
         return hooks.parse(pairs)
     except hooks.BadHook as error:
         raise BadOption(f"--hook {error}") from error
-
-
-def _shard(text: str) -> Shard:
-    try:
-        return shards.parse(text)
-    except BadShard as error:
-        raise BadOption(str(error)) from error
 
 
 def _one(name: str, known: Mapping[str, Any], what: str) -> Any:

@@ -1,7 +1,7 @@
 """Profiles: how much is tried, from a smoke test to the whole product.
 
-A lock has a lane for each store mode and workload that says something about it. Where stale holders write, each of them
-is needed; where a link or a server fails, a few lanes ask all that the lock answers for.
+A lock has a lane for each store mode and workload that says something about it. Under faults with which stale holders
+write, all lanes are needed; under others, a few lanes ask every property that the lock claims anything about.
 """
 
 from dataclasses import dataclass
@@ -62,10 +62,10 @@ DEFAULT: Final = (
     "change-leader",
     "terminate-backends",
 )
-"""Those that say most about a lock, at least one of each kind, in the order of the register."""
+"""The faults that say most about a lock, at least one of each kind, in the order of the register."""
 
 STALE: Final = ("freeze-holder", "late-write")
-"""Faults that have stale holders write."""
+"""Faults under which stale holders write."""
 
 PROFILES: Final = {
     profile.name: profile

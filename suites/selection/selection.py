@@ -1,4 +1,4 @@
-"""What a run selects: its cases, which of them are not applicable, and which trials answer them."""
+"""The selection of a run: its cases, which of them are not applicable, and the trials that answer them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from suites.selection.shards import Shard
 from suites.selection.stages import ONLY, Stage
 
 LANES: Final = 22
-"""In one trial, as a rule: more workers than theirs would wait for each other on two cores."""
+"""Lanes in one trial, as a rule: more workers than theirs would wait for each other on two cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def case_id(lane: Lane, fault: str, stage: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A trial that is to be run in every stage, and about how many seconds it takes."""
+    """A trial to run in every stage, and about how many seconds it takes."""
 
     backend: str
     fault: str
@@ -66,13 +66,13 @@ class Selection:
 
     faults  the columns of the matrix: a fault, several that overlap (`a+b`), or the name of a plan of the user's own.
     plans   those plans by name.
-    worlds  backend -> what can be done to it, where that is not everything.
+    worlds  backend → what can be done to it, where that is not everything.
     targets clusters that exist already, by backend; if there are any, nothing else is touched.
     hooks   what can be done to their nodes.
-    named   whether locks or faults were asked for by name: then the profile leaves nothing out.
-    shard   which part of the whole is run; elsewhere: the lanes, with the fault, that the others run.
-    stages  of the upgrade that is to be certified, or `ONLY` one.
-    planted lanes with a bug, which are tried beside it.
+    named   whether the user named locks or faults: then the profile leaves nothing out.
+    shard   which part of the whole is run; elsewhere: lanes and faults that other shards run.
+    stages  of the upgrade to certify, or `ONLY` one.
+    planted lanes with a bug, tried to calibrate a certification.
     """
 
     lanes: tuple[Lane, ...]
@@ -97,23 +97,23 @@ class Selection:
 
     @property
     def booted(self) -> tuple[str, ...]:
-        """The backends of which this shard runs anything."""
-        some = {lane.backend for fault in self.faults for lane in self.lanes if (lane, fault) not in self.elsewhere}
-        return tuple(backend for backend in self.backends if backend in some)
+        """The backends on which this shard runs a trial."""
+        here = {lane.backend for fault in self.faults for lane in self.lanes if (lane, fault) not in self.elsewhere}
+        return tuple(backend for backend in self.backends if backend in here)
 
     def version(self, backend: str, stage: str) -> str | None:
-        """The one that was asked for."""
+        """The version that the user asked for, None for the default."""
         (selected,) = (known for known in self.stages if known.name == stage)
         return selected.versions.get(backend, self.versions.get(backend))
 
     def masked(self, text: str) -> str:
-        """The text without what may not be written anywhere."""
+        """The text without passwords."""
         for target in self.targets.values():
             text = target.access.masked(text)
         return text
 
     def cases(self, property: str) -> list[Case]:
-        """Every case of a property, those that cannot be asked included."""
+        """Every case of a property, with those that are not applicable."""
         return [
             Case(lane, property, fault, self.not_applicable(lane, fault), stage.name)
             for fault in self.faults
@@ -126,7 +126,7 @@ class Selection:
         ]
 
     def planted_cases(self) -> list[Case]:
-        """A case of every bug: the property that must name it, under the fault that brings it out."""
+        """A case for every planted bug: the property that must be violated, under the fault that reveals the bug."""
         return [
             Case(lane, calibration.tried()[lane].found_by, column, None, calibration.stage(column))
             for column in self.faults
@@ -135,7 +135,7 @@ class Selection:
         ]
 
     def tries(self, lane: Lane, column: str) -> bool:
-        """Whether the lane is tried under it: the profile leaves out what says little."""
+        """Whether the lane is tried in the column: a profile leaves out lanes that would say little."""
         profile = self.profile
         if column in calibration.COLUMNS or lane in self.planted:
             return lane in self.planted and calibration.belongs(lane, column)
@@ -159,7 +159,7 @@ class Selection:
         return plan.fault_names if plan is not None else fault_names(column)
 
     def plan(self, column: str, backend: str) -> Plan | None:
-        """The user's own of this name, a storm, or an upgrade; None: one is to be drawn from the run's seed."""
+        """The plan of the user's, a storm, or an upgrade; None: the plan is drawn from the run's seed."""
         if column in rolling.ROLLING:
             return rolling.plan(column, backend, self.seed, self._ttl(backend), *self._upgrade(backend))
         if column in calibration.COLUMNS:
@@ -170,14 +170,14 @@ class Selection:
         return _storm(seed, backend, self._ttl(backend))
 
     def _upgrade(self, backend: str) -> tuple[str, str]:
-        """From which version to which, as they were asked for."""
+        """(old, new) version, as the user spelled them."""
         return self.version(backend, BASELINE) or "", self.version(backend, CANDIDATE) or ""
 
     def _ttl(self, backend: str) -> float:
         return longest_ttl([lane for lane in self.lanes if lane.backend == backend])
 
     def not_applicable(self, lane: Lane, fault: str) -> str | None:
-        """Why the case cannot be asked, or None."""
+        """Why the case is not applicable, or None."""
         if lane.not_applicable is not None:
             return lane.not_applicable
         if lane.lock.via and lane.backend in self.targets:
@@ -197,29 +197,21 @@ class Selection:
         return next(filter(None, reasons), None)
 
     def _impossible(self, column: str, backend: str) -> str | None:
-        """Why a column of the upgrade cannot be, or None."""
+        """Why a column of the upgrade is not possible, or None."""
         if column not in rolling.ROLLING:
             return None
         return rolling.impossible(column, backend, *self._upgrade(backend))
 
     def not_run(self) -> list[NotRun]:
-        """What cannot be asked, for the report."""
+        """What is not applicable, for the report."""
         return [
-            # The whole of a column at once, whatever the profile would have tried in it.
+            # A column that is not possible is one entry, whatever the profile would have tried in it.
             NotRun("", backend, column, because)
             for column in self.faults
             for backend in self.booted
             if (because := self._impossible(column, backend)) is not None
         ] + [
-            NotRun(
-                lane.lock_name,
-                lane.backend,
-                fault,
-                because,
-                workload=lane.workload.name,
-                store=lane.store,
-                lane=lane.name,
-            )
+            NotRun(lane.lock_name, lane.backend, fault, because, lane.workload.name, lane.store, lane.name)
             for fault in self.faults
             for lane in self.lanes
             if (lane, fault) not in self.elsewhere
@@ -229,7 +221,7 @@ class Selection:
         ]
 
     def runnable(self, backend: str, fault: str) -> tuple[Lane, ...]:
-        """The lanes that are tried together, as far as they fit into one trial; not those of which nothing is asked."""
+        """The lanes to try under the fault, if any property is asked of them. `parts` deals them out to trials."""
         names = self.fault_names(fault, backend)
         return tuple(
             lane
@@ -241,19 +233,19 @@ class Selection:
         )
 
     def parts(self, backend: str, fault: str) -> tuple[tuple[Lane, ...], ...]:
-        """The lanes of each trial, all of one lock in one: where there is room first."""
+        """The lanes of each trial. All lanes of a lock are in one trial: the first with room for them."""
         parts: list[list[Lane]] = []
         for _, of_lock in itertools.groupby(self.runnable(backend, fault), lambda lane: lane.lock_name):
-            some = list(of_lock)
-            room = next((part for part in parts if len(part) + len(some) <= LANES), None)
+            together = list(of_lock)
+            room = next((part for part in parts if len(part) + len(together) <= LANES), None)
             if room is None:
-                parts.append(some)
+                parts.append(together)
             else:
-                room += some
+                room += together
         return tuple(map(tuple, parts))
 
     def trials(self) -> list[Expected]:
-        """All of the whole run, whatever the shard, backend by backend."""
+        """All trials of the run, whatever the shard, backend by backend."""
         return [
             Expected(backend, fault, lanes, self._seconds(backend, fault, lanes))
             for backend in self.backends
@@ -262,14 +254,14 @@ class Selection:
         ]
 
     def only(self, shard: Shard) -> Selection:
-        """This part of it."""
+        """The selection of one shard."""
         elsewhere = frozenset(where for where, number in self.places(shard.n).items() if number != shard.i)
         return replace(self, shard=shard, elsewhere=elsewhere)
 
     def places(self, n: int) -> dict[tuple[Lane, str], int]:
-        """Every lane, with every fault → which shard of n it belongs to, from 1.
+        """(lane, fault) → the shard that runs it, from 1 to n.
 
-        What cannot be asked at all is told by the one that has the first trial of its backend.
+        What is not applicable belongs to the shard with the first trial of its backend.
         """
         trials = self.trials()
         numbers = shards.cut([trial.seconds for trial in trials], n)
@@ -286,4 +278,4 @@ class Selection:
 
 
 _storm = cache(random_plan)
-"""Each is asked for once for every lane."""
+"""Cached: every lane asks."""

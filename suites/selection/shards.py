@@ -12,21 +12,18 @@ from typing import Final
 
 from infra.faults.plan import Plan
 from infra.faults.register import FAULTS
+from suites.selection.bad_option import BadOption
 
 MOST: Final = 1000
 """Shards of one run."""
 SETTLED: Final = 3.0
-"""Seconds of a trial beside its plan: workers start and end, the lock is granted again, pages are written."""
+"""Seconds of a trial besides its plan: workers start and end, the lock is granted again, pages are written."""
 PER_LANE: Final = 0.4
 """Seconds that each lane adds, on two cores."""
 LASTS: Final = 8.0
-"""Seconds that each step adds that is never undone: members end, and start as another version."""
+"""Seconds that a step adds which is never undone: members end, and start as another version."""
 OWN: Final = 12.0
 """Seconds of a trial with such a step for an environment of its own."""
-
-
-class BadShard(ValueError):
-    """Not an i/n. One line that says what is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +38,10 @@ class Shard:
 
 
 def parse(text: str) -> Shard:
-    """Raises BadShard."""
+    """Raises BadOption."""
     numbers = re.fullmatch(r"([1-9][0-9]{0,3})/([1-9][0-9]{0,3})", text, re.ASCII)
     if not numbers or not 1 <= int(numbers[1]) <= int(numbers[2]) <= MOST:
-        raise BadShard(f"--shard {text}: expected I/N, from 1/N to N/N with N up to {MOST}, for example 2/4")
+        raise BadOption(f"--shard {text}: expected I/N, from 1/N to N/N with N up to {MOST}, for example 2/4")
     return Shard(int(numbers[1]), int(numbers[2]))
 
 
@@ -55,9 +52,9 @@ def expected(plan: Plan, ttl: float, lanes: int) -> float:
 
 
 def cut(costs: Sequence[float], n: int) -> list[int]:
-    """For each of these, in their order, which shard from 1 to n it belongs to: where the middle of it falls.
+    """The shard, from 1 to n, of each trial in order: where the middle of its cost falls. costs: seconds.
 
-    No shard exceeds the n-th part of the sum by more than the largest of them.
+    No shard exceeds an n-th of the sum by more than the largest cost.
     """
     whole = sum(costs)
     ends = accumulate(costs)

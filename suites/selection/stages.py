@@ -1,9 +1,9 @@
-"""`--from BACKEND=VERSION --to BACKEND=VERSION`: the same trials on the version that is there and on the one to come.
+"""`--from BACKEND=VERSION --to BACKEND=VERSION`: the same trials on the old version and on the new one.
 
 Both are tried with the same seeds and plans, trial by trial in turn or side by side (`suites.scheduling`), so that a
-machine that is slow for a while hits both alike; each has an environment of its own. What lies between them, and the
-way back, is tried in stages that have columns of their own (`suites.selection.rolling`) and begin with the old version,
-where no other trial has been. What the suite can see is tried beside it (`suites.selection.calibration`).
+slow machine affects both alike; each has an environment of its own. The upgrade itself and the way back are tried in
+stages with columns of their own (`suites.selection.rolling`); each of these trials begins with the old version in a new
+environment. Known bugs are tried as well (`suites.selection.calibration`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,18 +13,19 @@ from typing import Final
 from infra import images
 from results.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, COLUMNS
 from suites.selection import calibration
+from suites.selection.bad_option import BadOption
 from suites.selection.rolling import ROLLING
 
 OF_UPGRADES: Final = (*ROLLING, *calibration.COLUMNS)
-"""Columns that belong to a stage of their own."""
+"""Columns that only a certification has, each in one stage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One of the states in which an upgrade is judged, or the calibration.
 
-    versions  of what a trial begins with, by backend; those not named are the default.
-    columns   what is tried in it and nowhere else; empty: what was asked for.
+    versions  with which a trial begins, by backend; the default where a backend is not named.
+    columns   those tried in this stage alone; empty: the columns that the user selected.
     """
 
     name: str = ""
@@ -32,25 +33,21 @@ class Stage:
     columns: tuple[str, ...] = ()
 
     def tries(self, column: str) -> bool:
-        """Whether a column of the matrix is tried in it."""
+        """Whether a column of the matrix is tried in this stage."""
         return column in self.columns if self.columns else column not in OF_UPGRADES
 
 
 ONLY: Final = (Stage(),)
-"""Of a run that certifies nothing."""
-
-
-class BadUpgrade(ValueError):
-    """No upgrade. One line that says what is."""
+"""The stages of a run that certifies nothing."""
 
 
 def upgrade(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Stage, ...]:
-    """The stages of an upgrade of these backends. Raises BadUpgrade."""
+    """The stages of an upgrade of these backends. Raises BadOption."""
     for given, missing, option in ((old, new, "--to"), (new, old, "--from")):
         for backend, version in given.items():
             if backend not in missing:
                 other = "--from" if option == "--to" else "--to"
-                raise BadUpgrade(f"{other} {backend}={version}: an upgrade has {option} {backend}=VERSION, too")
+                raise BadOption(f"{other} {backend}={version}: an upgrade has {option} {backend}=VERSION, too")
     return (
         Stage(BASELINE, dict(old)),
         Stage(CANDIDATE, dict(new)),
@@ -61,12 +58,12 @@ def upgrade(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Stage, ...]
 
 
 def _of(stage: str) -> tuple[str, ...]:
-    """The columns of the calibration that are tried in it."""
+    """The columns of the calibration that are tried in a stage."""
     return tuple(column for column in calibration.COLUMNS if calibration.stage(column) == stage)
 
 
 def upgrade_lines(stages: Sequence[Stage]) -> list[str]:
-    """What is certified, a line for each backend; where both names stand for one image, that it is so."""
+    """A line for each backend that is certified; it says so where both versions are the same image."""
     old, new = (next((each.versions for each in stages if each.name == name), {}) for name in (BASELINE, CANDIDATE))
     lines = []
     for backend, version in old.items():
@@ -77,6 +74,6 @@ def upgrade_lines(stages: Sequence[Stage]) -> list[str]:
 
 
 def in_turn(stages: Iterable[Stage], column: int) -> list[Stage]:
-    """The order in which a column's trials are run: the next column begins with what this one ends with."""
+    """The order of a column's stages: every second column is reversed, so that it begins where the last one ended."""
     ordered = list(stages)
     return ordered[::-1] if column % 2 else ordered

@@ -34,22 +34,11 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-import pytest
-from coverage import Coverage, CoverageData
-
 from infra import engine
+from suites.tests.recorded_tests import PLUGIN, RECORDED, ROOMS, ROOT, Tests, record
 
-PLUGIN: Final = "suites.tests.code_mutants"
-ROOT: Final = Path(__file__).resolve().parents[2]
-ROOMS: Final = ("checkers", "infra", "results", "suites")
 STORED: Final = Path(__file__).with_name("mutants.json")
-RECORDED: Final = ROOT / ".mutants"
-"""What `record` and `run` leave: not committed."""
-DURATIONS: Final = RECORDED / "durations.json"
-LINES: Final = RECORDED / "lines"
 ANSWERS: Final = RECORDED / "answers.jsonl"
-BUDGET: Final = 90.0
-"""Seconds of tests, as recorded, that a mutant is given; the rest of a longer list is not run."""
 SLACK: Final = 60.0
 """Seconds beyond three times the recorded ones after which tests count as not ending."""
 
@@ -196,7 +185,7 @@ def sample(seed: int, count: int, docker: int) -> list[Mutant]:
         for mutant in dice.sample(list(each.mutants), len(each.mutants)):
             if wanted == 0 or len(chosen) == count:
                 break
-            needs = tests.need_docker(tests.of(each, mutant))
+            needs = tests.need_docker(tests.of(each.file, each.mutants[mutant]))
             if needs and docker == 0:
                 continue
             docker -= needs
@@ -208,62 +197,6 @@ def sample(seed: int, count: int, docker: int) -> list[Mutant]:
 def _files() -> list[str]:
     listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, check=True, capture_output=True, text=True)
     return [file for file in listed.stdout.splitlines() if file.startswith(ROOMS) and "/tests/" not in file]
-
-
-@dataclass(slots=True)
-class Tests:
-    """Which tests execute which line, as `record` saw it.
-
-    seconds  test → how long it took, its fixtures included.
-    docker   tests that need Docker.
-    begin    tests of files that begin other processes: whatever no test executes itself is executed there.
-    """
-
-    data: CoverageData
-    seconds: Mapping[str, float]
-    docker: frozenset[str]
-    begin: frozenset[str]
-    _lines: dict[str, dict[int, set[str]]] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls) -> Tests:
-        """Raises SystemExit where nothing was recorded."""
-        if not DURATIONS.exists():
-            raise SystemExit(f"{PLUGIN}: nothing is recorded yet: python -m {PLUGIN} record")
-        data = CoverageData(str(LINES))
-        data.read()
-        recorded = json.loads(DURATIONS.read_text())
-        files = {name.partition("::")[0] for name, (_, _, began) in recorded.items() if began}
-        return cls(
-            data,
-            {name: took for name, (took, _, _) in recorded.items()},
-            frozenset(name for name, (_, docker, _) in recorded.items() if docker),
-            frozenset(name for name in recorded if name.partition("::")[0] in files),
-        )
-
-    def of(self, module: Module, mutant: Mutant) -> list[str]:
-        """The tests that execute a mutant's line, those that take least first, those that need Docker last."""
-        if module.file not in self._lines:
-            contexts = self.data.contexts_by_lineno(str(ROOT / module.file))
-            self._lines[module.file] = {number: set(names) - {""} for number, names in contexts.items()}
-        lines = self._lines[module.file]
-        number = module.mutants[mutant]
-        tests = lines.get(number, set()) or (set().union(*lines.values()) if number in lines else self.begin)
-        return sorted(tests & self.seconds.keys(), key=lambda test: (test in self.docker, self.seconds[test], test))
-
-    def need_docker(self, tests: Sequence[str]) -> bool:
-        """Whether there is no other that could catch it."""
-        return bool(tests) and self.docker.issuperset(tests)
-
-    def chosen(self, tests: Sequence[str], *, docker: bool) -> tuple[list[str], float]:
-        """As many as the budget allows, at least one, and their seconds. docker: whether such may be among them."""
-        result: list[str] = []
-        total = 0.0
-        for test in tests:
-            if (test in self.docker) <= docker and (not result or total + self.seconds[test] <= BUDGET):
-                result.append(test)
-                total += self.seconds[test]
-        return result, total
 
 
 class Workspace:
@@ -292,15 +225,9 @@ class Workspace:
         environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "FENCEPOST_FAILED": str(report)}
         self._forget(file)
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", PLUGIN, f"@{names}"]
-        nothing = subprocess.DEVNULL
+        null = subprocess.DEVNULL
         process = subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env=environment,
-            stdin=nothing,
-            stdout=nothing,
-            stderr=nothing,
-            start_new_session=True,
+            command, cwd=self.folder, env=environment, stdin=null, stdout=null, stderr=null, start_new_session=True
         )
         try:
             status = process.wait(3 * seconds + SLACK)
@@ -334,8 +261,9 @@ def run(mutants: Sequence[Mutant], processes: int) -> list[Mutant]:
     def attempt(mutant: Mutant) -> None:
         place = standing[mutant]
         assert place is not None
+        module, changed = place
         with lock:
-            names = tests.of(*place)
+            names = tests.of(module.file, module.mutants[changed])
             selected, seconds = tests.chosen(names, docker=mutant.docker)
             workspace = spare.pop()
         caught = workspace.failing(*place, selected, seconds) if selected else ""
@@ -372,70 +300,10 @@ def _answers() -> Iterator[tuple[tuple[object, ...], str]]:
             yield tuple(place), caught
 
 
-def record(arguments: Sequence[str]) -> int:
-    """Run all tests, with coverage.py in each of pytest's processes; returns pytest's exit status."""
-    shutil.rmtree(RECORDED, ignore_errors=True)
-    RECORDED.mkdir()
-    folders = [str(folder.relative_to(ROOT)) for folder in sorted(ROOT.glob("*/tests"))]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", PLUGIN, *folders, *arguments]
-    status = subprocess.run(command, cwd=ROOT, check=False, env=os.environ | {"FENCEPOST_RECORD": "yes"}).returncode
-    data = CoverageData(str(LINES))
-    for part in RECORDED.glob(f"{LINES.name}.*"):
-        other = CoverageData(str(part))
-        other.read()
-        data.update(other)
-        part.unlink()
-    return status
-
-
-# As a plugin of pytest: of `record` (each test is a context of its own, and its time is kept), and of `run`.
-
-_took: dict[str, tuple[float, bool, bool]] = {}
-_coverage: list[Coverage] = []
-_begun: set[str] = set()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    if "FENCEPOST_RECORD" in os.environ:
-        own = Coverage(str(LINES), data_suffix=True, source=list(ROOMS), omit=["*/tests/*"], config_file=False)
-        own.start()
-        _coverage.append(own)
-        sys.addaudithook(lambda event, _: _begun.add(event) if event == "subprocess.Popen" else None)
-
-
-def pytest_runtest_logstart(nodeid: str) -> None:
-    for own in _coverage:
-        own.switch_context(nodeid)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    if _begun:
-        item.user_properties.append(("began a process", True))
-    _begun.clear()
-    return (yield)
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    before, *_ = _took.get(report.nodeid, (0.0,))
-    took = round(before + report.duration, 3)
-    _took[report.nodeid] = took, "docker" in report.keywords, bool(report.user_properties)
-    if report.failed and (path := os.environ.get("FENCEPOST_FAILED")):
-        Path(path).write_text(report.nodeid)
-
-
-def pytest_unconfigure() -> None:
-    for own in _coverage:
-        own.stop()
-        own.save()
-    if "FENCEPOST_RECORD" in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
-        DURATIONS.write_text(json.dumps(_took, indent=0))
-
-
 def main(argv: Sequence[str]) -> int:
     """See the module."""
-    as_written = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(f"python -m {PLUGIN}", description=__doc__, formatter_class=as_written)
+    parser = argparse.ArgumentParser("python -m suites.tests.code_mutants", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("command", choices=("record", "sample", "run"))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=2)

@@ -10,19 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, Self
 
-from checkers.wire import Reason
-from suites.lock import Grant, Refused, new_owner, now
+from suites.lock import Grant, new_owner, now
 from suites.locks.redis_node import Node, validity
 from suites.locks.redis_single import POLL, REQUEST, RedisLock
 
-_DELETE: Final = "redis.call('DEL', KEYS[1]) return 1"
 _GET: Final = "if redis.call('GET', KEYS[1]) then return 1 end return 0"
-_IS_MINE: Final = "if redis.call('GET', KEYS[1]) == ARGV[1] then return 1 end return 0"
 _SET: Final = "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return redis.call('INCR', KEYS[2])"
-_SET_AGAIN: Final = "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1"
-_SET_FOR_EVER: Final = (
-    "if redis.call('SET', KEYS[1], ARGV[1], 'NX') then return redis.call('INCR', KEYS[2]) end return 0"
-)
 
 
 class Unchanged(RedisLock):
@@ -32,8 +25,7 @@ class Unchanged(RedisLock):
 class DeletesAnyones(RedisLock):
     """Releases without a look at whose the key is."""
 
-    def release(self, grant: Grant) -> None:
-        self._node.call(_DELETE, (_key(grant.name),))
+    RELEASE: ClassVar[str] = "redis.call('DEL', KEYS[1]) return 1"
 
 
 class LooksThenTakes(RedisLock):
@@ -42,11 +34,10 @@ class LooksThenTakes(RedisLock):
     def acquire(self, name: str, timeout: float) -> Grant | None:
         deadline = now() + int(timeout * 1e9)
         while now() < deadline:
-            if not self._node.call(_GET, (_key(name),)):
+            if not self._call(_GET, name, 0):
                 time.sleep(random.uniform(0, POLL[1]))
                 owner, sent = new_owner(), now()
-                token = self._node.call(_SET, (_key(name), _key(name) + ":fence"), owner, int(self._ttl * 1000))
-                return Grant(name, owner, token, sent, int(self._ttl * 1e9), sent + validity(self._ttl))
+                return self._granted(name, owner, self._call(_SET, name, owner), sent)
             time.sleep(random.uniform(*POLL))
         return None
 
@@ -84,26 +75,16 @@ class ShortTtl(RedisLock):
 class RenewsAnyones(RedisLock):
     """A renewal takes the key back from whoever has it by then."""
 
-    def renew(self, grant: Grant) -> None:
-        self._node.call(_SET_AGAIN, (_key(grant.name),), grant.owner, int(self._ttl * 1000))
+    RENEW: ClassVar[str] = "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1"
 
 
 class NeverExpires(RedisLock):
     """Has no TTL at the server: nobody frees what a dead holder held."""
 
-    def acquire(self, name: str, timeout: float) -> Grant | None:
-        owner, deadline = new_owner(), now() + int(timeout * 1e9)
-        while now() < deadline:
-            sent = now()
-            token = self._node.call(_SET_FOR_EVER, (_key(name), _key(name) + ":fence"), owner)
-            if token:
-                return Grant(name, owner, token, sent, int(self._ttl * 1e9), sent + validity(self._ttl))
-            time.sleep(random.uniform(*POLL))
-        return None
-
-    def renew(self, grant: Grant) -> None:
-        if not self._node.call(_IS_MINE, (_key(grant.name),), grant.owner):
-            raise Refused(Reason.NOT_OWNER)
+    ACQUIRE: ClassVar[str] = (
+        "if redis.call('SET', KEYS[1], ARGV[1], 'NX') then return redis.call('INCR', KEYS[2]) end return 0"
+    )
+    RENEW: ClassVar[str] = "if redis.call('GET', KEYS[1]) == ARGV[1] then return 1 end return 0"
 
 
 class Breaks(RedisLock):
@@ -150,7 +131,3 @@ class UndeclaredRace(Undeclared):
 
 def _with_token(grant: Grant | None, token: int | None) -> Grant | None:
     return grant and replace(grant, token=token)
-
-
-def _key(name: str) -> str:
-    return f"fencepost:{{{name}}}"

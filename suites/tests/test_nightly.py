@@ -49,7 +49,7 @@ class Suite:
         status = self.statuses.get(job.name, int(any(word.fails for word in self.words.values())))
         about = {name: night.product[name] for name in ("seed", "profile")}
         about |= {"shard": str(job.shard), "versions": {job.backend: job.version}}
-        run = Run.create(results, {**about, "command": job.command(night.asked, results)[2:]})
+        run = Run.create(results, {**about, "command": job.command(night.options, results)[2:]})
         history = stale_write()
         broke = stale_result(history)
         judgements = tuple(

@@ -15,7 +15,8 @@ from infra.faults.register import FAULTS, NO_FAULT
 from suites.lanes.lane import LOCK_GONE, Lane
 from suites.locks import registry
 from suites.locks.registry import CONTROLS
-from suites.selection.options import EVERY_FAULT, BadOption, parse
+from suites.selection.bad_option import BadOption
+from suites.selection.options import EVERY_FAULT, parse
 from suites.selection.profiles import PROFILES, STALE
 from suites.selection.selection import LANES, Selection
 from suites.tests.test_collecting import USAGE, collected

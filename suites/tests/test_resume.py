@@ -23,7 +23,7 @@ from results.storage.files import BadFile
 from results.storage.resuming import ENDED
 from results.terminal.events import Tail
 from results.text import typed
-from suites.selection.options import BadOption
+from suites.selection.bad_option import BadOption
 from suites.selection.selection import Selection
 from suites.tests.test_blame import with_redlock
 from suites.tests.test_collecting import USAGE, collected

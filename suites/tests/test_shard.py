@@ -8,8 +8,9 @@ import pytest
 from checkers.properties.register import PROPERTIES
 from infra.faults.plan import Plan, Step
 from suites.selection import shards
+from suites.selection.bad_option import BadOption
 from suites.selection.selection import Selection
-from suites.selection.shards import BadShard, Shard, cut, parse
+from suites.selection.shards import Shard, cut, parse
 from suites.tests.test_collecting import collected
 from suites.tests.test_options import asked, refused
 
@@ -129,7 +130,7 @@ def test_another_version_takes_its_time_and_an_environment_of_its_own() -> None:
 )
 def test_what_is_no_shard_says_what_is(text: str) -> None:
     assert [str(parse(good)) for good in GOOD] == GOOD
-    with pytest.raises(BadShard, match="expected I/N"):
+    with pytest.raises(BadOption, match="expected I/N"):
         parse(text)
     assert "--shard" in refused(lock=["redis"], shard=text)
 

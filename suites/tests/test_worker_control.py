@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -61,7 +62,7 @@ class Team:
 
 @pytest.fixture
 def team(tmp_path: Path) -> Iterator[Team]:
-    with ForkServer([f"{MODULE}:Free"]) as server:
+    with closing(ForkServer([f"{MODULE}:Free"])) as server:
         handles = running(server, tmp_path)
         team = Team(server, handles, WorkerControl(server, {LANE: handles}, TTL))
         assert team.await_(lambda: all(worked(handle) for handle in handles))

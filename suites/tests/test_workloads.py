@@ -12,7 +12,7 @@ import pytest
 from checkers import wire
 from checkers.wire import NESTED, NONE, SHARED, Action, F, Gate, Outcome, Reason, Run
 from infra.store import StoreError, Unavailable, Unknown
-from suites.lanes.lane import STORES, WORKLOADS, lanes_of
+from suites.lanes.lane import WORKLOADS, lanes_of
 from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, now
 from suites.tests import bench
 from suites.tests.bench import Fake, a_spec, grant, kinds, raising, rows, store_of
@@ -80,10 +80,6 @@ def a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeWorker:
     return make
 
 
-def of(name: str) -> type[Workload]:
-    return next(workload for workload in WORKLOADS if workload.name == name)
-
-
 def lock(worker: Worker) -> Rich:
     client: Any = worker.client
     assert isinstance(client, Rich)
@@ -108,7 +104,7 @@ SECTIONS = {
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_round_is_recorded_in_order(a_worker: MakeWorker, name: str) -> None:
-    worker = a_worker(of(name), 1)
+    worker = a_worker(WORKLOADS[name], 1)
     assert kinds(worker) == ["ACQUIRE", *SECTIONS[name], "RELEASE"]
     assert set(rows(worker)["outcome"]) == {Outcome.OK}
     assert worker.renewal.held == ()
@@ -116,13 +112,13 @@ def test_a_round_is_recorded_in_order(a_worker: MakeWorker, name: str) -> None:
 
 def test_work_is_cut_short_when_the_trial_is_over(a_worker: MakeWorker) -> None:
     """Others wait for the lock, and the harness for them."""
-    worker = a_worker(of("work"), pace=3600.0)
+    worker = a_worker(WORKLOADS["work"], pace=3600.0)
     worker.recorder.page[wire.RUN] = Run.FINISH
     worker._round()
     assert kinds(worker) == ["ACQUIRE", "RELEASE"]
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("workload", WORKLOADS.values())
 def test_every_workload_comes_by_the_gate_before_it_acts(a_worker: MakeWorker, workload: type[Workload]) -> None:
     """Else faults on holders would hit nobody."""
     worker = a_worker(workload)
@@ -136,14 +132,14 @@ def test_every_workload_comes_by_the_gate_before_it_acts(a_worker: MakeWorker, w
 
 
 def test_wake_ups_and_the_place_in_the_queue_stand_in_the_row_of_an_acquire(a_worker: MakeWorker) -> None:
-    worker = a_worker(of("work"), 1)
+    worker = a_worker(WORKLOADS["work"], 1)
     (row, _) = rows(worker)
     assert row["value"] == 3
     assert row["inv"] <= row["base"] == lock(worker).held["a"].queued <= row["ret"]
 
 
 def test_one_that_is_not_granted_tells_how_often_it_was_woken(a_worker: MakeWorker) -> None:
-    worker = a_worker(of("work"))
+    worker = a_worker(WORKLOADS["work"])
     lock(worker).fails["a"] = None
     worker._round()
     (row,) = rows(worker)
@@ -151,7 +147,7 @@ def test_one_that_is_not_granted_tells_how_often_it_was_woken(a_worker: MakeWork
 
 
 def test_a_silent_client_leaves_both_open(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = a_worker(of("work"))
+    worker = a_worker(WORKLOADS["work"])
     monkeypatch.setattr(worker, "client", Fake())
     monkeypatch.setattr(worker, "_woken", None)
     worker._round()
@@ -159,7 +155,7 @@ def test_a_silent_client_leaves_both_open(a_worker: MakeWorker, monkeypatch: pyt
 
 
 def test_those_who_share_only_read_and_all_that_they_do_says_so(a_worker: MakeWorker) -> None:
-    worker = a_worker(of("share"), 40)
+    worker = a_worker(WORKLOADS["share"], 40)
     seen: dict[bool, set[str]] = {True: set(), False: set()}
     for row in rows(worker):
         seen[bool(row["flags"] & SHARED)].add(F(row["f"]).name)
@@ -168,7 +164,7 @@ def test_those_who_share_only_read_and_all_that_they_do_says_so(a_worker: MakeWo
 
 class TestNested:
     def test_an_inner_acquire_is_a_try_that_names_the_grant(self, a_worker: MakeWorker) -> None:
-        worker = a_worker(of("nested"), 1)
+        worker = a_worker(WORKLOADS["nested"], 1)
         inner = [row for row in rows(worker) if row["flags"] & NESTED]
         assert [F(row["f"]).name for row in inner if row["f"] != F.READ] in (
             ["ACQUIRE", "RELEASE"],
@@ -179,7 +175,7 @@ class TestNested:
 
     @pytest.mark.parametrize("failure", [Refused(Reason.HELD), Indeterminate("lost"), None])
     def test_a_failed_access_names_its_key_and_stops(self, a_worker: MakeWorker, failure: LockError | None) -> None:
-        worker = a_worker(of("nested"))
+        worker = a_worker(WORKLOADS["nested"])
         holding = worker.acquire(0, 1.0)
         assert holding is not None
         lock(worker).fails["a"] = failure
@@ -191,7 +187,7 @@ class TestNested:
         assert inner["outcome"] != Outcome.OK
 
     def test_an_inner_release_that_is_refused_ends_the_belief(self, a_worker: MakeWorker) -> None:
-        worker = a_worker(of("nested"))
+        worker = a_worker(WORKLOADS["nested"])
         lock(worker).refuses.add(1)
         worker._round()
         assert kinds(worker).count("LOST") == 1
@@ -203,7 +199,7 @@ class TestOnce:
     @pytest.mark.parametrize(("mode", "done"), [("unfenced", [0, 1, 2, 3]), ("idempotency-key", [1, 3])])
     def test_a_claimed_job_is_noted_and_not_done(self, a_worker: MakeWorker, mode: str, done: list[int]) -> None:
         """A claim counts in no other mode."""
-        worker = a_worker(of("once"), store_mode=mode)
+        worker = a_worker(WORKLOADS["once"], store_mode=mode)
         store_of(worker).claimed = {0, 2}
         for _ in range(4):
             worker._round()
@@ -212,7 +208,7 @@ class TestOnce:
 
     @pytest.mark.parametrize("error", [Unknown("lost"), Unavailable("refused")])
     def test_an_unanswered_claim_is_not_acted_upon(self, a_worker: MakeWorker, error: StoreError) -> None:
-        worker = a_worker(of("once"), store_mode="idempotency-key")
+        worker = a_worker(WORKLOADS["once"], store_mode="idempotency-key")
         store_of(worker).fails["claim"] = error
         worker._round()
         assert kinds(worker) == ["ACQUIRE", "READ", "RELEASE"]
@@ -275,12 +271,12 @@ class TestTransfer:
 
 class TestGuarded:
     def test_the_lock_service_keeps_what_is_written(self, a_worker: MakeWorker) -> None:
-        worker = a_worker(of("set"), 2, store_mode="guarded")
+        worker = a_worker(WORKLOADS["set"], 2, store_mode="guarded")
         values = written(worker)["value"].tolist()
         assert lock(worker).cells == {"a": (values[-1], values)}
 
     def test_a_grant_that_is_no_longer_valid_is_refused(self, a_worker: MakeWorker) -> None:
-        worker = a_worker(of("set"), store_mode="guarded")
+        worker = a_worker(WORKLOADS["set"], store_mode="guarded")
         lock(worker).refuses.add(1)
         worker._round()
         write = rows(worker)[2]
@@ -297,7 +293,7 @@ class TestGuarded:
     def test_no_answer_is_no_refusal(
         self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, error: LockError, outcome: Outcome, reason: Reason
     ) -> None:
-        worker = a_worker(of("set"), store_mode="guarded")
+        worker = a_worker(WORKLOADS["set"], store_mode="guarded")
         monkeypatch.setattr(lock(worker), "read", raising(error))
         worker._round()
         row = rows(worker)[1]
@@ -330,12 +326,11 @@ class All(Plain, Rich):
 
 
 def test_a_lock_that_can_do_everything_is_tried_in_every_lane_but_the_substitute_for_tokens() -> None:
-    stores = {(name, mode) for name, modes in STORES.items() for mode in modes if mode != "compare-owner"}
-    assert lanes_for(All) == stores
-    assert set(STORES) == {workload.name for workload in WORKLOADS}
+    every = {(name, store) for name, workload in WORKLOADS.items() for store in workload.stores}
+    assert lanes_for(All) == {(name, store) for name, store in every if store != "compare-owner"}
 
 
 def test_compare_and_set_is_told_what_a_write_was_made_from(a_worker: MakeWorker) -> None:
-    worker = a_worker(of("set"), 3, store_mode="compare-and-set")
+    worker = a_worker(WORKLOADS["set"], 3, store_mode="compare-and-set")
     values = written(worker)["value"].tolist()
     assert store_of(worker).bases == [-1, *values[:-1]]

@@ -1,4 +1,4 @@
-"""Where one process's trials run: an environment, made when it is first needed, and the fork servers of its workers."""
+"""Where the trials of one process run: an environment, made when it is first needed, and the fork servers."""
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,7 +13,7 @@ from suites.worker.pool import ForkServer
 
 
 class TrialEnvironment:
-    """Of one stage of an upgrade. The next trial after `leave` or `close` gets a new environment."""
+    """The environment of one stage of an upgrade. The next trial after `leave` or `close` gets a new one."""
 
     def __init__(self, selection: Selection, stage: str, tell: Tell) -> None:
         self._selection = selection
@@ -62,7 +62,7 @@ class TrialEnvironment:
             self._environment = None
 
     def close(self) -> None:
-        """End workers and environments and leave nothing behind. Idempotent. Raises Failed if something withstands."""
+        """End workers and environments and leave nothing behind. Idempotent. Raises Failed if something remains."""
         self.leave()
         while self._left:
             self._left.pop().result()

@@ -1,4 +1,4 @@
-"""What a trial says of itself while it runs, as events of its run (`results.terminal.events`)."""
+"""The events of a trial while it runs (`results.terminal.events`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from suites.trial.spec import Trial
 
 
 def named(trial: Trial) -> dict[str, Any]:
-    """Which trial an event is about."""
+    """The fields of an event that say which trial it is about."""
     return {
         "trial": trial.name,
         "backend": trial.backend,
@@ -22,7 +22,7 @@ def named(trial: Trial) -> dict[str, Any]:
 
 
 def column_in(column: str, stage: str) -> str:
-    """The column, told apart from that of another stage of an upgrade."""
+    """The name of a column in one stage of an upgrade."""
     return f"{column} ({stage})" if stage else column
 
 
@@ -32,7 +32,7 @@ def begins(trial: Trial, plan: Plan) -> Event:
 
 
 def lingers(missing: Mapping[str, Mapping[str, str]], within: float) -> Event:
-    """missing: as of `once_more`. within: seconds that are left for it."""
+    """missing: as in `once_more`. within: seconds that are left."""
     return waits(f"what would exercise {_and_more(_places(missing))}", within)
 
 
@@ -42,7 +42,7 @@ def once_more(missing: Mapping[str, Mapping[str, str]]) -> Event:
 
 
 def recovers(late: Sequence[Lane], within: float) -> Event:
-    """within: seconds that are left for it."""
+    """late: lanes that have not been granted since the heal. within: seconds that are left."""
     return waits(f"{_and_more([lane.name for lane in late])} to be granted again", within)
 
 

@@ -23,7 +23,7 @@ _AGAIN: Final = 0.2
 
 
 def final_reads(lane: Lane, keys: Sequence[str], environment: Environment) -> npt.NDArray[Any]:
-    """A row for each key. Raises TrialBroke where that cannot be told."""
+    """A row for each key. Raises TrialBroke where a key cannot be read."""
     rows = np.zeros(len(keys), DTYPE)
     for number, key in enumerate(keys):
         rows[number]["inv"] = time.monotonic_ns()
@@ -37,7 +37,7 @@ def final_reads(lane: Lane, keys: Sequence[str], environment: Environment) -> np
 
 
 def _read(lane: Lane, key: str, environment: Environment) -> tuple[int, Sequence[int]]:
-    """Nobody writes any more, so it may be asked for as often as it takes."""
+    """Read until it succeeds: nobody writes any more."""
     deadline = time.monotonic() + ANSWERED_WITHIN
     while True:
         try:

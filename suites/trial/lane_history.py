@@ -1,4 +1,4 @@
-"""What the workers of a lane have recorded, as a history for the checkers: so far, and at the end of the trial."""
+"""The history of a lane, from the recordings of its workers: so far, and at the end of the trial."""
 
 import time
 from bisect import bisect_left
@@ -29,18 +29,18 @@ class RunningLane:
     handles: list[Handle] = field(default_factory=list)
 
     def rows(self) -> npt.NDArray[Any]:
-        """What its workers have recorded so far."""
+        """The operations that its workers have recorded so far."""
         return np.concatenate([_live(handle) for handle in self.handles])
 
     def granted_since(self, when: int) -> bool:
-        """Whether somebody got every key by a request that returned after `when` (ns)."""
+        """Whether every key was granted by an acquire that returned after `when` (ns)."""
         rows = self.rows()
         granted = rows[(rows["f"] == F.ACQUIRE) & (rows["outcome"] == Outcome.OK) & (rows["ret"] > when)]
         return len(np.unique(granted["key"])) == len(self.keys)
 
 
 def so_far(trial: Trial, running: RunningLane, versions: Mapping[str, str], records: Sequence[Record]) -> History:
-    """The history of a lane that still runs; the texts of its errors nobody has collected yet. versions: of nodes."""
+    """The history of a lane that still runs, without the texts of its errors. versions: of nodes."""
     return _history(_facts(trial, running, versions), running.rows(), records, ("",))
 
 
@@ -94,14 +94,14 @@ def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str]) -> F
 
 
 def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], errors: Sequence[str]) -> History:
-    """A fault on a worker concerns only the worker's lane."""
+    """With the faults of the trial, except faults on workers of other lanes."""
     owners = {*rows["owner"].tolist(), *rows["session"].tolist()}
     faults = [FaultInterval(**asdict(record)) for record in records if record.process < 0 or record.owner in owners]
     return from_rows(facts, rows, faults, errors)
 
 
 def _live(handle: Handle) -> npt.NDArray[Any]:
-    """A copy of the rows in use; a row whose kind is not there yet is still being written."""
+    """A copy of the rows in use, without those that are still being written (their kind is 0)."""
     rows = np.frombuffer(handle.page, DTYPE, (len(handle.page) - wire.HEADER) // DTYPE.itemsize, wire.HEADER)
     used: npt.NDArray[Any] = rows[
         : bisect_left(range(len(rows)), True, key=lambda row: bool(rows["inv"][row] == 0))

@@ -1,4 +1,4 @@
-"""What is stored about a trial beside its histories: what it was, and on which servers, as plain JSON."""
+"""What is stored about a trial besides its histories: its specification and its servers, as plain JSON."""
 
 import os
 import platform
@@ -23,19 +23,19 @@ _OURS: Final = "operations are timed by CLOCK_MONOTONIC of this host, which all 
 
 
 def suite_version() -> str:
-    """This suite's version, with the commit, and whether anything was changed since, where git knows."""
+    """The version of this suite, with the commit and whether files were changed, where git knows."""
     root = Path(__file__).parents[2]
     version: str = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
-    asked = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude", "*"]
+    describe = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude", "*"]
     try:
-        commit = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        commit = subprocess.run(describe, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return version
     return f"{version} ({commit})"
 
 
 def about(trial: Trial) -> dict[str, Any]:
-    """What is known of a trial before it runs."""
+    """What is known about a trial before it runs."""
     return {
         "backend": trial.backend,
         "column": trial.column,
@@ -77,18 +77,18 @@ def servers(environment: Environment, backend: str) -> dict[str, Any]:
 
 
 def rolled(records: Iterable[Record], histories: Sequence[History]) -> list[dict[str, Any]]:
-    """Where any did, which members became another version, when, who refused, and what went wrong meanwhile: a step for
-    each replacement of a server, one for all workers that a fault struck together.
+    """The steps of a rolling upgrade, none for other trials: one for each server that was replaced, with whether it
+    refused, and one for each other fault meanwhile (one for all workers that it hit together).
 
-    When: seconds after the first operation of the trial, as on its page; what is told of a lane counts from the lane's.
+    at: seconds after the first operation of the trial, as on its page.
     """
     in_order = sorted(records, key=lambda record: record.begun)
     if all(record.name != _ROLL for record in in_order):
         return []
     zero = min(int(history.columns["inv"][0]) for history in histories)
     steps = []
-    for _, some in groupby(in_order, lambda record: record.name if record.process >= 0 else record):
-        first, *others = some
+    for _, together in groupby(in_order, lambda record: record.name if record.process >= 0 else record):
+        first, *others = together
         who = first.target if first.process < 0 else f"{1 + len(others)} workers"
         steps.append(
             {
@@ -101,7 +101,7 @@ def rolled(records: Iterable[Record], histories: Sequence[History]) -> list[dict
 
 
 def stalled(histories: Sequence[History]) -> float:
-    """For which part of their time the machine did not run the workers, as their own sentinels tell: 0 to 1."""
+    """The part of their time (0 to 1) for which the machine did not run the workers, as recorded by their sentinels."""
     lost = there = 0
     for history in histories:
         c = history.columns

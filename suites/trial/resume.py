@@ -1,7 +1,8 @@
-"""`--resume RUN`: a run that was interrupted goes on where it was.
+"""`--resume RUN`: an interrupted run continues.
 
-It asks what it asked before; trials that are stored whole answer for themselves, and all others are run. What
-interrupted a trial left of it, what came to no verdict, and what today's suite would not run like that is set aside.
+The resumed run has the options of the interrupted one. Trials that are stored whole are answered from the run folder,
+all others are run. Set aside are folders of trials that were interrupted, that came to no verdict, or that the suite
+would run in another way today.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from results.storage.files import BadFile
 from results.storage.reading import load_trial
 from results.terminal.events import Event
 from results.text import typed
-from suites.selection.options import BadOption, options
+from suites.selection.bad_option import BadOption
+from suites.selection.options import options
 from suites.selection.selection import Selection
 from suites.trial.events import column_in
 from suites.trial.metadata import about
@@ -36,20 +38,20 @@ from suites.trial.session import CONTROLS, first_trial
 from suites.trial.spec import Trial
 
 _ANYWHERE: Final = ("python", "host")
-"""Of what is known of a trial before it runs, what another machine may have otherwise."""
+"""Fields of `about` that may differ on another machine."""
 _PYTEST: Final = {"keyword": "-k", "markexpr": "-m", "deselect": "--deselect"}
-"""Options of pytest's that say which tests are run."""
+"""Options of pytest that select tests."""
 _ELSEWHERE: Final = ("results", "resume")
-"""Options of ours that do not."""
+"""Options of ours that do not select anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What of a run folder stays.
+    """Which trials of a run folder are kept.
 
-    trials  folder → what was done in it.
-    done    backend, column (as events tell it), part and seconds of what needs no further trial.
-    aside   folder → why it does not stay, a line each.
+    trials  folder → the stored description of its trial.
+    done    backend, column (as in events), part and seconds of every part that needs no further trial.
+    aside   folder → in one line, why it is set aside.
     """
 
     trials: Mapping[Path, Mapping[str, Any]]
@@ -58,7 +60,7 @@ class Kept:
 
 
 def interrupted(name: str, root: Path) -> Run:
-    """The run that is to go on. Raises BadOption."""
+    """The run to resume. Raises BadOption."""
     try:
         run = find.find(name, root)
         why = resuming.why_not(run)
@@ -72,7 +74,7 @@ def interrupted(name: str, root: Path) -> Run:
 def take_options(
     option: Any, words: Sequence[str], folder: Path, run: Run, parse: Callable[[Sequence[str]], Namespace]
 ) -> None:
-    """Ask what the run asked for. Raises BadOption where the command line asks for anything else.
+    """Set the options to those of the run. Raises BadOption where the command line names others.
 
     option: pytest's, which are changed. words: of the command line, folder: where it was typed. parse: pytest's.
     """
@@ -91,9 +93,9 @@ def take_options(
 
 
 def go_on(selection: Selection, run: Run) -> tuple[Run, Event]:
-    """Make the folder ready: what stays in it is whole. Returns the run, and what is to be told of it.
+    """Prepare the folder: set aside what is not kept. Returns the run, and the event that says that it was resumed.
 
-    Raises BadOption where it cannot go on as what it was.
+    Raises BadOption where plans or images have changed.
     """
     name = typed(run.path)
     if [plan.to_json() for plan in selection.plans.values()] != run.about().get("plans"):
@@ -124,7 +126,7 @@ def go_on(selection: Selection, run: Run) -> tuple[Run, Event]:
 
 
 def stored_in(run: Run) -> Callable[[Trial], tuple[TrialRecord, Path] | None]:
-    """A trial of this run and its page, if it is stored there whole."""
+    """A function that returns a trial of this run and its page, None unless the trial is stored whole."""
 
     def look(trial: Trial) -> tuple[TrialRecord, Path] | None:
         folder = run.path / "trials" / files.safe_name(trial.name)
@@ -136,7 +138,7 @@ def stored_in(run: Run) -> Callable[[Trial], tuple[TrialRecord, Path] | None]:
 
 
 def examine(selection: Selection, run: Run) -> Kept:
-    """Which of the stored trials are those that would be run today; changes nothing."""
+    """Which of the stored trials would be run in the same way today; changes nothing."""
     problems: list[str] = []
     trials: dict[Path, Mapping[str, Any]] = {}
     aside: dict[Path, str] = {}
@@ -173,7 +175,7 @@ def examine(selection: Selection, run: Run) -> Kept:
 
 
 def other_images(selection: Selection, trials: Collection[Mapping[str, Any]]) -> str:
-    """Which server would not be what it was in these trials, in a line; or empty. Raises `infra.machine.Trouble`."""
+    """In a line, which server would have another image than in these trials, or "". Raises `infra.machine.Trouble`."""
     used: dict[str, str] = {}
     for stored in trials:
         for node in (stored.get("nodes") or {}).values():
@@ -199,7 +201,7 @@ def other_images(selection: Selection, trials: Collection[Mapping[str, Any]]) ->
 
 
 def _today(selection: Selection, stored: Mapping[str, Any]) -> Trial | None:
-    """The trial that stands where this one stood, if there is one. told: what is stored about it."""
+    """The trial that today has the place of a stored one, if there is one."""
     backend, column, stage = (str(stored.get(name) or "") for name in ("backend", "column", "stage"))
     part, attempt = (int(stored.get(name) or 0) for name in ("part", "attempt"))
     stages = {each.name for each in selection.stages if each.tries(column)}
@@ -217,7 +219,7 @@ def _today(selection: Selection, stored: Mapping[str, Any]) -> Trial | None:
 
 
 def _same(stored: Mapping[str, Any], trial: Trial) -> bool:
-    """Whether what is stored is this trial, come to its end."""
+    """Whether the stored description is of this trial, and the trial came to its end."""
     now = {**about(trial), "plan": trial.plan_to_run().to_json(), "error": None}
     plain = json.loads(json.dumps({name: value for name, value in now.items() if name not in _ANYWHERE}))
     return all(stored.get(name) == value for name, value in plain.items())
@@ -232,13 +234,13 @@ def _silent(cells: Mapping[Path, Sequence[Cell]], folders: Iterable[Path]) -> bo
 
 
 def _selecting() -> dict[str, str]:
-    """Every option that says what a run asks: the name of its value → how it is spelled."""
+    """Name of an option's value → its spelling, of every option that selects what is tried."""
     ours = {settings.get("dest", how.strip("-").replace("-", "_")): how for how, settings in options().items()}
     return {**{name: how for name, how in ours.items() if name not in _ELSEWHERE}, **_PYTEST}
 
 
 def _paths(option: Any, folder: Path) -> list[str]:
-    """What is collected, from where. No path is the whole product."""
+    """The paths to collect, absolute; `suites` where none was given."""
     given = [str(path).partition("::") for path in option.file_or_dir] or [("suites", "", "")]
     return [f"{typed((folder / path).resolve())}{sign}{rest}" for path, sign, rest in given]
 

@@ -1,7 +1,7 @@
 """A trial: one fault plan on one backend under one seed, with many lanes side by side.
 
-It goes one way: plan → environment → workers → history → verdict → record. Its cycles of faults go on until every
-property that it judges was exercised, or until its deadline; then it heals, settles and reads everything once more.
+plan → environment → workers → history → verdict → record. Its cycles of faults are repeated until every property that
+it judges was exercised, or until its deadline; then it heals, ends the workers and reads every key once more.
 """
 
 import os
@@ -44,10 +44,10 @@ WARM_UP: Final = 5.0
 CALM: Final = 2.0
 """Seconds of a cycle of a plan without faults."""
 LINGER: Final = 3.0
-"""Seconds for which a trial goes on after its first cycle where something was not exercised yet: as a rule that takes
-less time than another cycle."""
+"""Seconds for which a trial waits after its first cycle for properties that were not exercised yet: as a rule that
+takes less time than another cycle."""
 LOOK_EVERY: Final = 0.5
-"""Seconds between two looks at the counters meanwhile."""
+"""Seconds between two checks meanwhile."""
 BEYOND_BOUND: Final = 0.5
 """Seconds beyond a lock's bound of recovery for which the trial still waits until it is granted again."""
 STORE_TIMEOUT: Final = 0.5
@@ -57,7 +57,7 @@ every worker is divided accordingly."""
 
 
 class NoWayThere(TrialBroke):
-    """The version that is to come does not start on the data of the old one. The text: its last words."""
+    """The new version does not start on the data of the old one. The text: the server's last words."""
 
 
 class Unclean(TrialBroke):
@@ -67,7 +67,7 @@ class Unclean(TrialBroke):
 def run_trial(
     trial: Trial, environment: Environment, server: ForkServer, folder: Path, deadline: float, tell: Tell
 ) -> TrialRecord:
-    """Runs a trial to its end, whatever happens in between; the environment is clean afterwards.
+    """Run a trial to its end; the environment is clean afterwards, whatever happens.
 
     folder takes the recordings. deadline in seconds. Raises TrialBroke, or `infra.machine.Trouble` when a fault could
     not be applied or healed.
@@ -96,9 +96,9 @@ Missing = dict[str, dict[str, str]]
 class RunningTrial:
     """A trial from the start of its workers to their end.
 
-    actors   its workers, as faults see them.
+    actors   the interface of its workers to faults.
     runner   applies and heals the faults of the plan.
-    missing  what was not exercised yet after each cycle so far.
+    missing  what had not been exercised after each cycle.
     stuck    the workers that had to be killed at the end.
     """
 
@@ -118,7 +118,7 @@ class RunningTrial:
 
     @classmethod
     def launched(cls, trial: Trial, environment: Environment, server: ForkServer, folder: Path, tell: Tell) -> Self:
-        """With workers that are about to connect. Raises Unclean."""
+        """Start the workers, which then connect. Raises Unclean."""
         started, clock = datetime.now(UTC), time.monotonic()
         _must_be_clean(environment, "before")
         plan = trial.plan_to_run()
@@ -132,7 +132,7 @@ class RunningTrial:
 
     @property
     def handles(self) -> list[Handle]:
-        """Every worker of every lane, the dead included."""
+        """Every worker of every lane, dead or alive."""
         return [handle for lane in self.lanes for handle in lane.handles]
 
     def start(self) -> None:
@@ -145,7 +145,7 @@ class RunningTrial:
         self.server.await_condition(lambda: all(_warm(self.trial, lane) for lane in self.lanes), WARM_UP)
 
     def cycle_until_exercised(self, deadline: float) -> None:
-        """The plan, cycle by cycle, until all was exercised or until `deadline` seconds after the start have passed."""
+        """Repeat the plan until all was exercised, or until `deadline` seconds after the start have passed."""
         while True:
             self._cycle()
             self.missing.append(self._missing_after(LINGER if deadline and not self.missing else 0.0))
@@ -154,12 +154,12 @@ class RunningTrial:
             self.tell(events.once_more(self.missing[-1]))
 
     def kill(self) -> None:
-        """Nobody need end in order without a verdict, and Ctrl-C leaves little time (xdist: ten seconds in all)."""
+        """Kill the workers: there will be no verdict, and Ctrl-C leaves little time (with xdist, ten seconds)."""
         for handle in self.handles:
             self.server.kill(handle)
 
     def heal(self) -> None:
-        """Undo every fault, which lets every worker go on as well, and end the workers."""
+        """Undo every fault, which also lets every frozen worker continue, and end the workers."""
         self.runner.final_heal()
         patience = longest_ttl(self.trial.lanes) + self.trial.beyond_ttl + ACQUIRE_BEYOND_TTL
         self.tell(waits("the workers to end", patience))
@@ -172,14 +172,14 @@ class RunningTrial:
         return [whole(self.trial, lane, versions, self.runner.records, self.environment) for lane in self.lanes]
 
     def remove_traces(self) -> None:
-        """From a cluster that is not ours, what the locks left on it."""
+        """Remove what the locks left on a cluster that is not ours."""
         if not self.environment.ours:
             target_cleanup.await_ends([handle.pid for handle in self.handles])
             traces = ((lane.lane.lock, lane.keys) for lane in self.lanes)
             target_cleanup.sweep(self.environment, self.trial.backend, traces, lambda line: self.tell(says(line)))
 
     def judged(self, histories: Sequence[History]) -> TrialRecord:
-        """What is stored of the trial, with what each lane came to."""
+        """The record of the trial to store, with the judgements of each lane."""
         cluster = self.environment.cluster(self.trial.backend)
         metadata = {
             **about(self.trial),
@@ -206,7 +206,7 @@ class RunningTrial:
         return self.environment.cluster(self.trial.backend).versions()
 
     def _missing_after(self, patience: float) -> Missing:
-        """What was not exercised yet: as soon as that is nothing, or so many seconds later."""
+        """What has not been exercised; waits for up to `patience` seconds until that is nothing."""
         versions = self._versions()  # once: under load every server takes its time
         missing = self._missing(self.lanes, versions)
         until = time.monotonic() + patience
@@ -217,7 +217,7 @@ class RunningTrial:
         return missing
 
     def _missing(self, lanes: Iterable[RunningLane], versions: Mapping[str, str]) -> Missing:
-        """What was not exercised yet of these lanes. Of a lock with a bug only what names the bug is waited for."""
+        """What has not been exercised in these lanes; of a planted bug only the property that names it counts."""
         missing = {}
         for lane in lanes:
             bug = self.trial.planted.get(lane.lane.name)
@@ -227,7 +227,7 @@ class RunningTrial:
         return missing
 
     def _cycle(self) -> None:
-        """All steps of the plan once; then until every lane has granted again, or its recovery bound has passed."""
+        """All steps of the plan once; then wait until every lane has granted again or its recovery bound has passed."""
         if self.plan.steps:
             try:
                 self.runner.cycle()
@@ -263,8 +263,8 @@ class RunningTrial:
 
 
 def _warm(trial: Trial, lane: RunningLane) -> bool:
-    """Whether the first fault may strike the lane: it was granted once. Where a fault may leave its lock held for ever,
-    all that takes no fault must have been exercised: afterwards nothing is.
+    """Whether the first fault may hit the lane: it was granted once. Where a fault may leave its lock held for ever,
+    all properties that need no fault must be exercised, since nothing is exercised afterwards.
     """
     if not lane.granted_since(0):
         return False
@@ -322,6 +322,6 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
 
 
 def fit() -> float:
-    """Workers that do in each of the trials that go on at once: of pytest-xdist every process has one."""
+    """How many workers run at full pace in each of the trials that run in parallel (one for each process of xdist)."""
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     return FIT * min(1.0, (os.cpu_count() or 2) / 2 / processes)

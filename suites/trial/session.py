@@ -1,4 +1,4 @@
-"""One process's share of a run: each trial is run once, on one environment, and every case is answered from it."""
+"""The part of a run that one process executes: each trial runs once, and answers every case that belongs to it."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -32,11 +32,11 @@ from suites.worker.pool import TrialBroke, WorkerBroke
 
 
 class TrialFailed(Exception):
-    """The trial behind a case came to no verdict; the first of its cases says why at length."""
+    """The trial of a case came to no verdict. The first case of the trial raises the reason itself instead."""
 
 
 CONTROLS: Final = 3
-"""A positive control may need this many trials, with seeds s, s+1, s+2; all of them are stored and counted."""
+"""Trials that a positive control may take to show its hazard, with seeds s, s+1, s+2; all are stored and counted."""
 
 
 OUR_FAILURE: Final = (
@@ -47,10 +47,10 @@ OUR_FAILURE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a case came to: the judgement that counts, the trial's page, and in which of how many trials.
+    """The answer to a case: the judgement that counts, the page of its trial, and which of how many trials that was.
 
-    seed, version  of that trial, and of the servers that it ran on.
-    page_story     the story that the word rests on, as the page tells it.
+    seed, version  of that trial and of its servers.
+    page_story     the story of the judgement, as on the page.
     """
 
     judgement: Judgement
@@ -68,7 +68,7 @@ class Answer:
         return tuple(map(plain, self.page_story or (violation.story if violation is not None else ())))
 
     def must_hold(self) -> None:
-        """Fails the test when the word is one of the failing four, with the story and the page."""
+        """Fail the test when the verdict is one of the failing four, with the story and the page."""
         word = self.judgement.word
         if word.fails:
             lines = [f"{word}: {plain(self.judgement.because)}", *(f"  {line}" for line in self.story)]
@@ -77,7 +77,7 @@ class Answer:
             pytest.fail("\n".join([*lines, f"  see {plain(str(self.page))}"]), pytrace=False)
 
     def must_be_caught(self) -> None:
-        """Fails the test where a bug that was planted is not violated."""
+        """Fail the test when the property that names a planted bug is not violated."""
         if self.judgement.word is not Verdict.VIOLATED:
             missed = f"a bug that was planted is not caught: {self.judgement.word}: {plain(self.judgement.because)}"
             pytest.fail(f"{missed}\n  see {plain(str(self.page))}", pytrace=False)
@@ -93,17 +93,17 @@ class _Column:
 
 
 Answers = dict[tuple[str, str], list[Answer]]
-"""(lane, property) → what each of the trials said."""
+"""(lane, property) → the answer of each of the trials."""
 
 
 @dataclass(slots=True)
 class _Part:
-    """Lanes of a column that are tried together, and what their trial came to, and those that repeated it.
+    """Lanes of a column that are tried together, and the answers of their trials.
 
-    number   from 1, among those of the column.
-    answers  None until the trials are over, and where they came to no verdict.
-    failure  in a line, why there was no verdict; None where there is one, or nothing has run.
-    error    the same at length, until the first case has raised it.
+    number   from 1, among the parts of the column.
+    answers  None before the trials, and where they came to no verdict.
+    failure  in a line, why there was no verdict; None where there is one, or before the trials.
+    error    the exception behind the failure, until the first case has raised it.
     """
 
     number: int
@@ -114,21 +114,17 @@ class _Part:
 
 
 Stored = Callable[[Trial], "tuple[TrialRecord, Path] | None"]
-"""A trial that was run before, with its page; None: it is to be run."""
-
-
-def nothing_stored(_: Trial) -> None:
-    """No trial was run before."""
+"""The record and page of a trial that was run before; None: run it."""
 
 
 class Session:
-    """Environments and fork servers start when they are first needed; `close` leaves none. tell: takes the events."""
+    """Environments and fork servers start when they are first needed; `close` removes them. tell: takes events."""
 
-    def __init__(self, selection: Selection, run: Run, tell: Tell, stored: Stored = nothing_stored) -> None:
+    def __init__(self, selection: Selection, run: Run, tell: Tell, stored: Stored | None = None) -> None:
         self._selection = selection
         self._run = run
         self._tell = tell
-        self._stored = stored
+        self._stored = stored or (lambda _: None)
         self._environments = {stage.name: TrialEnvironment(selection, stage.name, tell) for stage in selection.stages}
         if CALIBRATION in self._environments:  # the same versions
             self._environments[CALIBRATION] = self._environments[CANDIDATE]
@@ -136,9 +132,9 @@ class Session:
         self._recordings = recorder.folder()
 
     def answer(self, case: Case) -> Answer:
-        """Runs the trial behind the case, if it has not run yet. Raises what made the trial impossible.
+        """The answer to a case; runs its trial first, if it has not run yet. Raises what broke the trial.
 
-        Where it was a lock's workers that broke, the others' lanes become a trial of their own, without that lock.
+        Where the workers of one lock broke the trial, the lanes of the other locks become a trial of their own.
         """
         column = _Column(case.lane.backend, case.fault, case.stage)
         while (part := self._part_of(column, case.lane)).answers is None:
@@ -161,11 +157,11 @@ class Session:
         """The part of the column in which the lane is tried."""
         if column not in self._parts:
             lanes = self._selection.parts(column.backend, column.fault)
-            self._parts[column] = [_Part(number, some) for number, some in enumerate(lanes, 1)]
+            self._parts[column] = [_Part(number, together) for number, together in enumerate(lanes, 1)]
         return next(part for part in self._parts[column] if lane in part.lanes)
 
     def _run_part(self, column: _Column, part: _Part) -> None:
-        """Run its trials. Where they break, the lanes of the locks that did not break them become a new part."""
+        """Run the trials of a part. Where they break, the lanes of locks that did not break them become a new part."""
         try:
             part.answers = self._try(column, part.number, part.lanes)
         except Exception as error:  # noqa: BLE001 - kept: the same for every case of the trial, the first raises it
@@ -228,9 +224,9 @@ class Session:
         *,
         new: bool,
     ) -> None:
-        """again: the lanes whose controls did not fire; they are tried once more, and have not failed yet.
+        """again: the lanes whose positive control did not fire; they are tried once more, and have not failed yet.
 
-        new: whether it was run just now.
+        new: whether the trial has just run.
         """
         for (lane, name), judgement in settled.items() if trial.stage not in CALIBRATIONS else ():
             word = judgement.word
@@ -248,7 +244,7 @@ class Session:
 def first_trial(
     selection: Selection, backend: str, column: str, stage: str, part: int, lanes: tuple[Lane, ...]
 ) -> Trial:
-    """The trial with which a part of a column begins."""
+    """The first trial of a part of a column."""
     return Trial(
         backend,
         column,
@@ -274,18 +270,13 @@ def counting(answers: list[Answer]) -> Answer:
 
 
 def _blameless(lanes: tuple[Lane, ...], error: Exception) -> tuple[Lane, ...]:
-    """Of the lanes of a trial that broke, those of locks whose workers did not break it. None where nobody knows whose
-    workers did.
-    """
+    """The lanes of locks whose workers did not break the trial. None where it is not known whose workers did."""
     broke = error.lanes if isinstance(error, WorkerBroke) else frozenset[str]()
     blamed = {lane.lock_name for lane in lanes if lane.name in broke}
     return tuple(lane for lane in lanes if lane.lock_name not in blamed) if blamed else ()
 
 
 def _in_a_line(error: Exception) -> str:
-    """Why a trial broke, in a line."""
-    if isinstance(error, TrialBroke):
-        return error.line
-    if isinstance(error, Trouble):
-        return str(error).partition("\n")[0]
-    return f"{type(error).__name__}: {error}".partition("\n")[0]
+    """Why a trial broke, in one line."""
+    named = isinstance(error, TrialBroke | Trouble)
+    return (str(error) if named else f"{type(error).__name__}: {error}").partition("\n")[0]

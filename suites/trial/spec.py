@@ -1,4 +1,4 @@
-"""What is to be tried in one trial: data alone, from which a trial is run, told of, stored and found again."""
+"""The specification of a trial: plain data, from which a trial is run, reported, stored and found again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,15 +14,15 @@ ACQUIRE_BEYOND_TTL: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is to be tried.
+    """What is tried.
 
-    column   the name of what is done, as in the matrix.
-    part     of the lanes that are tried under it; each part is a trial of its own.
+    column   the name of the column in the matrix: faults, a storm, a plan.
+    part     number of the part of the column's lanes; each part is a trial of its own.
     attempt  counts the trials of one positive control.
     stage    of an upgrade, empty where there is none.
-    version  the one that was asked for.
-    plan     the user's own, or a storm; None: one is drawn from the seed.
-    profile  which chose the lanes; None: somebody named locks or faults.
+    version  of the backend, as the user spelled it.
+    plan     the user's own, or a storm; None: the plan is drawn from the seed.
+    profile  that chose the lanes; None: the user named locks or faults.
     planted  lane → the property that must name its bug, where it has one on purpose.
     """
 
@@ -45,7 +45,7 @@ class Trial:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Of what the column consists, each once."""
+        """The faults of the column, each once."""
         return self.plan.fault_names if self.plan else fault_names(self.column)
 
     @property
@@ -54,5 +54,5 @@ class Trial:
         return ACQUIRE_BEYOND_TTL + max((FAULTS[name].waits for name in self.faults if name in FAULTS), default=0.0)
 
     def plan_to_run(self) -> Plan:
-        """The one that it was given, or that its seed draws."""
+        """The given plan, or the one that the seed draws."""
         return self.plan or compile_plan(self.faults, self.seed, self.backend, longest_ttl(self.lanes))

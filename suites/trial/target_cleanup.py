@@ -1,7 +1,7 @@
-"""On a cluster that is not ours: see that every lock is let in, and remove what locks leave behind.
+"""On a cluster that is not ours: check that every lock gets access, and remove what locks leave behind.
 
-All keys have prefixes of ours (`fencepost:`, `/fencepost`) and names that no other run has. What leases do not end is
-removed after each trial, by the locks that have such things (`suites.lock.Sweeps`). What stays: ZooKeeper's node
+All keys have prefixes of ours (`fencepost:`, `/fencepost`) and names that no other run has. After each trial, locks
+remove what no lease ends (`suites.lock.Sweeps`). What stays: ZooKeeper's node
 `/fencepost`, the empty tables in PostgreSQL's schema `fencepost`, and after a SIGKILL of the harness the counters and
 queues of the one trial that ran.
 """
@@ -20,7 +20,7 @@ from infra.waiting import comes_true
 from suites.lock import LockClient, LockError, Refused, Sweeps, opened
 
 ADMITTED_WITHIN: Final = 5.0
-"""Seconds; a request may fail now and then, but whoever is denied stays out."""
+"""Seconds for the first success; a single request may fail, but a denial is final."""
 ENDED_WITHIN: Final = 5.0
 """Seconds."""
 
@@ -29,7 +29,7 @@ Traces = Iterable[tuple[type[LockClient], Sequence[str]]]
 
 
 def ask_admission(environment: Environment, backend: str, locks: Iterable[type[LockClient]]) -> None:
-    """Take and release each lock once, through the links. Raises Failed: a line that says who was not let in."""
+    """Take and release each lock once, through the links. Raises Failed: a line that names the lock without access."""
     for lock in dict.fromkeys(locks):
         deadline = time.monotonic() + ADMITTED_WITHIN
         while True:
@@ -62,12 +62,12 @@ def _try(environment: Environment, backend: str, lock: type[LockClient]) -> None
 
 
 def await_ends(pids: Sequence[int]) -> None:
-    """Until these workers, who were told to end or killed, are gone; what they send later nobody would sweep."""
+    """Wait until these workers have ended, so that they send nothing after the sweep."""
     comes_true(lambda: not any(map(_lives, pids)), ENDED_WITHIN)
 
 
 def sweep(environment: Environment, backend: str, traces: Traces, say: Callable[[str], None]) -> None:
-    """Remove what these locks left behind, past the links; says what could not be removed."""
+    """Remove what these locks left behind, past the links; `say` gets what could not be removed."""
     for lock, names in traces:
         try:
             _sweep(environment, backend, lock, names)

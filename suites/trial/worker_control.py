@@ -1,4 +1,4 @@
-"""The workers of a trial as faults see them: who holds, at which gate each is caught, how each goes on."""
+"""The interface of a trial's workers to faults: arms gates, reports who was caught, and lets victims continue."""
 
 import signal
 import time
@@ -15,16 +15,16 @@ from suites.worker.pool import ForkServer, Handle
 SIGNALLED_WITHIN: Final = 5.0
 """Seconds for the kernel to carry out a signal, and for the fork server to report a death."""
 LOOK_EVERY: Final = 0.02
-"""Seconds between two looks at all workers, of which there are dozens, while a fault waits for some of them."""
+"""Seconds between two checks of all workers, of which there are dozens, while a fault waits."""
 
 
 def gate_called(name: Gate) -> wire.Gate:
-    """A gate by its name in infra, which may not import the wire format."""
+    """The gate of this name in infra, which may not import the wire format."""
     return wire.Gate[name.upper().replace("-", "_")]
 
 
 def action_called(name: Action) -> wire.Action:
-    """An action likewise."""
+    """The action of this name in infra."""
     return wire.Action[name.upper()]
 
 
@@ -41,7 +41,7 @@ class Armed:
 
     @property
     def whole(self) -> bool:
-        """Whether it is done to the process and not to one of its threads."""
+        """Whether the action hits the process and not one of its threads."""
         return self.aim.action in ("freeze", "kill")
 
     def caught(self, handle: Handle) -> bool:
@@ -51,7 +51,7 @@ class Armed:
 
 @dataclass(slots=True)
 class Held:
-    """A victim that has not been let go yet, or the end of whose round is awaited."""
+    """A victim that was not let go yet, or whose round has not ended yet."""
 
     victim: Victim
     handle: Handle
@@ -116,7 +116,7 @@ class WorkerControl:
         for handle in armed.handles:
             gates.disarm(handle.page, armed.gate, partial(self._alive, handle))
         if armed.whole:
-            # Who has reached the gate may still be on the way into its signal.
+            # A worker that has reached the gate may not have got its signal yet.
             reached = [h for h in armed.handles if armed.caught(h) and not gates.thawed(h.page, armed.gate)]
             self._server.await_condition(
                 lambda: all(h.exited is not None or (armed.aim.action == "freeze" and h.frozen()) for h in reached),
@@ -145,7 +145,7 @@ class WorkerControl:
         self._release(lambda _: True)
 
     def fill_up(self) -> None:
-        """Replace the dead: a new worker, with process numbers of its own, takes the place of each."""
+        """Replace every dead worker by a new one with process numbers of its own."""
         for handles in self._lanes.values():
             newest = {handle.spec.number: handle for handle in handles}
             dead = [handle.spec for handle in newest.values() if not self._alive(handle)]
@@ -162,13 +162,13 @@ class WorkerControl:
     def _release(self, whose: Callable[[Aim], bool]) -> None:
         for lane in [lane for lane, armed in self._armed.items() if whose(armed.aim)]:
             self.disarm(lane)
-            self.caught(lane)  # takes note of whom nobody has asked for yet
+            self.caught(lane)  # also notes victims that no fault has asked for yet
         for held in sorted(self._held.values(), key=lambda held: held.victim.at, reverse=True):
             if whose(held.aim):
                 self.thaw(held.victim)
 
     def _aimed_at(self, lane: str, aim: Aim) -> list[Handle]:
-        """Whom to arm. One that something is done to already is left alone, unless it is asked for by name."""
+        """The workers to arm: without those that are victims already, unless the aim names the worker."""
         if aim.worker is not None:
             handles = [self._held[_id(aim.worker)].handle]
         else:

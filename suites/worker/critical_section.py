@@ -1,6 +1,6 @@
-"""A section: what a workload may do under one grant, with the fenced store behind it.
+"""A critical section: the verbs that a workload may use under one grant, with the fenced store behind them.
 
-Every access first asks the client's belief, is recorded, and ends the section where it was refused or not answered.
+Every access first asks the client's belief and is recorded. One that is refused or not answered ends the section.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SLICE: Final = 0.1
 
 
 class Section:
-    """What a workload may do under one grant: fills in `suites.worker.worker.CriticalSection`."""
+    """Implements `suites.worker.worker.CriticalSection`."""
 
     def __init__(self, worker: Worker, holding: Holding) -> None:
         self.rng = worker.rng
@@ -67,12 +67,12 @@ class Section:
 
     def check(self) -> None:
         self._must_believe()
-        # After the look at the clock and before the request is sent: no client can close this gap.
+        # Between the look at the clock and the request there is always a gap: no client can close it.
         self._worker.reach(Gate.BETWEEN_READ_AND_WRITE, self._holding)
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
-        """A try: who holds need not wait. Its rows name the grant that is held."""
+        """With timeout 0: the holder need not wait. Its rows name the grant that is held."""
         self._must_believe()
         outer = self._holding
         inner = self._worker.acquire(outer.key, 0, outer.flags | NESTED, outer)
@@ -106,7 +106,7 @@ class Section:
             self._write(None, None, LATE)
 
     def work(self, seconds: float) -> None:
-        """Once the trial is over it need not take long: others are waiting for the lock."""
+        """Ends early once the trial is over: others are waiting for the lock."""
         page, end = self._recorder.page, time.monotonic() + seconds
         while page[wire.RUN] != Run.FINISH and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, _SLICE))

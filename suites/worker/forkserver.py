@@ -29,7 +29,7 @@ from suites.worker.worker import Worker
 
 _PR_SET_PDEATHSIG: Final = 1
 NICE: Final = 5
-"""By which workers stand back behind servers, links and harness: where there is not enough, the load becomes less."""
+"""The niceness of workers: where CPU time is short, servers, links and harness come first, and the load sinks."""
 
 
 def serve(locks: list[str]) -> None:
@@ -84,7 +84,7 @@ def _fork(spec: dict[str, Any]) -> int:
 
 
 def _be_a_worker(spec: Spec, server: int) -> None:
-    """Never returns. What the adapter may not raise is written down where the harness finds it."""
+    """Never returns. An exception that an adapter may not raise is written where the harness finds it."""
     status = 1
     try:
         os.nice(NICE)
@@ -109,10 +109,10 @@ def _be_a_worker(spec: Spec, server: int) -> None:
 
 
 def in_a_line(error: BaseException, lock: str) -> str:
-    """What it says, and the innermost place in the lock's own files: ``ValueError: bad name (mine.py:22, in acquire)``.
+    """The error and the innermost place in the lock's own files: ``ValueError: bad name (mine.py:22, in acquire)``.
 
-    lock: as `suites.locks.registry` spells it. Without a place where the lock cannot be loaded, or has nothing to do
-    with it.
+    lock: as `suites.locks.registry` spells it. No place where the lock cannot be loaded or its files are not in the
+    traceback.
     """
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     summary = f"{type(error).__name__}: {first}" if first else type(error).__name__

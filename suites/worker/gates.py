@@ -1,8 +1,8 @@
-"""Gates: named points in a worker at which the harness can freeze, stall, kill it, and more (`wire.Action`).
+"""Gates: named points in a worker at which the harness can freeze, stall or kill it, and more (`wire.Action`).
 
-The harness arms a gate in the worker's control page (`checkers.wire`); the first time the worker comes by while it
-holds something, it notes when and what, and does as told. Both sides write different bytes of the page, and each of
-the worker's two threads has bytes of its own, so no lock is needed.
+The harness arms a gate in the worker's control page (`checkers.wire`). The first time that the worker passes the gate
+while it holds a lock, it notes when and which, and does the action. Both sides write different bytes of the page, and
+each of the worker's two threads has bytes of its own, so no lock is needed.
 """
 
 import mmap
@@ -21,7 +21,7 @@ _POLL = 0.002
 
 
 class Died(Exception):
-    """Raised in a thread that a gate has ended, once the harness lets another thread begin in its place."""
+    """Raised in a thread that a gate ends, once the harness lets another thread take its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Gates:
 
     def reach(self, gate: Gate, owner: int, key: int, process: int) -> None:
         """Pass a gate; returns at once unless it is armed. owner: of the grant that is held, or the session of a thread
-        that waits for one; 0 for neither: then nothing happens.
+        that waits for a lock; 0 for neither: then nothing happens.
 
         Raises Died.
         """
@@ -128,7 +128,7 @@ def arm(
 
 
 def disarm(page: mmap.mmap, gate: Gate, alive: Callable[[], bool]) -> None:
-    """Nothing happens at the gate from now on. When it returns, `caught` tells the truth for good."""
+    """Nothing happens at the gate from now on. When this returns, the answer of `caught` is final."""
     base = _base(gate)
     page[base + wire.ARMED_GATE] = 0
     while page[base + wire.PASSING] and not page[base + wire.REACHED_GATE] and alive():
@@ -141,12 +141,12 @@ def thaw(page: mmap.mmap, gate: Gate) -> None:
 
 
 def thawed(page: mmap.mmap, gate: Gate) -> bool:
-    """Whether who was caught last may go on."""
+    """Whether the thread that was caught last may go on."""
     return bool(page[_base(gate) + wire.THAWED])
 
 
 def caught(page: mmap.mmap, gate: Gate) -> Caught | None:
-    """Who took the action that its thread was armed with last, once somebody has."""
+    """The thread that was caught since the gate was armed last, None if there was none."""
     base = _base(gate)
     if page[base + wire.REACHED_GATE] == 0:
         return None
@@ -155,12 +155,12 @@ def caught(page: mmap.mmap, gate: Gate) -> Caught | None:
 
 
 def rounds(page: mmap.mmap, gate: Gate) -> int:
-    """How many rounds of the thread that comes by the gate have ended."""
+    """How many rounds of the gate's thread have ended."""
     return _word(page, _base(gate) + wire.ROUNDS)
 
 
 def _base(gate: Gate) -> int:
-    """Where the controls of the thread begin that comes by the gate."""
+    """The offset of the controls of the gate's thread."""
     return wire.RENEWAL if gate in (Gate.IN_RENEWAL, Gate.WHILE_WAITING) else wire.MAIN
 
 

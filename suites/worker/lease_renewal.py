@@ -1,8 +1,8 @@
-"""Lease renewal: renews all that the worker holds, and notices when the client no longer believes that it holds it.
+"""Lease renewal: renews every lock that the worker holds, and notices when the client believes no longer that it holds.
 
 It has two threads, because a renewal may wait for its answer for longer than the lease lasts. The belief of a client
-ends when its lease does by its own clock, however late an answer was, or when the client says so itself (`Believes`).
-The thread that watches the belief does nothing that can wait, so it is the process's sentinel as well.
+ends when its lease ends by its own clock, however late an answer was, or when the client says so (`Believes`). The
+thread that watches the belief never waits for long, so it is the process's sentinel as well.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ _STALLED = 0.05
 
 
 class Holding:
-    """What the worker believes that it holds. flags: of the rows of its acquire, and of every operation under it."""
+    """A grant that the worker believes to hold. flags: of the rows of its acquire and of every operation under it."""
 
     def __init__(self, grant: Grant, key: int, flags: int = 0) -> None:
         self.grant = grant
@@ -41,6 +41,12 @@ class Holding:
         self.spoiled = False
         """An access under this grant has no answer: nothing more may be written under its token."""
 
+    def invoke(self, recorder: Recorder, f: F, process: Process, since: int | None = None) -> int:
+        """Note that an operation on the grant is about to be sent. Returns its row, as `Recorder.invoke`."""
+        grant = self.grant
+        named = {"owner": grant.owner, "session": grant.session, "flags": self.flags}
+        return recorder.invoke(f, process.number, self.key, token=grant.token, since=since, **named)
+
     @property
     def over(self) -> bool:
         """Whether the client has noticed that it no longer holds."""
@@ -48,7 +54,7 @@ class Holding:
 
 
 class LeaseRenewal:
-    """Renews and watches all that is held. What one of its threads may not raise stands in `broken`."""
+    """Renews and watches all holdings. An exception that one of its threads may not raise is kept in `broken`."""
 
     def __init__(self, spec: Spec, client: LockClient, recorder: Recorder, gates: Gates) -> None:
         self.broken: BaseException | None = None
@@ -78,12 +84,12 @@ class LeaseRenewal:
         self._changed.set()
 
     def take(self, holding: Holding) -> None:
-        """From now on this is held too."""
+        """Begin to renew and watch a holding."""
         self.held = (*self.held, holding)
         self._changed.set()
 
     def let_go(self, holding: Holding, process: Process) -> None:
-        """It is about to be released. A belief that has ended unnoticed is noticed now."""
+        """Stop, before the release. A belief that has ended unnoticed is noticed now."""
         if not self.believes(holding):
             self.lose(holding, process)
         self.held = tuple(other for other in self.held if other is not holding)
@@ -122,9 +128,9 @@ class LeaseRenewal:
                 self._renew_until_closed()
 
     def _renew_until_closed(self) -> None:
-        """At fixed times, however long an answer takes: the next request goes out a third of a TTL after the last.
+        """Renew at fixed times, however long an answer takes: a request is sent a third of a TTL after the last one.
 
-        One that was due before the loss was noticed is sent all the same: so does a client that was frozen.
+        A request that was due before the loss was noticed is sent all the same, as by a client that was frozen.
         """
         due = time.monotonic() + self._interval
         while not self._closing.wait(max(due - time.monotonic(), 0)):
@@ -158,18 +164,10 @@ class LeaseRenewal:
     def _renew(self, holding: Holding) -> None:
         grant = holding.grant
         self._reach_gate(holding)
-        row = self._recorder.invoke(
-            F.RENEW,
-            self._process.number,
-            holding.key,
-            owner=grant.owner,
-            token=grant.token,
-            session=grant.session,
-            flags=holding.flags,
-        )
-        asked = now()
+        row = holding.invoke(self._recorder, F.RENEW, self._process)
+        sent = now()
         if self._send(row, lambda: self._client.renew(grant), holding):
-            holding.expires = max(holding.expires, asked + grant.expires - grant.sent)
+            holding.expires = max(holding.expires, sent + grant.expires - grant.sent)
 
     def _keep_alive(self, client: Session) -> None:
         held = [holding for holding in self.held if holding.grant.session == client.session]
@@ -178,7 +176,7 @@ class LeaseRenewal:
         if session == 0:
             return
         row = self._recorder.invoke(F.KEEP_ALIVE, self._process.number, session=session)
-        asked = now()
+        sent = now()
         held = [holding for holding in held if holding.grant.session == session]
 
         def extend() -> None:
@@ -189,10 +187,10 @@ class LeaseRenewal:
 
         if self._send(row, extend, *held):
             for holding in held:
-                holding.expires = max(holding.expires, asked + holding.grant.ttl)
+                holding.expires = max(holding.expires, sent + holding.grant.ttl)
 
     def _reach_gate(self, holding: Holding | None) -> None:
-        """Between two grants, when a session is kept alive too, a gate catches nobody unless one waits for a lock."""
+        """Between two grants a session is kept alive too: then a gate catches the thread only if the worker waits."""
         if self._session_of is not None and self.awaited != wire.NONE and not self.held:
             self._gates.reach(Gate.WHILE_WAITING, self._session_of.session, self.awaited, self._process.number)
         elif holding is None or holding.over or holding not in self.held:
@@ -201,20 +199,26 @@ class LeaseRenewal:
             self._gates.reach(Gate.IN_RENEWAL, holding.grant.owner, holding.key, self._process.number)
 
     def _send(self, row: int, request: Callable[[], None], *held: Holding) -> bool:
-        """Whether it was acknowledged. An answer that it is over ends the belief in what is held."""
+        """Whether the request was acknowledged. The answer NOT_OWNER ends the belief in these holdings."""
         try:
-            request()
-        except Refused as refusal:
-            self._recorder.fail(row, refusal.reason, str(refusal))
-            if refusal.reason is Reason.NOT_OWNER:
-                for holding in held:
-                    self.lose(holding, self._process)
-        except Indeterminate as unknown:
-            self._recorder.info(row, str(unknown))
-            self._process.crashed()
-        else:
-            self._recorder.ok(row)
-            return True
+            answer = completed(self._recorder, row, self._process, request)
+            for holding in held if answer is Reason.NOT_OWNER else ():
+                self.lose(holding, self._process)
+            return answer is Reason.NONE
         finally:
             self._recorder.round_over(wire.RENEWAL)
-        return False
+
+
+def completed(recorder: Recorder, row: int, process: Process, request: Callable[[], None]) -> Reason | None:
+    """Send a request and record its answer: `Reason.NONE` acknowledged, another reason refused, None unknown."""
+    try:
+        request()
+    except Refused as refusal:
+        recorder.fail(row, refusal.reason, str(refusal))
+        return refusal.reason
+    except Indeterminate as unknown:
+        recorder.info(row, str(unknown))
+        process.crashed()
+        return None
+    recorder.ok(row)
+    return Reason.NONE

@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Self, cast
+from typing import IO, Any, cast
 
 from checkers import wire
 from checkers.wire import Run, State
@@ -31,12 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class TrialBroke(Exception):
-    """The trial came to no verdict. The text says why; its first line is enough for a summary (`line`)."""
-
-    @property
-    def line(self) -> str:
-        """Why, in one line: for progress, for the report, and for whoever does not need the traceback again."""
-        return str(self).partition("\n")[0]
+    """The trial came to no verdict. The text says why; its first line is enough for a summary."""
 
 
 class WorkerBroke(TrialBroke):
@@ -113,12 +107,6 @@ class ForkServer:
     handles: dict[int, Handle] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
     _pending: bytes = b""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def spawn(self, specs: Iterable[Spec]) -> list[Handle]:
         """Start workers; each connects and then waits for `Run.GO`. Returns without waiting for them."""

@@ -1,4 +1,4 @@
-"""What a worker needs to know, as one JSON object: it may run in another virtual environment than the harness."""
+"""The specification of a worker, sent as one JSON object: workers may run in another virtual environment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Spec:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """The specification of which `dataclasses.asdict` made this."""
+        """The inverse of `dataclasses.asdict`."""
         return cls(
             **{
                 **fields,
@@ -62,7 +62,7 @@ class Spec:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """As messages call it."""
         return f"worker {self.number} of {self.lane}"
 
     @property
@@ -87,7 +87,7 @@ class Spec:
 
 
 def group_of(number: int) -> int:
-    """The client group of a worker of this number: workers are dealt to the groups in turn."""
+    """The client group of the worker of this number: workers are dealt out to the groups in turn."""
     return star.GROUPS[number % len(star.GROUPS)]
 
 

@@ -1,8 +1,8 @@
-"""A worker: one process that takes a lock, works under it, lets go, and records every step.
+"""A worker: one process that acquires a lock, works under it, releases it, and records every step.
 
-Its main thread takes the lock and lets go, again and again; other threads renew the lease and watch the client's belief
-(`suites.worker.lease_renewal`). They are told apart in the history by their process numbers. The client of the store,
-and what a critical section may do, are passed in: this module imports without any client library.
+Its main thread acquires and releases, again and again; other threads renew the lease and watch the client's belief
+(`suites.worker.lease_renewal`). In the history, threads differ by process number. The client of the store and the
+critical section are passed in, so that this module imports without any client library.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from suites.lock import Grant, Indeterminate, LockClient, LockError, Refused, Se
 from suites.locks import registry
 from suites.locks.grants import checked
 from suites.worker.gates import Gates
-from suites.worker.lease_renewal import Holding, LeaseRenewal
+from suites.worker.lease_renewal import Holding, LeaseRenewal, completed
 from suites.worker.process_spec import Process, Spec
 from suites.worker.recorder import Recorder
 from suites.workloads.workload import Hold, Stopped, Workload
@@ -61,7 +61,7 @@ class CriticalSection(Hold, Protocol):
 
 
 class Worker:
-    """Runs until the control page says FINISH. What an adapter may not raise comes out of `run`.
+    """Runs until the control page says FINISH. `run` raises what an adapter raised and may not raise.
 
     connect  opens the client of what the lock protects (`suites.worker.store_client.connect`).
     section  makes the inside of a critical section (`suites.worker.critical_section.Section`).
@@ -115,11 +115,11 @@ class Worker:
         page[wire.STATE] = State.DONE
 
     def reach(self, gate: Gate, holding: Holding) -> None:
-        """The main thread comes by a gate, holding this."""
+        """The main thread passes a gate with this holding."""
         self.gates.reach(gate, holding.grant.owner, holding.key, self.process.number)
 
     def acquire(self, key: int, timeout: float, flags: int = 0, outer: Holding | None = None) -> Holding | None:
-        """Ask for the lock of this index. outer: what is held of it already. None: not got, which is recorded."""
+        """Acquire the lock of this key index. outer: the holding to acquire again. None: not granted (recorded)."""
         owner, token = (outer.grant.owner, outer.grant.token) if outer else (0, None)
         row = self.recorder.invoke(F.ACQUIRE, self.process.number, key, owner=owner, token=token, flags=flags)
         self.renewal.awaited = key
@@ -147,34 +147,14 @@ class Worker:
         return Holding(grant, key, flags)
 
     def release(self, holding: Holding, since: int | None = None) -> Reason | None:
-        """Let go of it. since: ns, when it was left. The reason, if it was refused."""
-        grant = holding.grant
-        row = self.recorder.invoke(
-            F.RELEASE,
-            self.process.number,
-            holding.key,
-            owner=grant.owner,
-            token=grant.token,
-            session=grant.session,
-            flags=holding.flags,
-            since=since,
-        )
+        """Release the grant. since: ns, when the section was left. The answer is as of `completed`."""
+        row = holding.invoke(self.recorder, F.RELEASE, self.process, since)
         self.gates.asks()
-        try:
-            self.client.release(grant)
-        except Refused as refusal:
-            self.recorder.fail(row, refusal.reason, str(refusal))
-            return refusal.reason
-        except Indeterminate as unknown:
-            self.recorder.info(row, str(unknown))
-            self.process.crashed()
-        else:
-            self.recorder.ok(row)
-        return None
+        return completed(self.recorder, row, self.process, lambda: self.client.release(holding.grant))
 
     @contextlib.contextmanager
     def inside(self, holding: Holding) -> Iterator[CriticalSection]:
-        """Held from gate to gate, kept meanwhile, and released."""
+        """The critical section of a holding, from gate to gate; it is renewed meanwhile, and released at the end."""
         self.renewal.take(holding)
         try:
             self.reach(Gate.AFTER_ACQUIRE, holding)
@@ -208,7 +188,7 @@ class Worker:
             after.write_late()
 
     def _ask(self, row: int, key: int, timeout: float, flags: int) -> Grant | None:
-        """What the client answers; how often it was woken meanwhile stands in the row."""
+        """The client's answer to an acquire; the row gets how often the client was woken meanwhile."""
         sharer, woken, name = self._sharer, self._woken, self.spec.keys[key]
         take = sharer.acquire_shared if sharer and flags & SHARED else self.client.acquire
         if woken is None:
@@ -225,7 +205,7 @@ class Worker:
         self.release(holding, None if holding.over else left)
 
     def _close_client(self) -> None:
-        """The end of a session frees what it still holds, so it is recorded."""
+        """Close the client. The end of its session may free a lock, so it is recorded."""
         session = self.client.session if isinstance(self.client, Session) else 0
         row = self.recorder.invoke(F.SESSION_CLOSE, self.process.number, session=session) if session else None
         self.client.close()
@@ -233,7 +213,7 @@ class Worker:
             self.recorder.info(row, "not told")  # whether it succeeded: close never raises
 
     def _connected(self, connect: Callable[[], T]) -> T:
-        """Nothing is measured yet: all workers connect at once, and the harness says how long that may take."""
+        """Try until it succeeds: all workers connect at once, and the harness limits the time."""
         while True:
             try:
                 return connect()

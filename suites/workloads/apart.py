@@ -1,5 +1,5 @@
-"""Apart: two locks that have nothing to do with each other. One is wanted by two workers, the other by one: whatever
-this one waits for, it is the other lock that is in its way.
+"""Apart: two unrelated locks. Two workers want the first, one worker wants the second: if this one has to wait, the
+first lock is in its way.
 """
 
 from typing import ClassVar

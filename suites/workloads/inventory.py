@@ -1,6 +1,6 @@
-"""Inventory: each element of the list sells an item, the one that the list's length numbers.
+"""Inventory: each element appended to the list sells the item whose number is the length of the list.
 
-Two that were made from the same list sold the same item twice, whichever of them is lost.
+Two elements appended to the same list sold the same item twice, whichever of them is lost.
 """
 
 from typing import ClassVar
@@ -11,3 +11,4 @@ from suites.workloads.set import Set
 class Inventory(Set):
     name: ClassVar[str] = "inventory"
     properties: ClassVar[tuple[str, ...]] = ("no-duplicate", "no-lost-update")
+    stores: ClassVar[tuple[str, ...]] = ("unfenced", "fence-reads-and-writes", "compare-owner", "compare-and-set")

@@ -1,4 +1,4 @@
-"""Leader: whoever holds leads for longer than a TTL, in steps, so that it leads no longer than its renewals last."""
+"""Leader: the holder stays for longer than a TTL, in steps, so that it stops soon after its renewals fail."""
 
 from typing import ClassVar, Final
 
@@ -11,6 +11,7 @@ STEPS: Final = 9
 
 class Leader(Workload):
     name: ClassVar[str] = "leader"
+    stores: ClassVar[tuple[str, ...]] = ("unfenced", "fence-writes")
     keys: ClassVar[int] = 2  # two offices: at most moments somebody is in one
 
     def section(self, hold: Hold) -> None:

@@ -1,4 +1,4 @@
-"""Nested: who holds acquires again, at times twice, and goes on working after: an inner release must free nothing."""
+"""Nested: the holder acquires again, once or twice, and works on after the inner release, which must free nothing."""
 
 from typing import ClassVar
 

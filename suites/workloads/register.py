@@ -2,12 +2,13 @@
 
 from typing import ClassVar
 
-from suites.workloads.workload import Hold, Workload
+from suites.workloads.workload import FENCES, Hold, Workload
 
 
 class Register(Workload):
     name: ClassVar[str] = "register"
     properties: ClassVar[tuple[str, ...]] = ("fenced-store",)
+    stores: ClassVar[tuple[str, ...]] = ("unfenced", *FENCES, "compare-owner", "guarded")
     late: ClassVar[bool] = True
 
     def section(self, hold: Hold) -> None:

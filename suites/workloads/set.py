@@ -12,6 +12,14 @@ from suites.workloads.workload import Hold, Workload
 class Set(Workload):
     name: ClassVar[str] = "set"
     properties: ClassVar[tuple[str, ...]] = ("no-lost-update",)
+    stores: ClassVar[tuple[str, ...]] = (
+        "unfenced",
+        "fence-writes",
+        "fence-reads-and-writes",
+        "compare-owner",
+        "compare-and-set",
+        "guarded",
+    )
 
     def section(self, hold: Hold) -> None:
         base, elements = hold.read()

@@ -1,4 +1,4 @@
-"""Share: some come to read, beside each other and for longer, and some to write, alone."""
+"""Share: readers hold together, and for longer; writers hold alone."""
 
 from typing import ClassVar, Final
 
@@ -10,6 +10,7 @@ READERS_STAY: Final = 2.0
 
 class Share(Workload):
     name: ClassVar[str] = "share"
+    stores: ClassVar[tuple[str, ...]] = ("unfenced", "fence-writes")
     readers: ClassVar[float] = 0.6
     workers: ClassVar[int] = 5
 

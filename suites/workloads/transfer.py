@@ -1,9 +1,9 @@
-"""Transfer: two locks at once, and the same entry in both lists. In one order nobody can wait in a circle.
+"""Transfer: two locks at once, and the same entry in both lists.
 
-Three disciplines. In order: all take the first lock first. Opposite: half of them take the second first and wait for
-as long as they can, each for what the other holds. With backoff: likewise, but who does not get its second lock soon
-lets go of the first, and waits longer each time before it tries again, at random so that the two do not keep step
-(Metcalfe and Boggs, "Ethernet", 1976, section 4).
+Three disciplines. In order: all workers take the first lock first, so nobody waits in a circle. Opposite: half of the
+workers take the second lock first, and each waits as long as it can for what another holds. With backoff: as opposite,
+but a worker that does not get its second lock soon releases the first, and pauses longer each time before it tries
+again, at random so that two workers do not keep step (Metcalfe and Boggs, "Ethernet", 1976, section 4).
 """
 
 from typing import ClassVar, Final

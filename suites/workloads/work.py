@@ -1,4 +1,4 @@
-"""Work: nothing but work inside, so that several may be inside at once. For semaphores, and for the lock alone."""
+"""Work: the section touches no data, so that several workers may be inside at once. For semaphores."""
 
 from typing import ClassVar
 

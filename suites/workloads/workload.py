@@ -1,4 +1,4 @@
-"""What a workload is: what a worker does while it holds the lock, and what it is allowed to ask of the hold."""
+"""The base class of workloads (what a worker does while it holds the lock), and the verbs that they may use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
+
+FENCES: Final = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes")
+"""Store modes that compare fencing tokens."""
 
 
 class Stopped(Exception):
@@ -62,15 +65,16 @@ class Hold(Protocol):
 
 
 class Workload(ABC):
-    """One critical section, again and again; with the values of one that is as simple as can be.
+    """What workers do while they hold the lock: one critical section, again and again.
 
     properties  what the section exercises beyond the lock's own properties.
     late        whether a worker may, between two grants, write once more under its old token (fenced modes only):
                 the deliberate stale write that exercises the fence even when nothing else goes wrong.
-    readers     the share of the workers that ask, in turns, for the lock beside other readers, where it can do that.
-    nests       whether the section acquires again what it holds, where the lock allows it.
-    order       the indices of the keys with which workers begin, dealt out to them in turn; empty: any, at random.
-    unasked     properties of the lock that such a section leaves no way to exercise.
+    readers     the share of the workers that acquire as readers, in turns, where the lock can be shared.
+    nests       whether the section acquires the lock again that it holds, where the lock allows it.
+    order       indices of the keys that workers acquire first, dealt out in turn; empty: a random key.
+    unasked     properties of the lock that the section cannot exercise.
+    stores      the store modes in which it can run (`infra.store.Mode`, and ``guarded``).
     keys        how many locks the lane has, and with them cells of the store.
     workers     how many processes compete for them.
     """
@@ -82,6 +86,7 @@ class Workload(ABC):
     nests: ClassVar[bool] = False
     order: ClassVar[tuple[int, ...]] = ()
     unasked: ClassVar[tuple[str, ...]] = ()
+    stores: ClassVar[tuple[str, ...]] = ("unfenced",)
     keys: ClassVar[int] = 1
     workers: ClassVar[int] = 3
 

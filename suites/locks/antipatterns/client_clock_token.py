@@ -16,8 +16,6 @@ from suites.locks.antipatterns.tutorial import TutorialLock
 
 
 class ClientClockToken(TutorialLock):
-    """See the module."""
-
     name: ClassVar[str] = "client-clock-token"
     tokens: ClassVar[bool] = True
     lanes: ClassVar[tuple[str, ...]] = ("register/fence-writes",)

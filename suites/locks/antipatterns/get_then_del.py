@@ -9,10 +9,9 @@ import time
 from typing import ClassVar, Final
 
 from checkers.claims import Hazard
-from checkers.wire import Reason
-from suites.lock import Grant, Refused
+from suites.lock import Grant
 from suites.locks.antipatterns.promises import ASKED, HAZARDS, broken
-from suites.locks.antipatterns.tutorial import TutorialLock, key_of
+from suites.locks.antipatterns.tutorial import TutorialLock
 
 BOOKS: Final = 0.35
 """Seconds between the look and the deletion."""
@@ -22,8 +21,6 @@ _DELETE: Final = "return redis.call('DEL', KEYS[1])"
 
 
 class GetThenDel(TutorialLock):
-    """See the module."""
-
     name: ClassVar[str] = "get-then-del"
     renewed: ClassVar[bool] = False
     pace: ClassVar[float] = 0.4
@@ -35,8 +32,6 @@ class GetThenDel(TutorialLock):
 
     def release(self, grant: Grant) -> None:
         """The owner is compared by the server; a client that compares what GET answers is no better."""
-        if not self.node.call(_IS_MINE, (key_of(grant.name),), grant.owner):
-            raise Refused(Reason.NOT_OWNER)
+        self._if_owner(_IS_MINE, grant)
         time.sleep(BOOKS)
-        if not self.node.call(_DELETE, (key_of(grant.name),)):
-            raise Refused(Reason.NOT_OWNER)
+        self._if_owner(_DELETE, grant)

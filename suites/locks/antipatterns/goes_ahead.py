@@ -15,8 +15,6 @@ from suites.locks.redis_node import validity
 
 
 class GoesAhead(TutorialLock):
-    """See the module."""
-
     name: ClassVar[str] = "goes-ahead"
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *broken("went-ahead", *EXCLUSION, under=("cut-client-refuse", "cut-client-drop", "kill-server")),
@@ -34,4 +32,4 @@ class GoesAhead(TutorialLock):
                 raise
         except Indeterminate:
             pass
-        return Grant(name, new_owner(), None, sent, 0, now() + validity(self.ttl))
+        return Grant(name, new_owner(), None, sent, 0, now() + validity(self._ttl))

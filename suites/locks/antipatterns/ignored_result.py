@@ -11,12 +11,7 @@ from suites.locks.antipatterns.tutorial import TutorialLock
 
 
 class IgnoredResult(TutorialLock):
-    """See the module."""
-
     name: ClassVar[str] = "ignored-result"
     hazards: ClassVar[tuple[Hazard, ...]] = (*broken("no-exclusion", *ASKED), *HAZARDS)
 
-    def taken(self, name: str, owner: int) -> bool:
-        """Always."""
-        super().taken(name, owner)
-        return True
+    ACQUIRE: ClassVar[str] = "redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) return 1"

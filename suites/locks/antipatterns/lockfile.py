@@ -21,7 +21,7 @@ from checkers.claims import ANY, Claim, Hazard
 from checkers.wire import Reason
 from suites.lock import NEVER, Declarations, Grant, Refused, new_owner, now
 from suites.locks.antipatterns.promises import CRASHED, EXCLUSION, UNFENCED
-from suites.locks.polling import pause_until
+from suites.locks.polling import polled
 from suites.locks.redis_single import POLL
 
 FOLDER: Final = Path(tempfile.gettempdir()) / f"fencepost-lockfiles-{os.getuid()}"
@@ -30,8 +30,6 @@ FORGOTTEN: Final = 3600.0
 
 
 class LockFile(Declarations):
-    """See the module."""
-
     name: ClassVar[str] = "lockfile"
     backend: ClassVar[str] = "redis"
     lease: ClassVar[str] = "none"
@@ -58,19 +56,16 @@ class LockFile(Declarations):
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """Try until it can be created."""
-        deadline = now() + int(timeout * 1e9)
-        while True:
+
+        def attempt() -> Grant | None:
             sent = now()
             try:
                 os.close(os.open(_file(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             except FileExistsError:
-                pass
-            else:
-                return Grant(name, new_owner(), None, sent, self._ttl, NEVER)
-            if timeout == 0:
-                raise Refused(Reason.HELD)
-            if not pause_until(deadline, POLL):
                 return None
+            return Grant(name, new_owner(), None, sent, self._ttl, NEVER)
+
+        return polled(attempt, timeout, POLL)
 
     def renew(self, grant: Grant) -> None:
         """There is nothing to renew."""

@@ -4,18 +4,14 @@ Good enough until the work under the lock waits for somebody else: a call that t
 provider for instance. The lease ends meanwhile, and the holder goes on as if it had not.
 """
 
-from dataclasses import replace
 from typing import ClassVar
 
 from checkers.claims import Hazard
-from suites.lock import NEVER, Grant
 from suites.locks.antipatterns.promises import HAZARDS, broken
 from suites.locks.antipatterns.tutorial import TutorialLock
 
 
 class LongCall(TutorialLock):
-    """See the module."""
-
     name: ClassVar[str] = "long-call"
     renewed: ClassVar[bool] = False
     hazards: ClassVar[tuple[Hazard, ...]] = (
@@ -25,7 +21,4 @@ class LongCall(TutorialLock):
         *HAZARDS,
     )
 
-    def acquire(self, name: str, timeout: float) -> Grant | None:
-        """Believes in it for ever."""
-        grant = super().acquire(name, timeout)
-        return grant and replace(grant, expires=NEVER)
+    LOOKS_AT_CLOCK: ClassVar[bool] = False

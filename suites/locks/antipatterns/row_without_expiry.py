@@ -14,7 +14,7 @@ from checkers.wire import Reason
 from infra.access import OPEN, Access
 from suites.lock import NEVER, Declarations, Grant, Refused, new_owner, now
 from suites.locks.antipatterns.promises import ASKED, CRASHED, EXCLUSION, HAZARDS, UNFENCED, broken
-from suites.locks.polling import pause_until
+from suites.locks.polling import polled
 from suites.locks.postgres_promises import MIN_TTL
 from suites.locks.postgres_session import POLL, PostgresSession
 from suites.locks.promises import LOSSES
@@ -26,8 +26,6 @@ _SWEEP: Final = "DELETE FROM fencepost.rows_without_expiry WHERE name = $1"
 
 
 class RowWithoutExpiry(Declarations):
-    """See the module."""
-
     name: ClassVar[str] = "row-without-expiry"
     backend: ClassVar[str] = "postgres"
     lease: ClassVar[str] = "none"
@@ -57,15 +55,12 @@ class RowWithoutExpiry(Declarations):
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """Polled. After a lost answer it may be held for ever, by nobody."""
         owner = new_owner()
-        deadline = now() + int(timeout * 1e9)
-        while True:
+
+        def attempt() -> Grant | None:
             sent = now()
-            if self._asked(_TAKE, name, owner):
-                return Grant(name, owner, None, sent, self._ttl, NEVER)
-            if timeout == 0:
-                raise Refused(Reason.HELD)
-            if not pause_until(deadline, POLL):
-                return None
+            return Grant(name, owner, None, sent, self._ttl, NEVER) if self._asked(_TAKE, name, owner) else None
+
+        return polled(attempt, timeout, POLL)
 
     def renew(self, grant: Grant) -> None:
         """There is nothing to renew."""

@@ -17,7 +17,4 @@ class TtlTooShort(LongCall):
     name: ClassVar[str] = "ttl-too-short"
     min_ttl: ClassVar[float] = 0.2
     pace: ClassVar[float] = 0.5
-    hazards: ClassVar[tuple[Hazard, ...]] = (
-        *broken("outlived-ttl", "holder-exclusion", "no-lost-update"),
-        *HAZARDS,
-    )
+    hazards: ClassVar[tuple[Hazard, ...]] = (*broken("outlived-ttl", "holder-exclusion", "no-lost-update"), *HAZARDS)

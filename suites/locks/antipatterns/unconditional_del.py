@@ -5,19 +5,14 @@ one's, and so on. The commonest mistake of all, which the random value in the ke
 Implementation with a Single Instance" on https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
 """
 
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from checkers.claims import Hazard
-from suites.lock import Grant
 from suites.locks.antipatterns.promises import ASKED, HAZARDS, broken
-from suites.locks.antipatterns.tutorial import TutorialLock, key_of
-
-_DELETE: Final = "redis.call('DEL', KEYS[1]) return 1"
+from suites.locks.antipatterns.tutorial import TutorialLock
 
 
 class UnconditionalDel(TutorialLock):
-    """See the module."""
-
     name: ClassVar[str] = "unconditional-del"
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *broken("released-by-another", "owner-release", under=("freeze-holder",)),
@@ -25,6 +20,4 @@ class UnconditionalDel(TutorialLock):
         *HAZARDS,
     )
 
-    def release(self, grant: Grant) -> None:
-        """Never refused."""
-        self.node.call(_DELETE, (key_of(grant.name),))
+    RELEASE: ClassVar[str] = "redis.call('DEL', KEYS[1]) return 1"

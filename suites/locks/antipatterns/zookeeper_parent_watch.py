@@ -16,8 +16,6 @@ _OTHERS = ("token-order", "fenced-store", "herd-free")
 
 
 class ZooKeeperParentWatch(ZooKeeperLock):
-    """See the module."""
-
     name: ClassVar[str] = "zookeeper-parent-watch"
     tokens: ClassVar[bool] = False
     lanes: ClassVar[tuple[str, ...]] = UNFENCED

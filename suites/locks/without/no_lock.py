@@ -14,8 +14,6 @@ from suites.lock import NEVER, Declarations, Grant, new_owner, now
 
 
 class NoLock(Declarations):
-    """See the module."""
-
     name: ClassVar[str] = "no-lock"
     backend: ClassVar[str] = "redis"
     lease: ClassVar[str] = "none"

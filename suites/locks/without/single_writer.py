@@ -29,8 +29,6 @@ return 0"""
 
 
 class SingleWriter(Declarations):
-    """See the module."""
-
     name: ClassVar[str] = "single-writer"
     backend: ClassVar[str] = "redis"
     lease: ClassVar[str] = "none"

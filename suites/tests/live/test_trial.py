@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -72,7 +73,7 @@ NEVER_FREED: Final = 9.0
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ForkServer]:
-    with ForkServer(["suites.tests.planted:Unchanged"]) as server:
+    with closing(ForkServer(["suites.tests.planted:Unchanged"])) as server:
         yield server
 
 
@@ -202,7 +203,7 @@ def test_of_a_lock_with_a_known_bug_only_the_bug_is_waited_for(environment: Envi
 @pytest.mark.parametrize("fault", ["cut-client-drop", "freeze-holder"])
 def test_a_worker_that_breaks_ends_the_trial_and_leaves_nothing_running(environment: Environment, fault: str) -> None:
     (lane,) = lanes_in("Breaks", (SET,))
-    with ForkServer(["suites.tests.planted:Unchanged"]) as server:
+    with closing(ForkServer(["suites.tests.planted:Unchanged"])) as server:
         with pytest.raises(WorkerBroke, match=r"worker \d of .*Breaks(?s:.)*RuntimeError: planted"):
             tried(Trial("redis", fault, 1, (lane,)), environment, server, 20)
         pids = list(server.handles)
@@ -213,7 +214,7 @@ def test_a_worker_that_breaks_ends_the_trial_and_leaves_nothing_running(environm
 def test_an_interrupted_trial_leaves_all_clean(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C, which is no Exception."""
     monkeypatch.setattr(WorkerControl, "fill_up", raising(KeyboardInterrupt()))
-    with ForkServer(["suites.tests.planted:Unchanged"]) as server:
+    with closing(ForkServer(["suites.tests.planted:Unchanged"])) as server:
         with pytest.raises(KeyboardInterrupt):
             tried(Trial("redis", "cut-client-drop", 1, tuple(lanes_in("Unchanged", (SET,)))), environment, server, 20)
         assert server.handles == {}

@@ -1,0 +1,45 @@
+"""A lock that is reentrant in its client.
+
+As Curator's InterProcessMutex: the service sees one grant, the client counts. Unlike there, an inner acquire is refused
+when the client no longer believes in the outer one: it would enter what may be somebody else's by now.
+"""
+
+from typing import Any, ClassVar, Final
+
+from checkers.wire import Reason
+from suites.lock import Grant, Refused
+
+LANES: Final = ("nested/*", "set/unfenced", "register/fence-reads-and-writes")
+
+
+class Reentrant:
+    """What comes before a lock among the bases of a class. The worker's main thread alone acquires and releases."""
+
+    reentrant: ClassVar[bool] = True
+    lanes: ClassVar[tuple[str, ...]] = LANES
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._depths: dict[str, tuple[Grant, int]] = {}
+        """Name → what is held, and how often."""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """The grant that is held already, or that of the lock. Raises Refused(NOT_OWNER), and as the lock does."""
+        grant, depth = self._depths.get(name, (None, 0))
+        if grant is None:
+            grant = super().acquire(name, timeout)  # type: ignore[misc]
+        elif not self.belief(grant):  # type: ignore[attr-defined]
+            raise Refused(Reason.NOT_OWNER, "what is to be held again is lost")
+        if grant is not None:
+            self._depths[name] = grant, depth + 1
+        return grant
+
+    def release(self, grant: Grant) -> None:
+        """Count down; the last one releases the lock. Raises as that does."""
+        held, depth = self._depths.get(grant.name, (None, 1))
+        if held is not None and held.owner == grant.owner:
+            if depth > 1:
+                self._depths[grant.name] = held, depth - 1
+                return
+            del self._depths[grant.name]
+        super().release(grant)  # type: ignore[misc]

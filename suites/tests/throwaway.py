@@ -1,0 +1,108 @@
+"""A backend that exists for one test: a single server that answers in words. It follows CONTRIBUTING.md, "A backend".
+
+Run as a program it enters the backend in the list before anything reads that, as `infra/backends/__init__.py` would,
+and prints as JSON what the rest of the project makes of it.
+"""
+
+import json
+import socketserver
+import threading
+from argparse import ArgumentParser
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar, Self
+
+from checkers.claims import Claim
+from infra import backends
+from infra.access import OPEN, Access
+from infra.backends.backend import Address, Backend, Health, Package, Refused, Trait, converse, unexpected
+from suites.lock import Grant
+
+
+class Words(Backend):
+    name = "words"
+    prefix = "words"
+    hosts = (90,)
+    port = 7000
+    packages = (Package("words", "words-server", {"trixie": "1.0"}),)
+    traits = frozenset({Trait.FIRST_NODE})
+    lacks: ClassVar[Mapping[Trait, str]] = dict.fromkeys(set(Trait) - traits, "a single server that has nothing")
+    pace = 0.1
+    question = b"who\n"
+
+    def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
+        answer = converse(f"{host}:{port}", self.question, access)
+        return Health(answer.split()[1]) if answer.startswith("words ") else None
+
+    def long_question(self, size: int) -> bytes:
+        return b"who" + b" " * size + b"\n"
+
+    def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
+        with access.connect("{}:{}".format(*address), patience) as connection:
+            connection.sendall(b"keep " + b"x" * size + b"\n")
+            if (answer := connection.recv(200)) != b"kept\n":
+                raise Refused(answer.decode().strip() or "it closed the connection")
+
+    def refusal(self, endpoint: str, access: Access) -> str:
+        return unexpected(converse(endpoint, self.question, access), access)
+
+
+class Server(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        verb = self.rfile.readline().split()[0]
+        self.wfile.write({b"who": b"words 1.0\n", b"keep": b"kept\n"}[verb])
+
+
+class WordsLock:
+    """Nobody is ever granted it."""
+
+    backend: ClassVar[str] = "words"
+    claims: ClassVar[tuple[Claim, ...]] = (Claim("server-exclusion", under=("cut-client-*",)),)
+
+    @classmethod
+    def open(cls, endpoints: Sequence[str], ttl: float) -> Self:
+        return cls()
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        return None
+
+    def renew(self, grant: Grant) -> None: ...
+    def release(self, grant: Grant) -> None: ...
+    def close(self) -> None: ...
+
+
+def main() -> None:
+    words = Words()
+    backends.BACKENDS = MappingProxyType({**backends.BACKENDS, words.name: words})  # type: ignore[misc]
+    from infra import images, star
+    from infra.faults.plan import compile_plan
+    from infra.faults.register import FAULTS
+    from suites.selection.options import options, parse
+
+    parser = ArgumentParser()
+    for spelling, settings in options().items():
+        parser.add_argument(spelling, **settings)
+    selection = parse(parser.parse_args(["--lock", "suites.tests.throwaway:WordsLock"]))
+    not_applicable = {name: because for name, fault in FAULTS.items() if (because := fault.applies(words.name))}
+    possible = [name for name, fault in FAULTS.items() if name not in not_applicable and not fault.planned]
+    with socketserver.TCPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        host, port = "127.0.0.1", server.server_address[1]
+        health, written = words.probe(host, port), words.write((host, port))
+        server.shutdown()
+    answers = {
+        "members": star.members(words.name),
+        "proxies": [proxy.name for proxy in star.proxies() if proxy.target == "words"],
+        "image": images.resolve(words.name).name,
+        "plans": {name: compile_plan([name], 1, words.name, 1.0).describe() for name in possible},
+        "not applicable": not_applicable,
+        "cases": [case.id for case in selection.cases("server-exclusion") if case.because is None],
+        "trials": [trial.fault for trial in selection.trials()],
+        "health": health and health.version,
+        "written": written.outcome,
+    }
+    print(json.dumps(answers))
+
+
+if __name__ == "__main__":
+    main()
