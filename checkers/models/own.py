@@ -73,26 +73,25 @@ class Own(Model):
 
     @property
     def initial(self) -> State:
-        """See `Model`."""
         return self._initial
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`. Raises ModelError."""
+        """Raises ModelError."""
         try:
             return _hashable(self._step(state, operation))
         except OWN as error:
             raise self._error("step", error, operation) from error
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`. Raises ModelError."""
+        """Raises ModelError."""
         return bool(self._ask("changes", self._changes, operation))
 
     def evidence(self, operation: Operation) -> bool:
-        """See `Model`. Raises ModelError."""
+        """Raises ModelError."""
         return bool(self._ask("evidence", self._evidence, operation))
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
-        """See `Model`. Raises ModelError."""
+        """Raises ModelError."""
 
         def rows(one: Operation) -> list[int] | None:
             found = self._needs(one, peers)

@@ -37,7 +37,7 @@ class Register(Model):
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
-        """See `Model`. Histories whose values are numbers of their own write `wire.NONE` for the one before all."""
+        """Histories whose values are numbers of their own write `wire.NONE` for the one before all."""
         made = cls(settings)
         if not history.values:
             made._initial = NONE
@@ -45,11 +45,9 @@ class Register(Model):
 
     @property
     def initial(self) -> State:
-        """See `Model`."""
         return self._initial
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`."""
         if operation.f == _WRITE:
             written: State = operation.value
             return written
@@ -58,7 +56,6 @@ class Register(Model):
         return ILLEGAL
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`."""
         return operation.f == _WRITE
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
@@ -72,7 +69,6 @@ class CasRegister(Register):
     """A register with compare-and-set. One that failed may prove that the value was another: `Settings.failed_cas`."""
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`."""
         if operation.f != _CAS:
             return super().step(state, operation)
         if operation.failed:
@@ -80,13 +76,11 @@ class CasRegister(Register):
         return operation.value if operation.base == state else ILLEGAL
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`."""
         if operation.f == _CAS:
             return not operation.failed and operation.base != operation.value
         return super().changes(operation)
 
     def evidence(self, operation: Operation) -> bool:
-        """See `Model`."""
         return operation.f == _CAS and self._settings.failed_cas == "observes"
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
@@ -144,7 +138,7 @@ class MultiRegister(Model):
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
-        """See `Model`. Raises BadHistory where a transaction is none."""
+        """Raises BadHistory where a transaction is none."""
         c = history.columns
         for row in (c["f"] == F.TRANSACT).nonzero()[0].tolist():
             number = int(c["value"][row])
@@ -159,11 +153,10 @@ class MultiRegister(Model):
 
     @property
     def initial(self) -> State:
-        """See `Model`."""
         return frozenset(self._initial.items())
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`. A transaction reads its own writes; what an unanswered one would have read is not known."""
+        """A transaction reads its own writes; what an unanswered one would have read is not known."""
         assert isinstance(state, frozenset)
         values = dict(state)
         written = False
@@ -176,7 +169,6 @@ class MultiRegister(Model):
         return frozenset(values.items()) if written else state
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`."""
         return any(micro.write for micro in micro_operations(operation))
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
@@ -207,7 +199,6 @@ class Kv(Model):
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
-        """See `Model`."""
         made = cls(settings, lists=holds_lists(history))
         if not history.values:
             made._initial = NONE
@@ -215,11 +206,9 @@ class Kv(Model):
 
     @property
     def initial(self) -> State:
-        """See `Model`."""
         return self._initial
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`."""
         if operation.f == F.WRITE:
             return bare(operation.value)
         if operation.f == F.APPEND:
@@ -242,7 +231,6 @@ class Kv(Model):
         return says_nothing(read._replace(value=bare(read.value)), self._settings)
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`."""
         return operation.f != F.READ
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
@@ -266,7 +254,7 @@ class Kv(Model):
         return rows
 
     def deduced(self, operations: Peers) -> Deduction | None:
-        """See `Model`. Where nothing is written, the longest value that was read has all that was read, in order.
+        """Where nothing is written, the longest value that was read has all that was read, in order.
 
         None also where the same was appended repeatedly, or strings of which one begins with another.
         """

@@ -31,11 +31,9 @@ class FencingTokens(Model):
 
     @property
     def initial(self) -> State:
-        """See `Model`."""
         return Newest(LOWEST, shared=False)
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`."""
         assert isinstance(state, Newest)
         if not self.changes(operation):
             return state
@@ -43,7 +41,6 @@ class FencingTokens(Model):
         return Newest(operation.token, operation.shared) if operation.token > state.token or again else ILLEGAL
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`."""
         acquires = operation.f in (F.ACQUIRE, F.TRY_ACQUIRE) and not operation.nested
         return acquires and operation.ok and operation.token != NONE
 
