@@ -248,7 +248,7 @@ def _unescaped(found: re.Match[str]) -> str:
     return _ESCAPES[code]
 
 
-def one(text: str) -> Any:
+def value_of(text: str) -> Any:
     """The value of a text that is one form and nothing else. Raises Malformed."""
     reader = Reader(text)
     value = reader.form()

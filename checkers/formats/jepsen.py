@@ -25,7 +25,7 @@ _AFTER: Final = "something stands after the end of the history"
 
 def notation(learn: Callable[[str], Shape | None]) -> lines.Notation:
     """EDN, for files whose lines are learned by `learn`."""
-    return lines.Notation(learn, edn.one, rf"(?:{_NUMBER}|nil|{_KEYWORD})", " ", _as_json)
+    return lines.Notation(learn, edn.value_of, rf"(?:{_NUMBER}|nil|{_KEYWORD})", " ", _as_json)
 
 
 def _as_json(text: bytes) -> bytes:

@@ -47,7 +47,7 @@ def _event(text: str) -> dict[str, Any]:
     return {key: _frozen(value, 1) for key, value in pairs if key in FIELDS}
 
 
-def one(text: str) -> Any:
+def value_of(text: str) -> Any:
     """The value of a JSON text, hashable. Raises ValueError."""
     return _frozen(_decoded(text), 1)
 
@@ -141,4 +141,4 @@ def _group(key: str, value: Any) -> str | None:
     return None if simple is None else f"(?P<{key}>{simple})"
 
 
-_NOTATION: Final = lines.Notation(_shape, one, f"(?:{_NUMBER}|null|{_STRING})", ", ?", bytes)
+_NOTATION: Final = lines.Notation(_shape, value_of, f"(?:{_NUMBER}|null|{_STRING})", ", ?", bytes)

@@ -43,13 +43,13 @@ class Notation(NamedTuple):
     """How values are written.
 
     learn    the shape of a line that is one event, None if it cannot have one.
-    one      the value of a text that is exactly one value; raises ValueError for any other.
+    value_of the value of a text that is exactly one value; raises ValueError for any other.
     atom     pattern of what stands in a list, of the commonest kinds only, and what stands between two.
     as_json  such lists, put between brackets with commas between them, as JSON.
     """
 
     learn: Callable[[str], Shape | None]
-    one: Callable[[str], Any]
+    value_of: Callable[[str], Any]
     atom: str
     between: str
     as_json: Callable[[bytes], bytes]
@@ -205,7 +205,7 @@ class _Parser:
             if _SIMPLE.match(text):
                 value: Any = int(text)
             else:
-                value = text[1:-1].decode() if _STRING.match(text) else self._notation.one(text.decode())
+                value = text[1:-1].decode() if _STRING.match(text) else self._notation.value_of(text.decode())
         except ValueError:
             code = UNSAID
         else:

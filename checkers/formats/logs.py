@@ -71,7 +71,7 @@ def _event(found: re.Match[str]) -> dict[str, Any]:
     tail = rest[reader.at :]
     if tail.strip() and not tail.startswith("\t" if found["type"] in (":invoke", ":ok") else ("\t", " ")):
         raise ValueError(f"not one value: {shown(rest)}")
-    event = {"process": edn.one(found["process"]), "type": found["type"], "f": found["f"], "value": value}
+    event = {"process": edn.value_of(found["process"]), "type": found["type"], "f": found["f"], "value": value}
     if tail.strip():
         event["error"] = tail.strip()
     return event

@@ -107,6 +107,14 @@ def united(begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
     return begins[new], ends[last]
 
 
+def any_of(values: npt.NDArray[Any], wanted: Sequence[int]) -> Flags:
+    """Which values are one of a few: several times faster than `numpy.isin` for so few."""
+    mask = np.zeros(len(values), bool)
+    for value in wanted:
+        mask |= values == int(value)
+    return mask
+
+
 def quantile(ordered: Sequence[int] | Ints, permille: int) -> int:
     """The least value that at least so many thousandths of all do not exceed. ordered: not empty, sorted."""
     return int(ordered[max(-(-permille * len(ordered) // 1000) - 1, 0)])

@@ -62,6 +62,11 @@ class FaultInterval:
     owner: int = 0
     process: int = -1
 
+    @property
+    def over(self) -> int:
+        """ns; the end of its healing, `INFINITY` where that never came."""
+        return self.healed or wire.INFINITY
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:

@@ -15,14 +15,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from checkers.history.counting import Flags, Ints
 from checkers.history.history import Facts
-from checkers.history.lists import Lists
 from checkers.wire import INFINITY, SHARED, F, Outcome
+
+if TYPE_CHECKING:
+    from checkers.history.view import View
 
 
 class Hold(NamedTuple):
@@ -130,9 +132,9 @@ class HoldColumns:
 class Holds:
     """The holds of a history in the order in which their acquires returned."""
 
-    def __init__(self, lists: Lists) -> None:
-        found = sorted(_granted(lists), key=lambda hold: (hold.ret, hold.row))
-        self._all = tuple(_in_force(lists, found))
+    def __init__(self, view: View) -> None:
+        found = sorted(_granted(view), key=lambda hold: (hold.ret, hold.row))
+        self._all = tuple(_in_force(view, found))
 
     def __len__(self) -> int:
         return len(self._all)
@@ -203,15 +205,15 @@ def shortest(ttl: int, drift: float, grain: int) -> int:
     return max((int(ttl / (1 + drift)) if drift else ttl) - grain, 0)
 
 
-def _granted(lists: Lists) -> Iterator[Hold]:
+def _granted(view: View) -> Iterator[Hold]:
     """What clients were told: without the time in which a hold was in force."""
-    inv, ret, outcome = lists.column("inv"), lists.column("ret"), lists.column("outcome")
-    sent, ttl, token, owner = (lists.column(name) for name in ("sent", "ttl", "token", "owner"))
-    key, session, process = lists.column("key"), lists.column("session"), lists.column("process")
-    renewals, releases, lost = (_rows_by_owner(lists, kind) for kind in (F.RENEW, F.RELEASE, F.LOST))
-    flags = lists.column("flags")
-    last, closed, asked = _last_events(lists), _closings(lists), _next_asked(lists)
-    for row in lists.whole(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.OK,)):
+    inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
+    sent, ttl, token, owner = (view.column(name) for name in ("sent", "ttl", "token", "owner"))
+    key, session, process = view.column("key"), view.column("session"), view.column("process")
+    renewals, releases, lost = (_rows_by_owner(view, kind) for kind in (F.RENEW, F.RELEASE, F.LOST))
+    flags = view.column("flags")
+    last, closed, asked = _last_events(view), _closings(view), _next_asked(view)
+    for row in view.whole(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.OK,)):
         who = owner[row]
         tries, losses = releases.get(who, []), lost.get(who, [])
         released = min((inv[r] for r in tries if outcome[r] != Outcome.FAIL), default=INFINITY)
@@ -231,7 +233,7 @@ def _granted(lists: Lists) -> Iterator[Hold]:
             inv=inv[row],
             start=sent[row] or inv[row],
             ret=ret[row],
-            ttl=ttl[row] or lists.facts.ttl,
+            ttl=ttl[row] or view.facts.ttl,
             shared=bool(flags[row] & SHARED),
             renewals=tuple((inv[r], ret[r]) for r in renewals.get(who, []) if outcome[r] == Outcome.OK),
             release=tries[0] if tries else -1,
@@ -244,14 +246,14 @@ def _granted(lists: Lists) -> Iterator[Hold]:
         )
 
 
-def _in_force(lists: Lists, granted: Sequence[Hold]) -> Iterator[Hold]:
+def _in_force(view: View, granted: Sequence[Hold]) -> Iterator[Hold]:
     """The same with the time in which each was in force. Kinds of leases: see `checkers.history.history.Facts`.
 
     What any grant or release of a session proves about its life is used as a constant, from the earliest instant
     possible: nothing else couples two locks of one session.
     """
-    facts = lists.facts
-    alive = _session_proofs(lists, granted) if facts.lease in ("touch", "session") else {}
+    facts = view.facts
+    alive = _session_proofs(view, granted) if facts.lease in ("touch", "session") else {}
     for hold in granted:
         length = effective(hold.ttl, facts)
         renewed = max((inv for inv, _ in hold.renewals), default=0)
@@ -270,54 +272,54 @@ def _in_force(lists: Lists, granted: Sequence[Hold]) -> Iterator[Hold]:
         yield hold._replace(latest=latest, length=length, fixed=fixed, renewed=renewed, free=free)
 
 
-def _session_proofs(lists: Lists, granted: Sequence[Hold]) -> dict[int, tuple[int, int]]:
+def _session_proofs(view: View, granted: Sequence[Hold]) -> dict[int, tuple[int, int]]:
     """Session → (latest moment that certainly prolonged it, latest moment at which it certainly lived)."""
-    signs = _extremes(lists, Outcome.OK, F.SESSION_OPEN, F.KEEP_ALIVE)
+    signs = _extremes(view, Outcome.OK, F.SESSION_OPEN, F.KEEP_ALIVE)
     result = {session: (latest, latest) for session, (_, latest) in signs.items() if session}
     for hold in granted:
         if hold.session:
             extended, seen = result.get(hold.session, (0, 0))
-            if lists.facts.lease == "touch":
+            if view.facts.lease == "touch":
                 extended = max(extended, hold.start, hold.freed[0] if hold.freed[0] < INFINITY else 0)
             result[hold.session] = (extended, max(seen, hold.start))
     return result
 
 
-def _rows_by_owner(lists: Lists, kind: F) -> Mapping[int, Sequence[int]]:
+def _rows_by_owner(view: View, kind: F) -> Mapping[int, Sequence[int]]:
     result: defaultdict[int, list[int]] = defaultdict(list)
-    owner = lists.column("owner")
-    for row in lists.whole(kind):
+    owner = view.column("owner")
+    for row in view.whole(kind):
         result[owner[row]].append(row)
     return result
 
 
-def _closings(lists: Lists) -> dict[int, int]:
+def _closings(view: View) -> dict[int, int]:
     """Session → ns from which it may have been closed."""
-    closed = _extremes(lists, Outcome.OK, F.SESSION_CLOSE)
-    for session, (first, _) in _extremes(lists, Outcome.INFO, F.SESSION_CLOSE).items():
+    closed = _extremes(view, Outcome.OK, F.SESSION_CLOSE)
+    for session, (first, _) in _extremes(view, Outcome.INFO, F.SESSION_CLOSE).items():
         closed[session] = (min(first, closed.get(session, (first, first))[0]), 0)
     return {session: first for session, (first, _) in closed.items()}
 
 
-def _extremes(lists: Lists, outcome: Outcome, *kinds: F) -> dict[int, tuple[int, int]]:
+def _extremes(view: View, outcome: Outcome, *kinds: F) -> dict[int, tuple[int, int]]:
     """Session → first and last invocation of such operations on it."""
     result: dict[int, tuple[int, int]] = {}
-    inv, session = lists.column("inv"), lists.column("session")
-    for row in lists.rows(*kinds, outcomes=(outcome,)):
+    inv, session = view.column("inv"), view.column("session")
+    for row in view.rows(*kinds, outcomes=(outcome,)):
         first, _ = result.get(session[row], (inv[row], 0))
         result[session[row]] = (first, inv[row])
     return result
 
 
-def _next_asked(lists: Lists) -> dict[int, int]:
+def _next_asked(view: View) -> dict[int, int]:
     """Acquire row → ns at which the same session asked for the same name again: it had given up what it held.
 
     An adapter may then remove what an unanswered or impossible release left behind.
     """
     result: dict[int, int] = {}
-    inv, session, key = lists.column("inv"), lists.column("session"), lists.column("key")
+    inv, session, key = view.column("inv"), view.column("session"), view.column("key")
     latest: dict[tuple[int, int], int] = {}
-    for row in lists.whole(F.ACQUIRE, F.TRY_ACQUIRE):
+    for row in view.whole(F.ACQUIRE, F.TRY_ACQUIRE):
         name = (session[row], key[row])
         if session[row] and name in latest:
             result[latest[name]] = inv[row]
@@ -325,9 +327,9 @@ def _next_asked(lists: Lists) -> dict[int, int]:
     return result
 
 
-def _last_events(lists: Lists) -> dict[int, int]:
+def _last_events(view: View) -> dict[int, int]:
     """Owner → ns of the last thing that was recorded of it."""
-    owners, place = np.unique(lists.array("owner"), return_inverse=True)
+    owners, place = np.unique(view.array("owner"), return_inverse=True)
     last = np.zeros(len(owners), np.int64)
-    np.maximum.at(last, place, np.maximum(lists.array("inv"), lists.array("ret")))
+    np.maximum.at(last, place, np.maximum(view.array("inv"), view.array("ret")))
     return dict(zip(owners.tolist(), last.tolist(), strict=True))

@@ -1,13 +1,14 @@
 """What mechanisms have in common: whom they look at, and the kinds of violations that each sort of breakage brings."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from itertools import permutations
 from typing import Final
 
 from checkers.history.history import FaultInterval
 from checkers.history.holds import Hold
 from checkers.history.view import View
 from checkers.properties.check_result import Violation
-from checkers.wire import INFINITY, NONE, F
+from checkers.wire import NONE, F
 
 Hits = Sequence[FaultInterval]
 Mechanism = Callable[[Violation, View, Hits], bool]
@@ -35,7 +36,7 @@ BY_A_LOST_COUNTER: Final = frozenset({"token-not-larger", "token-repeated"})
 def in_order(violation: Violation, view: View) -> list[Hold]:
     """The grants of a witness, the earliest first: by tokens, unless those contradict the answers to the acquires."""
     holds = [view.holds.by_row[row] for row in violation.holders]
-    contradicted = any(one.ret < other.start and one.token > other.token != NONE for one in holds for other in holds)
+    contradicted = any(a.ret < b.start and a.token > b.token != NONE for a, b in permutations(holds, 2))
     return by_answer(holds) if contradicted else holds
 
 
@@ -69,19 +70,16 @@ def _perhaps_earlier(by_answers: Sequence[Hold]) -> Sequence[Hold]:
     answered.
     """
     others, last = by_answers[:-1], by_answers[-1:]
-    return [one for one in last if one.token == NONE and any(one.start <= other.ret for other in others)]
+    return [hold for hold in last if hold.token == NONE and any(hold.start <= other.ret for other in others)]
 
 
 def last_deed(violation: Violation, hold: Hold, view: View) -> int:
     """ns; when the witness saw the holder write for the last time, or that it was inside."""
-    return max((view.column("inv")[row] for row in _writes(violation, view, hold.owner)), default=violation.at)
+    kind, inv, owner = view.column("f"), view.column("inv"), view.column("owner")
+    writes = (row for row in violation.rows if kind[row] in (F.WRITE, F.EFFECT) and owner[row] == hold.owner)
+    return max((inv[row] for row in writes), default=violation.at)
 
 
 def lasted(hit: FaultInterval) -> tuple[int, int]:
     """ns; from the first moment at which a fault may have been in force to the last."""
-    return hit.begun, hit.healed or INFINITY
-
-
-def _writes(violation: Violation, view: View, owner: int) -> Iterator[int]:
-    kind, owners = view.column("f"), view.column("owner")
-    return (row for row in violation.rows if kind[row] in (F.WRITE, F.EFFECT) and owners[row] == owner)
+    return hit.begun, hit.over

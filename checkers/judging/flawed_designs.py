@@ -75,20 +75,17 @@ def released_by_another(violation: Violation, view: View, _hits: Hits) -> bool:
     if violation.kind not in BY_A_LOST_LEASE:
         return False
     pairs = permutations([view.holds.by_row[row] for row in violation.holders], 2)
-    return any(_freed_by_another(one, other, view, frozenset()) for one, other in pairs if one.start <= other.latest)
+    return any(_freed_by_another(a, b, view, frozenset()) for a, b in pairs if a.start <= b.latest)
 
 
 def _freed_by_another(earlier: Hold, later: Hold, view: View, seen: frozenset[int]) -> bool:
     """seen: rows of releases that are accounted for."""
-    owner, key = view.column("owner"), view.column("key")
-    inv, ret = view.column("inv"), view.column("ret")
+    key, inv, ret = view.column("key"), view.column("inv"), view.column("ret")
     for row in view.rows(F.RELEASE, outcomes=(Outcome.OK, Outcome.INFO)):
         if key[row] != earlier.key or row in seen or not (inv[row] <= later.latest and ret[row] >= earlier.start):
             continue
-        hold = view.holds.by_owner.get(owner[row])
-        if hold is None or hold.owner in (earlier.owner, later.owner):
-            continue
-        if hold.start >= earlier.latest:
+        hold = view.hold_of(row)
+        if hold is None or hold.owner in (earlier.owner, later.owner) or hold.start >= earlier.latest:
             continue
         over = inv[row] > earlier.latest or hold.expiry < ret[row]
         if over or _freed_by_another(hold, earlier, view, seen | {row}):
@@ -111,10 +108,10 @@ def renewed_anothers(violation: Violation, view: View, _hits: Hits) -> bool:
 def _renewed_late(hold: Hold) -> bool:
     length = hold.length or hold.ttl
     end = hold.start + length
-    for asked, answered in sorted(hold.renewals):
+    for sent, answered in sorted(hold.renewals):
         if answered > min(end, hold.freed[1]):
             return True
-        end = max(end, asked + length)
+        end = max(end, sent + length)
     return False
 
 
@@ -124,7 +121,7 @@ def _renewed_late(hold: Hold) -> bool:
 def never_expires(violation: Violation, view: View, hits: Hits) -> bool:
     """The holder that crashed or hung is one of the witness, and no renewal of it was acknowledged since."""
     return violation.kind in NEVER_FREED and any(
-        hit.owner == hold.owner and all(asked <= hit.applied for asked, _ in hold.renewals)
+        hit.owner == hold.owner and all(sent <= hit.applied for sent, _ in hold.renewals)
         for hit in hits
         for hold in (view.holds.by_row[row] for row in violation.holders)
     )
@@ -134,16 +131,11 @@ def hung_but_renewed(violation: Violation, view: View, hits: Hits) -> bool:
     """While a holder of the witness hung, renewals of its lease were acknowledged."""
     if violation.kind not in NEVER_FREED:
         return False
-    owner, session, inv = view.column("owner"), view.column("session"), view.column("inv")
-    prolonged = view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,))
+    inv, renewals = view.column("inv"), view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,))
     return any(
         hit.kind in ("stall", "call")
         and hit.owner == hold.owner
-        and any(
-            hit.applied <= inv[row] <= (hit.healed or INFINITY)
-            and (owner[row] == hold.owner or (session[row] and session[row] == hold.session))
-            for row in prolonged
-        )
+        and any(hit.applied <= inv[row] <= hit.over for row in view.of_lease(hold, renewals))
         for hit in hits
         for hold in (view.holds.by_row[row] for row in violation.holders)
     )
@@ -167,9 +159,7 @@ def left_behind(violation: Violation, view: View, hits: Hits) -> bool:
     waited = view.rows(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.INFO, Outcome.FAIL))
     left = [row for row in released if session[row] and prolonged.get(session[row], 0) > inv[row]]
     left += [
-        row
-        for row in waited
-        if any(inv[row] <= (hit.healed or INFINITY) and max(ret[row], inv[row]) >= hit.begun for hit in hits)
+        row for row in waited if any(inv[row] <= hit.over and max(ret[row], inv[row]) >= hit.begun for hit in hits)
     ]
     return violation.kind == "not-recovered" and any(inv[row] < violation.at and key[row] in keys for row in left)
 
@@ -191,17 +181,11 @@ def keepalive_died(violation: Violation, view: View, _hits: Hits) -> bool:
     """An earlier holder outlived its lease, for the whole length of which nobody had asked to prolong it."""
     if violation.kind not in BY_A_STALE_HOLDER:
         return False
-    owner, session, inv = view.column("owner"), view.column("session"), view.column("inv")
-    asked = view.rows(F.SESSION_OPEN, F.RENEW, F.KEEP_ALIVE)
+    inv, requests = view.column("inv"), view.rows(F.SESSION_OPEN, F.RENEW, F.KEEP_ALIVE)
 
     def silent(hold: Hold) -> bool:
-        mine = [
-            inv[row]
-            for row in asked
-            if owner[row] == hold.owner or (session[row] and session[row] == hold.session)
-            if inv[row] <= violation.at
-        ]
-        return max(mine, default=hold.start) + hold.ttl <= violation.at
+        sent = [inv[row] for row in view.of_lease(hold, requests) if inv[row] <= violation.at]
+        return max(sent, default=hold.start) + hold.ttl <= violation.at
 
     return any(_outlived(hold, violation, view) and silent(hold) for hold in in_order(violation, view)[:-1])
 

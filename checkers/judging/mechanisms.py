@@ -17,6 +17,7 @@ Those of locks that are broken by design are in `checkers.judging.flawed_designs
 
 import re
 from collections.abc import Sequence
+from itertools import permutations
 from typing import Final
 
 from checkers.history.history import FaultInterval
@@ -37,7 +38,7 @@ from checkers.judging.excuses import (
 )
 from checkers.judging.flawed_designs import DESIGNS
 from checkers.properties.check_result import Violation
-from checkers.wire import INFINITY, F, Outcome, Reason
+from checkers.wire import F, Outcome, Reason
 
 _NODE: Final = re.compile(r"[a-z]+[0-9]+")
 
@@ -71,9 +72,7 @@ def stalled_past_ttl(violation: Violation, view: View) -> bool:
 
     def stalled(hold: Hold) -> bool:
         return hold.believed <= violation.at and not any(
-            fault.kind == "freeze"
-            and fault.owner == hold.owner
-            and 0 < fault.applied <= hold.believed <= (fault.healed or INFINITY)
+            fault.kind == "freeze" and fault.owner == hold.owner and 0 < fault.applied <= hold.believed <= fault.over
             for fault in view.history.faults
         )
 
@@ -84,7 +83,7 @@ def stalled_past_ttl(violation: Violation, view: View) -> bool:
 
 def _frozen_at_the_end(hold: Hold, at: int, hit: FaultInterval) -> bool:
     ends = (hold.expiry, hold.believed)
-    went_on = min(hit.healed or INFINITY, at)
+    went_on = min(hit.over, at)
     return hit.owner == hold.owner and any(hit.applied <= end <= went_on for end in ends)
 
 
@@ -98,7 +97,7 @@ def expired_by_jump(violation: Violation, view: View, hits: Hits) -> bool:
 
 def expired_by_return(violation: Violation, view: View, hits: Hits) -> bool:
     """A clock that had been set back was set right, which is a jump ahead for every lease that began meanwhile."""
-    moments = [(hit.healing, hit.healed or INFINITY) for hit in hits if hit.kind == "clock" and hit.healing]
+    moments = [(hit.healing, hit.over) for hit in hits if hit.kind == "clock" and hit.healing]
     return cut_short(violation, view, moments)
 
 
@@ -112,13 +111,8 @@ def state_lost(violation: Violation, view: View, hits: Hits) -> bool:
     losses = [hit for hit in hits if hit.kind in ("wipe", "failover")]
     if violation.kind in BY_A_LOST_COUNTER:
         holds = [view.holds.by_row[row] for row in violation.holders]
-        return any(
-            one.start <= loss.applied and loss.begun <= other.ret
-            for loss in losses
-            for one in holds
-            for other in holds
-            if one is not other
-        )
+        pairs = list(permutations(holds, 2))
+        return any(a.start <= loss.applied and loss.begun <= b.ret for loss in losses for a, b in pairs)
     return cut_short(violation, view, [(loss.begun, loss.applied) for loss in losses])
 
 
@@ -143,12 +137,9 @@ def _told_gone(acquire: int, backs: Sequence[int], view: View) -> bool:
     the first that was answered at all since a moment of `backs`.
     """
     hold = view.holds.by_row[acquire]
-    owner, session, ret, reason = (view.column(name) for name in ("owner", "session", "ret", "reason"))
-    answers = sorted(
-        (int(ret[row]), bool(reason[row] == Reason.NOT_OWNER))
-        for row in view.rows(F.RELEASE, F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK, Outcome.FAIL))
-        if owner[row] == hold.owner or (session[row] and session[row] == hold.session)
-    )
+    ret, reason = view.column("ret"), view.column("reason")
+    answered = view.rows(F.RELEASE, F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK, Outcome.FAIL))
+    answers = sorted((ret[row], reason[row] == Reason.NOT_OWNER) for row in view.of_lease(hold, answered))
     if any(gone and at < hold.expiry for at, gone in answers):
         return True
     return any(next((gone for at, gone in answers if at > back), False) for back in backs)
@@ -167,7 +158,7 @@ def late_delivery(violation: Violation, view: View, hits: Hits) -> bool:
     kind, inv, outcome = (view.column(name) for name in ("f", "inv", "outcome"))
     held = [row for row in violation.rows if kind[row] == F.WRITE and outcome[row] == Outcome.INFO]
     return any(
-        hit.kind == "cut" and hit.begun <= inv[row] <= (hit.healed or INFINITY) and inv[row] < violation.at
+        hit.kind == "cut" and hit.begun <= inv[row] <= hit.over and inv[row] < violation.at
         for row in held
         for hit in hits
     )

@@ -7,7 +7,7 @@ import numpy as np
 from checkers.history.counting import Flags, Ints
 from checkers.measures.measured_history import Subject, of_kind
 from checkers.measures.record import Finding, Value, count, measure, ns, silent
-from checkers.wire import INFINITY, NESTED, F, Outcome, Reason
+from checkers.wire import NESTED, F, Outcome, Reason
 
 QUANTILES: Final = (("p50", 500), ("p90", 900), ("p99", 990), ("p999", 999))
 """Names of quantiles, and the thousandths that took no longer."""
@@ -146,6 +146,6 @@ def _phases(subject: Subject, inv: Ints, ended: Ints) -> list[tuple[str, Flags]]
         return [(ALL, everything)]
     during = np.zeros(len(inv), bool)
     for fault in faults:
-        during |= (inv <= (fault.healed or INFINITY)) & (ended >= fault.begun)
+        during |= (inv <= fault.over) & (ended >= fault.begun)
     before = ended < min(fault.begun for fault in faults)
     return [(ALL, everything), (BEFORE, before), (DURING, during), (AFTER, ~before & ~during)]

@@ -19,11 +19,10 @@ from checkers.history.history import Columns, History
 from checkers.history.holds import HoldColumns
 from checkers.history.view import View
 from checkers.models.model import Settings
-from checkers.properties.accesses import next_granted
 from checkers.properties.check_result import CheckResult
 from checkers.properties.exercise import lock_unexercised
 from checkers.properties.property import Property
-from checkers.properties.succession import superseded
+from checkers.properties.succession import next_granted, superseded
 from checkers.wire import NESTED, NONE, F, Outcome
 
 FOREVER: Final = 1 << 61

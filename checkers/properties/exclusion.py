@@ -29,14 +29,6 @@ OVERLAP: Final = "longest overlap (ms)"
 SECONDS: Final = 30.0
 """For the search for an order of grants, all keys together. Few histories need any of it."""
 
-_BROKEN: Final = {
-    "granted-while-held": "So the service granted the lock while the grant before was still in force.",
-    "no-room": "So the service's grants cannot have followed one another: there is no room for all of them.",
-    "renewed-after-release": "So the service acknowledged a renewal of a lock that it had already released.",
-    "overlap": "So both were inside at the same time.",
-    "too-many-inside": "So more were inside at the same time than the lock has permits.",
-}
-
 
 def _examine_server(view: View) -> Examined:
     """Whether the service never granted a key while an earlier grant of it was in force (mode *told*).
@@ -94,8 +86,7 @@ def _hand_over_times(view: View) -> dict[str, int]:
     if view.facts.permits == 1:
         for holds in view.holds.by_key.values():
             for earlier, later in pairwise(holds):
-                workers = {view.facts.worker_of(hold.process) for hold in (earlier, later)}
-                if earlier.shared or later.shared or len(workers) == 1:
+                if earlier.shared or later.shared or view.worker(earlier.row) == view.worker(later.row):
                     continue
                 overlapped = max(overlapped, min(earlier.left, later.left) - later.ret)
                 if later.inv <= earlier.left <= later.ret:
@@ -127,16 +118,18 @@ def _conflicts(view: View, holds: Sequence[Hold], deadline: float) -> Iterator[t
 def _across_keys(view: View) -> tuple[list[Finding], list[str]]:
     """What has no room among the keys that share sessions, and why that is not known."""
     several = {(hold.session, hold.key) for hold in view.holds if hold.session}
-    if view.facts.lease not in ("touch", "session") or len(several) == len({session for session, _ in several}):
-        return [], []
-    if any(hold.shared for hold in view.holds):
+    if (
+        view.facts.lease not in ("touch", "session")
+        or len(several) == len({session for session, _ in several})
+        or any(hold.shared for hold in view.holds)
+    ):
         return [], []
     holds = tuple(view.holds)
     ordered = frozenset(key for key, holds in view.holds.by_key.items() if tokens_of(holds) and not disordered(holds))
     problem = posed(holds, touch=view.facts.lease == "touch", ordered=ordered)
     solution = solve_sessions(problem)
-    found = [tuple(holds[n] for n in fewest(problem, grants)) for grants in solution.conflicts.values()]
-    return [_finding(conflict) for conflict in found], sorted(set(solution.undecided.values()))
+    conflicts = [tuple(holds[n] for n in fewest(problem, grants)) for grants in solution.conflicts.values()]
+    return [_finding(conflict) for conflict in conflicts], sorted(set(solution.undecided.values()))
 
 
 def _after_release(holds: Sequence[Hold]) -> Iterator[Finding]:
@@ -165,9 +158,8 @@ SERVER_EXCLUSION: Final = Property(
     "server-exclusion",
     _examine_server,
     exercised_lock,
-    _BROKEN,
     needs=frozenset({Need.EXCLUDES, Need.ONE_PERMIT}),
 )
 HOLDER_EXCLUSION: Final = Property(
-    "holder-exclusion", _examine_holders, _exercise_holders, _BROKEN, needs=frozenset({Need.EXCLUDES})
+    "holder-exclusion", _examine_holders, _exercise_holders, needs=frozenset({Need.EXCLUDES})
 )

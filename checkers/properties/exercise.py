@@ -62,7 +62,7 @@ MIXED: Final = "operations in the mixed state"
 
 def counters(view: View) -> dict[str, int]:
     """What happened to the lock, for every property alike."""
-    rolled = [fault for fault in view.history.faults if fault.kind == "version" and fault.applied]
+    rolled = [fault for fault in view.struck if fault.kind == "version"]
     return {
         GRANTS: len(view.holds),
         HAND_OVERS: hand_overs(view),
@@ -77,7 +77,7 @@ def counters(view: View) -> dict[str, int]:
 def hand_overs(view: View) -> int:
     """Pairs of grants of one key, one after another, that went to different workers."""
     return sum(
-        view.facts.worker_of(before.process) != view.facts.worker_of(after.process)
+        view.worker(before.row) != view.worker(after.row)
         for holds in view.holds.by_key.values()
         for before, after in pairwise(holds)
     )
@@ -104,7 +104,7 @@ def contended(view: View) -> int:
 
 def under_fault(view: View) -> int:
     """Operations that were in flight at some moment of a fault interval."""
-    return _in_flight(view, [(fault.begun, fault.healed or INFINITY) for fault in view.history.faults if fault.applied])
+    return _in_flight(view, [(fault.begun, fault.over) for fault in view.struck])
 
 
 def _in_flight(view: View, spans: Iterable[tuple[int, int]]) -> int:
@@ -124,7 +124,8 @@ def mixed(view: View, rolled: Sequence[FaultInterval]) -> int:
     is undone changes twice, one that is meant to stay is healed where it is applied.
     """
     turns = [(fault.begun, fault.applied, fault.target.partition(" ")[0]) for fault in rolled]
-    turns += [(one.healing, one.healed or INFINITY, one.target.partition(" ")[0]) for one in rolled if _undone(one)]
+    undone = [fault for fault in rolled if fault.healing > fault.applied]
+    turns += [(fault.healing, fault.over, fault.target.partition(" ")[0]) for fault in undone]
     changed: set[str] = set()
     since, spans = 0, []
     for begun, applied, server in sorted(turns):
@@ -135,20 +136,14 @@ def mixed(view: View, rolled: Sequence[FaultInterval]) -> int:
     return _in_flight(view, [*spans, *([(since, INFINITY)] if since else [])])
 
 
-def _undone(fault: FaultInterval) -> bool:
-    return fault.healing > fault.applied
-
-
 def undisturbed(row: int, view: View) -> bool:
     """Whether nothing that is known can have kept an answer back: no fault, and no stall of the worker that waited.
 
     A fault is counted for as long as the service may take to recover from it.
     """
-    inv, ret, process = view.column("inv"), view.column("ret"), view.column("process")
-    healing = view.facts.bounds.get("recovery", 0)
-    worker = view.facts.worker_of(process[row])
-    stalls = (stall for stall in view.rows(F.STALL) if view.facts.worker_of(process[stall]) == worker)
-    spans = [(fault.begun, (fault.healed or INFINITY) + healing) for fault in view.history.faults if fault.begun]
+    inv, ret, healing = view.column("inv"), view.column("ret"), view.facts.bounds.get("recovery", 0)
+    stalls = (stall for stall in view.rows(F.STALL) if view.worker(stall) == view.worker(row))
+    spans = [(fault.begun, fault.over + healing) for fault in view.history.faults if fault.begun]
     spans += [(inv[stall], ret[stall]) for stall in stalls]
     return not any(begun <= ret[row] and inv[row] <= ended for begun, ended in spans)
 
@@ -161,9 +156,8 @@ def expired_while_held(view: View) -> int:
 def fault_missed(view: View) -> str | None:
     """Why the faults of the plan did not touch the lane, or None."""
     came: dict[str, list[FaultInterval]] = {}
-    for fault in view.history.faults:
-        if fault.applied:
-            came.setdefault(fault.name, []).append(fault)
+    for fault in view.struck:
+        came.setdefault(fault.name, []).append(fault)
     for name in view.facts.fault_names:
         if name == NO_FAULT:
             continue
@@ -183,11 +177,11 @@ def met_a_lease(fault: FaultInterval, view: View) -> bool:
 
 def write_missed(view: View) -> str | None:
     """Why a fault on the way to the store did not touch a write of the lane, or None."""
-    to_the_store = [fault for fault in view.history.faults if fault.applied and STORE in fault.target]
+    to_the_store = [fault for fault in view.struck if STORE in fault.target]
     sent = [view.column("inv")[row] for row in view.rows(F.WRITE, outcomes=(Outcome.INFO,))]
     for name in dict.fromkeys(fault.name for fault in to_the_store):
         hits = [fault for fault in to_the_store if fault.name == name]
-        if not any(fault.begun <= moment <= (fault.healed or INFINITY) for fault in hits for moment in sent):
+        if not any(fault.begun <= moment <= fault.over for fault in hits for moment in sent):
             return f"{name} left no write without an answer"
     return None
 
@@ -222,28 +216,23 @@ def in_vain(view: View) -> str:
     The cause of too few grants is mostly there: a service that always errs, or a lock that never frees.
     """
     last = max(view.holds, key=lambda hold: hold.ret, default=None)
-    ret, outcome, flags = view.array("ret").tolist(), view.column("outcome"), view.column("flags")
-    rows = [
-        row
-        for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE)
-        if outcome[row] != Outcome.OK
-        and not flags[row] & NESTED
-        and (last is None or not ret[row] or ret[row] > last.ret)
-    ]
+    ret = view.array("ret").tolist()
+    failed = view.acquires(Outcome.FAIL, Outcome.INFO)
+    rows = [row for row in failed if last is None or not ret[row] or ret[row] > last.ret]
     if not rows or len(rows) < len(view.holds):
         return ""
     ends = Counter(ending(row, view) for row in rows).most_common()
-    told = f"{len(rows)} acquire{'s' * (len(rows) != 1)}"
-    told += f" {ends[0][0]}" if len(ends) == 1 else ", " + ", ".join(f"{count} {words}" for words, count in ends)
+    cause = f"{len(rows)} acquire{'s' * (len(rows) != 1)}"
+    cause += f" {ends[0][0]}" if len(ends) == 1 else ", " + ", ".join(f"{count} {words}" for words, count in ends)
     if last is not None:
-        told = f"{'the last ' * (len(view.holds) > 1)}{_parting(last, view)}, {told} since"
+        cause = f"{'the last ' * (len(view.holds) > 1)}{_parting(last, view)}, {cause} since"
     texts: Counter[str] = Counter()
     for number, count in Counter(view.array("error")[rows].tolist()).items():
         texts[_shown(number, view)] += count
     del texts[""]
     for text, count in texts.most_common(1):
-        told += f", {'mostly' if count * 2 > len(rows) else 'most often'} {text}"
-    return told
+        cause += f", {'mostly' if count * 2 > len(rows) else 'most often'} {text}"
+    return cause
 
 
 def ending(row: int, view: View) -> str:

@@ -19,12 +19,6 @@ from checkers.wire import INFINITY, F, Outcome, Reason
 RENEWED: Final = "renewals acknowledged"
 REFUSED: Final = "renewals refused"
 
-_BROKEN: Final = {
-    "renewed-though-lost": "So a renewal was acknowledged although the lock was another's by then.",
-    "refused-though-held": "So a renewal was refused although the lease was still in force.",
-    "granted-though-over": "So the lock was granted on a lease that the service had called over.",
-}
-
 
 class Lease(NamedTuple):
     """What is renewed: one grant, or a session with all its grants. Times in ns.
@@ -92,15 +86,15 @@ def _granted_though_over(lease: Lease, view: View) -> Iterator[Finding]:
     was asked for, or while the lease was certainly in force, so that the other would have been granted inside its hold.
     """
     ret = view.column("ret")
-    told = min(lease.refused, key=lambda row: ret[row], default=None)
-    if told is None or not lease.session or view.facts.permits > 1:
+    refusal = min(lease.refused, key=lambda row: ret[row], default=None)
+    if refusal is None or not lease.session or view.facts.permits > 1:
         return
     for hold in lease.holds:
         first = max(hold.inv, hold.core_end)
-        others = [held for held in view.holds.by_key[hold.key] if exclude(held, hold) and held is not hold]
-        held = next((one for one in others if one.ret <= first and one.core_end > ret[told]), None)
-        if held is not None and hold.ret > ret[told]:
-            rows = (held.row, told, *((held.release,) if held.release >= 0 else ()), hold.row)
+        others = [other for other in view.holds.by_key[hold.key] if exclude(other, hold) and other is not hold]
+        held = next((other for other in others if other.ret <= first and other.core_end > ret[refusal]), None)
+        if held is not None and hold.ret > ret[refusal]:
+            rows = (held.row, refusal, *((held.release,) if held.release >= 0 else ()), hold.row)
             yield Finding("granted-though-over", hold.ret, rows, (held.row, hold.row))
 
 
@@ -147,18 +141,17 @@ def _sessions(view: View, by_session: dict[int, list[int]]) -> Iterator[Lease]:
     closed = {
         session[row]: inv[row] for row in reversed(view.rows(F.SESSION_CLOSE, outcomes=(Outcome.OK, Outcome.INFO)))
     }
-    for one, rows in by_session.items():
-        held = holds.get(one, [])
-        begun = inv[opened[one]] if one in opened else 0
-        shortest = min([(ttl[opened[one]] if one in opened else 0) or facts.ttl, *(hold.ttl for hold in held)])
+    for number, rows in by_session.items():
+        held, opening = holds.get(number, []), opened.get(number)
+        shortest = min([(ttl[opening] if opening is not None else 0) or facts.ttl, *(hold.ttl for hold in held)])
         renewed, refused = _answered(view, rows)
         yield Lease(
-            begun=begun,
+            begun=inv[opening] if opening is not None else 0,
             ttl=0 if facts.lease == "none" else effective(shortest, facts),
             holds=tuple(held),
             renewed=renewed,
             refused=refused,
-            closed=closed.get(one, INFINITY),
+            closed=closed.get(number, INFINITY),
             touched=tuple(_touched(held)) if facts.lease == "touch" else (),
             session=True,
         )
@@ -184,7 +177,6 @@ HONEST_RENEWAL: Final = Property(
     "honest-renewal",
     _examine,
     _exercise,
-    _BROKEN,
     needs=frozenset({Need.RENEWED}),
     optional=True,
     under=(*HANGS, "stall-renewal", "stall-waiter", "freeze-in-renewal", "freeze-holder"),

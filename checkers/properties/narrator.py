@@ -4,7 +4,7 @@ A sentence is a value (subject, what it did, under which token, in which rows) a
 text back.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +13,7 @@ from checkers.history.history import FaultInterval
 from checkers.history.holds import Hold
 from checkers.history.view import View
 from checkers.properties.check_result import Violation
+from checkers.properties.conclusions import CONCLUSIONS
 from checkers.properties.exercise import ON_LEASES
 from checkers.wire import FINAL, INFINITY, LATE, NESTED, NONE, SHARED, F, Outcome
 
@@ -26,8 +27,8 @@ FAULTS_TOLD: Final = 3
 HARNESS: Final = "the harness"
 """Who reads the store in the end."""
 
-Conclusion = str | Callable[[View, Finding], str]
-"""The sentence that says what was broken, or what makes it."""
+Conclusion = Callable[[View, Finding], str]
+"""Makes the sentence that says what was broken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,8 @@ class Sentence:
         known = {token for other in others for token in other.known} if same else ()
         subject = ("its" if self.owns else "it") if same else self.subject + ("'s" if self.owns else "")
         token = f" with token {self.token}" if self.token != NONE and self.token not in known else ""
-        said = f"{subject} {self.what}{token}{', ' if self.then else ''}{self.then}".lstrip()
-        return "; ".join((said, *self.more))
+        main = f"{subject} {self.what}{token}{', ' if self.then else ''}{self.then}".lstrip()
+        return "; ".join((main, *self.more))
 
 
 def earliest(hold: Hold) -> tuple[int, int, int]:
@@ -81,16 +82,15 @@ class Narrator:
     def __init__(self, view: View) -> None:
         self._view = view
 
-    def tell(self, findings: Iterable[Finding], conclusion: Mapping[str, Conclusion]) -> tuple[Violation, ...]:
-        """Violations in order of time. conclusion: kind of finding → its last sentence."""
+    def tell(self, findings: Iterable[Finding], conclusion: Conclusion | None = None) -> tuple[Violation, ...]:
+        """Violations in order of time. conclusion: makes the last sentence, where that is none of `CONCLUSIONS`."""
         ordered = sorted(findings, key=lambda finding: (finding.at, finding.rows))
         violations = []
         for number, finding in enumerate(ordered):
             holders = finding.holders or self.holders(finding.rows)
-            ending = conclusion[finding.kind]
-            last = ending if isinstance(ending, str) else ending(self._view, finding)
-            told = self.sentences(finding, holders) if number < FULL_STORIES else ()
-            violations.append(Violation(finding.kind, finding.at, finding.rows, holders, (*map(str, told), last)))
+            last = CONCLUSIONS[finding.kind] if conclusion is None else conclusion(self._view, finding)
+            before = self.sentences(finding, holders) if number < FULL_STORIES else ()
+            violations.append(Violation(finding.kind, finding.at, finding.rows, holders, (*map(str, before), last)))
         return tuple(violations)
 
     def holders(self, rows: Sequence[int]) -> tuple[int, ...]:
@@ -136,11 +136,11 @@ class Narrator:
         if hold.shared:
             what += " for reading"
         expiry = hold.expiry
-        faults = [f for f in self._view.history.faults if f.owner == hold.owner and f.applied]
+        faults = [fault for fault in self._view.struck if fault.owner == hold.owner]
         frozen: FaultInterval | None = None
         more = []
         if expiry < min(hold.released, INFINITY):
-            frozen = next((f for f in faults if f.applied <= expiry <= (f.healed or INFINITY)), None)
+            frozen = next((f for f in faults if f.applied <= expiry <= f.over), None)
             if expiry <= hold.ret:
                 more.append(f"by then its lease could have ended already, at {self.clock(expiry)}")
                 frozen = None
@@ -242,13 +242,11 @@ class Narrator:
 
         Where nobody was granted anything, what was healed last.
         """
-        begun = [
-            fault for fault in self._view.history.faults if fault.process < 0 and fault.applied and fault.begun <= at
-        ]
+        begun = [fault for fault in self._view.struck if fault.process < 0 and fault.begun <= at]
         if not holds:
-            return sorted(begun, key=lambda fault: fault.healed or INFINITY)[-1:]
+            return sorted(begun, key=lambda fault: fault.over)[-1:]
         since = min(hold.start for hold in holds)
-        met = [fault for fault in begun if (fault.healed or INFINITY) >= since]
+        met = [fault for fault in begun if fault.over >= since]
         return sorted(met, key=lambda fault: fault.applied)[-FAULTS_TOLD:]
 
     def _parting(self, hold: Hold) -> str:

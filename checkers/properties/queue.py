@@ -14,7 +14,7 @@ from checkers.history.holds import Hold
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, fault_missed, lock_unexercised
 from checkers.properties.property import Examined, Need, Property
-from checkers.wire import NESTED, F, Outcome
+from checkers.wire import F, Outcome
 
 BYPASSES: Final = "bypasses"
 QUEUED: Final = "acquires queued behind another"
@@ -23,11 +23,6 @@ PER_RELEASES: Final = "wakes per 100 releases"
 CROWDED: Final = "releases with several waiting"
 WITNESSES: Final = 3
 """Acquires told of one herd: those that were woken most often."""
-
-_BROKEN: Final = {
-    "overtaken": "So the lock went first to one that had not yet asked when the other was in the queue.",
-    "herd": "So releases woke more than could get in: each acquire leaves the queue once, and may wake one other.",
-}
 
 
 def _examine_fifo(view: View) -> Examined:
@@ -62,8 +57,11 @@ def _behind(view: View) -> list[tuple[Hold, Hold]]:
 
     Readers are left out.
     """
-    by_key = ([hold for hold in holds if not hold.shared] for holds in view.holds.by_key.values())
-    return [pair for holds in by_key for pair in _behind_of_one_key(view, holds)]
+    return [
+        pair
+        for holds in view.holds.by_key.values()
+        for pair in _behind_of_one_key(view, [hold for hold in holds if not hold.shared])
+    ]
 
 
 def _behind_of_one_key(view: View, holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
@@ -90,7 +88,7 @@ def _examine_herd_free(view: View) -> Examined:
     """
     findings = []
     value, key, outcome, ret = view.column("value"), view.column("key"), view.column("outcome"), view.column("ret")
-    rows, counted = _places(view), view.once(_with_wakes)
+    rows, counted = view.acquires(), view.once(_with_wakes)
     for number in sorted({key[row] for row in counted}):
         places = [row for row in rows if key[row] == number]
         allowed = len(places) + sum(outcome[row] != Outcome.OK for row in places)
@@ -118,24 +116,17 @@ def _exercise_herd_free(view: View) -> Exercise:
 def _with_wakes(view: View) -> list[int]:
     """Rows of the acquires whose client tells how often it was woken."""
     value = view.column("value")
-    return [row for row in _places(view) if value[row] >= 0]
-
-
-def _places(view: View) -> list[int]:
-    """Rows of the acquires that stood in a queue."""
-    flags = view.column("flags")
-    return [row for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE) if not flags[row] & NESTED]
+    return [row for row in view.acquires() if value[row] >= 0]
 
 
 def _releases(view: View) -> list[int]:
-    flags = view.column("flags")
-    return [row for row in view.rows(F.RELEASE, outcomes=(Outcome.OK, Outcome.INFO)) if not flags[row] & NESTED]
+    return view.whole(F.RELEASE, outcomes=(Outcome.OK, Outcome.INFO))
 
 
 def _crowded(view: View) -> int:
     """Releases during which two or more acquires of the key had no answer yet."""
     inv, ret, key = view.array("inv"), np.maximum(view.array("ret"), view.array("inv")), view.array("key")
-    places, releases = np.array(_places(view), int), np.array(_releases(view), int)
+    places, releases = np.array(view.acquires(), int), np.array(_releases(view), int)
     total = 0
     for number in np.unique(key[releases]):
         waiting, at = places[key[places] == number], inv[releases[key[releases] == number]]
@@ -145,12 +136,11 @@ def _crowded(view: View) -> int:
     return total
 
 
-FIFO: Final = Property("fifo", _examine_fifo, _exercise_fifo, _BROKEN, needs=frozenset({Need.EXCLUDES, Need.FAIR}))
+FIFO: Final = Property("fifo", _examine_fifo, _exercise_fifo, needs=frozenset({Need.EXCLUDES, Need.FAIR}))
 HERD_FREE: Final = Property(
     "herd-free",
     _examine_herd_free,
     _exercise_herd_free,
-    _BROKEN,
     needs=frozenset({Need.WAKES}),
     optional=True,
 )

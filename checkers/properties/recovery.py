@@ -10,9 +10,9 @@ from checkers.claims import ANY, NO_FAULT
 from checkers.history.finding import Finding
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, ending, error_text, fault_missed
-from checkers.properties.narrator import Narrator
+from checkers.properties.narrator import Narrator, listing
 from checkers.properties.property import Examined, Need, Property
-from checkers.wire import NESTED, F, Outcome
+from checkers.wire import Outcome
 
 ASKED: Final = "keys asked for after the heal"
 SLOWEST: Final = "slowest recovery (ms)"
@@ -72,12 +72,12 @@ def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int
     inv, outcome, ends = view.column("inv"), view.column("outcome"), view.once(_ends)
     holds = view.holds.by_key.get(key, ())
     free = max((healed, *(hold.left for hold in holds if hold.ret <= healed)))
-    asked = [row for row in requests if ends[row] > free]
+    requests = [row for row in requests if ends[row] > free]
     first = min((hold for hold in holds if hold.ret > healed), key=lambda hold: hold.ret, default=None)
     granted = math.inf if first is None else first.ret
-    begun, waiting = [inv[row] for row in asked], list(accumulate((ends[row] for row in asked), max))
-    refused = max((ends[row] for row in asked if outcome[row] == Outcome.FAIL and ends[row] < granted), default=0)
-    for row in asked:
+    begun, waiting = [inv[row] for row in requests], list(accumulate((ends[row] for row in requests), max))
+    refused = max((ends[row] for row in requests if outcome[row] == Outcome.FAIL and ends[row] < granted), default=0)
+    for row in requests:
         since = max(free, inv[row])
         passed = since + bound
         late = max(int(min(granted, view.finish)) - since, 0)
@@ -95,7 +95,7 @@ def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int
 
 def _healed(view: View) -> int:
     """ns; when the last fault was healed, 0 where one never was, or there was none."""
-    healed = [fault.healed for fault in view.history.faults if fault.applied]
+    healed = [fault.healed for fault in view.struck]
     return max(healed) if healed and all(healed) else 0
 
 
@@ -104,7 +104,7 @@ def _broken(view: View, finding: Finding) -> str:
     clock, key, inv = Narrator(view).clock, view.column("key")[finding.rows[0]], view.column("inv")[finding.rows[0]]
     healed, bound, until = _healed(view), view.facts.bounds[RECOVERY.id], finding.at
     since = until - bound
-    heal = next(fault.name for fault in view.history.faults if fault.applied and fault.healed == healed) + " was healed"
+    heal = next(fault.name for fault in view.struck if fault.healed == healed) + " was healed"
     if since == healed:
         why = heal
     elif since == inv:
@@ -121,32 +121,31 @@ def _asked(view: View, key: int, healed: int, since: int, until: int) -> str:
     """Who asked for a key while nobody got it, what the last call that returned came to, and who got it at last."""
     words = Narrator(view)
     inv, moments, process = view.column("inv"), view.array("ret").tolist(), view.column("process")
-    requests, ends = _requests(view, healed).get(key, ()), view.once(_ends)
-    asked = [row for row in requests if inv[row] <= until and ends[row] >= since]
-    *others, one = sorted({view.facts.worker_of(process[row]) for row in asked})
-    whose = f"workers {', '.join(map(str, others))} and {one}" if others else f"worker {one}"
-    told = f"until {words.clock(until)} {whose} asked {len(asked)} time{'s' * (len(asked) != 1)}"
-    last = max((row for row in asked if 0 < moments[row] <= until), key=moments.__getitem__, default=None)
+    ends = view.once(_ends)
+    requests = [row for row in _requests(view, healed).get(key, ()) if inv[row] <= until and ends[row] >= since]
+    workers = sorted({view.worker(row) for row in requests})
+    whose = f"worker{'s' * (len(workers) != 1)} {listing(list(map(str, workers)))}"
+    text = f"until {words.clock(until)} {whose} asked {len(requests)} time{'s' * (len(requests) != 1)}"
+    last = max((row for row in requests if 0 < moments[row] <= until), key=moments.__getitem__, default=None)
     if last is None:
-        told += " and had no answer"
+        text += " and had no answer"
     else:
-        text = error_text(last, view)
-        told += f", and the last call that returned, {words.worker(process[last])}'s, {ending(last, view)}"
-        told += f" at {words.clock(moments[last])}" + (f": {text}" if text else "")
+        error = error_text(last, view)
+        text += f", and the last call that returned, {words.worker(process[last])}'s, {ending(last, view)}"
+        text += f" at {words.clock(moments[last])}" + (f": {error}" if error else "")
     granted = next((hold for hold in view.holds.by_key.get(key, ()) if hold.ret > until), None)
     if granted is not None:
-        told += f"; {words.worker(granted.process)} got it at {words.clock(granted.ret)}"
-    return told
+        text += f"; {words.worker(granted.process)} got it at {words.clock(granted.ret)}"
+    return text
 
 
 def _requests(view: View, healed: int) -> dict[int, list[int]]:
     """Key → the requests that were waiting at the heal or made later, in their order."""
-    inv, key, flags = view.column("inv"), view.column("key"), view.column("flags")
-    moments = view.array("ret").tolist()
+    inv, key, moments = view.column("inv"), view.column("key"), view.array("ret").tolist()
     result: dict[int, list[int]] = {}
-    for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE):
+    for row in view.acquires():
         # Who was killed before the heal never returned either.
-        if not flags[row] & NESTED and (moments[row] or inv[row]) > healed:
+        if (moments[row] or inv[row]) > healed:
             result.setdefault(key[row], []).append(row)
     return result
 
@@ -160,8 +159,8 @@ RECOVERY: Final = Property(
     "recovery",
     _examine,
     _exercise,
-    {"not-recovered": _broken},
     needs=frozenset({Need.EXCLUDES}),
     bounded=True,
     under=(ANY,),
+    conclusion=_broken,
 )

@@ -7,6 +7,7 @@ died, or hangs and will never release.
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate, islice
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from checkers.history.finding import Finding
@@ -19,7 +20,7 @@ from checkers.properties.narrator import Narrator
 from checkers.properties.property import HANGS, Examined, Need, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.succession import superseded
-from checkers.wire import INFINITY, NESTED, SHARED, F, Outcome, Reason
+from checkers.wire import INFINITY, SHARED, F, Outcome, Reason
 
 STALE_RELEASES: Final = "releases of what another held"
 CRASHED: Final = "holders that died or hung"
@@ -28,12 +29,6 @@ SLOWEST: Final = "slowest release of a dead holder's lock (ms)"
 
 _NOT_ASKED: Final = (Reason.UNAVAILABLE, Reason.DENIED)
 """Why an acquire failed that was never in line."""
-
-_CONCLUSIONS: Final = {
-    "never-freed": "So what the dead holder held was never given to anybody who asked for it.",
-    "freed-late": "So what the dead holder held was freed later than the TTL and the bound that the lock declares.",
-    "kept-by-a-hung-holder": "So a holder that hung kept everybody else out for longer than the TTL and the bound.",
-}
 
 
 def _examine_owner_release(view: View) -> Examined:
@@ -58,13 +53,12 @@ def _exercise_owner_release(view: View) -> Exercise:
 
 def _stale_releases(view: View) -> list[tuple[int, Hold, int]]:
     """Rows of releases that were sent after a certainly later grant had returned, with both grants' own and row."""
-    inv, flags, owner = view.column("inv"), view.column("flags"), view.column("owner")
-    following = superseded(view)
+    inv, following = view.column("inv"), superseded(view)
     return [
         (row, hold, following[hold.row][1])
-        for row in view.rows(F.RELEASE)
-        for hold in [view.holds.by_owner.get(owner[row])]
-        if hold is not None and not flags[row] & NESTED and following[hold.row][0] < inv[row]
+        for row in view.whole(F.RELEASE)
+        for hold in [view.hold_of(row)]
+        if hold is not None and following[hold.row][0] < inv[row]
     ]
 
 
@@ -90,7 +84,7 @@ class _Present:
         later: the first that came after.
         """
         holds = self._view.holds.by_key[hold.key]
-        place = bisect_left(holds, at, key=lambda other: other.ret) - 1
+        place = bisect_left(holds, at, key=attrgetter("ret")) - 1
         while place >= 0 and self._over(hold.key)[place] > at:  # else all up to here were over
             other = holds[place]
             follows = other.row == later or other.start > hold.ret
@@ -213,10 +207,10 @@ def _kept(view: View, wait: Wait) -> Finding:
 
 def _crashes(view: View) -> Iterator[Crash]:
     """Holders that were killed, or that hung for longer than their TTL: the whole job, not its renewal alone."""
-    for fault in view.history.faults if view.facts.permits == 1 else ():
+    for fault in view.struck if view.facts.permits == 1 else ():
         hold = view.holds.by_owner.get(fault.owner)
         of_the_renewal = fault.process // view.facts.workers % 2
-        if hold is None or not fault.applied or of_the_renewal or fault.kind not in ("kill", "stall", "call"):
+        if hold is None or of_the_renewal or fault.kind not in ("kill", "stall", "call"):
             continue
         ttl = 0 if view.facts.lease == "none" else hold.ttl
         if fault.kind == "kill":
@@ -244,17 +238,14 @@ def _beside(view: View, hold: Hold) -> Iterator[Span]:
 
 def _prolonged(view: View, crash: Crash, bound: int) -> int | None:
     """ns; when it was acknowledged that a lease lasts beyond TTL and bound though its holder hung by then, or None."""
-    hold, ttl = crash.hold, effective(crash.hold.ttl, view.facts)
-    inv, ret, owner, session = (view.column(name) for name in ("inv", "ret", "owner", "session"))
+    inv, ret, ttl = view.column("inv"), view.column("ret"), effective(crash.hold.ttl, view.facts)
     if crash.fault.kind == "kill" or view.facts.lease == "none":
         return None
     return min(
         (
             ret[row]
-            for row in view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,))
-            if (owner[row] == hold.owner or (hold.session and session[row] == hold.session))
-            and crash.fault.applied < inv[row] < crash.resumed
-            and inv[row] + ttl > crash.free + bound
+            for row in view.of_lease(crash.hold, view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,)))
+            if crash.fault.applied < inv[row] < crash.resumed and inv[row] + ttl > crash.free + bound
         ),
         default=None,
     )
@@ -262,17 +253,15 @@ def _prolonged(view: View, crash: Crash, bound: int) -> int | None:
 
 def _asked(view: View, hold: Hold) -> tuple[list[Span], int]:
     """When somebody certainly waited for what a grant keeps from others, and from when on (ns) that is in doubt."""
-    inv, ret, outcome, key = (view.column(name) for name in ("inv", "ret", "outcome", "key"))
-    reason, flags = view.column("reason"), view.column("flags")
+    inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
+    key, reason, flags = view.column("key"), view.column("reason"), view.column("flags")
     spans, doubt = [], INFINITY
-    for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE):
-        if key[row] != hold.key or flags[row] & NESTED:
+    for row in view.acquires():
+        if key[row] != hold.key:
             continue
         if outcome[row] == Outcome.INFO:
             doubt = min(doubt, inv[row])
-        elif hold.shared and flags[row] & SHARED:
-            continue
-        elif reason[row] not in _NOT_ASKED:
+        elif not (hold.shared and flags[row] & SHARED) and reason[row] not in _NOT_ASKED:
             spans.append((inv[row], ret[row]))
     return spans, doubt
 
@@ -282,11 +271,11 @@ def _exempt(view: View) -> list[Span]:
     inv, ret = view.column("inv"), view.array("ret").tolist()
     spans = [(inv[row], ret[row]) for row in view.rows(F.STALL)]
     recovery = view.facts.bounds.get(RECOVERY.id, 0)
-    for fault in view.history.faults:
-        if fault.applied and fault.process < 0:
+    for fault in view.struck:
+        if fault.process < 0:
             spans.append((fault.begun, fault.healed + recovery if fault.healed else INFINITY))
-        elif fault.applied and fault.kind == "freeze":
-            spans.append((fault.applied, fault.healed or INFINITY))
+        elif fault.kind == "freeze":
+            spans.append((fault.applied, fault.over))
     return united(spans)
 
 
@@ -294,16 +283,15 @@ OWNER_RELEASE: Final = Property(
     "owner-release",
     _examine_owner_release,
     _exercise_owner_release,
-    {"released-anothers": _whose},
     needs=frozenset({Need.ONE_PERMIT}),
     optional=True,
     under=("freeze-*", "late-write"),
+    conclusion=_whose,
 )
 CRASH_RELEASE: Final = Property(
     "crash-release",
     _examine_crash_release,
     _exercise_crash_release,
-    _CONCLUSIONS,
     needs=frozenset({Need.EXCLUDES, Need.ONE_PERMIT}),
     bounded=True,
     under=("kill-holder", "kill-before-release", "freeze-successor", *HANGS),

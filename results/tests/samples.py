@@ -155,7 +155,7 @@ def stale_verdict(history: History) -> CheckResult:
     newer, stale = find(history, F.WRITE, value=4200), find(history, F.WRITE, value=4100)
     finding = Finding("stale-write-accepted", int(c["ret"][stale]), (old, new, newer, stale), (old, new))
     conclusion = "The store should have refused it: 42 had been accepted."
-    violations = Narrator(history.once(View)).tell([finding], {finding.kind: conclusion})
+    violations = Narrator(history.once(View)).tell([finding], lambda *_: conclusion)
     return CheckResult("fenced-store", False, violations, {"stale attempts": 1, "accepted writes": 14})
 
 
