@@ -58,7 +58,7 @@ class View:
         flags = self.column("flags")
         return [row for row in self.rows(*kinds, outcomes=outcomes) if not flags[row] & NESTED]
 
-    def acquires(self, *outcomes: Outcome) -> list[int]:
+    def attempts(self, *outcomes: Outcome) -> list[int]:
         """Row numbers of the acquires and tries that are not nested, in order of invocation; none given: of any
         outcome.
         """

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from checkers.history.counting import Flags, Ints, apart
-from checkers.measures.measured_history import Subject, of_kind
+from checkers.measures.measured_history import MeasuredHistory, of_kind
 from checkers.models.stores import REFUSALS
 from checkers.wire import INFINITY, NONE, F, Outcome
 
@@ -41,9 +41,9 @@ class Accesses(NamedTuple):
         return Accesses(*columns)
 
 
-def accesses(subject: Subject) -> Accesses:
+def accesses(measured: MeasuredHistory) -> Accesses:
     """Those that reached the store, or may have: what failed for another reason than the fence is left out."""
-    c = subject.view.history.columns
+    c = measured.history.columns
     failed = c["outcome"] == Outcome.FAIL
     rows = np.flatnonzero(of_kind(c, F.READ, F.WRITE) & (~failed | np.isin(c["reason"], REFUSALS)))
     outcome, key, value = c["outcome"][rows], c["key"][rows].astype(np.int64), c["value"][rows]
@@ -63,56 +63,56 @@ def accesses(subject: Subject) -> Accesses:
     )
 
 
-def given_later(subject: Subject, told: Accesses) -> tuple[Ints, Ints]:
+def given_later(measured: MeasuredHistory, made: Accesses) -> tuple[Ints, Ints]:
     """For each access, when (ns) and to whom (acquire row) the lock was certainly given after its own grant.
 
     (`INFINITY`, -1) where nobody came later, or nobody knows under which grant it was made.
     """
-    holds = subject.holds
-    later = [subject.following[row] for row in holds.row.tolist()]
+    holds = measured.holds.columns
+    later = [measured.following[row] for row in holds.row.tolist()]
     given = np.array([(INFINITY, -1), *later], np.int64)
     order = np.argsort(holds.owner, kind="stable")
-    place = np.searchsorted(holds.owner[order], told.owner)
-    found = np.append(order, -1)[place]
-    found = np.where(np.append(holds.owner, 0)[found] == told.owner, found, -1)
-    return given[found + 1, 0], given[found + 1, 1]
+    place = np.searchsorted(holds.owner[order], made.owner)
+    own = np.append(order, -1)[place]
+    own = np.where(np.append(holds.owner, 0)[own] == made.owner, own, -1)
+    return given[own + 1, 0], given[own + 1, 1]
 
 
-def after_an_older_value(told: Accesses, moment: Ints, *, initial: bool) -> tuple[Flags, Ints]:
+def after_an_older_value(made: Accesses, moment: Ints, *, initial: bool) -> tuple[Flags, Ints]:
     """Which writes certainly took effect after a moment (ns, one for each access), since a read sent after that moment
     was answered with an older value; and the place of such a read.
 
     Older: its only write had returned before this one was sent. initial: `NONE` is the value before everything. Assumes
     that the store is a register.
     """
-    writer = _only_writer(told)
-    reads = np.flatnonzero(~told.write & told.ok & ((writer >= 0) | (initial & (told.value == NONE))))
-    written = np.where(writer[reads] >= 0, told.ret[writer[reads]], 0)
-    by_read = apart((told.key[reads], told.inv[reads]), (told.key, moment))
-    by_write = apart((told.key[reads], written), (told.key, told.inv))
+    writer = _only_writer(made)
+    reads = np.flatnonzero(~made.write & made.ok & ((writer >= 0) | (initial & (made.value == NONE))))
+    written = np.where(writer[reads] >= 0, made.ret[writer[reads]], 0)
+    by_read = apart((made.key[reads], made.inv[reads]), (made.key, moment))
+    by_write = apart((made.key[reads], written), (made.key, made.inv))
     order = np.argsort(by_read.places[0], kind="stable")
     oldest, which = smallest_from(by_write.places[0][order])
     first = np.searchsorted(by_read.places[0][order], by_read.places[1], "right")
-    older = (oldest[first] < by_write.places[1]) & (by_write.key(oldest[first]) == told.key)
-    return older & told.write, np.append(reads[order], -1)[which[first]]
+    older = (oldest[first] < by_write.places[1]) & (by_write.key(oldest[first]) == made.key)
+    return older & made.write, np.append(reads[order], -1)[which[first]]
 
 
-def _only_writer(told: Accesses) -> Ints:
+def _only_writer(made: Accesses) -> Ints:
     """For each access the place of the one write of its value, if that was acknowledged; -1 for none."""
-    writes = np.flatnonzero(told.write)
-    cells, first, times = np.unique(told.cell[writes], return_index=True, return_counts=True)
-    place = np.searchsorted(cells, told.cell)
+    writes = np.flatnonzero(made.write)
+    cells, first, times = np.unique(made.cell[writes], return_index=True, return_counts=True)
+    place = np.searchsorted(cells, made.cell)
     writer = np.append(np.where(times == 1, writes[first], -1), -1)[place]
-    right = (np.append(cells, -1)[place] == told.cell) & (writer >= 0)
-    return np.where(right & told.ok[writer], writer, -1)
+    right = (np.append(cells, -1)[place] == made.cell) & (writer >= 0)
+    return np.where(right & made.ok[writer], writer, -1)
 
 
-def read_by_somebody(told: Accesses) -> Flags:
+def read_by_somebody(made: Accesses) -> Flags:
     """Writes of a value that no other write has and that an acknowledged read returned: they took effect."""
-    writes = np.flatnonzero(told.write)
-    cells, times = np.unique(told.cell[writes], return_counts=True)
-    seen = told.cell[~told.write & told.ok]
-    read: Flags = told.write & np.isin(told.cell, cells[times == 1]) & np.isin(told.cell, seen)
+    writes = np.flatnonzero(made.write)
+    cells, times = np.unique(made.cell[writes], return_counts=True)
+    seen = made.cell[~made.write & made.ok]
+    read: Flags = made.write & np.isin(made.cell, cells[times == 1]) & np.isin(made.cell, seen)
     return read
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from checkers.history.counting import Ints, apart, covered, met, quantile, united, until
 from checkers.measures.accesses import smallest_from
-from checkers.measures.measured_history import Subject, of_kind
-from checkers.measures.record import Finding, count, measure, ns, silent, witnesses
+from checkers.measures.measured_history import MeasuredHistory, of_kind
+from checkers.measures.record import Reading, count, measure, ns, silent, witnesses
 from checkers.wire import NESTED, NONE, F, Outcome, Reason
 
 COUNTED: Final = 1
@@ -41,8 +41,8 @@ class Refusals(NamedTuple):
     blocked: Ints
 
 
-@measure("token-gap")
-def token_gap(subject: Subject) -> Finding:
+@measure("token-gap", "no_lock")
+def token_gap(measured: MeasuredHistory) -> Reading:
     """Fencing tokens that were skipped between those of two grants of a key, and how many of them no unknown acquire
     can have got.
 
@@ -52,17 +52,15 @@ def token_gap(subject: Subject) -> Finding:
     another). Tokens that mostly differ by more than one are no such counter, and a backend may use up tokens for what
     is no grant: a large number is no proof, and never a failure.
     """
-    if subject.no_lock:
-        return silent(subject.no_lock)
-    unknown = _unknown(subject)
-    gaps = _gaps(subject, unknown)
+    unknown = _unknown(measured)
+    gaps = _gaps(measured, unknown)
     if gaps.step != COUNTED:
         return silent(
             f"the tokens are no counter of grants: at the median they differ by {gaps.step}"
             if gaps.step
             else "no two grants of a key carry different tokens"
         )
-    return Finding(
+    return Reading(
         (
             count("missing", sum(gaps.missing.tolist())),
             count("unknown_acquires", len(unknown)),
@@ -74,8 +72,8 @@ def token_gap(subject: Subject) -> Finding:
     )
 
 
-@measure("phantom-success")
-def phantom_success(subject: Subject) -> Finding:
+@measure("phantom-success", "unasked", "crowded")
+def phantom_success(measured: MeasuredHistory) -> Reading:
     """Acquires without an answer that took effect all the same: how many at least, and for how long others asked in
     vain meanwhile.
 
@@ -89,25 +87,21 @@ def phantom_success(subject: Subject) -> Finding:
     acquires can have got all of them (see token-gap for what that assumes). `blocked`: from the first refusal until
     somebody known got the lock, as far as others asked for it.
     """
-    if not len(subject.acquires):
-        return silent("nobody asked for a lock")
-    if subject.crowded:
-        return silent(subject.crowded)
-    unknown = _unknown(subject)
+    unknown = _unknown(measured)
     if not len(unknown):
         return silent("no acquire was left without an answer")
-    gaps = _gaps(subject, unknown)
-    refusals = _refused_by_nobody(subject, unknown)
-    c = subject.view.history.columns
+    gaps = _gaps(measured, unknown)
+    refusals = _refused_by_nobody(measured, unknown)
+    c = measured.history.columns
     deeds = of_kind(c, F.RENEW, F.RELEASE) & (c["outcome"] == Outcome.OK) & (c["flags"] & NESTED == 0)
     recorded = np.isin(c["owner"][unknown], c["owner"][deeds & (c["owner"] != 0)])
     by_token = sum(gaps.missing.tolist()) if gaps.step == COUNTED and not gaps.unexplained else 0
     by_refusal = len(np.unique(refusals.phantom))
-    timed = subject.in_ns
+    timed = measured.in_ns
     at_least = max(by_refusal, int(recorded.sum()))
     alert = "skipped tokens say that an acquire without an answer took effect" if by_token else None
-    tellers = gaps.step == COUNTED or recorded.any() or len(_refused(subject))
-    return Finding(
+    tellers = gaps.step == COUNTED or recorded.any() or len(_refused(measured))
+    return Reading(
         (
             count("unknown_acquires", len(unknown)),
             count("by_refusal", by_refusal),
@@ -123,21 +117,21 @@ def phantom_success(subject: Subject) -> Finding:
     )
 
 
-def _unknown(subject: Subject) -> Ints:
+def _unknown(measured: MeasuredHistory) -> Ints:
     """Rows of the acquires without an answer."""
-    rows: Ints = subject.acquires[subject.column("outcome")[subject.acquires] == Outcome.INFO]
+    rows: Ints = measured.acquires[measured.array("outcome")[measured.acquires] == Outcome.INFO]
     return rows
 
 
-def _gaps(subject: Subject, unknown: Ints) -> Gaps:
-    holds = subject.holds
+def _gaps(measured: MeasuredHistory, unknown: Ints) -> Gaps:
+    holds = measured.holds.columns
     key, token, ret, row = (c[holds.token != NONE] for c in (holds.key, holds.token, holds.ret, holds.row))
     order = np.lexsort((token, key))
     key, token, ret, row = key[order], token[order], ret[order], row[order]
     steps = np.diff(token)
     follows = (np.diff(key) == 0) & (steps > 0)
-    asked = subject.column("inv")[unknown]
-    moments = apart((key, ret), (subject.column("key")[unknown], asked))
+    asked = measured.array("inv")[unknown]
+    moments = apart((key, ret), (measured.array("key")[unknown], asked))
     known_by = smallest_from(moments.places[0])[0][1:]
     gap = np.flatnonzero(follows & (steps > 1))
     missing = steps[gap] - 1
@@ -152,28 +146,28 @@ def _gaps(subject: Subject, unknown: Ints) -> Gaps:
     return Gaps(missing, np.stack((row[gap], row[gap + 1]), axis=1), unexplained, step)
 
 
-def _refused(subject: Subject) -> Ints:
+def _refused(measured: MeasuredHistory) -> Ints:
     """Rows of the acquires that were refused because somebody held."""
-    rows, c = subject.acquires, subject.view.history.columns
-    if subject.facts.lease == "quorum" or subject.reentered:
+    rows, c = measured.acquires, measured.history.columns
+    if measured.facts.lease == "quorum" or measured.reentered:
         return rows[:0]
     refused: Ints = rows[(c["outcome"][rows] == Outcome.FAIL) & (c["reason"][rows] == Reason.HELD)]
     return refused
 
 
-def _refused_by_nobody(subject: Subject, unknown: Ints) -> Refusals:
-    holds, c, ended = subject.holds, subject.view.history.columns, subject.ended
-    rows = _refused(subject)
+def _refused_by_nobody(measured: MeasuredHistory, unknown: Ints) -> Refusals:
+    holds, c, ended = measured.holds.columns, measured.history.columns, measured.ended
+    rows = _refused(measured)
     if not len(rows):
         return Refusals(rows, rows, rows)
-    others = subject.acquires[c["outcome"][subject.acquires] != Outcome.INFO]
+    others = measured.acquires[c["outcome"][measured.acquires] != Outcome.INFO]
     queued = others[(c["outcome"][others] == Outcome.FAIL) & (c["reason"][others] != Reason.HELD)]
     key = c["key"].astype(np.int64)
     moments = apart(
         (key[rows], c["inv"][rows]),
         (key[rows], c["ret"][rows]),
         (holds.key, holds.start),
-        (holds.key, np.minimum(holds.freed, subject.superseded)),
+        (holds.key, np.minimum(holds.freed, measured.superseded)),
         (holds.key, holds.ret),
         (key[unknown], c["inv"][unknown]),
         (key[others], c["inv"][others]),
@@ -182,9 +176,9 @@ def _refused_by_nobody(subject: Subject, unknown: Ints) -> Refusals:
         (key[queued], ended[queued]),
     )
     inv, ret, start, over, granted, candidates, asked, answered, came, left = moments.places
-    told = (met(inv, ret, start, over) == 0) & (met(inv, ret, came, left) == 0)
-    told &= until(candidates, ret, moments.width) > 0
-    rows, inv, ret = rows[told], inv[told], ret[told]
+    by_nobody = (met(inv, ret, start, over) == 0) & (met(inv, ret, came, left) == 0)
+    by_nobody &= until(candidates, ret, moments.width) > 0
+    rows, inv, ret = rows[by_nobody], inv[by_nobody], ret[by_nobody]
     order = np.argsort(inv, kind="stable")
     rows, inv, ret = rows[order], inv[order], ret[order]
     if not len(rows):

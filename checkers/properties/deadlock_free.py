@@ -78,7 +78,7 @@ def _waits(view: View) -> list[Wait]:
     moments = view.array("ret").tolist()
     waits = []
     current: dict[int, int] = {}
-    for row in view.acquires():
+    for row in view.attempts():
         worker = view.worker(row)
         holds = by_worker[worker]
         # Grants of a worker come in order, and few are held at once: those that are over are never looked at again.

@@ -217,7 +217,7 @@ def in_vain(view: View) -> str:
     """
     last = max(view.holds, key=lambda hold: hold.ret, default=None)
     ret = view.array("ret").tolist()
-    failed = view.acquires(Outcome.FAIL, Outcome.INFO)
+    failed = view.attempts(Outcome.FAIL, Outcome.INFO)
     rows = [row for row in failed if last is None or not ret[row] or ret[row] > last.ret]
     if not rows or len(rows) < len(view.holds):
         return ""

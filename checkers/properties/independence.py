@@ -58,7 +58,7 @@ def _free(view: View) -> dict[int, list[Span]]:
         others = [span for other, span in taken[key[row]].items() if other != row]
         return without([(inv[row], ret[row])], united(clipped(others, inv[row], ret[row])))
 
-    return {row: free(row) for row in view.acquires(Outcome.OK, Outcome.FAIL) if reason[row] not in _NOT_ASKED}
+    return {row: free(row) for row in view.attempts(Outcome.OK, Outcome.FAIL) if reason[row] not in _NOT_ASKED}
 
 
 def _taken(view: View) -> dict[int, dict[int, tuple[int, int]]]:
@@ -69,7 +69,7 @@ def _taken(view: View) -> dict[int, dict[int, tuple[int, int]]]:
     inv, ret, key = (view.column(name) for name in ("inv", "ret", "key"))
     freed = {hold.row: hold.freed[1] for hold in view.holds}
     taken: dict[int, dict[int, tuple[int, int]]] = {number: {} for number in set(key)}
-    for row in view.acquires():
+    for row in view.attempts():
         taken[key[row]][row] = inv[row], min(freed.get(row, ret[row]), INFINITY)
     return taken
 

@@ -88,7 +88,7 @@ def _examine_herd_free(view: View) -> Examined:
     """
     findings = []
     value, key, outcome, ret = view.column("value"), view.column("key"), view.column("outcome"), view.column("ret")
-    rows, counted = view.acquires(), view.once(_with_wakes)
+    rows, counted = view.attempts(), view.once(_with_wakes)
     for number in sorted({key[row] for row in counted}):
         places = [row for row in rows if key[row] == number]
         allowed = len(places) + sum(outcome[row] != Outcome.OK for row in places)
@@ -116,7 +116,7 @@ def _exercise_herd_free(view: View) -> Exercise:
 def _with_wakes(view: View) -> list[int]:
     """Rows of the acquires whose client tells how often it was woken."""
     value = view.column("value")
-    return [row for row in view.acquires() if value[row] >= 0]
+    return [row for row in view.attempts() if value[row] >= 0]
 
 
 def _releases(view: View) -> list[int]:
@@ -126,7 +126,7 @@ def _releases(view: View) -> list[int]:
 def _crowded(view: View) -> int:
     """Releases during which two or more acquires of the key had no answer yet."""
     inv, ret, key = view.array("inv"), np.maximum(view.array("ret"), view.array("inv")), view.array("key")
-    places, releases = np.array(view.acquires(), int), np.array(_releases(view), int)
+    places, releases = np.array(view.attempts(), int), np.array(_releases(view), int)
     total = 0
     for number in np.unique(key[releases]):
         waiting, at = places[key[places] == number], inv[releases[key[releases] == number]]

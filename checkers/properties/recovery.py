@@ -143,7 +143,7 @@ def _requests(view: View, healed: int) -> dict[int, list[int]]:
     """Key → the requests that were waiting at the heal or made later, in their order."""
     inv, key, moments = view.column("inv"), view.column("key"), view.array("ret").tolist()
     result: dict[int, list[int]] = {}
-    for row in view.acquires():
+    for row in view.attempts():
         # Who was killed before the heal never returned either.
         if (moments[row] or inv[row]) > healed:
             result.setdefault(key[row], []).append(row)

@@ -89,7 +89,7 @@ def _awaited(view: View, releases: Sequence[int]) -> Iterator[bool]:
     """For each inner release, whether another worker's acquire of the key had no answer yet."""
     inv, key, ends = view.column("inv"), view.column("key"), view.array("ret").tolist()
     waiting: list[int] = []
-    coming = iter(view.acquires())
+    coming = iter(view.attempts())
     following = next(coming, None)
     for release in releases:
         while following is not None and inv[following] < inv[release]:

@@ -256,7 +256,7 @@ def _asked(view: View, hold: Hold) -> tuple[list[Span], int]:
     inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
     key, reason, flags = view.column("key"), view.column("reason"), view.column("flags")
     spans, doubt = [], INFINITY
-    for row in view.acquires():
+    for row in view.attempts():
         if key[row] != hold.key:
             continue
         if outcome[row] == Outcome.INFO:

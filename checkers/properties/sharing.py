@@ -44,7 +44,7 @@ def _exercise(view: View) -> Exercise:
 def _refused(view: View) -> list[int]:
     """Rows of the readers to which somebody else's hold was given as the reason, or whose time passed."""
     flags, reason = view.column("flags"), view.column("reason")
-    refused = view.acquires(Outcome.FAIL)
+    refused = view.attempts(Outcome.FAIL)
     return [row for row in refused if flags[row] & SHARED and reason[row] in (Reason.HELD, Reason.TIMEOUT)]
 
 
@@ -61,7 +61,7 @@ def _writers(view: View) -> dict[int, tuple[list[int], list[int]]]:
         for hold, (given, _) in zip(holds, first_sent_later(holds, holds), strict=True)
     }
     spans: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    for row in view.acquires():
+    for row in view.attempts():
         if not flags[row] & SHARED:
             begins, ends = spans[key[row]]
             begins.append(inv[row])

@@ -18,7 +18,7 @@ from checkers.history.counting import apart, below, covered, crossing, meeting, 
 from checkers.measures.availability import availability_gap
 from checkers.measures.fairness import bypass
 from checkers.measures.latency import kaplan_meier, survival_quantile
-from checkers.measures.measured_history import Subject
+from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.overlaps import definite_overlap, possible_overlap
 from checkers.measures.record import Gauge
 from checkers.measures.tokens import phantom_success, token_gap
@@ -29,11 +29,11 @@ from checkers.tests.compare import Disagreement
 from checkers.wire import INFINITY, NONE, F, Reason
 
 
-def measured(book: Book) -> Subject:
-    return Subject(book.history(), Settings())
+def measured(book: Book) -> MeasuredHistory:
+    return MeasuredHistory(book.history(), Settings())
 
 
-def answers(gauge: Gauge, of: Book | Subject, names: Iterable[str]) -> dict[str, object]:
+def answers(gauge: Gauge, of: Book | MeasuredHistory, names: Iterable[str]) -> dict[str, object]:
     """What a measure says, by the names of its numbers and of the fields of `Measure`."""
     found = gauge(measured(of) if isinstance(of, Book) else of)
     return {name: getattr(found, name) if hasattr(found, name) else found[name] for name in names}
@@ -95,13 +95,12 @@ def overlaps(rng: Random, *, kind: str) -> str:
     definite = [not brute.told(pair, kind) for pair in pairs]
     found = definite_overlap(subject)
     same(found["pairs"], sum(definite), leases)
-    view = subject.view
-    by_row = {hold.row: leases[hold.owner - 1] for hold in view.holds}
+    by_row = {hold.row: leases[hold.owner - 1] for hold in subject.holds}
     for rows in found.rows:
         same(brute.told([replace(by_row[row], token=NONE) for row in rows], kind), False, (rows, leases))
     same(bool(found.rows), any(definite), leases)
     spans = []
-    for hold in view.holds:
+    for hold in subject.holds:
         freed = hold.freed[1] if hold.freed[1] < INFINITY else 0
         spans.append((hold.start, max(hold.core_end, hold.ret, freed)))
     touching = sum(a[0] <= b[1] and b[0] <= a[1] for a, b in combinations(spans, 2))
