@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from checkers.history.counting import Flags, Ints
 from checkers.history.history import Facts
 from checkers.wire import INFINITY, SHARED, F, Outcome
 
@@ -38,7 +37,8 @@ class Hold(NamedTuple):
     lost      row of its client's first notice that the lock is gone.
     released  invocation of the first release that succeeded or may have; `INFINITY` for none. The closing of its
               session counts, and so does a later acquire of the same name in the same session.
-    freed     (invocation, return) of the release that returned first among those that succeeded, or `INFINITY` twice.
+    freeing   invocation of the release that returned first among those that succeeded; `INFINITY` for none.
+    freed     return of that release.
     believed  when its client was due to notice the loss that it noticed: its belief had ended; `INFINITY` for none.
     left      when the client was no longer inside: invocation of the release or notice of the loss, else the
               last thing that was recorded of this grant, since a killed worker holds nothing.
@@ -68,7 +68,8 @@ class Hold(NamedTuple):
     release: int = -1
     lost: int = -1
     released: int = INFINITY
-    freed: tuple[int, int] = (INFINITY, INFINITY)
+    freeing: int = INFINITY
+    freed: int = INFINITY
     believed: int = INFINITY
     left: int = INFINITY
     latest: int = 0
@@ -80,13 +81,23 @@ class Hold(NamedTuple):
 
     @property
     def expiry(self) -> int:
-        """The earliest end of the lease, release aside."""
-        return self.expires(self.start)
+        """The earliest end of the lease, release aside; `INFINITY` for a lock without leases."""
+        return min(self.expires(self.start), INFINITY)
 
     @property
     def core_end(self) -> int:
-        """The earliest moment at which the next grant is legal, whenever this one began."""
+        """The end of its core [latest, core_end): the earliest moment at which the next grant is legal."""
         return self.end(self.start)
+
+    @property
+    def over(self) -> int:
+        """When it was over, as far as the history knows: the return of its release, else the end of its core."""
+        return max(self.core_end, self.ret, self.freed if self.freed < INFINITY else 0)
+
+    @property
+    def open(self) -> bool:
+        """Whether its client neither released it nor noticed its loss."""
+        return self.release < 0 and self.lost < 0
 
     def expires(self, a: int) -> int:
         """The earliest end of the lease, release aside, of a grant that began at `a`."""
@@ -97,44 +108,28 @@ class Hold(NamedTuple):
         return max(min(max(self.free, a, self.renewed), self.expires(a)), self.floor)
 
 
-@dataclass(frozen=True, slots=True)
 class HoldColumns:
-    """The fields of holds of the same names as arrays, one element for each hold; and what follows from them.
+    """Fields and properties of holds as arrays of the same names, one element for each hold: `columns.latest`."""
 
-    expiry    the earliest end of the lease, release aside; `INFINITY` for a lock without leases.
-    core_end  the end of its core [latest, core_end], in which it was certainly in force.
-    freed     return of the release, `INFINITY` for none.
-    over      when the hold was over, as far as the history knows: the return of its release, else the end of its core.
-    """
-
-    row: Ints
-    owner: Ints
-    key: Ints
-    process: Ints
-    token: Ints
-    inv: Ints
-    start: Ints
-    ret: Ints
-    left: Ints
-    latest: Ints
-    free: Ints
-    shared: Flags
-    open: Flags
-    expiry: Ints
-    core_end: Ints
-    freed: Ints
-    over: Ints
+    def __init__(self, holds: Sequence[Hold]) -> None:
+        self._holds = holds
 
     def __len__(self) -> int:
-        return len(self.row)
+        return len(self._holds)
+
+    def __getattr__(self, name: str) -> npt.NDArray[Any]:
+        kind: type = bool if name in ("shared", "open") else np.int64
+        column = np.array([getattr(hold, name) for hold in self._holds], kind)
+        setattr(self, name, column)  # the next time it is found at once
+        return column
 
 
 class Holds:
     """The holds of a history in the order in which their acquires returned."""
 
     def __init__(self, view: View) -> None:
-        found = sorted(_granted(view), key=lambda hold: (hold.ret, hold.row))
-        self._all = tuple(_in_force(view, found))
+        granted = sorted(_granted(view), key=lambda hold: (hold.ret, hold.row))
+        self._all = tuple(_in_force(view, granted))
 
     def __len__(self) -> int:
         return len(self._all)
@@ -163,31 +158,7 @@ class Holds:
     @cached_property
     def columns(self) -> HoldColumns:
         """All of them as arrays."""
-
-        def column(name: str) -> Ints:
-            return np.array([getattr(hold, name) for hold in self._all], np.int64)
-
-        core_end, ret = column("core_end"), column("ret")
-        freed = np.array([hold.freed[1] for hold in self._all], np.int64)
-        return HoldColumns(
-            row=column("row"),
-            owner=column("owner"),
-            key=column("key"),
-            process=column("process"),
-            token=column("token"),
-            inv=column("inv"),
-            start=column("start"),
-            ret=ret,
-            left=column("left"),
-            latest=column("latest"),
-            free=column("free"),
-            shared=column("shared") != 0,
-            open=(column("release") < 0) & (column("lost") < 0),
-            expiry=np.minimum(column("expiry"), INFINITY),
-            core_end=core_end,
-            freed=freed,
-            over=np.maximum(np.maximum(core_end, ret), np.where(freed < INFINITY, freed, 0)),
-        )
+        return HoldColumns(self._all)
 
 
 def exclude(first: Hold, second: Hold) -> bool:
@@ -212,13 +183,13 @@ def _granted(view: View) -> Iterator[Hold]:
     key, session, process = view.column("key"), view.column("session"), view.column("process")
     renewals, releases, lost = (_rows_by_owner(view, kind) for kind in (F.RENEW, F.RELEASE, F.LOST))
     flags = view.column("flags")
-    last, closed, asked = _last_events(view), _closings(view), _next_asked(view)
+    last, closed, again = _last_events(view), _closings(view), _next_asked(view)
     for row in view.whole(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.OK,)):
         who = owner[row]
         tries, losses = releases.get(who, []), lost.get(who, [])
         released = min((inv[r] for r in tries if outcome[r] != Outcome.FAIL), default=INFINITY)
         if session[row]:
-            released = min(released, closed.get(session[row], INFINITY), asked.get(row, INFINITY))
+            released = min(released, closed.get(session[row], INFINITY), again.get(row, INFINITY))
         done = [(ret[r], inv[r]) for r in tries if outcome[r] == Outcome.OK]
         believed = min((sent[r] or inv[r] for r in losses), default=INFINITY)
         left = min((inv[r] for r in (*tries, *losses)), default=last[who])
@@ -239,7 +210,8 @@ def _granted(view: View) -> Iterator[Hold]:
             release=tries[0] if tries else -1,
             lost=losses[0] if losses else -1,
             released=released,
-            freed=(freeing, freed),
+            freeing=freeing,
+            freed=freed,
             believed=believed,
             # A grant that is over when its answer arrives is never believed.
             left=max(left, ret[row]) if believed > ret[row] else ret[row],
@@ -280,7 +252,7 @@ def _session_proofs(view: View, granted: Sequence[Hold]) -> dict[int, tuple[int,
         if hold.session:
             extended, seen = result.get(hold.session, (0, 0))
             if view.facts.lease == "touch":
-                extended = max(extended, hold.start, hold.freed[0] if hold.freed[0] < INFINITY else 0)
+                extended = max(extended, hold.start, hold.freeing if hold.freeing < INFINITY else 0)
             result[hold.session] = (extended, max(seen, hold.start))
     return result
 

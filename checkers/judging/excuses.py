@@ -33,6 +33,11 @@ BY_A_LOST_LEASE: Final = BY_A_STALE_HOLDER | {
 BY_A_LOST_COUNTER: Final = frozenset({"token-not-larger", "token-repeated"})
 
 
+def by_name(*mechanisms: Mechanism) -> dict[str, Mechanism]:
+    """Each under the name by which hazards call it: that of its function, with hyphens."""
+    return {mechanism.__name__.replace("_", "-"): mechanism for mechanism in mechanisms}
+
+
 def in_order(violation: Violation, view: View) -> list[Hold]:
     """The grants of a witness, the earliest first: by tokens, unless those contradict the answers to the acquires."""
     holds = [view.holds.by_row[row] for row in violation.holders]

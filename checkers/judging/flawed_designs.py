@@ -2,25 +2,6 @@
 
 As in `checkers.judging.mechanisms`, each is an exact predicate wherever the history can tell. "Always" there is only
 for what excludes nobody and for what its own kind names.
-
-    no-exclusion        there is no lock, or its answer is ignored
-    released-by-another an owner whose own hold was over freed the earlier grant
-    renewed-anothers    a renewal was acknowledged that came too late, and prolonged somebody else's hold
-    never-expires       nothing at the server ends what a dead or hung holder holds
-    hung-but-renewed    the lock of a hung holder was renewed all the while
-    gave-up             a client that lost touch with the service gave up what it may still have held
-    left-behind         what a client failed to take out of the queue stands there as long as its session lives
-    outlived-ttl        a holder went on after its lease had ended: its client does not look at the clock
-    keepalive-died      as before, and nobody had tried to prolong it for as long as it lasted
-    answer-past-ttl     a grant was over when its own answer came, and its client did not notice
-    went-ahead          a client gave itself a grant when the service could not be asked
-    session-lost        the session behind the earlier grant was hit, and its client was not told
-    not-the-session     statements of one client ran in several sessions of the server, those of several in one
-    client-clock        tokens are the clients' clocks, read while they asked
-    opposite-order      two took the same two locks in opposite order
-    woken-all           everybody who waits watches the same thing
-    timers-set-back     the service ends waits by its wall clock, and that was set while one lasted
-    hash-collision      the service tells locks apart by a hash of their names, and takes two for one
 """
 
 from itertools import permutations
@@ -33,8 +14,8 @@ from checkers.judging.excuses import (
     BY_A_LOST_LEASE,
     BY_A_STALE_HOLDER,
     Hits,
-    Mechanism,
     by_answer,
+    by_name,
     cut_short,
     in_order,
     last_deed,
@@ -57,7 +38,7 @@ SLEW: Final = 100_000_000
 
 
 def no_exclusion(violation: Violation, _view: View, _hits: Hits) -> bool:
-    """Whatever follows from several being inside at once."""
+    """There is no lock, or its answer is ignored: whatever follows from several being inside at once."""
     return violation.kind in BY_A_LOST_LEASE and len(violation.holders) > 1
 
 
@@ -109,7 +90,7 @@ def _renewed_late(hold: Hold) -> bool:
     length = hold.length or hold.ttl
     end = hold.start + length
     for sent, answered in sorted(hold.renewals):
-        if answered > min(end, hold.freed[1]):
+        if answered > min(end, hold.freed):
             return True
         end = max(end, sent + length)
     return False
@@ -119,7 +100,7 @@ def _renewed_late(hold: Hold) -> bool:
 
 
 def never_expires(violation: Violation, view: View, hits: Hits) -> bool:
-    """The holder that crashed or hung is one of the witness, and no renewal of it was acknowledged since."""
+    """Nothing at the server ends what a dead or hung holder holds: since then no renewal of it was acknowledged."""
     return violation.kind in NEVER_FREED and any(
         hit.owner == hold.owner and all(sent <= hit.applied for sent, _ in hold.renewals)
         for hit in hits
@@ -206,7 +187,7 @@ def _outlived(hold: Hold, violation: Violation, view: View) -> bool:
 
 
 def went_ahead(violation: Violation, view: View, _hits: Hits) -> bool:
-    """A grant of the witness is its client's own: no server gave it a TTL."""
+    """A client gave itself a grant when the service could not be asked: no server gave a grant of the witness a TTL."""
     ttl = view.column("ttl")
     leased = view.facts.lease in ("grant", "quorum")
     return violation.kind in BY_A_LOST_LEASE and leased and any(ttl[row] == 0 for row in violation.holders)
@@ -239,7 +220,9 @@ def not_the_session(violation: Violation, _view: View, _hits: Hits) -> bool:
 
 
 def client_clock(violation: Violation, view: View, _hits: Hits) -> bool:
-    """Every token of the key is what one clock showed during its own acquire, however far that is off ours."""
+    """Tokens are the clients' clocks: every token of the key is what one clock showed during its own acquire, however
+    far that is off ours.
+    """
     if violation.kind not in BY_A_LOST_COUNTER or len(violation.holders) < 2:
         return False
     holds = view.holds.by_key[view.holds.by_row[violation.holders[0]].key]
@@ -247,18 +230,18 @@ def client_clock(violation: Violation, view: View, _hits: Hits) -> bool:
 
 
 def opposite_order(violation: Violation, _view: View, _hits: Hits) -> bool:
-    """That is what a cycle of waiting is."""
+    """Two took the same two locks in opposite order: that is what a circle of waiting is."""
     return violation.kind == "deadlock"
 
 
 def woken_all(violation: Violation, _view: View, _hits: Hits) -> bool:
-    """More were woken than could get in: that is what the kind says."""
+    """Everybody who waits watches the same thing: more were woken than could get in, which is what the kind says."""
     return violation.kind == "herd"
 
 
 def timers_set_back(violation: Violation, view: View, hits: Hits) -> bool:
-    """Somebody waited in the service when its clock was set, and had no answer: the service may wait on in its place,
-    holding what it held, until a clock that was set back has come to where it was.
+    """The service ends waits by its wall clock. Somebody waited in it when that was set, and had no answer: the service
+    may wait on in its place, holding what it held, until a clock that was set back has come to where it was.
     """
     if violation.kind != "not-recovered":
         return False
@@ -269,7 +252,9 @@ def timers_set_back(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def hash_collision(violation: Violation, view: View, _hits: Hits) -> bool:
-    """Somebody held a lock of another name while this one was kept from who asked for it."""
+    """The service tells locks apart by a hash of their names: somebody held a lock of another name while this one was
+    kept from who asked for it.
+    """
     if violation.kind == "kept-by-another-name":
         return bool(violation.holders)
     if violation.kind not in NEVER_FREED | {"not-recovered"} or not violation.rows:
@@ -278,23 +263,23 @@ def hash_collision(violation: Violation, view: View, _hits: Hits) -> bool:
     return any(hold.key != key and hold.ret <= violation.at and since < hold.left for hold in view.holds)
 
 
-DESIGNS: Final[dict[str, Mechanism]] = {
-    "no-exclusion": no_exclusion,
-    "released-by-another": released_by_another,
-    "renewed-anothers": renewed_anothers,
-    "never-expires": never_expires,
-    "hung-but-renewed": hung_but_renewed,
-    "gave-up": gave_up,
-    "left-behind": left_behind,
-    "outlived-ttl": outlived_ttl,
-    "keepalive-died": keepalive_died,
-    "answer-past-ttl": answer_past_ttl,
-    "went-ahead": went_ahead,
-    "session-lost": session_lost,
-    "not-the-session": not_the_session,
-    "client-clock": client_clock,
-    "opposite-order": opposite_order,
-    "woken-all": woken_all,
-    "timers-set-back": timers_set_back,
-    "hash-collision": hash_collision,
-}
+DESIGNS: Final = by_name(
+    no_exclusion,
+    released_by_another,
+    renewed_anothers,
+    never_expires,
+    hung_but_renewed,
+    gave_up,
+    left_behind,
+    outlived_ttl,
+    keepalive_died,
+    answer_past_ttl,
+    went_ahead,
+    session_lost,
+    not_the_session,
+    client_clock,
+    opposite_order,
+    woken_all,
+    timers_set_back,
+    hash_collision,
+)

@@ -4,14 +4,6 @@ A hazard names one, and only what it explains is excused. Each asks who was hit 
 witness, at a moment when its lease was in force, before anything went wrong. What a service or a store that lies could
 have done as well is excused by none of them.
 
-    frozen-past-ttl       the earlier holder did not run when its lease ended
-    expired-by-jump       the clock was set while the lease was in force, and the lease was over
-    expired-by-return     as before, when a clock that had been set was set right again
-    expired-by-drift      as before, while the clock ran wrong
-    state-lost            the server lost its data, or was replaced by one that had never got them
-    revoked-early         a server that had stood still came back and took a lease that had been prolonged meanwhile
-    late-delivery         a write whose answer never came was held on its way, and came when others were at work
-
 Those of locks that are broken by design are in `checkers.judging.flawed_designs`.
 """
 
@@ -30,8 +22,8 @@ from checkers.judging.excuses import (
     BY_A_STALE_HOLDER,
     REFUSED,
     Hits,
-    Mechanism,
     by_answer,
+    by_name,
     cut_short,
     in_order,
     lasted,
@@ -165,13 +157,15 @@ def late_delivery(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 FROZEN: Final = "frozen-past-ttl"
-MECHANISMS: Final[dict[str, Mechanism]] = {
-    FROZEN: frozen_past_ttl,
-    "expired-by-jump": expired_by_jump,
-    "expired-by-return": expired_by_return,
-    "expired-by-drift": expired_by_drift,
-    "state-lost": state_lost,
-    "revoked-early": revoked_early,
-    "late-delivery": late_delivery,
+MECHANISMS: Final = {
+    **by_name(
+        frozen_past_ttl,
+        expired_by_jump,
+        expired_by_return,
+        expired_by_drift,
+        state_lost,
+        revoked_early,
+        late_delivery,
+    ),
     **DESIGNS,
 }

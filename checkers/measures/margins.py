@@ -67,7 +67,7 @@ def _prolonged(measured: MeasuredHistory) -> Ints:
     signed = [(measured.column("session")[row], measured.column("inv")[row]) for row in signs]
     if lease == "touch":
         signed += [(hold.session, hold.start) for hold in measured.holds]
-        signed += [(hold.session, hold.freed[0]) for hold in measured.holds if hold.freed[0] < INFINITY]
+        signed += [(hold.session, hold.freeing) for hold in measured.holds if hold.freeing < INFINITY]
     whose, when = np.array(signed, np.int64).reshape(-1, 2).T
     _, names = np.unique(np.concatenate((whose, session)), return_inverse=True)
     moments = apart((names[: len(whose)], when), (names[len(whose) :], holds.left))

@@ -134,7 +134,7 @@ def _across_keys(view: View) -> tuple[list[Finding], list[str]]:
 
 def _after_release(holds: Sequence[Hold]) -> Iterator[Finding]:
     for hold in holds:
-        if hold.renewed > hold.freed[1]:
+        if hold.renewed > hold.freed:
             yield Finding("renewed-after-release", hold.renewed, (hold.row, hold.release), (hold.row,))
 
 

@@ -263,8 +263,8 @@ def _parting(hold: Hold, view: View) -> str:
     def clock(ns: int) -> str:
         return f"{(ns - view.zero) / 1e9:.3f} s"
 
-    if hold.freed[1] < INFINITY:
-        return f"released at {clock(hold.freed[1])}"
+    if hold.freed < INFINITY:
+        return f"released at {clock(hold.freed)}"
     if hold.release >= 0:
         refused = view.column("outcome")[hold.release] == Outcome.FAIL
         sent = clock(view.column("inv")[hold.release])

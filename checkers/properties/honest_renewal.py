@@ -161,8 +161,8 @@ def _touched(held: list[Hold]) -> Iterator[tuple[int, int]]:
     """In a session that any request prolongs: what its grants and their releases prove."""
     for hold in held:
         yield hold.start, hold.ret
-        if hold.freed[1] < INFINITY:
-            yield hold.freed
+        if hold.freed < INFINITY:
+            yield hold.freeing, hold.freed
 
 
 def _answered(view: View, rows: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -67,7 +67,7 @@ def _taken(view: View) -> dict[int, dict[int, tuple[int, int]]]:
     One without an answer, or whose release is not certain, is counted to the end.
     """
     inv, ret, key = (view.column(name) for name in ("inv", "ret", "key"))
-    freed = {hold.row: hold.freed[1] for hold in view.holds}
+    freed = {hold.row: hold.freed for hold in view.holds}
     taken: dict[int, dict[int, tuple[int, int]]] = {number: {} for number in set(key)}
     for row in view.attempts():
         taken[key[row]][row] = inv[row], min(freed.get(row, ret[row]), INFINITY)

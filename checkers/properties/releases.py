@@ -230,7 +230,7 @@ def _beside(view: View, hold: Hold) -> Iterator[Span]:
     """When others may have held what a reader held as well; nobody else can hold beside one who dies or hangs."""
     for other in view.holds.by_key[hold.key] if hold.shared else ():
         if other.row != hold.row and other.shared:
-            end = other.freed[1]
+            end = other.freed
             if end == INFINITY and view.facts.lease != "none":
                 end = _last(view, other) + other.ttl
             yield other.start, end

@@ -56,7 +56,7 @@ def _writers(view: View) -> dict[int, tuple[list[int], list[int]]]:
     """
     inv, ret, key, flags = (view.column(name) for name in ("inv", "ret", "key", "flags"))
     over = {
-        hold.row: min(hold.freed[1], given)
+        hold.row: min(hold.freed, given)
         for holds in view.holds.by_key.values()
         for hold, (given, _) in zip(holds, first_sent_later(holds, holds), strict=True)
     }

@@ -101,7 +101,7 @@ def overlaps(rng: Random, *, kind: str) -> str:
     same(bool(found.rows), any(definite), leases)
     spans = []
     for hold in subject.holds:
-        freed = hold.freed[1] if hold.freed[1] < INFINITY else 0
+        freed = hold.freed if hold.freed < INFINITY else 0
         spans.append((hold.start, max(hold.core_end, hold.ret, freed)))
     touching = sum(a[0] <= b[1] and b[0] <= a[1] for a, b in combinations(spans, 2))
     same(possible_overlap(subject)["pairs"], touching - sum(definite), leases)
