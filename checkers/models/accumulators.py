@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from itertools import accumulate, islice
 from typing import Any, Self
 
-from checkers.history.history import BadHistory, History
+from checkers.history.history import History, bad_row
 from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Peers, Settings, State
 from checkers.models.placing import Placed, in_order
 from checkers.models.registers import says_nothing
@@ -186,9 +186,7 @@ class Counter(Accumulator):
         for row in ((c["f"] == F.ADD) & (c["outcome"] != Outcome.FAIL)).nonzero()[0].tolist() if history.values else ():
             value = int(c["value"][row])
             if value != NONE and history.values[value] is not None and not is_number(history.values[value]):
-                line = "" if history.lines is None else f"line {int(history.lines[row][0])}: "
-                text = f"{history.facts.lane}: {line}cannot add {history.values[value]!r} to a counter"
-                raise BadHistory(text)
+                raise bad_row(history, row, f"cannot add {history.values[value]!r} to a counter")
         return super().of(history, settings)
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, Self
 
-from checkers.history.history import BadHistory, History
+from checkers.history.history import History, bad_row
 from checkers.history.values import FrozenMap
 from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Peers, Settings, State
 from checkers.models.placing import Placed, in_order
@@ -147,8 +147,7 @@ class MultiRegister(Model):
             try:
                 parts_of(history.values[number] if history.values else number)
             except ValueError as error:
-                line = "" if history.lines is None else f"line {int(history.lines[row][0])}: "
-                raise BadHistory(f"{history.facts.lane}: {line}{error}") from error
+                raise bad_row(history, row, str(error)) from error
         return cls(settings)
 
     @property
@@ -183,7 +182,7 @@ class MultiRegister(Model):
         )
 
 
-class Kv(Model):
+class Kv(Register):
     """A value under each key that is read, written and appended to. State: the value, None for any of `EMPTY`.
 
     Appending to strings joins them, as in Porcupine's model of the same name. Where something else than a string was
@@ -192,21 +191,16 @@ class Kv(Model):
 
     sees = ("f", "outcome", "value")
 
-    def __init__(self, settings: Settings, *, lists: bool = False) -> None:
-        self._settings = settings
-        self._lists = lists
-        self._initial = bare(None if settings.initial is UNSET else settings.initial)
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._initial = bare(self._initial)
+        self._lists = False
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
-        made = cls(settings, lists=holds_lists(history))
-        if not history.values:
-            made._initial = NONE
+        made = super().of(history, settings)
+        made._lists = holds_lists(history)
         return made
-
-    @property
-    def initial(self) -> State:
-        return self._initial
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
         if operation.f == F.WRITE:
@@ -322,8 +316,8 @@ def bare(value: Any) -> Hashable:
 def holds_lists(history: History) -> bool:
     """Whether `Kv` appends elements to lists, rather than strings to strings."""
     c = history.columns
-    told = (c["f"] == F.APPEND) | (c["f"] == F.READ)
-    for number in set(c["value"][told].tolist()):
+    shown = (c["f"] == F.APPEND) | (c["f"] == F.READ)
+    for number in set(c["value"][shown].tolist()):
         if 0 <= number < len(history.values) and isinstance(bare(history.values[number]), tuple):
             return True
     appended = set(c["value"][c["f"] == F.APPEND].tolist())

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from checkers.models.model import ILLEGAL, Illegal, Model, Operation, Peers, State
+from checkers.models.stores import LOWEST
 from checkers.wire import NONE, F
-
-LOWEST: Final = -(1 << 63) - 1
-"""Below every token."""
 
 
 class Newest(NamedTuple):
