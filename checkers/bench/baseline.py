@@ -64,10 +64,10 @@ def logs(go: str | None = None) -> list[Path]:
     """The logs of etcd under Jepsen that come with Porcupine's module. Raises Unavailable."""
     _go(go, "mod", "download")
     folder = Path(_go(go, "list", "-m", "-f", "{{.Dir}}", _MODULE).strip())
-    found = sorted(file for file in (folder / "test_data" / "jepsen").glob("*.log") if file.stat().st_size)
-    if not found:
+    files = sorted(file for file in (folder / "test_data" / "jepsen").glob("*.log") if file.stat().st_size)
+    if not files:
         raise Unavailable(f"{folder}: no logs in this version of the module")
-    return found
+    return files
 
 
 def _go(go: str | None, *arguments: str) -> str:
@@ -92,9 +92,9 @@ def check(files: Sequence[Path], *, runs: int, spend: float) -> Timing:
     done = subprocess.run([build(), *options, *files], capture_output=True, text=True, check=False)
     if done.returncode:
         raise Unavailable(f"Porcupine ended with status {done.returncode}: {done.stderr.strip()[-200:]}")
-    told = json.loads(done.stdout)
-    valid = tuple(_VERDICTS[word] for word in told["results"])
-    return Timing(valid, tuple(told["seconds"]), int(told["bytes"]), told["passed"])
+    answer = json.loads(done.stdout)
+    valid = tuple(_VERDICTS[word] for word in answer["results"])
+    return Timing(valid, tuple(answer["seconds"]), int(answer["bytes"]), answer["passed"])
 
 
 def packed(model: str, history: History) -> bytes:

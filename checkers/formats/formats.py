@@ -124,14 +124,14 @@ def _parsed(path: Path, data: bytes) -> Loaded:
     if family == Family.JSONL and (events.column("time") == UNSAID).any():
         family = Family.FOREIGN_JSONL
     happened = ordered(events, timed=family.timed)
-    found = history(
+    parsed = history(
         path.name,
         operations(events, happened, pair(events, happened)),
         intervals(events, happened),
         timed=family.timed,
         errors_as_values=family in (Family.TEXT, Family.LOG),
     )
-    return Loaded(found, family, family.settings)
+    return Loaded(parsed, family, family.settings)
 
 
 def _events(source: Source, family: Family) -> Events:

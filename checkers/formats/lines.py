@@ -99,7 +99,7 @@ class Columns:
 def read(events: Events, notation: Notation) -> Columns:
     """Reads every line that has one of the file's shapes."""
     source = events.source
-    found = Columns(source)
+    columns_read = Columns(source)
     shapes: list[Shape] = []
     parsers = {field: _Parser(events, field, notation) for field in events.atoms}
     fruitless = 0
@@ -108,19 +108,19 @@ def read(events: Events, notation: Notation) -> Columns:
         lines = source.arrow(first, end)
         left = np.arange(end - first)
         for shape in shapes:
-            left = _extract(found, shape, lines, left, first, parsers)
+            left = _extract(columns_read, shape, lines, left, first, parsers)
         while len(left) > FEW and fruitless < ATTEMPTS:
             learned = _learned(notation, source, left + first, shapes)
             if learned is None:
                 break
             before = len(left)
-            left = _extract(found, learned, lines, left, first, parsers)
+            left = _extract(columns_read, learned, lines, left, first, parsers)
             if before - len(left) > before // 20:
                 shapes.append(learned)
                 fruitless = 0
             else:
                 fruitless += 1
-    return found
+    return columns_read
 
 
 def _learned(notation: Notation, source: Source, rows: Numbers, shapes: Sequence[Shape]) -> Shape | None:
@@ -132,7 +132,7 @@ def _learned(notation: Notation, source: Source, rows: Numbers, shapes: Sequence
 
 
 def _extract(
-    found: Columns, shape: Shape, lines: pa.Array, left: Numbers, first: int, parsers: dict[str, _Parser]
+    columns_read: Columns, shape: Shape, lines: pa.Array, left: Numbers, first: int, parsers: dict[str, _Parser]
 ) -> Numbers:
     """Reads the lines of one shape among those that are `left`; returns those that still are."""
     import pyarrow.compute as pc
@@ -158,9 +158,9 @@ def _extract(
     if not good.all():
         rows, values = rows[good], {field: column[good] for field, column in values.items()}
         fits[np.flatnonzero(fits)[~good]] = False
-    found.read[rows] = True
+    columns_read.read[rows] = True
     for field, column in values.items():
-        found.put(rows, field, column)
+        columns_read.put(rows, field, column)
     rest: Numbers = left[~fits]
     return rest
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,10 @@ from checkers.wire import INFINITY, SHARED, F, Outcome
 
 if TYPE_CHECKING:
     from checkers.history.view import View
+
+
+IN_SESSIONS: Final = ("touch", "session")
+"""Kinds of leases that belong to a session and not to a grant: see `checkers.history.history.Facts`."""
 
 
 class Hold(NamedTuple):
@@ -225,7 +229,7 @@ def _in_force(view: View, granted: Sequence[Hold]) -> Iterator[Hold]:
     possible: nothing else couples two locks of one session.
     """
     facts = view.facts
-    alive = _session_proofs(view, granted) if facts.lease in ("touch", "session") else {}
+    alive = _session_proofs(view, granted) if facts.lease in IN_SESSIONS else {}
     for hold in granted:
         length = effective(hold.ttl, facts)
         renewed = max((inv for inv, _ in hold.renewals), default=0)
@@ -235,7 +239,7 @@ def _in_force(view: View, granted: Sequence[Hold]) -> Iterator[Hold]:
             length, fixed = INFINITY, 0
             # Nobody released it: a killed worker's connection is gone, and with it such a lock.
             free = min(free, hold.left)
-        elif facts.lease in ("touch", "session"):
+        elif facts.lease in IN_SESSIONS:
             extended, seen = alive.get(hold.session, (0, 0))
             fixed = max(fixed, extended + length if extended else 0, seen)
             length = 0 if facts.lease == "session" else length

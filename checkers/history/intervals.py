@@ -18,7 +18,7 @@ def united(spans: Iterable[Span]) -> list[Span]:
 
 def clipped(spans: Iterable[Span], begin: int, end: int) -> list[Span]:
     """Of each span what lies between two moments."""
-    return [(max(one, begin), min(other, end)) for one, other in spans if one < end and other > begin]
+    return [(max(first, begin), min(last, end)) for first, last in spans if first < end and last > begin]
 
 
 def without(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:

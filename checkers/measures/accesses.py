@@ -9,6 +9,7 @@ import numpy as np
 from checkers.history.counting import Flags, Ints, apart
 from checkers.measures.measured_history import MeasuredHistory, of_kind
 from checkers.models.stores import REFUSALS
+from checkers.properties.succession import NOBODY
 from checkers.wire import INFINITY, NONE, F, Outcome
 
 NEVER: Final = int(np.iinfo(np.int64).max)
@@ -68,14 +69,10 @@ def given_later(measured: MeasuredHistory, made: Accesses) -> tuple[Ints, Ints]:
 
     (`INFINITY`, -1) where nobody came later, or nobody knows under which grant it was made.
     """
-    holds = measured.holds.columns
-    later = [measured.following[row] for row in holds.row.tolist()]
-    given = np.array([(INFINITY, -1), *later], np.int64)
-    order = np.argsort(holds.owner, kind="stable")
-    place = np.searchsorted(holds.owner[order], made.owner)
-    own = np.append(order, -1)[place]
-    own = np.where(np.append(holds.owner, 0)[own] == made.owner, own, -1)
-    return given[own + 1, 0], given[own + 1, 1]
+    by_owner = {hold.owner: measured.following[hold.row] for hold in measured.holds}
+    given = [by_owner.get(owner, NOBODY) for owner in made.owner.tolist()]
+    moments, rows = np.array(given, np.int64).reshape(-1, 2).T
+    return moments, rows
 
 
 def after_an_older_value(made: Accesses, moment: Ints, *, initial: bool) -> tuple[Flags, Ints]:

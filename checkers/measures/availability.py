@@ -81,8 +81,8 @@ def recovery_after_heal(measured: MeasuredHistory) -> Reading:
     values.append(count("recovered", recovered))
     if not any(fault.healed for fault in faults):
         return Reading(tuple(values), "no fault was healed")
-    asked = measured.ended[measured.acquires].max() > min(fault.healed for fault in faults if fault.healed)
-    return Reading(tuple(values), None if asked else "nobody asked for a lock after a heal")
+    wanted = measured.ended[measured.acquires].max() > min(fault.healed for fault in faults if fault.healed)
+    return Reading(tuple(values), None if wanted else "nobody asked for a lock after a heal")
 
 
 @measure("deadlock", "no_lock", "crowded", "untimed", judged_by=DEADLOCK_FREE.id)
@@ -159,13 +159,13 @@ def _gaps(measured: MeasuredHistory) -> Gaps:
         (holds.key, holds.ret),
     )
     places = np.unique(np.concatenate(moments.places))
-    asked, answered, begun, over, granted = (np.searchsorted(places, column) for column in moments.places)
+    sent, answered, begun, over, granted = (np.searchsorted(places, column) for column in moments.places)
 
     def there(begins: Ints, ends: Ints) -> Ints:
         n = len(places)
         return np.cumsum(np.bincount(begins, minlength=n) - np.bincount(ends, minlength=n))
 
-    wanted = there(asked, answered) > 0
+    wanted = there(sent, answered) > 0
     free = wanted & (there(begun, over) == 0)
     new = np.append(True, ~free[:-1]) | (np.bincount(granted, minlength=len(places)) > 0)
     first = np.flatnonzero(free & new)

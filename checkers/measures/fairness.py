@@ -120,11 +120,11 @@ def _bypasses(measured: MeasuredHistory) -> Bypasses | None:
         (key, holds.core_end[alone]),
         (key, holds.latest[alone]),
     )
-    asked, seen, end, begin = moments.places
-    order = np.argsort(asked, kind="stable")
-    asked, over = asked[order], end[order]
+    sent, seen, end, begin = moments.places
+    order = np.argsort(sent, kind="stable")
+    sent, over = sent[order], end[order]
     # Of the same key those are left that were asked for later: all, less those up to then.
-    first = np.searchsorted(asked, seen, "right")
-    last = np.searchsorted(asked, (moments.key(seen) + 1) * moments.width, "left")
+    first = np.searchsorted(sent, seen, "right")
+    last = np.searchsorted(sent, (moments.key(seen) + 1) * moments.width, "left")
     times = below(over, last, begin + 1) - below(over, first, begin + 1)
     return Bypasses(rows, times, delta)

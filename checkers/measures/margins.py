@@ -1,11 +1,13 @@
 """How long locks were held, against how long their leases last."""
 
+from bisect import bisect_left
+from collections import defaultdict
 from typing import Final
 
 import numpy as np
 
-from checkers.history.counting import Ints, apart, quantile
-from checkers.history.holds import effective
+from checkers.history.counting import Ints, quantile
+from checkers.history.holds import IN_SESSIONS, Hold, effective
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.record import Reading, count, measure, ns, witnesses
 from checkers.wire import INFINITY, F, Outcome
@@ -57,21 +59,16 @@ def hold_versus_ttl(measured: MeasuredHistory) -> Reading:
 
 def _prolonged(measured: MeasuredHistory) -> Ints:
     """ns, for each grant; the last moment, before its client left, from which its lease certainly lasted its TTL."""
-    holds, lease = measured.holds.columns, measured.facts.lease
-    renewed = [max((inv for inv, _ in hold.renewals if inv < hold.left), default=0) for hold in measured.holds]
-    own = np.maximum(np.array(renewed, np.int64), 0 if lease == "session" else holds.start)
-    if lease not in ("touch", "session"):
-        return own
-    session = np.array([hold.session for hold in measured.holds], np.int64)
-    signs = measured.rows(F.SESSION_OPEN, F.KEEP_ALIVE, outcomes=(Outcome.OK,))
-    signed = [(measured.column("session")[row], measured.column("inv")[row]) for row in signs]
-    if lease == "touch":
-        signed += [(hold.session, hold.start) for hold in measured.holds]
-        signed += [(hold.session, hold.freeing) for hold in measured.holds if hold.freeing < INFINITY]
-    whose, when = np.array(signed, np.int64).reshape(-1, 2).T
-    _, names = np.unique(np.concatenate((whose, session)), return_inverse=True)
-    moments = apart((names[: len(whose)], when), (names[len(whose) :], holds.left))
-    known = np.append(np.sort(moments.places[0]), -1)
-    last = known[np.searchsorted(known[:-1], moments.places[1], "left") - 1]
-    mine = (moments.key(last) == moments.key(moments.places[1])) & (session != 0)
-    return np.maximum(own, np.where(mine, moments.time(np.where(mine, last, moments.places[1])), 0))
+    lease, signs = measured.facts.lease, defaultdict[int, list[int]](list)
+    for row in measured.rows(F.SESSION_OPEN, F.KEEP_ALIVE, outcomes=(Outcome.OK,)) if lease in IN_SESSIONS else ():
+        signs[measured.column("session")[row]].append(measured.column("inv")[row])
+    for hold in measured.holds if lease == "touch" else ():
+        signs[hold.session] += [hold.start, *([hold.freeing] if hold.freeing < INFINITY else [])]
+    ordered = {session: sorted(moments) for session, moments in signs.items() if session}
+
+    def last(hold: Hold) -> int:
+        own = [inv for inv, _ in hold.renewals if inv < hold.left]
+        its = ordered.get(hold.session, [])
+        return max(0 if lease == "session" else hold.start, *own, *its[: bisect_left(its, hold.left)][-1:], 0)
+
+    return np.array([last(hold) for hold in measured.holds], np.int64)

@@ -81,11 +81,11 @@ def _strangers(measured: MeasuredHistory) -> list[int]:
     """
     c = measured.recorded.columns
     whole = c["flags"] & NESTED == 0
-    asked = measured.acquires[c["outcome"][measured.acquires] != Outcome.FAIL]
+    wanted = measured.acquires[c["outcome"][measured.acquires] != Outcome.FAIL]
     freed = np.flatnonzero(of_kind(c, F.RELEASE) & whole & (c["outcome"] == Outcome.OK))
     whose = apart((c["key"], c["owner"])).places[0]
     _, whose = np.unique(whose, return_inverse=True)
-    moments = apart((whose[asked], c["inv"][asked]), (whose[freed], c["inv"][freed]), (whose[freed], c["ret"][freed]))
+    moments = apart((whose[wanted], c["inv"][wanted]), (whose[freed], c["inv"][freed]), (whose[freed], c["ret"][freed]))
     came, sent, done = moments.places
     before = until(done, sent - 1, moments.width)
     rows: list[int] = freed[before >= until(came, done, moments.width)].tolist()

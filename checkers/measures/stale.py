@@ -112,8 +112,8 @@ def needless_rejection(measured: MeasuredHistory) -> Reading:
     by_time = apart((raising.key, raising.inv), (made.key[refused], made.ret[refused]))
     order = np.argsort(by_token.places[0], kind="stable")
     strict = mode.endswith("strict") & made.write[refused]
-    asked = by_token.places[1] - strict
-    first = np.searchsorted(by_token.places[0][order], asked, "right")
+    least = by_token.places[1] - strict
+    first = np.searchsorted(by_token.places[0][order], least, "right")
     soonest = smallest_from(by_time.places[0][order])[0][first]
     needless = refused[soonest > by_time.places[1]]
     return Reading(

@@ -130,8 +130,8 @@ def _gaps(measured: MeasuredHistory, unknown: Ints) -> Gaps:
     key, token, ret, row = key[order], token[order], ret[order], row[order]
     steps = np.diff(token)
     follows = (np.diff(key) == 0) & (steps > 0)
-    asked = measured.array("inv")[unknown]
-    moments = apart((key, ret), (measured.array("key")[unknown], asked))
+    sent = measured.array("inv")[unknown]
+    moments = apart((key, ret), (measured.array("key")[unknown], sent))
     known_by = smallest_from(moments.places[0])[0][1:]
     gap = np.flatnonzero(follows & (steps > 1))
     missing = steps[gap] - 1
@@ -175,7 +175,7 @@ def _refused_by_nobody(measured: MeasuredHistory, unknown: Ints) -> Refusals:
         (key[queued], c["inv"][queued]),
         (key[queued], ended[queued]),
     )
-    inv, ret, start, over, granted, candidates, asked, answered, came, left = moments.places
+    inv, ret, start, over, granted, candidates, sent, answered, came, left = moments.places
     by_nobody = (met(inv, ret, start, over) == 0) & (met(inv, ret, came, left) == 0)
     by_nobody &= until(candidates, ret, moments.width) > 0
     rows, inv, ret = rows[by_nobody], inv[by_nobody], ret[by_nobody]
@@ -187,7 +187,7 @@ def _refused_by_nobody(measured: MeasuredHistory, unknown: Ints) -> Refusals:
     soonest = smallest_from(granted[by_start])[0][np.searchsorted(start[by_start], ret[:-1], "right")]
     new = np.append(True, (moments.key(inv[1:]) != moments.key(inv[:-1])) | (soonest < inv[1:]))
     last = np.append(new[1:], True)
-    begins, ends = united(asked, answered)
+    begins, ends = united(sent, answered)
     after = np.append(np.sort(granted), -1)[np.searchsorted(np.sort(granted), inv[last], "right")]
     got = np.where(moments.key(after) == moments.key(inv[last]), after, ret[last])
     begun = np.minimum(ret[new], got)

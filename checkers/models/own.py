@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.history.history import History
-from checkers.history.values import shown, told
+from checkers.history.values import shown, spelled
 from checkers.models.model import Illegal, Model, Operation, Peers, Settings, State
 from checkers.models.registry import MODELS, Specification, make
 from checkers.wire import F
@@ -109,7 +109,7 @@ class Own(Model):
             raise self._error(what, error, *(a for a in args if isinstance(a, Operation))) from error
 
     def _error(self, what: str, error: BaseException, *operations: Operation) -> ModelError:
-        where = "".join(f" (on row {o.row}, {o.f.name.lower()} {shown(told(o.value))})" for o in operations)
+        where = "".join(f" (on row {o.row}, {o.f.name.lower()} {shown(spelled(o.value))})" for o in operations)
         return ModelError(f"model {shown(self._name)}: {what}{where}: {_in_a_line(error)}")
 
 

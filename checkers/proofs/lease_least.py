@@ -44,8 +44,8 @@ def certify(history: History, settings: Settings, valid: bool, rows: Sequence[in
 def _kind(history: History) -> str:
     """Of its leases, as `Events` tells it."""
     c = history.columns
-    told = c["session"][np.isin(c["f"], ABOUT_SESSIONS)].any()
-    return "session" if history.facts.lease == "grant" and told else history.facts.lease
+    in_sessions = c["session"][np.isin(c["f"], ABOUT_SESSIONS)].any()
+    return "session" if history.facts.lease == "grant" and in_sessions else history.facts.lease
 
 
 def _near(history: History, rows: Sequence[int]) -> Sequence[int]:

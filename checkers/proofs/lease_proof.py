@@ -54,7 +54,7 @@ def _ways(e: Events, state: _State, row: int) -> list[tuple[int, int, str]]:
 
 def _endings(e: Events, state: _State, held: int, t: int, spare: int) -> list[tuple[int, str]]:
     """A hold ends when it was given up, or by itself, with all its session (only if that is not `spare`)."""
-    z, given_up = e.session[held], [(max(t, e.asked[held]), "is given up")] if held in e.asked else []
+    z, given_up = e.session[held], [(max(t, e.given_up[held]), "is given up")] if held in e.given_up else []
     return given_up + ([] if z and z == spare else [(max(t, state.ends[-z or held]), "expires")])
 
 

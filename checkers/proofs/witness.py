@@ -13,7 +13,7 @@ import numpy as np
 from checkers.engines.search_plan import OutOfTime, plan
 from checkers.engines.search_states import OutOfMemory, StateSearch
 from checkers.history.history import History
-from checkers.history.values import shown, told
+from checkers.history.values import shown, spelled
 from checkers.models.model import UNSET, Model, Operation
 from checkers.models.operations import Operations, Source
 from checkers.models.registry import Specification
@@ -155,7 +155,7 @@ def words(value: Any) -> str:
     if value is UNSET:
         return "nothing"
     try:
-        return shown(told(value))
+        return shown(spelled(value))
     except Exception as error:  # noqa: BLE001  a user's own class may do anything when it is shown
         return f"<{type(value).__name__}: {type(error).__name__}>"
 

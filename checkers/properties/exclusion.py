@@ -14,7 +14,7 @@ from typing import Final
 from checkers.engines.lease_schedule import by_majority, in_any_order, in_order
 from checkers.engines.lease_sessions import fewest, posed, solve_sessions
 from checkers.history.finding import Finding, OutOfBudget
-from checkers.history.holds import Hold, exclude
+from checkers.history.holds import IN_SESSIONS, Hold, exclude
 from checkers.history.view import View
 from checkers.properties import permits
 from checkers.properties.exercise import Exercise, exercised_lock
@@ -119,7 +119,7 @@ def _across_keys(view: View) -> tuple[list[Finding], list[str]]:
     """What has no room among the keys that share sessions, and why that is not known."""
     several = {(hold.session, hold.key) for hold in view.holds if hold.session}
     if (
-        view.facts.lease not in ("touch", "session")
+        view.facts.lease not in IN_SESSIONS
         or len(several) == len({session for session, _ in several})
         or any(hold.shared for hold in view.holds)
     ):

@@ -93,11 +93,11 @@ def contended(view: View) -> int:
         mine = acquires & (flags & SHARED == SHARED * shared)
         holds = [(hold.key, hold.ret, hold.left) for hold in view.holds if not (shared and hold.shared)]
         key, ret, left = np.array(holds, np.int64).reshape(-1, 3).T
-        asked, answered, begins, ends = apart(
+        sent, answered, begins, ends = apart(
             (keys[mine], invs[mine]), (keys[mine], rets[mine]), (key, ret), (key, left)
         ).places
         # Its own hold begins when it returns and is not met.
-        met = np.searchsorted(np.sort(begins), answered, "left") - np.searchsorted(np.sort(ends), asked, "right")
+        met = np.searchsorted(np.sort(begins), answered, "left") - np.searchsorted(np.sort(ends), sent, "right")
         total += int((met > 0).sum())
     return total
 

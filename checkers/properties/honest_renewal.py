@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from checkers.history.finding import Finding
-from checkers.history.holds import Hold, effective, exclude
+from checkers.history.holds import IN_SESSIONS, Hold, effective, exclude
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, fault_missed
 from checkers.properties.property import HANGS, Examined, Need, Property
@@ -114,7 +114,7 @@ def _worth(lease: Lease, known: list[int], grain: int) -> int:
 def _leases(view: View) -> list[Lease]:
     """All leases that somebody tried to renew. One without a TTL is never refused too early."""
     owner, session = view.column("owner"), view.column("session")
-    in_sessions = view.facts.lease in ("touch", "session")
+    in_sessions = view.facts.lease in IN_SESSIONS
     by_grant: dict[int, list[int]] = {}
     by_session: dict[int, list[int]] = {}
     for row in view.rows(F.RENEW, F.KEEP_ALIVE):

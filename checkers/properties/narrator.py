@@ -166,8 +166,8 @@ class Narrator:
         more = [f"it was in the queue at {self.clock(queued)}"] if queued > 0 else []
         if wakes > 0:
             more.append(f"it was woken {wakes} times" if wakes > 1 else "it was woken once")
-        asked = f"asked for the lock at {self.clock(inv)}"
-        return Sentence(inv, self.worker(view.column("process")[row]), asked, more=tuple(more), rows=(row,))
+        deed = f"asked for the lock at {self.clock(inv)}"
+        return Sentence(inv, self.worker(view.column("process")[row]), deed, more=tuple(more), rows=(row,))
 
     def did(self, row: int, *, named: bool = False) -> Sentence:
         """One operation, who asked for it and how it ended. named: on which lock."""

@@ -172,10 +172,10 @@ def _waits(view: View) -> list[Wait]:
         granted = INFINITY if first is None else first.ret
         if granted <= crash.fault.applied:
             continue
-        asked, doubt = _asked(view, hold)
+        waits_of_others, doubt = _asked(view, hold)
         end = min(granted, crash.resumed, view.finish)
         nobodys = united((*exempt, *_beside(view, hold)))
-        waited = without(united(clipped(asked, crash.free, end)), nobodys)
+        waited = without(united(clipped(waits_of_others, crash.free, end)), nobodys)
         waiting = clipped(waited, crash.free, doubt)
         prolonged = None if bound is None else _prolonged(view, crash, bound)
         in_time = granted == end and (bound is None or length(waited) <= bound)  # whatever is in doubt
