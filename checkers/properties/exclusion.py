@@ -31,13 +31,7 @@ SECONDS: Final = 30.0
 
 
 def _examine_server(view: View) -> Examined:
-    """Whether the service never granted a key while an earlier grant of it was in force (mode *told*).
-
-    Exact per key. With fencing tokens on all grants of a key, and in order, theirs is the order of grants; otherwise
-    the order is searched for, and the verdict is unknown where that exceeds its budget. What fits key by key is asked
-    once more over all keys that share sessions: a session ends all its holds at one instant. Readers exclude no readers
-    (`checkers.engines.lease_schedule` says how exact that is).
-    """
+    """Whether each grant of a key began when the ones before it were over: checkers/CONDITIONS.md, section 7."""
     findings: list[Finding] = []
     undecided: list[str] = []
     deadline = time.monotonic() + SECONDS
@@ -54,11 +48,9 @@ def _examine_server(view: View) -> Examined:
 
 
 def _examine_holders(view: View) -> Examined:
-    """Whether two clients, or more than there are permits, were never inside one key at once, for some length of time.
+    """Whether no two clients, or more than there are permits, were inside one key at once, for some length of time.
 
-    A client is inside from its acquire's return until it asks for the release or notices the loss. One that did
-    neither is inside until the last thing recorded of its grant: a killed worker holds nothing. A grant that its
-    client no longer believed when it arrived was never inside. All pairs are reported, but those of two readers.
+    Source: checkers/CONDITIONS.md, section 7. All pairs are reported.
     """
     if view.facts.permits > 1:
         findings = [

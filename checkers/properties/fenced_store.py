@@ -31,15 +31,7 @@ BY_VERSION: Final = ("compare-and-set", "idempotency-key")
 
 
 def _examine(view: View) -> Examined:
-    """Judges the store in its mode.
-
-    unfenced       violated by each write that was certainly accepted (acknowledged, or read) and was sent after a
-                   later grant's acquire had returned; definite: nothing is said about writes in flight at that time.
-    guarded        likewise: the lock service itself refuses what comes too late.
-    fence-writes, fence-reads-and-writes and their strict forms
-                   exact (`checkers.engines.fenced`); by search where values repeat.
-    compare-owner  exact by search; unknown where that exceeds its budget. One violation per key at most.
-    """
+    """Judges the store in its mode: checkers/CONDITIONS.md, section 9. A search finds one violation of a key at most."""
     mode = view.facts.store
     by_key = view.once(_accesses)
     findings: list[Finding] = []

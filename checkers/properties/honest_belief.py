@@ -19,12 +19,11 @@ LONGEST: Final = "longest false belief (ms)"
 
 
 def _examine(view: View) -> Examined:
-    """Whether every belief ended within the bound after the return of a grant that certainly came later.
+    """Whether every belief ended within the bound after another was certainly given the lock: checkers/CONDITIONS.md,
+    section 11.
 
-    A belief ends when the client asks for the release, or when it was due to notice its loss: one that did not run
-    then is not blamed for noticing late, since whatever it does first is to look at its clock. A grant that was over
-    when its answer arrived was never believed. Where there is no lease a client learns of its loss by asking, and the
-    time in which the machine stalled it does not count.
+    A client that did not run when it was due to notice its loss is not blamed for noticing late: whatever it does first
+    is to look at its clock. Where there is no lease it learns of its loss by asking.
     """
     bound = view.facts.bounds.get(BELIEF.id)
     following = superseded(view)

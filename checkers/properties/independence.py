@@ -21,11 +21,7 @@ _NOT_ASKED: Final = (Reason.UNAVAILABLE, Reason.DENIED, Reason.NOT_OWNER)
 
 
 def _examine(view: View) -> Examined:
-    """Sound: judged is the time in which the lock was certainly free, and nobody else can have been given it.
-
-    A refusal that says that it is held is a lie if it was free all the while. Any other answer may take the bound that
-    the lock declares, which a fault or a stall excuses.
-    """
+    """Sound: judged is the time in which the lock was certainly free (checkers/CONDITIONS.md, section 13)."""
     bound = view.facts.bounds.get(INDEPENDENCE.id)
     inv, ret, reason = view.column("inv"), view.column("ret"), view.column("reason")
     findings: list[Finding] = []

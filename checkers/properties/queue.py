@@ -28,8 +28,7 @@ WITNESSES: Final = 3
 def _examine_fifo(view: View) -> Examined:
     """Whether nobody was granted a key before another that was in its queue before the first one asked.
 
-    Sound. The one that was passed can have been granted the lock earlier only if its lease had ended again by then: a
-    pair where that is possible does not count. Readers pass one another rightly and are left out. All pairs are told.
+    Sound: checkers/CONDITIONS.md, section 14. All pairs are told.
     """
     findings = [
         Finding("overtaken", late.ret, (early.row, late.row), (late.row, early.row))
@@ -83,8 +82,7 @@ def _queued(view: View, hold: Hold) -> int:
 def _examine_herd_free(view: View) -> Examined:
     """Whether the acquires of a key were woken no more often than places in its queue disappeared.
 
-    Sound: an acquire has one place in the queue, which disappears once and wakes the one behind. One that gave up may
-    leave a watch behind, which wakes its client once more, for nothing. A finding stands for all of one key.
+    Sound: checkers/CONDITIONS.md, section 14. A finding stands for all of one key.
     """
     findings = []
     value, key, outcome, ret = view.column("value"), view.column("key"), view.column("outcome"), view.column("ret")

@@ -33,13 +33,9 @@ class Case(NamedTuple):
 def _examine(view: View) -> Examined:
     """Whether, on every key that somebody asked for after the last heal, a grant returned within the bound.
 
-    The bound counts from the heal, or from when the last client left that had been inside since before it, whichever
-    is later: who holds a lock and lives is no failure to recover; and from the first request that was still waiting by
-    then or made later. Where nobody was waiting when the bound had passed, nor was refused after that, it counts anew
-    from the next request: what nobody asks for, nobody gets. A key whose bound lies beyond the end is not judged.
-
-    Whoever is granted the lock beside those that had been inside (a reader, or one of several) shows that it is granted
-    again; how long that took counts only if it was in time: they may have kept it waiting.
+    From when on the bound counts: checkers/CONDITIONS.md, section 12. Whoever is granted the lock beside those that had
+    been inside (a reader, or one of several) shows that it is granted again; how long that took counts only if it was
+    in time: they may have kept it waiting.
     """
     bound = view.facts.bounds.get(RECOVERY.id, 0)
     cases = view.once(_cases)

@@ -116,13 +116,8 @@ class Crash(NamedTuple):
 def _examine_crash_release(view: View) -> Examined:
     """Whether who asks for what a dead or hung holder held gets it within its TTL and the bound.
 
-    The TTL counts from the last moment that can have prolonged the lease of the dead, or at which the hung still ran;
-    a lock without a lease has none. Towards the bound counts the time in which somebody certainly waited and the
-    machine ran. An acquire without an answer may have been granted, so from there on nobody is accused; who gets the
-    lock in time shows that it was free. Nothing is counted while a server or a link is struck, or recovers, nor while
-    readers held beside one that died: it is they who kept a writer waiting. A holder need not hang for as long as that:
-    it keeps the lock from who waits once an acknowledged renewal has prolonged it beyond the TTL and the bound, unless
-    somebody got it in time all the same: such a renewal prolonged nothing.
+    Sound: checkers/CONDITIONS.md, section 12. Who gets the lock in time shows that it was free, whatever else is in
+    doubt, and that a renewal that was acknowledged meanwhile prolonged nothing.
     """
     waits = view.once(_waits)
     ended = [length(wait.waiting) for wait in waits if wait.crash.fault.kind == "kill" and wait.over]
