@@ -31,7 +31,7 @@ BY_VERSION: Final = ("compare-and-set", "idempotency-key")
 
 
 def _examine(view: View) -> Examined:
-    """Judges the store in its mode: checkers/CONDITIONS.md, section 9. A search finds one violation of a key at most."""
+    """Judges the store in its mode: checkers/CONDITIONS.md, section 9. A search finds one violation a key at most."""
     mode = view.facts.store
     by_key = view.once(_accesses)
     findings: list[Finding] = []
