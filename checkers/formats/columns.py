@@ -8,7 +8,7 @@ import numpy.typing as npt
 from checkers import wire
 from checkers.formats.events import UNSAID, different, named
 from checkers.formats.keys_and_values import Contents
-from checkers.formats.operations import Operations
+from checkers.formats.pairing import Operations
 from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import REASONS, SHARED_WORDS, reason_of, word
 from checkers.history.history import Facts, FaultInterval, History

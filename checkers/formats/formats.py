@@ -42,7 +42,6 @@ from checkers.formats import jepsen, jsonl, logs
 from checkers.formats.columns import history
 from checkers.formats.events import UNSAID, Events
 from checkers.formats.nemesis import intervals
-from checkers.formats.operations import operations
 from checkers.formats.pairing import ordered, pair
 from checkers.formats.source import Source, opened
 from checkers.history.history import BadHistory, History, load
@@ -126,7 +125,7 @@ def _parsed(path: Path, data: bytes) -> Loaded:
     happened = ordered(events, timed=family.timed)
     parsed = history(
         path.name,
-        operations(events, happened, pair(events, happened)),
+        pair(events, happened),
         intervals(events, happened),
         timed=family.timed,
         errors_as_values=family in (Family.TEXT, Family.LOG),

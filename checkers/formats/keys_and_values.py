@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.formats.events import ABSENT, different
-from checkers.formats.operations import Operations
+from checkers.formats.pairing import Operations
 from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import MICRO, word
 from checkers.history.values import Atoms, FrozenMap, plain, shown, spelled
