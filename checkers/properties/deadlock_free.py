@@ -15,7 +15,7 @@ from checkers.history.finding import Finding
 from checkers.history.holds import Hold
 from checkers.history.intervals import length, moment, united, without
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, lock_unexercised
+from checkers.properties.exercise import Exercise, lock_unexercised, unless
 from checkers.properties.narrator import earliest
 from checkers.properties.property import Examined, Property
 from checkers.wire import SHARED, F
@@ -62,10 +62,8 @@ def _examine(view: View) -> Examined:
 
 def _exercise(view: View) -> Exercise:
     both = len(view.once(_waits))
-    if view.facts.permits > 1:
-        missing: str | None = "several may hold at once"
-    else:
-        missing = lock_unexercised(view) if both else "no holder asked for another lock"
+    missing = unless(view.facts.permits == 1, "several may hold at once")
+    missing = missing or unless(both, "no holder asked for another lock") or lock_unexercised(view)
     return Exercise(missing, {BOTH: both})
 
 

@@ -186,6 +186,11 @@ def write_missed(view: View) -> str | None:
     return None
 
 
+def unless(there: object, reason: str) -> str | None:
+    """The reason, unless there is what it misses."""
+    return None if there else reason
+
+
 def exercised_lock(view: View) -> Exercise:
     """What exercised a property for which every contended hand-over counts."""
     return Exercise(lock_unexercised(view))

@@ -107,7 +107,7 @@ def _stale_writes(view: View, ops: Operations) -> Iterator[Finding]:
         if access.f == F.READ and access.ok:
             readers.setdefault(access.value, access)
     for access in operations:
-        hold = view.holds.by_owner.get(access.owner)
+        hold = view.hold_of(access.row)
         if hold is None or access.f != F.WRITE or access.failed:
             continue
         granted, later = following[hold.row]

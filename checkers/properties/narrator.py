@@ -95,8 +95,7 @@ class Narrator:
 
     def holders(self, rows: Sequence[int]) -> tuple[int, ...]:
         """Acquire rows of the grants that the operations belong to, the earliest first."""
-        owners = self._view.column("owner")
-        holds = {g for g in (self._view.holds.by_owner.get(owners[row]) for row in rows) if g is not None}
+        holds = {hold for hold in map(self._view.hold_of, rows) if hold is not None}
         return tuple(g.row for g in sorted(holds, key=earliest))
 
     def sentences(self, broken: Finding | Violation, holders: Sequence[int]) -> list[Sentence]:

@@ -12,7 +12,7 @@ import numpy as np
 from checkers.history.finding import Finding
 from checkers.history.holds import Hold
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, fault_missed, lock_unexercised
+from checkers.properties.exercise import Exercise, fault_missed, lock_unexercised, unless
 from checkers.properties.property import Examined, Need, Property
 from checkers.wire import F, Outcome
 
@@ -42,12 +42,10 @@ def _examine_fifo(view: View) -> Examined:
 
 def _exercise_fifo(view: View) -> Exercise:
     behind = len({late.row for early, late in view.once(_behind) if early.ret > _queued(view, late) > 0})
-    if view.facts.permits > 1:
-        missing: str | None = "several may hold at once, so that nobody knows who was first"
-    elif view.holds and not any(_queued(view, hold) for hold in view.holds):
-        missing = "the grants do not tell when they were queued"
-    else:
-        missing = lock_unexercised(view) if behind else "nobody was queued behind another"
+    queued = not view.holds or any(_queued(view, hold) for hold in view.holds)
+    missing = unless(view.facts.permits == 1, "several may hold at once, so that nobody knows who was first")
+    missing = missing or unless(queued, "the grants do not tell when they were queued")
+    missing = missing or unless(behind, "nobody was queued behind another") or lock_unexercised(view)
     return Exercise(missing, {QUEUED: behind})
 
 
@@ -101,12 +99,8 @@ def _examine_herd_free(view: View) -> Examined:
 def _exercise_herd_free(view: View) -> Exercise:
     counted, crowded, value = view.once(_with_wakes), _crowded(view), view.column("value")
     wakes = sum(value[row] for row in counted)
-    if not counted:
-        missing: str | None = "the client does not tell how often it was woken"
-    elif not wakes:
-        missing = "nobody was woken"
-    else:
-        missing = fault_missed(view) if crowded else "never were two waiting at a release"
+    missing = unless(counted, "the client does not tell how often it was woken") or unless(wakes, "nobody was woken")
+    missing = missing or unless(crowded, "never were two waiting at a release") or fault_missed(view)
     per_releases = 100 * wakes // max(len(_releases(view)), 1)
     return Exercise(missing, {WAKES: wakes, PER_RELEASES: per_releases, CROWDED: crowded})
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from checkers.claims import ANY, NO_FAULT
 from checkers.history.finding import Finding
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, ending, error_text, fault_missed
+from checkers.properties.exercise import Exercise, ending, error_text, fault_missed, unless
 from checkers.properties.narrator import Narrator, listing
 from checkers.properties.property import Examined, Need, Property
 from checkers.wire import Outcome
@@ -45,13 +45,10 @@ def _examine(view: View) -> Examined:
 
 def _exercise(view: View) -> Exercise:
     judged = len(view.once(_cases))
-    if all(name == NO_FAULT for name in view.facts.fault_names):
-        missing: str | None = "there was no fault to recover from"
-    elif (missing := fault_missed(view)) is None:
-        if not _healed(view):
-            missing = "the fault was never healed"
-        elif not judged:
-            missing = "nobody asked for the lock, or could have got it, after the last heal"
+    faults = [name for name in view.facts.fault_names if name != NO_FAULT]
+    missing = unless(faults, "there was no fault to recover from") or fault_missed(view)
+    missing = missing or unless(_healed(view), "the fault was never healed")
+    missing = missing or unless(judged, "nobody asked for the lock, or could have got it, after the last heal")
     return Exercise(missing, {ASKED: judged})
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from checkers.history.finding import Finding
 from checkers.history.holds import Hold, exclude
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, lock_unexercised, undisturbed
+from checkers.properties.exercise import Exercise, lock_unexercised, undisturbed, unless
 from checkers.properties.property import Examined, Need, Property
 from checkers.wire import NESTED, F, Outcome, Reason
 
@@ -34,10 +34,8 @@ def _examine(view: View) -> Examined:
 def _exercise(view: View) -> Exercise:
     nested = sum(view.column("outcome")[row] == Outcome.OK for row, _ in _nested(view, F.ACQUIRE, F.TRY_ACQUIRE))
     awaited = sum(_awaited(view, [row for row, _ in _nested(view, F.RELEASE)]))
-    if not nested:
-        missing: str | None = "nobody acquired again what it held"
-    else:
-        missing = lock_unexercised(view) if awaited else "nobody waited at an inner release"
+    missing = unless(nested, "nobody acquired again what it held")
+    missing = missing or unless(awaited, "nobody waited at an inner release") or lock_unexercised(view)
     return Exercise(missing, {NESTED_ACQUIRES: nested, AWAITED: awaited})
 
 

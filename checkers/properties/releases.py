@@ -15,7 +15,7 @@ from checkers.history.history import FaultInterval
 from checkers.history.holds import Hold, effective, exclude
 from checkers.history.intervals import Span, clipped, length, moment, united, without
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, fault_missed
+from checkers.properties.exercise import Exercise, fault_missed, unless
 from checkers.properties.narrator import Narrator
 from checkers.properties.property import HANGS, Examined, Need, Property
 from checkers.properties.recovery import RECOVERY
@@ -128,13 +128,9 @@ def _examine_crash_release(view: View) -> Examined:
 def _exercise_crash_release(view: View) -> Exercise:
     waits = view.once(_waits)
     judged = sum(wait.late is not None or wait.in_time for wait in waits)
-    if view.facts.permits > 1:
-        missing: str | None = "several may hold at once"
-    elif (missing := fault_missed(view)) is None:
-        if not waits:
-            missing = "no holder died, or hung for longer than the TTL"
-        elif not judged:
-            missing = "nobody asked for long enough for what a dead or hung holder held"
+    missing = unless(view.facts.permits == 1, "several may hold at once") or fault_missed(view)
+    missing = missing or unless(waits, "no holder died, or hung for longer than the TTL")
+    missing = missing or unless(judged, "nobody asked for long enough for what a dead or hung holder held")
     return Exercise(missing, {CRASHED: len(waits), WAITED_FOR: judged})
 
 
