@@ -2,8 +2,8 @@
 
 python -m checkers.bench [--quick] [--part NAME]... [--alone]
 
-Every table is Markdown, and every verdict on the way is compared with what is known of the history. Exit status: 0
-done, 1 a wrong verdict, 2 usage, or Porcupine cannot be built.
+Every table is Markdown, and every result on the way is compared with what is known of the history. Exit status: 0
+done, 1 a wrong result, 2 usage, or Porcupine cannot be built.
 """
 
 import argparse
@@ -24,8 +24,8 @@ SPEND: Final = 10.0
 """Seconds of CPU time after which Porcupine is not asked again."""
 
 
-class WrongVerdict(Exception):
-    """A verdict is not what the history was made to be."""
+class WrongResult(Exception):
+    """A result is not what the history was made to be."""
 
 
 class Options(NamedTuple):
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except baseline.Unavailable as error:
             print(f"{error}\n(--alone measures without it)", file=sys.stderr)
             return 2
-        except WrongVerdict as error:
+        except WrongResult as error:
             print(error, file=sys.stderr)
             return 1
     return 0
@@ -103,7 +103,7 @@ def logs(options: Options) -> Iterator[str]:
         return
     theirs = baseline.check(_packed("cas-register", histories, options.folder), runs=measure.RUNS, spend=SPEND)
     if theirs.valid != ours.valid:
-        raise WrongVerdict(f"of logs: ours {ours.valid}, Porcupine {theirs.valid}")
+        raise WrongResult(f"of logs: ours {ours.valid}, Porcupine {theirs.valid}")
     seconds = statistics.median(theirs.seconds)
     yield f"{cells} | {seconds:.3f} | {seconds / ours.seconds:.0f} × |"
 
@@ -170,7 +170,7 @@ def _beside(case: Case, options: Options) -> _Pair:
         return _Pair(operations, ours, None)
     theirs = baseline.check(files, runs=measure.RUNS, spend=SPEND)
     if not theirs.passed and theirs.valid != (not case.shape.bad,):
-        raise WrongVerdict(f"{case}: Porcupine says {theirs.valid}")
+        raise WrongResult(f"{case}: Porcupine says {theirs.valid}")
     return _Pair(operations, ours, theirs)
 
 
@@ -179,12 +179,12 @@ def _history(case: Case) -> History:
 
 
 def _ours(case: Case, history: History) -> float:
-    """Seconds. Raises WrongVerdict."""
+    """Seconds. Raises WrongResult."""
     small = case.shape._replace(operations=4_000, keys=min(case.shape.keys, 20), unknown=min(case.shape.unknown, 10))
     measure.compile_for(case.model, generate.GENERATORS[case.model](small))
     ours = measure.check(case.model, [history])
     if ours.valid != (not case.shape.bad,):
-        raise WrongVerdict(f"{case}: we say {ours.valid}")
+        raise WrongResult(f"{case}: we say {ours.valid}")
     return ours.seconds
 
 

@@ -14,17 +14,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from checkers.history.history import Facts
 from checkers.wire import INFINITY, SHARED, F, Outcome
-
-if TYPE_CHECKING:
-    from checkers.history.view import View
-
 
 IN_SESSIONS: Final = ("touch", "session")
 """Kinds of leases that belong to a session and not to a grant: see `checkers.history.history.Facts`."""
@@ -123,15 +119,26 @@ class HoldColumns:
 
     def __getattr__(self, name: str) -> npt.NDArray[Any]:
         kind: type = bool if name in ("shared", "open") else np.int64
-        column = np.array([getattr(hold, name) for hold in self._holds], kind)
+        column: npt.NDArray[Any] = np.array([getattr(hold, name) for hold in self._holds], kind)
         setattr(self, name, column)  # the next time it is found at once
         return column
+
+
+class Rows(Protocol):
+    """What of `checkers.history.view.View` tells who held what."""
+
+    facts: Facts
+
+    def array(self, name: str) -> npt.NDArray[Any]: ...
+    def column(self, name: str) -> list[int]: ...
+    def rows(self, *kinds: F, outcomes: Sequence[Outcome] = ()) -> list[int]: ...
+    def whole(self, *kinds: F, outcomes: Sequence[Outcome] = ()) -> list[int]: ...
 
 
 class Holds:
     """The holds of a history in the order in which their acquires returned."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: Rows) -> None:
         granted = sorted(_granted(view), key=lambda hold: (hold.ret, hold.row))
         self._all = tuple(_in_force(view, granted))
 
@@ -180,7 +187,7 @@ def shortest(ttl: int, drift: float, grain: int) -> int:
     return max((int(ttl / (1 + drift)) if drift else ttl) - grain, 0)
 
 
-def _granted(view: View) -> Iterator[Hold]:
+def _granted(view: Rows) -> Iterator[Hold]:
     """What clients were told: without the time in which a hold was in force."""
     inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
     sent, ttl, token, owner = (view.column(name) for name in ("sent", "ttl", "token", "owner"))
@@ -222,7 +229,7 @@ def _granted(view: View) -> Iterator[Hold]:
         )
 
 
-def _in_force(view: View, granted: Sequence[Hold]) -> Iterator[Hold]:
+def _in_force(view: Rows, granted: Sequence[Hold]) -> Iterator[Hold]:
     """The same with the time in which each was in force. Kinds of leases: see `checkers.history.history.Facts`.
 
     What any grant or release of a session proves about its life is used as a constant, from the earliest instant
@@ -248,7 +255,7 @@ def _in_force(view: View, granted: Sequence[Hold]) -> Iterator[Hold]:
         yield hold._replace(latest=latest, length=length, fixed=fixed, renewed=renewed, free=free)
 
 
-def _session_proofs(view: View, granted: Sequence[Hold]) -> dict[int, tuple[int, int]]:
+def _session_proofs(view: Rows, granted: Sequence[Hold]) -> dict[int, tuple[int, int]]:
     """Session → (latest moment that certainly prolonged it, latest moment at which it certainly lived)."""
     signs = _extremes(view, Outcome.OK, F.SESSION_OPEN, F.KEEP_ALIVE)
     result = {session: (latest, latest) for session, (_, latest) in signs.items() if session}
@@ -261,7 +268,7 @@ def _session_proofs(view: View, granted: Sequence[Hold]) -> dict[int, tuple[int,
     return result
 
 
-def _rows_by_owner(view: View, kind: F) -> Mapping[int, Sequence[int]]:
+def _rows_by_owner(view: Rows, kind: F) -> Mapping[int, Sequence[int]]:
     result: defaultdict[int, list[int]] = defaultdict(list)
     owner = view.column("owner")
     for row in view.whole(kind):
@@ -269,7 +276,7 @@ def _rows_by_owner(view: View, kind: F) -> Mapping[int, Sequence[int]]:
     return result
 
 
-def _closings(view: View) -> dict[int, int]:
+def _closings(view: Rows) -> dict[int, int]:
     """Session → ns from which it may have been closed."""
     closed = _extremes(view, Outcome.OK, F.SESSION_CLOSE)
     for session, (first, _) in _extremes(view, Outcome.INFO, F.SESSION_CLOSE).items():
@@ -277,7 +284,7 @@ def _closings(view: View) -> dict[int, int]:
     return {session: first for session, (first, _) in closed.items()}
 
 
-def _extremes(view: View, outcome: Outcome, *kinds: F) -> dict[int, tuple[int, int]]:
+def _extremes(view: Rows, outcome: Outcome, *kinds: F) -> dict[int, tuple[int, int]]:
     """Session → first and last invocation of such operations on it."""
     result: dict[int, tuple[int, int]] = {}
     inv, session = view.column("inv"), view.column("session")
@@ -287,7 +294,7 @@ def _extremes(view: View, outcome: Outcome, *kinds: F) -> dict[int, tuple[int, i
     return result
 
 
-def _next_asked(view: View) -> dict[int, int]:
+def _next_asked(view: Rows) -> dict[int, int]:
     """Acquire row → ns at which the same session asked for the same name again: it had given up what it held.
 
     An adapter may then remove what an unanswered or impossible release left behind.
@@ -303,7 +310,7 @@ def _next_asked(view: View) -> dict[int, int]:
     return result
 
 
-def _last_events(view: View) -> dict[int, int]:
+def _last_events(view: Rows) -> dict[int, int]:
     """Owner → ns of the last thing that was recorded of it."""
     owners, place = np.unique(view.array("owner"), return_inverse=True)
     last = np.zeros(len(owners), np.int64)

@@ -129,7 +129,7 @@ def deadlock(measured: MeasuredHistory) -> Reading:
 def _gone(measured: MeasuredHistory) -> Ints:
     """ns, for each grant; when its holder was gone, and its lease over."""
     holds, c = measured.holds.columns, measured.history.columns
-    gone = np.maximum(holds.ret, holds.left)
+    gone: Ints = np.maximum(holds.ret, holds.left)
     if measured.leased:
         return np.maximum(gone, np.where(holds.free < INFINITY, holds.core_end, holds.expiry))
     names, process = np.unique(c["process"], return_inverse=True)

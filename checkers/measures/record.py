@@ -54,7 +54,7 @@ class Measure:
     unexercised  why the values say nothing about the lock, or None.
     rows         witnesses: the few operations of each of the first cases, as row numbers of the history.
     alert        why somebody should look at this, or None.
-    property     the property that judges the same matter, or None: its verdict weighs, these numbers explain.
+    property     the property that judges the same matter, or None: its result weighs, these numbers explain.
     """
 
     name: str

@@ -29,7 +29,7 @@ def says_nothing(read: Operation, settings: Settings) -> bool:
 class Register(Model):
     """A value that is read and written. State: the value."""
 
-    sees = ("f", "outcome", "value", "base")
+    sees: Sequence[str] = ("f", "outcome", "value", "base")
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -21,7 +21,7 @@ FEW: Final = 40
 
 
 def certify(history: History, settings: Settings, valid: bool, rows: Sequence[int]) -> str | None:  # noqa: FBT001
-    """None if the rows prove the verdict and, where it is invalid, none of them can be spared; else what is wrong."""
+    """None if the rows prove the result and, where it is invalid, none of them can be spared; else what is wrong."""
     if valid:
         return proven(history, settings, valid, rows)
     kind = _kind(history)

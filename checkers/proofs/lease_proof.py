@@ -1,4 +1,4 @@
-"""The independent verifier of verdicts on leases: it replays what a service does, and shares no code with the engine.
+"""The independent verifier of results on leases: it replays what a service does, and shares no code with the engine.
 
 Valid: rows in an order in which they can have happened, each as early as it can. Invalid: rows that no order explains.
 """
@@ -79,7 +79,7 @@ def _happen(e: Events, state: _State, row: int, t: int, how: str) -> _State:
 
 
 def certify(history: History, settings: Settings, valid: bool, rows: Sequence[int]) -> str | None:  # noqa: FBT001
-    """None if the rows prove the verdict, else what is wrong with them."""
+    """None if the rows prove the result, else what is wrong with them."""
     e = Events(history, settings)
     needed = {row for row in range(len(history)) if e.must_happen(row)}
     if valid and (len(set(rows)) != len(rows) or needed - set(rows)):

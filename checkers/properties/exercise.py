@@ -1,4 +1,4 @@
-"""What exercised a property: the counters of a verdict, and the least that makes a pass mean something."""
+"""What exercised a property: the counters of a result, and the least that makes a pass mean something."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -18,7 +18,7 @@ from checkers.properties.exercise import ON_LEASES
 from checkers.wire import FINAL, INFINITY, LATE, NESTED, NONE, SHARED, F, Outcome
 
 FULL_STORIES: Final = 50
-"""Violations of one verdict that get a whole story; the rest get its last sentence."""
+"""Violations of one result that get a whole story; the rest get its last sentence."""
 QUEUES: Final = frozenset({"overtaken", "herd"})
 """Kinds of findings of which it matters how long somebody waited, and how often it was woken."""
 FAULTS_TOLD: Final = 3

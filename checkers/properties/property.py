@@ -1,6 +1,6 @@
 """What a property is, in one declaration: its question, what exercises it, and what a lock needs to be asked it.
 
-A trial that still runs asks `Property.exercise` whether it may end, and the verdict asks the same function in the end.
+A trial that still runs asks `Property.exercise` whether it may end, and the result in the end rests on it, too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
