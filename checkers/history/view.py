@@ -98,6 +98,10 @@ class View:
         """ns; the time that stories call zero."""
         return int(self.array("inv")[0]) if len(self.history) else 0
 
+    def clock(self, ns: int) -> str:
+        """A time as people read it: seconds since `zero`."""
+        return f"{(ns - self.zero) / 1e9:.3f} s"
+
     @cached_property
     def finish(self) -> int:
         """ns; the last moment that the history knows of."""

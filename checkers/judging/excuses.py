@@ -38,9 +38,14 @@ def by_name(*mechanisms: Mechanism) -> dict[str, Mechanism]:
     return {mechanism.__name__.replace("_", "-"): mechanism for mechanism in mechanisms}
 
 
+def holds_of(violation: Violation, view: View) -> list[Hold]:
+    """The grants of a witness, as it names them."""
+    return [view.holds.by_row[row] for row in violation.holders]
+
+
 def in_order(violation: Violation, view: View) -> list[Hold]:
     """The grants of a witness, the earliest first: by tokens, unless those contradict the answers to the acquires."""
-    holds = [view.holds.by_row[row] for row in violation.holders]
+    holds = holds_of(violation, view)
     contradicted = any(a.ret < b.start and a.token > b.token != NONE for a, b in permutations(holds, 2))
     return by_answer(holds) if contradicted else holds
 
@@ -59,7 +64,7 @@ def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int
     """
     if violation.kind not in BY_A_LOST_LEASE | ALONE:
         return False
-    holds = by_answer([view.holds.by_row[row] for row in violation.holders])
+    holds = by_answer(holds_of(violation, view))
     if violation.kind not in ALONE:
         holds = [*holds[:-1], *in_order(violation, view)[:-1], *_perhaps_earlier(holds)]
     for hold in holds:

@@ -17,6 +17,7 @@ from checkers.judging.excuses import (
     by_answer,
     by_name,
     cut_short,
+    holds_of,
     in_order,
     last_deed,
     lasted,
@@ -55,7 +56,7 @@ def released_by_another(violation: Violation, view: View, _hits: Hits) -> bool:
         return True
     if violation.kind not in BY_A_LOST_LEASE:
         return False
-    pairs = permutations([view.holds.by_row[row] for row in violation.holders], 2)
+    pairs = permutations(holds_of(violation, view), 2)
     return any(_freed_by_another(a, b, view, frozenset()) for a, b in pairs if a.start <= b.latest)
 
 
@@ -82,7 +83,7 @@ def renewed_anothers(violation: Violation, view: View, _hits: Hits) -> bool:
     if violation.kind in ("renewed-though-lost", "renewed-after-release"):
         return True
     if violation.kind == "refused-though-held":  # as it was told by the one before
-        return any(_renewed_late(view.holds.by_row[row]) for row in violation.holders)
+        return any(map(_renewed_late, holds_of(violation, view)))
     return violation.kind in BY_A_LOST_LEASE and any(_renewed_late(hold) for hold in in_order(violation, view)[:-1])
 
 
@@ -104,7 +105,7 @@ def never_expires(violation: Violation, view: View, hits: Hits) -> bool:
     return violation.kind in NEVER_FREED and any(
         hit.owner == hold.owner and all(sent <= hit.applied for sent, _ in hold.renewals)
         for hit in hits
-        for hold in (view.holds.by_row[row] for row in violation.holders)
+        for hold in holds_of(violation, view)
     )
 
 
@@ -118,14 +119,14 @@ def hung_but_renewed(violation: Violation, view: View, hits: Hits) -> bool:
         and hit.owner == hold.owner
         and any(hit.applied <= inv[row] <= hit.over for row in view.of_lease(hold, renewals))
         for hit in hits
-        for hold in (view.holds.by_row[row] for row in violation.holders)
+        for hold in holds_of(violation, view)
     )
 
 
 def gave_up(violation: Violation, view: View, _hits: Hits) -> bool:
     """What was refused the holder was refused by its own client, which had noticed by then that it may have lost it."""
     return violation.kind == "nested-refused" and any(
-        view.holds.by_row[row].believed <= violation.at + NOTICED for row in violation.holders
+        hold.believed <= violation.at + NOTICED for hold in holds_of(violation, view)
     )
 
 
@@ -154,7 +155,7 @@ def outlived_ttl(violation: Violation, view: View, _hits: Hits) -> bool:
     Who was earlier is not asked: a slow answer hides it.
     """
     return violation.kind in BY_A_STALE_HOLDER and any(
-        _outlived(view.holds.by_row[row], violation, view) for row in violation.holders
+        _outlived(hold, violation, view) for hold in holds_of(violation, view)
     )
 
 
@@ -204,7 +205,7 @@ def session_lost(violation: Violation, view: View, hits: Hits) -> bool:
         return True
     if violation.kind not in BY_A_LOST_LEASE or len(violation.holders) < 2:
         return False
-    last = by_answer([view.holds.by_row[row] for row in violation.holders])[-1]
+    last = by_answer(holds_of(violation, view))[-1]
     return any(last.start <= end and begin <= last.ret for begin, end in moments)
 
 

@@ -25,6 +25,7 @@ from checkers.judging.excuses import (
     by_answer,
     by_name,
     cut_short,
+    holds_of,
     in_order,
     lasted,
 )
@@ -102,7 +103,7 @@ def state_lost(violation: Violation, view: View, hits: Hits) -> bool:
     """What the server knew of an earlier grant, its lease or its token, was lost before the later one."""
     losses = [hit for hit in hits if hit.kind in ("wipe", "failover")]
     if violation.kind in BY_A_LOST_COUNTER:
-        holds = [view.holds.by_row[row] for row in violation.holders]
+        holds = holds_of(violation, view)
         pairs = list(permutations(holds, 2))
         return any(a.start <= loss.applied and loss.begun <= b.ret for loss in losses for a, b in pairs)
     return cut_short(violation, view, [(loss.begun, loss.applied) for loss in losses])

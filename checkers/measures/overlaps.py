@@ -1,6 +1,6 @@
 """Two holders at once: for certain, possibly, and because somebody set a clock."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -15,18 +15,6 @@ BY_A_CLOCK: Final = ("expired-by-jump", "expired-by-return", "expired-by-drift")
 """Mechanisms that explain a violation by a fault of kind clock."""
 
 
-class Worst(NamedTuple):
-    """For each grant that is the later one of a definite overlap, the earlier one that lasts longest, in order of time.
-
-    earlier, later  acquire rows; lasted: ns in which both were certainly in force, as far as the history goes. Not
-                    positive where the later one has no core: when it was in force is not certain then.
-    """
-
-    earlier: Ints
-    later: Ints
-    lasted: Ints
-
-
 @measure("definite-overlap", "no_lock", "crowded", judged_by=SERVER_EXCLUSION.id)
 def definite_overlap(measured: MeasuredHistory) -> Reading:
     """Pairs of grants of one key that were certainly in force together, and for how long the longest.
@@ -37,11 +25,11 @@ def definite_overlap(measured: MeasuredHistory) -> Reading:
     readers are left out (checkers/CONDITIONS.md, section 3). `server-exclusion` also finds more than two that are too
     many.
     """
-    pairs, worst = _definite(measured), _worst(measured)
+    pairs, (earlier, later, lasted) = _definite(measured), _worst(measured)
     return Reading(
-        (count("pairs", pairs), ns("longest", worst.lasted.max(initial=0) if measured.in_ns else None)),
+        (count("pairs", pairs), ns("longest", lasted.max(initial=0) if measured.in_ns else None)),
         measured.idle,
-        witnesses(worst.earlier, worst.later),
+        witnesses(earlier, later),
         "two held at once for certain" if pairs else None,
     )
 
@@ -109,7 +97,12 @@ def _definite(measured: MeasuredHistory) -> int:
     return int(crossing(latest, end).sum() - crossing(latest[readers], end[readers]).sum())
 
 
-def _worst(measured: MeasuredHistory) -> Worst:
+def _worst(measured: MeasuredHistory) -> tuple[Ints, Ints, Ints]:
+    """For each grant that is the later one of a definite overlap, in order of time: the acquire rows of the earlier one
+    that lasts longest and of this one, and how long (ns) both were certainly in force, as far as the history goes.
+
+    That is not positive where the later one has no core: when it was in force is not certain then.
+    """
     holds = measured.holds.columns
     moments = apart((holds.key, holds.latest), (holds.key, holds.core_end))
     latest, end = moments.places
@@ -125,4 +118,4 @@ def _worst(measured: MeasuredHistory) -> Worst:
     later = later[np.argsort(holds.latest[later], kind="stable")]
     earlier = order[place[later]]
     last = np.minimum(np.minimum(holds.core_end[earlier], holds.core_end[later]), measured.finish)
-    return Worst(holds.row[earlier], holds.row[later], last - holds.latest[later])
+    return holds.row[earlier], holds.row[later], last - holds.latest[later]

@@ -264,16 +264,12 @@ def _shown(number: int, view: View) -> str:
 
 def _parting(hold: Hold, view: View) -> str:
     """What became of a grant."""
-
-    def clock(ns: int) -> str:
-        return f"{(ns - view.zero) / 1e9:.3f} s"
-
     if hold.freed < INFINITY:
-        return f"released at {clock(hold.freed)}"
+        return f"released at {view.clock(hold.freed)}"
     if hold.release >= 0:
         refused = view.column("outcome")[hold.release] == Outcome.FAIL
-        sent = clock(view.column("inv")[hold.release])
+        sent = view.clock(view.column("inv")[hold.release])
         return f"release sent at {sent} {'was refused' if refused else 'got no answer'}"
     if hold.lost >= 0:
-        return f"lost at {clock(hold.left)}"
-    return f"granted at {clock(hold.ret)} and never released"
+        return f"lost at {view.clock(hold.left)}"
+    return f"granted at {view.clock(hold.ret)} and never released"

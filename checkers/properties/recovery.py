@@ -94,7 +94,7 @@ def _healed(view: View) -> int:
 
 def _broken(view: View, finding: Finding) -> str:
     """What was broken: how long the bound is, from when on it counts and why, who asked by its end, what they got."""
-    clock, key, inv = Narrator(view).clock, view.column("key")[finding.rows[0]], view.column("inv")[finding.rows[0]]
+    clock, key, inv = view.clock, view.column("key")[finding.rows[0]], view.column("inv")[finding.rows[0]]
     healed, bound, until = _healed(view), view.facts.bounds[RECOVERY.id], finding.at
     since = until - bound
     heal = next(fault.name for fault in view.struck if fault.healed == healed) + " was healed"
@@ -118,17 +118,17 @@ def _asked(view: View, key: int, healed: int, since: int, until: int) -> str:
     requests = [row for row in _requests(view, healed).get(key, ()) if inv[row] <= until and ends[row] >= since]
     workers = sorted({view.worker(row) for row in requests})
     whose = f"worker{'s' * (len(workers) != 1)} {listing(list(map(str, workers)))}"
-    text = f"until {words.clock(until)} {whose} asked {len(requests)} time{'s' * (len(requests) != 1)}"
+    text = f"until {view.clock(until)} {whose} asked {len(requests)} time{'s' * (len(requests) != 1)}"
     last = max((row for row in requests if 0 < moments[row] <= until), key=moments.__getitem__, default=None)
     if last is None:
         text += " and had no answer"
     else:
         error = error_text(last, view)
         text += f", and the last call that returned, {words.worker(process[last])}'s, {ending(last, view)}"
-        text += f" at {words.clock(moments[last])}" + (f": {error}" if error else "")
+        text += f" at {view.clock(moments[last])}" + (f": {error}" if error else "")
     granted = next((hold for hold in view.holds.by_key.get(key, ()) if hold.ret > until), None)
     if granted is not None:
-        text += f"; {words.worker(granted.process)} got it at {words.clock(granted.ret)}"
+        text += f"; {words.worker(granted.process)} got it at {view.clock(granted.ret)}"
     return text
 
 

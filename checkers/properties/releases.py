@@ -16,7 +16,6 @@ from checkers.history.holds import Hold, effective, exclude
 from checkers.history.intervals import Span, clipped, length, moment, united, without
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, fault_missed, unless
-from checkers.properties.narrator import Narrator
 from checkers.properties.property import HANGS, Examined, Need, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.succession import superseded
@@ -36,12 +35,11 @@ def _examine_owner_release(view: View) -> Examined:
 
     Definite. What such a release does to the later holder is for `server-exclusion` to say.
     """
-    outcome, inv, present = view.column("outcome"), view.column("inv"), view.once(_Present)
+    outcome, inv = view.column("outcome"), view.column("inv")
     findings = []
     for row, hold, later in view.once(_stale_releases):
         if outcome[row] == Outcome.OK:
-            other = present.holder(hold, later, inv[row])
-            other = later if other is None else other
+            other = _holder(view, hold, later, inv[row])
             findings.append(Finding("released-anothers", inv[row], (hold.row, other, row), (hold.row, other)))
     return Examined(findings)
 
@@ -67,37 +65,27 @@ def _whose(view: View, finding: Finding) -> str:
     own, other = (view.holds.by_row[row] for row in finding.holders)
     if other.core_end > finding.at:
         return "So a release was acknowledged although the lock was another's by then."
-    whose = Narrator(view).worker(own.process)
-    return f"So a release was acknowledged although the lock had not been {whose}'s since another was granted it."
+    whose = f"worker {view.worker(own.row)}'s"
+    return f"So a release was acknowledged although the lock had not been {whose} since another was granted it."
 
 
-class _Present:
-    """Whose a lock was at the moment at which somebody released it whose own grant was over."""
+def _ends(view: View) -> dict[int, list[int]]:
+    """Key → when each grant of it and all that were answered before it may have been over."""
+    return {key: list(accumulate((hold.core_end for hold in holds), max)) for key, holds in view.holds.by_key.items()}
 
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._ends: dict[int, list[int]] = {}
 
-    def holder(self, hold: Hold, later: int, at: int) -> int | None:
-        """The acquire row of the latest grant after this one that was certainly in force, if there is any.
-
-        later: the first that came after.
-        """
-        holds = self._view.holds.by_key[hold.key]
-        place = bisect_left(holds, at, key=attrgetter("ret")) - 1
-        while place >= 0 and self._over(hold.key)[place] > at:  # else all up to here were over
-            other = holds[place]
-            follows = other.row == later or other.start > hold.ret
-            if follows and exclude(hold, other) and other.core_end > at:
-                return other.row
-            place -= 1
-        return None
-
-    def _over(self, key: int) -> list[int]:
-        """When each grant of a key and all that were answered before it may have been over."""
-        if key not in self._ends:
-            self._ends[key] = list(accumulate((hold.core_end for hold in self._view.holds.by_key[key]), max))
-        return self._ends[key]
+def _holder(view: View, hold: Hold, later: int, at: int) -> int:
+    """Whose the lock was when a release of an older hold was sent: the acquire row of the latest grant after that hold
+    that was certainly in force, or else of the first that came after it (`later`).
+    """
+    holds, ends = view.holds.by_key[hold.key], view.once(_ends)[hold.key]
+    place = bisect_left(holds, at, key=attrgetter("ret")) - 1
+    while place >= 0 and ends[place] > at:  # else all up to here were over
+        other = holds[place]
+        if (other.row == later or other.start > hold.ret) and exclude(hold, other) and other.core_end > at:
+            return other.row
+        place -= 1
+    return later
 
 
 class Crash(NamedTuple):
@@ -185,7 +173,7 @@ def _kept(view: View, wait: Wait) -> Finding:
     crash, at, successor = wait.crash, wait.late or 0, wait.successor
     waiters = (
         row
-        for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE)
+        for row in view.attempts()
         if key[row] == crash.hold.key and row != crash.hold.row and inv[row] <= at <= ret[row] < INFINITY
     )
     holders = (crash.hold.row, *(() if successor is None else (successor,)))
