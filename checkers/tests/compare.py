@@ -1,6 +1,6 @@
 """What a comparison with exhaustive search says."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -75,11 +75,6 @@ def answers(name: str, book: Book, expected: Iterable[str]) -> dict[str, object]
         return result.counters[of]
 
     return {of: answer(of) for of in expected}
-
-
-def asking(about: str) -> Callable[..., CheckResult]:
-    """(history, property) -> the result; about: the property if none is named."""
-    return lambda book, name=about: result_on(book, name)
 
 
 def replayed(history: History, answer: Answer, model: Model) -> None:
