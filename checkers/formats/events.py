@@ -1,4 +1,4 @@
-"""The events of a file, column by column: what was written, before anybody asks what it means."""
+"""The events of a file, column by column, as they were written; nothing is interpreted yet."""
 
 from __future__ import annotations
 

@@ -42,10 +42,10 @@ def parse(source: Source) -> Events:
 
 
 class _Rest:
-    """Reads the lines that are no event by themselves: between two that are, the text is between two forms.
+    """Reads the lines that are no event by themselves. Between two lines that are, the text is between two forms.
 
-    Where a form goes on past the next line that had been read as an event, that line is a part of the form, and what
-    was read of it is taken back.
+    If a form goes on past a line that had been read as an event, that line is a part of the form, and its event is
+    dropped.
     """
 
     def __init__(self, events: Events, columns: Columns) -> None:

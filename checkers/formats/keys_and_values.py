@@ -1,4 +1,4 @@
-"""What operations are about: the keys they name and the values they carry."""
+"""The keys that operations name and the values that they carry."""
 
 from typing import Any, Final
 
@@ -139,7 +139,7 @@ class Contents:
         return np.where(begun | ~ended, np.where(self.begun != ABSENT, self.begun, NONE), self.ended)
 
     def _step(self, value: Numbers) -> None:
-        """``increment`` and ``decrement``: by one where they do not say, and a decrement's number is taken away."""
+        """``increment`` and ``decrement`` add and take away the number that they name, or one."""
         ops = self._ops
         nil = self.atoms.find(None)
         for sign in (1, -1):

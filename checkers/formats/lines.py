@@ -1,10 +1,9 @@
-"""Files with one event a line, read column by column.
+"""Reads files with one event a line, column by column.
 
-Most lines of a file differ only in what stands in a few places. A `Shape` is one line with groups in these places,
-learned from the file itself; one regular expression then reads all lines of the shape at once (RE2, through Arrow),
-and every different text in a group is parsed once. A group for nested values takes whatever stands there: its text
-counts only if it is exactly one value, so that a line is read as the complete parser would have read it, or left to
-that parser.
+Most lines of a file differ only in a few places. A `Shape` is one line with groups in these places, learned from the
+file itself. One regular expression reads all lines of the shape at once (RE2, through Arrow), and every different text
+in a group is parsed once. A group for nested values takes any text, which counts only if it is exactly one value. So
+every line is read as the complete parser would read it, or is left to that parser.
 """
 
 from __future__ import annotations

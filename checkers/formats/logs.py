@@ -37,7 +37,7 @@ def recognised(head: str) -> bool | None:
 
 
 def parse(source: Source, *, log: bool) -> Events:
-    """log: what is plainly somebody else's message is passed over. Raises BadHistory."""
+    """log: messages of other loggers are passed over. Raises BadHistory."""
     events = Events(source)
     columns = lines.read(events, notation(_shape))
     foreign = False

@@ -68,7 +68,7 @@ class Operations:
         return np.where(self.ended >= 0, column[self.ended], missing(field))
 
     def either(self, field: str) -> Numbers:
-        """What one of the two says. Raises BadHistory where they contradict each other."""
+        """The value that the invocation or the completion gives. Raises BadHistory if they contradict each other."""
         begun, ended = self.at_invocation(field), self.at_end(field)
         unsaid = missing(field)
         self.refuse(
@@ -105,7 +105,7 @@ def ordered(events: Events, *, timed: bool) -> Ordered:
 
 
 def _meaning(events: Events, field: str, words: Mapping[str, int]) -> Numbers:
-    """Of each event what a word of it means, -1 for an unknown one."""
+    """For each event what a word of it means, -1 if it is unknown."""
     table = [words.get(str(word(value)), -1) for value in events.atoms[field].values]
     return np.array(table, np.int64)[events.column(field)]
 

@@ -1,7 +1,6 @@
-"""Counting pairs without looking at each of them: intervals that meet, points in a quadrant, time that is covered.
+"""Counts pairs without looking at each of them: intervals that meet, points in a quadrant, time that is covered.
 
-All keys of a history are counted at once: their times are moved so far `apart` that nothing of one key meets anything
-of another.
+All keys of a history are counted at once: their times are moved so far `apart` that no key meets another.
 """
 
 from collections.abc import Sequence
@@ -36,7 +35,7 @@ class Apart(NamedTuple):
 
 
 def apart(*columns: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> Apart:
-    """Of columns (key, time): their places, in which order and equality of times within a key are kept."""
+    """The places of columns (key, time); they keep the order and the equality of times within a key."""
     times, ranks = np.unique(np.concatenate([np.asarray(c[1], np.int64) for c in columns]), return_inverse=True)
     width = len(times) + 2
     places, begin = [], 0
@@ -68,11 +67,13 @@ def below(values: Ints, prefix: Ints, bound: Ints) -> Ints:
 
 
 def crossing(latest: Ints, end: Ints) -> Ints:
-    """For each grant, pairs that it is the later one of, of those that cannot have followed one another either way.
+    """For each grant, in how many pairs it is the later one, of the pairs that cannot have followed one another either
+    way.
 
     latest, end: places of the latest start and the earliest end of each grant (`checkers.history.holds.Hold`). Of two
-    with a core the later one is the one whose core begins later; one without always counts as the later: it lies within
-    the core of the other. Two without a core can always follow one another. Shape (n,).
+    grants with cores the later one is the one whose core begins later. A grant without a core always counts as the
+    later one: it lies within the core of the other. Two grants without a core can always follow one another. Shape
+    (n,).
     """
     pairs = np.zeros(len(latest), np.int64)
     core = latest < end
@@ -92,7 +93,7 @@ def meeting(begin: Ints, end: Ints) -> int:
 
 
 def met(begin: Ints, end: Ints, begins: Ints, ends: Ints) -> Ints:
-    """How many of some closed intervals share an instant with each of others, shape of begin."""
+    """With how many of some closed intervals each of others shares an instant; shape of begin."""
     return np.searchsorted(np.sort(begins), end, "right") - np.searchsorted(np.sort(ends), begin, "left")
 
 
@@ -108,7 +109,7 @@ def united(begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
 
 
 def any_of(values: npt.NDArray[Any], wanted: Sequence[int]) -> Flags:
-    """Which values are one of a few: several times faster than `numpy.isin` for so few."""
+    """Whether each value is one of a few: several times faster than `numpy.isin` for so few."""
     mask = np.zeros(len(values), bool)
     for value in wanted:
         mask |= values == int(value)
@@ -121,7 +122,7 @@ def quantile(ordered: Sequence[int] | Ints, permille: int) -> int:
 
 
 def until(places: Ints, bound: Ints, width: int) -> Ints:
-    """How many of the places of the same key are at most `bound`: shape of bound."""
+    """For each bound, how many places of the same key are at most that bound; shape of bound."""
     ordered = np.sort(places)
     return np.searchsorted(ordered, bound, "right") - np.searchsorted(ordered, bound // width * width, "left")
 

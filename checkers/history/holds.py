@@ -188,7 +188,7 @@ def shortest(ttl: int, drift: float, grain: int) -> int:
 
 
 def _granted(view: Rows) -> Iterator[Hold]:
-    """What clients were told: without the time in which a hold was in force."""
+    """The holds as the clients know them, without the time in which each was in force."""
     inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
     sent, ttl, token, owner = (view.column(name) for name in ("sent", "ttl", "token", "owner"))
     key, session, process = view.column("key"), view.column("session"), view.column("process")
@@ -230,10 +230,10 @@ def _granted(view: Rows) -> Iterator[Hold]:
 
 
 def _in_force(view: Rows, granted: Sequence[Hold]) -> Iterator[Hold]:
-    """The same with the time in which each was in force. Kinds of leases: see `checkers.history.history.Facts`.
+    """Adds to holds the time in which each was in force. Kinds of leases: see `checkers.history.history.Facts`.
 
-    What any grant or release of a session proves about its life is used as a constant, from the earliest instant
-    possible: nothing else couples two locks of one session.
+    What any grant or release of a session proves about the session's life is used as a constant, from the earliest
+    possible instant: nothing else couples two locks of one session.
     """
     facts = view.facts
     alive = _session_proofs(view, granted) if facts.lease in IN_SESSIONS else {}

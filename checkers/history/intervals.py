@@ -1,4 +1,4 @@
-"""Spans of time [begin, end] in ns: their union, and what is left of them when others are taken out."""
+"""Spans of time [begin, end] in ns: their union, and what remains of them without others."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,12 +17,12 @@ def united(spans: Iterable[Span]) -> list[Span]:
 
 
 def clipped(spans: Iterable[Span], begin: int, end: int) -> list[Span]:
-    """Of each span what lies between two moments."""
+    """The part of each span between two moments."""
     return [(max(first, begin), min(last, end)) for first, last in spans if first < end and last > begin]
 
 
 def without(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
-    """What of `spans` lies in none of `others`; both as `united` makes them."""
+    """The parts of `spans` outside all of `others`; both as `united` makes them."""
     result: list[Span] = []
     for span in spans:
         begin, end = span
@@ -38,12 +38,12 @@ def without(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
 
 
 def length(spans: Iterable[Span]) -> int:
-    """ns; of spans that do not overlap."""
+    """ns; the sum of the lengths of spans that do not overlap."""
     return sum(end - begin for begin, end in spans)
 
 
 def moment(spans: Sequence[Span], after: int) -> int:
-    """ns; when so much of the spans has passed, which are longer than that."""
+    """ns; when so much of the spans has passed. Raises ValueError if they are shorter than that."""
     for begin, end in spans:
         if after < end - begin:
             return begin + after

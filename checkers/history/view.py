@@ -1,5 +1,4 @@
-"""What every checker asks of a history: its columns as lists, its rows by kind, its holds, and whatever else is made of
-it once.
+"""A history as every checker looks at it: columns as lists, rows by kind, holds, and whatever is computed once.
 
 Plain integers in lists are several times faster in loops than elements of arrays.
 """
@@ -52,15 +51,15 @@ class View:
         return rows
 
     def whole(self, *kinds: F, outcomes: Sequence[Outcome] = ()) -> list[int]:
-        """The same without what a holder did inside its own hold: an acquire of what it had, and the release that
-        undid it.
+        """As `rows`, without nested operations: an acquire of what its holder had already, and the release that undid
+        it.
         """
         flags = self.column("flags")
         return [row for row in self.rows(*kinds, outcomes=outcomes) if not flags[row] & NESTED]
 
     def attempts(self, *outcomes: Outcome) -> list[int]:
-        """Row numbers of the acquires and tries that are not nested, in order of invocation; none given: of any
-        outcome.
+        """Row numbers of the acquires and tries that are not nested, in order of invocation. Without outcomes: all of
+        them.
         """
         return self.whole(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=outcomes)
 
@@ -73,7 +72,7 @@ class View:
         return self.holds.by_owner.get(self.column("owner")[row])
 
     def of_lease(self, hold: Hold, rows: Iterable[int]) -> list[int]:
-        """Those of some operations that name the owner of a hold, or its session."""
+        """The rows among these that name the owner of a hold, or its session."""
         owner, session = self.column("owner"), self.column("session")
         return [r for r in rows if owner[r] == hold.owner or (hold.session and session[r] == hold.session)]
 

@@ -1,4 +1,4 @@
-"""What mechanisms have in common: whom they look at, and the kinds of violations that each sort of breakage brings."""
+"""What mechanisms share: the grants that they look at, and which kinds of violations each sort of failure causes."""
 
 from collections.abc import Callable, Sequence
 from itertools import permutations
@@ -58,9 +58,9 @@ def by_answer(holds: Sequence[Hold]) -> list[Hold]:
 def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int]]) -> bool:
     """Whether one of these moments met the lease of an earlier holder, before the violation.
 
-    A holder that did something after the acknowledged end of its lease has nobody else to blame for it. Where a slow
-    answer and the tokens disagree about who was earlier, or there is no token and both asked at the same time, it may
-    have been either.
+    A holder that did something after the acknowledged end of its lease is itself to blame. If a slow answer and the
+    tokens disagree about who was earlier, either may have been. The same is true without tokens, if both asked at the
+    same time.
     """
     if violation.kind not in BY_A_LOST_LEASE | ALONE:
         return False
@@ -76,15 +76,15 @@ def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int
 
 
 def _perhaps_earlier(by_answers: Sequence[Hold]) -> Sequence[Hold]:
-    """The last to be answered, where no token tells that it was last and its lease was asked for before another was
-    answered.
+    """The grant that was answered last, if no token tells that it was last and its lease was asked for before another
+    answer.
     """
     others, last = by_answers[:-1], by_answers[-1:]
     return [hold for hold in last if hold.token == NONE and any(hold.start <= other.ret for other in others)]
 
 
 def last_deed(violation: Violation, hold: Hold, view: View) -> int:
-    """ns; when the witness saw the holder write for the last time, or that it was inside."""
+    """ns; the last moment at which the witness saw the holder write, or be inside."""
     kind, inv, owner = view.column("f"), view.column("inv"), view.column("owner")
     writes = (row for row in violation.rows if kind[row] in (F.WRITE, F.EFFECT) and owner[row] == hold.owner)
     return max((inv[row] for row in writes), default=violation.at)

@@ -1,7 +1,7 @@
-"""Mechanisms of locks that are broken by design: what their own docstrings admit, found again in a witness.
+"""Mechanisms of locks that are broken by design: each finds in a witness what the lock's own docstring admits.
 
-As in `checkers.judging.mechanisms`, each is an exact predicate wherever the history can tell. "Always" there is only
-for what excludes nobody and for what its own kind names.
+As in `checkers.judging.mechanisms`, each is an exact predicate if the history can tell. Some explain every violation of
+certain kinds: those of a lock that excludes nobody, and those whose kind names the mechanism.
 """
 
 from itertools import permutations
@@ -47,10 +47,11 @@ def no_exclusion(violation: Violation, _view: View, _hits: Hits) -> bool:
 
 
 def released_by_another(violation: Violation, view: View, _hits: Hits) -> bool:
-    """Between the earlier grant and the later one a release of another owner was on its way, whose own hold was over.
+    """Between the two grants a release by a third owner was under way, whose own hold was over.
 
-    That is certain when the earlier grant had been answered before the release was sent; possible when its lease could
-    end before the release was answered, between a look and a deletion; and so when it had been freed by another itself.
+    That is certain if the earlier grant had been answered before the release was sent. It is possible if the third
+    owner's lease could end before the release was answered, between its look and its deletion, or if another release
+    had freed the third owner's hold.
     """
     if violation.kind == "released-anothers":
         return True

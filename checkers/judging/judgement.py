@@ -1,9 +1,9 @@
 """The judgement: what a check result means for a lock, given what the lock claims and what it is known to break.
 
-A hazard excuses only a violation that starts after its fault was applied and that its mechanism explains
-(`checkers.judging.mechanisms`). Under several faults a claim must cover each of them, and a hazard of any of them may
-excuse: the others take nothing from it, but may mask it, so that it need not show. The one fault that nobody needs to
-apply is a stall of the machine: it is told by the holder's own late notice of its loss.
+A hazard excuses a violation only if the violation starts after the hazard's fault was applied, and if its mechanism
+explains it (`checkers.judging.mechanisms`). Under several faults a claim must cover each of them, and a hazard of any
+of them may excuse. The other faults may mask the hazard, so that it need not show. A stall of the machine needs no
+fault: the holder's own late notice of its loss tells of it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -62,8 +62,8 @@ class Standing:
 
 
 def judge_all(results: Iterable[CheckResult], history: History) -> tuple[Judgement, ...]:
-    """Each of these, of one history. Where nobody got the lock for longer than its bound, as is documented of it, what
-    would have needed a holder does not apply.
+    """The judgement on each result of one history. If the lock broke its bound of recovery as documented, what would
+    have needed a holder does not apply.
     """
     judgements = tuple(judge(result, history) for result in results)
     for recovery in judgements:
@@ -164,9 +164,9 @@ def not_expected(name: str, facts: Facts) -> str | None:
 def _excused(result: CheckResult, hazards: Sequence[Hazard], history: History) -> list[str | None]:
     """What excuses each violation, None where nothing does.
 
-    Either the mechanism of a hazard that covers one of the trial's faults, if the violation starts after that was
-    applied, or of one that needs no fault; or a stall of the machine itself, where the lock is documented to break when
-    its holder is frozen.
+    A violation is excused by the mechanism of a hazard: the violation starts after the hazard's fault was applied, or
+    the hazard needs no fault. It is excused by a stall of the machine, too, if the lock is documented to break when its
+    holder is frozen.
     """
     facts, view = history.facts, history.once(View)
     reasons = [(hazard, hits) for hazard in hazards if (hits := _hits(hazard, history.faults)) or hazard.unprovoked()]
@@ -188,7 +188,7 @@ def _excused(result: CheckResult, hazards: Sequence[Hazard], history: History) -
 
 
 def _hits(hazard: Hazard, faults: Sequence[FaultInterval]) -> list[FaultInterval]:
-    """What the faults of a hazard hit, of what the lock rests on."""
+    """The faults that match a hazard and hit a node that the lock rests on."""
     return [
         hit
         for hit in faults

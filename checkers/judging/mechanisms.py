@@ -1,10 +1,10 @@
 """Mechanisms: what a fault can do to a lock, as exact predicates on a violation's witness and the fault's intervals.
 
-A hazard names one, and only what it explains is excused. Each asks who was hit and when: the earlier holder of the
-witness, at a moment when its lease was in force, before anything went wrong. What a service or a store that lies could
-have done as well is excused by none of them.
+A hazard names a mechanism, which excuses only what it explains. Each mechanism asks whether the fault hit the earlier
+holder of the witness while its lease was in force, before anything went wrong. None excuses what a service or a store
+that lies could have done as well.
 
-Those of locks that are broken by design are in `checkers.judging.flawed_designs`.
+Mechanisms of locks that are broken by design are in `checkers.judging.flawed_designs`.
 """
 
 import re
@@ -45,9 +45,7 @@ def nodes_of(hit: FaultInterval) -> frozenset[str]:
 
 
 def frozen_past_ttl(violation: Violation, view: View, hits: Hits) -> bool:
-    """An earlier holder of the violation was frozen when its lease ended, or its belief in it, which was before the
-    violation.
-    """
+    """An earlier holder was frozen when its lease ended, or its belief in the lease, before the violation."""
     return violation.kind in BY_A_STALE_HOLDER and any(
         hit.kind == "freeze" and _frozen_at_the_end(hold, violation.at, hit)
         for hold in in_order(violation, view)[:-1]
@@ -56,11 +54,11 @@ def frozen_past_ttl(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def stalled_past_ttl(violation: Violation, view: View) -> bool:
-    """An earlier holder's belief had ended before the violation, and it only noticed late: the machine did not run it.
+    """An earlier holder's belief had ended before the violation, and it noticed late: the machine did not run it.
 
-    Nobody asked for that, but it is what `frozen_past_ttl` is about: a busy machine freezes processes too. A holder
-    that a fault had frozen when its belief ended is not meant: that is for the hazards that name the fault. One of whom
-    a thread was stalled is meant: its client looks at the clock in another.
+    No fault asked for that, but a busy machine freezes processes, too. A holder that a fault had frozen when its belief
+    ended does not count: hazards that name the fault stand for it. A holder of which one thread was stalled counts: its
+    client looks at the clock in another thread.
     """
 
     def stalled(hold: Hold) -> bool:
@@ -110,8 +108,8 @@ def state_lost(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def revoked_early(violation: Violation, view: View, hits: Hits) -> bool:
-    """A server that had stood still came back, and the service said of the earlier holder's lease that it is gone,
-    though it had acknowledged to prolong it: etcd's old leader revokes what it could not see kept alive (etcd #15247).
+    """A server that had stood still came back, and the service called the earlier holder's lease over although it had
+    acknowledged to prolong it: etcd's old leader revokes what it could not see kept alive (etcd #15247).
 
     A server stands still while it is frozen, and whenever its disk does not answer: from that it may come back at any
     time. A holder that asked for nothing until its lease had run out was told so by the first answer since.
@@ -142,9 +140,9 @@ def _told_gone(acquire: int, backs: Sequence[int], view: View) -> bool:
 
 
 def late_delivery(violation: Violation, view: View, hits: Hits) -> bool:
-    """A write was sent in time, was held on its way to the store, got no answer, and came after a successor's.
+    """A write was sent in time, was held up on its way to the store, got no answer, and came after a successor's write.
 
-    It is the one of the two writes of the fork that was sent first: a stale holder's would be the second.
+    Of the two writes of the fork it was sent first: a stale holder's write would be the second.
     """
     if violation.kind not in ("lost-update", "sold-twice"):
         return False

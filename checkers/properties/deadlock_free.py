@@ -1,8 +1,7 @@
 """`deadlock-free`: no circle of holders, each of whom waits for what the next one holds, lasts longer than a TTL.
 
-The waits-for graph, from the history alone: a worker waits for a key from the invocation of an acquire to its end, and
-holds one from its grant to its leaving. Leases, and timeouts, break every circle in the end; what lasts longer than a
-lease was not broken by the lock.
+A worker waits for a key from the invocation of an acquire to its end, and holds one from its grant until it leaves.
+Leases and timeouts break every circle in the end. If a circle lasts longer than a lease, the lock did not break it.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def _waits(view: View) -> list[Wait]:
 
 
 def _circles(waits: Sequence[Wait]) -> Iterator[tuple[Wait, ...]]:
-    """Every circle of waits that have some time in common, once: from the one of them that began last."""
+    """Every circle of waits that have some time in common, once: it starts at the wait that began last."""
     going: list[Wait] = []
     for last in waits:
         going = [wait for wait in going if wait.end > last.begin]

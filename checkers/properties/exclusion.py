@@ -1,8 +1,9 @@
-"""Mutual exclusion, seen twice: what the service granted, and who was inside.
+"""Mutual exclusion of the service's grants, and of the clients inside.
 
-`server-exclusion` asks whether the service's grants can have followed one another, every acknowledged renewal
-believed. `holder-exclusion` asks whether two clients were inside at once; no TTL enters. Two readers may be, and so
-may as many clients as a semaphore has permits: what its service granted is asked by `checkers.properties.permits`.
+`server-exclusion` asks whether the service's grants can have followed one another; it believes every acknowledged
+renewal. `holder-exclusion` asks whether two clients were inside at once; no TTL enters. Two readers may be inside
+together, and as many clients as a semaphore has permits. `checkers.properties.permits` asks what the service of a
+semaphore granted.
 """
 
 import time
@@ -72,7 +73,7 @@ def _exercise_holders(view: View) -> Exercise:
 
 
 def _hand_over_times(view: View) -> dict[str, int]:
-    """How long nobody was inside when one left and another waited already, and how long two were."""
+    """How long nobody was inside while another client waited already, and how long two clients were."""
     gaps = [0]
     overlapped = 0
     if view.facts.permits == 1:
@@ -108,7 +109,7 @@ def _conflicts(view: View, holds: Sequence[Hold], deadline: float) -> Iterator[t
 
 
 def _across_keys(view: View) -> tuple[list[Finding], list[str]]:
-    """What has no room among the keys that share sessions, and why that is not known."""
+    """Grants that have no room among the keys that share sessions, and why that is not known."""
     several = {(hold.session, hold.key) for hold in view.holds if hold.session}
     if (
         view.facts.lease not in IN_SESSIONS

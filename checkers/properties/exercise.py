@@ -84,7 +84,9 @@ def hand_overs(view: View) -> int:
 
 
 def contended(view: View) -> int:
-    """Acquires, however they ended, that met somebody else's hold of the same key; a reader's, a writer's hold."""
+    """Counts acquires, however they ended, that met a hold of the same key by another holder. A reader meets only
+    writers.
+    """
     kinds, keys, invs, flags = (view.array(name) for name in ("f", "key", "inv", "flags"))
     acquires = np.isin(kinds, (F.ACQUIRE, F.TRY_ACQUIRE)) & (flags & NESTED == 0)
     rets = np.maximum(view.array("ret"), invs)  # a lost answer: as long as it was waited for
@@ -118,10 +120,10 @@ def _in_flight(view: View, spans: Iterable[tuple[int, int]]) -> int:
 
 
 def mixed(view: View, rolled: Sequence[FaultInterval]) -> int:
-    """Operations that were in flight while some servers were of another version than the others.
+    """Counts operations that were in flight while some servers had another version than the others.
 
-    rolled: one server's change each, from one of two versions to the other; it is named first in the target. One that
-    is undone changes twice, one that is meant to stay is healed where it is applied.
+    rolled: each changes one server from one of two versions to the other, and names it first in its target. A fault
+    that is undone changes it twice. One that stays is healed in the moment in which it is applied.
     """
     turns = [(fault.begun, fault.applied, fault.target.partition(" ")[0]) for fault in rolled]
     undone = [fault for fault in rolled if fault.healing > fault.applied]
@@ -137,9 +139,9 @@ def mixed(view: View, rolled: Sequence[FaultInterval]) -> int:
 
 
 def undisturbed(row: int, view: View) -> bool:
-    """Whether nothing that is known can have kept an answer back: no fault, and no stall of the worker that waited.
+    """Whether no known fault, and no stall of the waiting worker, can have delayed the answer.
 
-    A fault is counted for as long as the service may take to recover from it.
+    A fault counts until the service has had the time to recover from it.
     """
     inv, ret, healing = view.column("inv"), view.column("ret"), view.facts.bounds.get("recovery", 0)
     stalls = (stall for stall in view.rows(F.STALL) if view.worker(stall) == view.worker(row))
@@ -187,7 +189,7 @@ def write_missed(view: View) -> str | None:
 
 
 def unless(there: object, reason: str) -> str | None:
-    """The reason, unless there is what it misses."""
+    """The reason, if nothing is there."""
     return None if there else reason
 
 
@@ -197,7 +199,7 @@ def exercised_lock(view: View) -> Exercise:
 
 
 def lock_unexercised(view: View) -> str | None:
-    """Why a pass would say nothing about exclusion, or None. What is no lock at all has nothing to hand over."""
+    """Why a pass would say nothing about exclusion, or None. A lane without a lock needs no hand-over."""
     locks = not view.facts.properties or EXCLUSION.intersection(view.facts.properties)
     contest = ((HAND_OVERS, MIN_HAND_OVERS), (CONTENDED, MIN_CONTENDED)) if locks else ()
     short = short_of(view.once(counters), ((GRANTS, MIN_GRANTS), *contest))
@@ -216,9 +218,9 @@ def short_of(counted: Mapping[str, int], needs: Iterable[tuple[str, int]]) -> st
 
 
 def in_vain(view: View) -> str:
-    """What came of the acquires that gave nobody anything since the last grant; empty where most acquires did.
+    """How the acquires ended that were not granted since the last grant; empty if most acquires were granted.
 
-    The cause of too few grants is mostly there: a service that always errs, or a lock that never frees.
+    This mostly names the cause of too few grants: a service that always fails, or a lock that is never freed.
     """
     last = max(view.holds, key=lambda hold: hold.ret, default=None)
     ret = view.array("ret").tolist()
@@ -256,7 +258,7 @@ def error_text(row: int, view: View) -> str:
 
 
 def _shown(number: int, view: View) -> str:
-    """An error text by its number; while a trial still runs, nobody has collected them."""
+    """An error text by its number; empty while a trial still runs, since nobody has collected the texts then."""
     text = view.history.errors[number] if number < len(view.history.errors) else ""
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: TEXT_SHOWN + 1])
     return f'"{text if len(text) <= TEXT_SHOWN else text[: TEXT_SHOWN - 3] + "..."}"' if text else ""

@@ -1,7 +1,7 @@
 """`fail-fast`: a call ends in time, whatever the service does.
 
-A call may take as long as it was told to wait, and the margin that the lock declares. Time in which its process did
-not run is not counted: its own sentinel tells of that, which does nothing but sleep for short times, and so do the
+A call may take as long as it was told to wait, and the margin that the lock declares. The time in which its process did
+not run does not count. The process' own sentinel, which only sleeps for short times, tells of that time, and so do the
 faults on the worker.
 """
 

@@ -1,7 +1,7 @@
 """`fenced-store`: the protected resource accepts nothing that a later holder has overtaken, and refuses nothing else.
 
-What that means depends on the store mode; each has its own engine. Without a fence the question is whether a stale
-write was in fact accepted.
+The store mode says what that means; each mode has its own engine. A store without a fence is judged by whether it
+accepted a stale write.
 """
 
 from collections.abc import Iterator
@@ -78,8 +78,8 @@ def _accesses(view: View) -> dict[int, Operations]:
 def _following(view: View) -> dict[int, tuple[int, int]]:
     """Acquire row → when (ns) and to whom (acquire row) the lock was given later, as the store mode sees it.
 
-    Where the mode looks at no token, a grant is followed by those that it excludes: not by another permit's, nor a
-    reader by a reader.
+    If the mode looks at no token, only a grant that excludes this one follows it: no other permit's grant follows, and
+    no reader follows a reader.
     """
     return superseded(view) if view.facts.store in BY_THE_CLOCK else next_granted(view)
 
@@ -100,7 +100,9 @@ def _searched(ops: Operations, model: Model, proof: list[int]) -> Iterator[Findi
 
 
 def _stale_writes(view: View, ops: Operations) -> Iterator[Finding]:
-    """Writes accepted although they were sent after a later grant had returned; unknown ones where a read proves it."""
+    """Writes that were accepted although they were sent after a later grant had returned. An unanswered write counts if
+    a read proves it.
+    """
     operations, following = list(ops), view.once(_following)
     readers: dict[int, Operation] = {}
     for access in operations:

@@ -1,6 +1,6 @@
-"""`honest-belief`: no client thinks for long that it holds what the service has given to another.
+"""`honest-belief`: no client believes for long that it holds what the service has given to another.
 
-Whether a lease ran out is no question here: as long as nobody else has the lock, a belief does no harm.
+An expired lease alone breaks nothing: the belief does no harm while nobody else has the lock.
 """
 
 from typing import Final
@@ -53,7 +53,7 @@ def _stalls(view: View, hold: Hold) -> list[Span]:
 
 
 def belief_end(hold: Hold) -> int:
-    """ns; up to when the client can have thought that it holds."""
+    """ns; the latest moment at which the client can have believed that it holds."""
     return min(hold.left, hold.believed)
 
 

@@ -82,8 +82,9 @@ def _exercise(view: View) -> Exercise:
 def _granted_though_over(lease: Lease, view: View) -> Iterator[Finding]:
     """Grants that cannot have come before the service said that their lease is over.
 
-    Until then somebody else held, certainly. Nor can it have been granted before that one got it: that was before it
-    was asked for, or while the lease was certainly in force, so that the other would have been granted inside its hold.
+    Another client certainly held until the service said so. The grant cannot have come before that hold either: it had
+    not been asked for yet, or its lease was certainly in force, so that the other grant would have come inside its
+    hold.
     """
     ret = view.column("ret")
     refusal = min(lease.refused, key=lambda row: ret[row], default=None)
@@ -99,10 +100,11 @@ def _granted_though_over(lease: Lease, view: View) -> Iterator[Finding]:
 
 
 def _worth(lease: Lease, known: list[int], grain: int) -> int:
-    """ns; from when on the lease certainly lasts its TTL once more.
+    """ns; the moment from which the lease certainly lasts its TTL once more.
 
-    Where servers pass on now and then who is alive, and so declare a grain, the last sign of life may not be known: it
-    is worth no more than the one before it and the grain. What follows within half of that tells no more.
+    Servers that declare a grain tell each other only now and then who is alive, so that the last sign of life may be
+    unknown: it counts for no more than the one before it and the grain. A sign that follows another within half of the
+    grain adds nothing.
     """
     if not (lease.session and grain):
         return max([lease.begun, *known])
@@ -158,7 +160,7 @@ def _sessions(view: View, by_session: dict[int, list[int]]) -> Iterator[Lease]:
 
 
 def _touched(held: list[Hold]) -> Iterator[tuple[int, int]]:
-    """In a session that any request prolongs: what its grants and their releases prove."""
+    """What the grants of a session and their releases prove, if every request prolongs the session."""
     for hold in held:
         yield hold.start, hold.ret
         if hold.freed < INFINITY:

@@ -1,7 +1,7 @@
-"""`independence`: a lock keeps nobody out who asks for one of another name.
+"""`independence`: a lock keeps out nobody who asks for a lock of another name.
 
-What may keep a client from a lock is whoever holds it, and whoever else asks for it and may have been granted it
-unseen. Where there was nobody of both, it is another lock that was in the way: the service takes the two for one.
+A client can be kept out by the holder of the lock, and by another client that asked for it and may have been granted it
+without an answer. If there was neither, another lock was in the way: the service takes the two for one.
 """
 
 from typing import Final
@@ -46,7 +46,7 @@ def _exercise(view: View) -> Exercise:
 
 
 def _free(view: View) -> dict[int, list[Span]]:
-    """Row of each acquire that was answered → when, meanwhile, the lock was free and nobody else can have got it."""
+    """Row of each answered acquire → when, during it, the lock was free and nobody else can have got it."""
     inv, ret, key = view.column("inv"), view.column("ret"), view.column("key")
     reason, taken = view.column("reason"), _taken(view)
 
@@ -58,9 +58,9 @@ def _free(view: View) -> dict[int, list[Span]]:
 
 
 def _taken(view: View) -> dict[int, dict[int, tuple[int, int]]]:
-    """Key → row of each acquire of it → from when to when (ns) that may have kept others out.
+    """Key → row of each acquire of it → from when to when (ns) it may have kept others out.
 
-    One without an answer, or whose release is not certain, is counted to the end.
+    An acquire without an answer counts to the end, and so does one whose release is not certain.
     """
     inv, ret, key = (view.column(name) for name in ("inv", "ret", "key"))
     freed = {hold.row: hold.freed for hold in view.holds}

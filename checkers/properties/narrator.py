@@ -1,7 +1,7 @@
-"""The words for what was found: a violation's story in sentences, with seconds since the first operation.
+"""Tells findings in words: the story of a violation is a list of sentences, with seconds since the first operation.
 
-A sentence is a value (subject, what it did, under which token, in which rows) and becomes text last; nobody reads
-text back.
+A sentence is a value (subject, what it did, under which token, in which rows). It becomes text last, and nobody parses
+the text.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -62,7 +62,9 @@ class Sentence:
         return self.after(())
 
     def after(self, others: Sequence["Sentence"]) -> str:
-        """The text after others in one line: what these say already is left out where all have the same subject."""
+        """The text behind other sentences in one line. If all have the same subject, what the others say already is
+        left out.
+        """
         same = bool(others and self.subject) and all(other.subject == self.subject for other in others)
         known = {token for other in others for token in other.known} if same else ()
         subject = ("its" if self.owns else "it") if same else self.subject + ("'s" if self.owns else "")
@@ -125,11 +127,13 @@ class Narrator:
         return f"{(ns - self._view.zero) / 1e9:.3f} s"
 
     def worker(self, process: int) -> str:
-        """Whose process number this is."""
+        """The worker that has this process number, or the harness."""
         return f"worker {self._view.facts.worker_of(process)}" if process >= 0 else HARNESS
 
     def granted(self, hold: Hold, *, named: bool = False) -> Sentence:
-        """Who was granted what when, what befell the holder, until when at least. named: which lock it was."""
+        """Who was granted what, when the grant ended at the earliest, and what happened to its holder. named: say which
+        lock.
+        """
         lock = self._view.facts.keys[hold.key] if named else "the lock"
         what = f"token {hold.token}" + (f" of {lock}" if named else "") if hold.token != NONE else lock
         if hold.shared:
@@ -169,7 +173,7 @@ class Narrator:
         return Sentence(inv, self.worker(view.column("process")[row]), deed, more=tuple(more), rows=(row,))
 
     def did(self, row: int, *, named: bool = False) -> Sentence:
-        """One operation, who asked for it and how it ended. named: on which lock."""
+        """One operation: who asked for it and how it ended. named: say on which lock."""
         view = self._view
         kind, process = view.column("f")[row], view.column("process")[row]
         outcome, flags = view.column("outcome")[row], view.column("flags")[row]
@@ -209,8 +213,8 @@ class Narrator:
         )
 
     def struck(self, faults: Sequence[FaultInterval], holds: Sequence[Hold], at: int) -> Sentence:
-        """What faults of one name on nodes or links hit, for how long, and whose lease they met where that is what
-        they strike.
+        """What faults of one name did to nodes or links, for how long, and, if they strike leases, whose lease they
+        met.
         """
         first = faults[0]
         targets = listing(list(dict.fromkeys(fault.target for fault in faults)))
@@ -231,15 +235,15 @@ class Narrator:
         return Sentence(begun, "", what, more=tuple(more), fault=first)
 
     def _hit(self, fault: FaultInterval) -> str:
-        """Of a fault on a holder."""
+        """What a fault did to a holder."""
         ends = fault.healed and fault.kind != "kill"  # who was killed is only replaced
         until = f" until {self.clock(fault.healed)}" if ends else ""
         return f"{fault.name} hit it at {self.clock(fault.applied)}{until}"
 
     def _beside(self, holds: Sequence[Hold], at: int) -> list[FaultInterval]:
-        """What was done to nodes and links between the first of these grants and the violation.
+        """The faults on nodes and links between the first of these grants and the violation.
 
-        Where nobody was granted anything, what was healed last.
+        If there is no grant: the fault that was healed last.
         """
         begun = [fault for fault in self._view.struck if fault.process < 0 and fault.begun <= at]
         if not holds:

@@ -1,7 +1,8 @@
-"""`no-duplicate`: each job is done once, each item is sold once: what a lock for efficiency is for.
+"""`no-duplicate`: each job is done once, each item is sold once. A lock for efficiency is made for that.
 
-Of a job that cannot be undone and that no fence can refuse (`F.EFFECT`), two are a duplicate. Items are sold one after
-another, each sale written under the list that it was made from: two acknowledged sales from one list sold one item.
+A job (`F.EFFECT`) cannot be undone, and no fence can refuse it: done twice, it is a duplicate. Items are sold one after
+another, and each sale is written under the list that it was made from: two acknowledged sales from one list sold one
+item.
 """
 
 from typing import Final
@@ -21,7 +22,7 @@ MIN_JOBS: Final = 2
 
 
 def _examine(view: View) -> Examined:
-    """Exact. Each repetition is told, with the first time; what has no answer may never have been done."""
+    """Exact. Reports each repetition, with the first time. A job without an answer may never have been done."""
     sales, jobs = view.facts.workload == SALES, view.once(_jobs)
     findings = [
         Finding("sold-twice" if sales else "done-twice", view.column("inv")[again], (first, again))
@@ -38,7 +39,7 @@ def _exercise(view: View) -> Exercise:
 
 
 def _jobs(view: View) -> list[list[int]]:
-    """Rows in which one job was done, in order of invocation, job by job."""
+    """For each job the rows in which it was done, in order of invocation."""
     sales = view.facts.workload == SALES
     key, job, flags = view.column("key"), view.column("base" if sales else "value"), view.column("flags")
     result: dict[tuple[int, int], list[int]] = {}

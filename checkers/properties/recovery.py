@@ -53,7 +53,7 @@ def _exercise(view: View) -> Exercise:
 
 
 def _cases(view: View) -> list[Case]:
-    """At most one of each key: of those that can be judged."""
+    """At most one case for each key that can be judged."""
     healed, bound = _healed(view), view.facts.bounds.get(RECOVERY.id, 0)
     if not (healed and bound):
         return []
@@ -87,13 +87,15 @@ def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int
 
 
 def _healed(view: View) -> int:
-    """ns; when the last fault was healed, 0 where one never was, or there was none."""
+    """ns; when the last fault was healed; 0 if there was none, or one was never healed."""
     healed = [fault.healed for fault in view.struck]
     return max(healed) if healed and all(healed) else 0
 
 
 def _broken(view: View, finding: Finding) -> str:
-    """What was broken: how long the bound is, from when on it counts and why, who asked by its end, what they got."""
+    """The sentence that says how long the bound is, when and why it begins, who asked before its end, and what they
+    got.
+    """
     clock, key, inv = view.clock, view.column("key")[finding.rows[0]], view.column("inv")[finding.rows[0]]
     healed, bound, until = _healed(view), view.facts.bounds[RECOVERY.id], finding.at
     since = until - bound
@@ -111,7 +113,7 @@ def _broken(view: View, finding: Finding) -> str:
 
 
 def _asked(view: View, key: int, healed: int, since: int, until: int) -> str:
-    """Who asked for a key while nobody got it, what the last call that returned came to, and who got it at last."""
+    """Who asked for a key while nobody got it, how the last call that returned ended, and who got the key at last."""
     words = Narrator(view)
     inv, moments, process = view.column("inv"), view.array("ret").tolist(), view.column("process")
     ends = view.once(_ends)
@@ -144,7 +146,7 @@ def _requests(view: View, healed: int) -> dict[int, list[int]]:
 
 
 def _ends(view: View) -> list[float]:
-    """Of each row until when it was waiting."""
+    """Row → when its operation stopped waiting, infinite if it never returned."""
     return [moment or math.inf for moment in view.array("ret").tolist()]
 
 

@@ -1,4 +1,4 @@
-"""`reentrancy`: who holds may acquire again, gets the same grant, and frees nothing with the inner release."""
+"""`reentrancy`: a holder may acquire again, gets the same grant, and its inner release frees nothing."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -18,10 +18,10 @@ AWAITED: Final = "inner releases that somebody waited for"
 
 
 def _examine(view: View) -> Examined:
-    """Sound: judged is what happened while the outer grant was certainly in force (its lease, renewals believed).
+    """Sound: judges what happened while the outer grant was certainly in force; acknowledged renewals are believed.
 
-    That another was granted the lock after an inner release says that it should not have been; that it was for that
-    release is likely and no more.
+    If another was granted the lock after an inner release, the grant was wrong for certain; that the release caused it
+    is only likely.
     """
     findings: list[Finding] = []
     for row, outer in _nested(view, F.ACQUIRE, F.TRY_ACQUIRE):

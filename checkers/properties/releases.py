@@ -1,7 +1,7 @@
-"""`owner-release` and `crash-release`: a lock ends with its holder, and with nobody else.
+"""`owner-release` and `crash-release`: the holder's release or death ends a lock, and nobody else ends it.
 
-The first asks whether a late release is told that it succeeded; the second, how long a lock outlives a holder that
-died, or hangs and will never release.
+`owner-release` asks whether the service acknowledges a late release. `crash-release` asks how long a lock outlives a
+holder that died, or hangs and will never release.
 """
 
 from bisect import bisect_left
@@ -50,7 +50,9 @@ def _exercise_owner_release(view: View) -> Exercise:
 
 
 def _stale_releases(view: View) -> list[tuple[int, Hold, int]]:
-    """Rows of releases that were sent after a certainly later grant had returned, with both grants' own and row."""
+    """Rows of releases that were sent after a certainly later grant had returned, each with its own hold and the later
+    grant's row.
+    """
     inv, following = view.column("inv"), superseded(view)
     return [
         (row, hold, following[hold.row][1])
@@ -61,7 +63,7 @@ def _stale_releases(view: View) -> list[tuple[int, Hold, int]]:
 
 
 def _whose(view: View, finding: Finding) -> str:
-    """What was broken. Where nobody held the lock at that moment, it was not another's either."""
+    """The sentence that says what was broken. If nobody held the lock at that moment, it was not another's either."""
     own, other = (view.holds.by_row[row] for row in finding.holders)
     if other.core_end > finding.at:
         return "So a release was acknowledged although the lock was another's by then."
@@ -70,13 +72,13 @@ def _whose(view: View, finding: Finding) -> str:
 
 
 def _ends(view: View) -> dict[int, list[int]]:
-    """Key → when each grant of it and all that were answered before it may have been over."""
+    """Key → for each grant, when it and all that were answered before it may have been over."""
     return {key: list(accumulate((hold.core_end for hold in holds), max)) for key, holds in view.holds.by_key.items()}
 
 
 def _holder(view: View, hold: Hold, later: int, at: int) -> int:
-    """Whose the lock was when a release of an older hold was sent: the acquire row of the latest grant after that hold
-    that was certainly in force, or else of the first that came after it (`later`).
+    """The acquire row of the grant that held the lock when a release of an older hold was sent: the latest grant after
+    that hold that was certainly in force; if there is none, the first that came after it (`later`).
     """
     holds, ends = view.holds.by_key[hold.key], view.once(_ends)[hold.key]
     place = bisect_left(holds, at, key=attrgetter("ret")) - 1
@@ -141,7 +143,7 @@ class Wait(NamedTuple):
 
 
 def _waits(view: View) -> list[Wait]:
-    """Of each crash of a holder to whom the lock was still left."""
+    """How others waited, for each crash whose holder still had the lock."""
     bound, exempt = view.facts.bounds.get(CRASH_RELEASE.id), _exempt(view)
     waits = []
     for crash in _crashes(view):
@@ -216,7 +218,9 @@ def _beside(view: View, hold: Hold) -> Iterator[Span]:
 
 
 def _prolonged(view: View, crash: Crash, bound: int) -> int | None:
-    """ns; when it was acknowledged that a lease lasts beyond TTL and bound though its holder hung by then, or None."""
+    """ns; when a renewal was acknowledged that makes the lease last beyond TTL and bound while its holder hung; None if
+    none was.
+    """
     inv, ret, ttl = view.column("inv"), view.column("ret"), effective(crash.hold.ttl, view.facts)
     if crash.fault.kind == "kill" or view.facts.lease == "none":
         return None

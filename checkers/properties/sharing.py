@@ -1,7 +1,7 @@
 """`sharing`: the readers of a read/write lock exclude no reader.
 
-A reader may be made to wait by a writer that holds, by one that waits (which keeps writers from starving), and by one
-whose fate is unknown. Where there was none of these for as long as it asked, only readers can have kept it out.
+Three kinds of writers may make a reader wait: one that holds, one that waits (which keeps writers from starving), and
+one whose fate is unknown. If there was none of them while the reader asked, only readers can have kept it out.
 """
 
 from bisect import bisect_left, bisect_right

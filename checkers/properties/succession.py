@@ -1,7 +1,8 @@
-"""Who came after whom: from when on a lock was certainly no longer a client's, since another had been given it.
+"""Who came after whom: the moment from which a lock was certainly no longer a client's, since another had been given
+it.
 
-What a client does after that moment under its old grant (believe, renew, release, write) tells whether it, and the
-service, know whose the lock is. No TTL enters. Source: checkers/CONDITIONS.md, section 6.
+What a client does later under its old grant (believe, renew, release, write) tells whether the client, and the service,
+know whose the lock is. No TTL enters. Source: checkers/CONDITIONS.md, section 6.
 """
 
 from bisect import bisect_right
@@ -65,7 +66,7 @@ def first_sent_later(holds: Sequence[Hold], others: Iterable[Hold]) -> list[tupl
 
 
 def _first_beyond(holds: Iterable[Hold], number: Callable[[Hold], int]) -> dict[int, tuple[int, int]]:
-    """Acquire row → (ns, acquire row) of the first return among the holds of which this number is larger."""
+    """Acquire row → (ns, acquire row) of the first return among the holds that have a larger number, or `NOBODY`."""
     result: dict[int, tuple[int, int]] = {}
     first = NOBODY
     for _, equals in groupby(sorted(holds, key=number, reverse=True), number):

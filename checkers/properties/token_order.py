@@ -1,6 +1,6 @@
 """`token-order`: each grant has a strictly larger fencing token than every grant before it in real time.
 
-Readers that hold together may share a token: nobody is to be fenced off by them but writers.
+Readers that hold together may share a token: only writers must fence them off.
 
 Source: checkers/CONDITIONS.md, section 8. Unknown acquires impose nothing, since nobody knows their tokens.
 """
@@ -61,7 +61,7 @@ def _not_larger(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
 
 
 def _repeated(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
-    """Same token, where real time does not tell which was first."""
+    """Pairs with the same token whose order real time does not tell."""
     by_token = sorted(holds, key=lambda g: (g.token, g.ret))
     for first, second in pairwise(by_token):
         if first.token == second.token and not first.ret < second.start and exclude(first, second):
@@ -69,7 +69,7 @@ def _repeated(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
 
 
 def _rank(hold: Hold) -> tuple[int, bool]:
-    """Of those with the largest token a writer, whom readers exclude as well."""
+    """Sorts by token; of holds with the same token the writer is last, since it excludes readers as well."""
     return hold.token, not hold.shared
 
 
