@@ -1,5 +1,6 @@
 """Spans of time [begin, end] in ns: their union, and what remains of them without others."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 Span = tuple[int, int]
@@ -49,3 +50,8 @@ def moment(spans: Sequence[Span], after: int) -> int:
             return begin + after
         after -= end - begin
     raise ValueError("the spans are shorter than that")
+
+
+def meets(begins: Sequence[int], ends: Sequence[int], begin: int, end: int) -> bool:
+    """Whether one of some spans shares an instant with this one. begins, ends: of all of them, each in order."""
+    return bisect_right(begins, end) > bisect_left(ends, begin)

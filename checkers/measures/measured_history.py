@@ -6,6 +6,7 @@ name holders, who come again and again; know no leases; and have times that are 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -13,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from checkers.history.counting import Flags, Ints, any_of, apart, until
+from checkers.history.counting import Flags, Ints, any_of, apart
 from checkers.history.history import Columns, History
 from checkers.history.view import View
 from checkers.models.model import Settings
@@ -117,14 +118,19 @@ class MeasuredHistory(View):
         """Whether, in a history from elsewhere, somebody was granted what it had not released since it got it."""
         if not self.foreign:
             return False
-        c = self.recorded.columns
-        got = self.acquires[c["outcome"][self.acquires] == Outcome.OK]
-        freed = np.flatnonzero(of_kind(c, F.RELEASE) & (c["outcome"] != Outcome.FAIL))
-        over = np.where(c["outcome"] == Outcome.OK, c["ret"], c["inv"])[freed]
-        whose = np.unique(apart((c["key"], c["owner"])).places[0], return_inverse=True)[1]
-        moments = apart((whose[got], c["inv"][got]), (whose[got], c["ret"][got]), (whose[freed], over))
-        inv, ret, released = moments.places
-        return bool((until(ret, inv - 1, moments.width) > until(released, inv - 1, moments.width)).any())
+        key, owner, outcome, inv, ret = (
+            self.recorded.columns[name].tolist() for name in ("key", "owner", "outcome", "inv", "ret")
+        )
+        balance = defaultdict[tuple[int, int], int](int)
+        moments = [(inv[row], 0, row) for row in self.attempts(Outcome.OK)]
+        moments += [(ret[row], 1, row) for row in self.attempts(Outcome.OK)]
+        for row in self.rows(F.RELEASE, outcomes=(Outcome.OK, Outcome.INFO)):
+            moments.append((ret[row] if outcome[row] == Outcome.OK else inv[row], -1, row))
+        for _, change, row in sorted(moments, key=lambda moment: (moment[0], moment[1] != 0)):
+            if not change and balance[key[row], owner[row]] > 0:
+                return True
+            balance[key[row], owner[row]] += change
+        return False
 
     @cached_property
     def untimed(self) -> str | None:

@@ -4,9 +4,8 @@ from typing import Final
 
 import numpy as np
 
-from checkers.history.counting import Ints, apart, crossing, meeting
+from checkers.history.counting import Ints, apart, crossing, largest_until, meeting
 from checkers.judging.mechanisms import MECHANISMS
-from checkers.measures.accesses import largest_until
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.record import WITNESSES, Reading, count, measure, ns, silent, witnesses
 from checkers.properties.exclusion import SERVER_EXCLUSION

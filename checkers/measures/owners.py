@@ -1,14 +1,14 @@
 """Who thought that it held what another had, and who released it."""
 
-import numpy as np
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 
-from checkers.history.counting import apart, until
-from checkers.measures.measured_history import MeasuredHistory, of_kind
+from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.record import WITNESSES, Reading, count, measure, ns
 from checkers.properties.honest_belief import BELIEF, belief_end
 from checkers.properties.releases import OWNER_RELEASE, STALE_RELEASES
 from checkers.properties.succession import superseded
-from checkers.wire import NESTED, F, Outcome
+from checkers.wire import F, Outcome
 
 
 @measure("release-by-non-owner", "unreleased", judged_by=OWNER_RELEASE.id)
@@ -79,14 +79,16 @@ def _strangers(measured: MeasuredHistory) -> list[int]:
 
     Each release that was acknowledged before took one of the acquires that can have been granted by the end of this.
     """
-    c = measured.recorded.columns
-    whole = c["flags"] & NESTED == 0
-    wanted = measured.acquires[c["outcome"][measured.acquires] != Outcome.FAIL]
-    freed = np.flatnonzero(of_kind(c, F.RELEASE) & whole & (c["outcome"] == Outcome.OK))
-    whose = apart((c["key"], c["owner"])).places[0]
-    _, whose = np.unique(whose, return_inverse=True)
-    moments = apart((whose[wanted], c["inv"][wanted]), (whose[freed], c["inv"][freed]), (whose[freed], c["ret"][freed]))
-    came, sent, done = moments.places
-    before = until(done, sent - 1, moments.width)
-    rows: list[int] = freed[before >= until(came, done, moments.width)].tolist()
-    return rows
+    key, owner, inv, ret = (measured.recorded.columns[name].tolist() for name in ("key", "owner", "inv", "ret"))
+    released = measured.whole(F.RELEASE, outcomes=(Outcome.OK,))
+    came, done = defaultdict[tuple[int, int], list[int]](list), defaultdict[tuple[int, int], list[int]](list)
+    for row in measured.attempts(Outcome.OK, Outcome.INFO):
+        came[key[row], owner[row]].append(inv[row])
+    for row in sorted(released, key=ret.__getitem__):
+        done[key[row], owner[row]].append(ret[row])
+    return [
+        row
+        for row in released
+        for whose in [(key[row], owner[row])]
+        if bisect_left(done[whose], inv[row]) >= bisect_right(came[whose], ret[row])
+    ]

@@ -1,25 +1,23 @@
 """What reached the protected resource too late, was turned away for nothing, or was read though it never was there."""
 
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from itertools import accumulate
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
 
 from checkers.claims import matches
-from checkers.history.counting import Flags, apart
-from checkers.measures.accesses import (
-    Accesses,
-    accesses,
-    after_an_older_value,
-    given_later,
-    largest_until,
-    read_by_somebody,
-    smallest_from,
-)
+from checkers.history.counting import apart
 from checkers.measures.measured_history import MeasuredHistory, of_kind
 from checkers.measures.record import WITNESSES, Reading, count, measure, silent, witnesses
-from checkers.models.model import UNSET
-from checkers.properties.fenced_store import BY_THE_CLOCK, FENCED_STORE
+from checkers.models.model import UNSET, Operation
+from checkers.models.operations import Operations
+from checkers.properties.fenced_store import BY_THE_CLOCK, FENCED_STORE, accesses
 from checkers.properties.no_lost_update import LISTS, NO_LOST_UPDATE, lost_updates
+from checkers.properties.succession import NOBODY
 from checkers.wire import INFINITY, NONE, F, Outcome
 
 FENCED: Final = "fence-*"
@@ -36,23 +34,23 @@ def stale_write(measured: MeasuredHistory) -> Reading:
     """
     if not matches(measured.facts.store, (FENCED,)):
         return silent("the store looks at no tokens")
-    made = _with_token(measured)
-    made = made.only(_raises(measured, made))
-    raising = made.only(made.ok)
-    by_time = apart((raising.key, raising.ret), (made.key, made.inv))
-    by_token = apart((raising.key, raising.token), (made.key, made.token))
-    order = np.argsort(by_time.places[0], kind="stable")
-    before = np.searchsorted(by_time.places[0][order], by_time.places[1], "left")
-    highest, which = (column[before] for column in largest_until(by_token.places[0][order]))
-    late = (highest > by_token.places[1]) & (by_token.key(highest) == made.key)
-    accepted = late & made.ok
-    refused = late & made.refused
-    stale = int(accepted.sum())
+    late: list[tuple[Operation, Operation]] = []
+    for made in _with_token(measured):
+        fenced = [access for access in made if _raises(measured, access)]
+        raising = sorted((access for access in fenced if access.ok), key=attrgetter("ret"))
+        returns = [access.ret for access in raising]
+        highest = list(accumulate(raising, lambda a, b: b if b.token > a.token else a))
+        for access in fenced:
+            place = bisect_left(returns, access.inv)
+            if place and highest[place - 1].token > access.token:
+                late.append((highest[place - 1], access))
+    late.sort(key=lambda pair: pair[1].row)
+    accepted = [(newer.row, access.row) for newer, access in late if access.ok]
     return Reading(
-        (count("accepted", stale), count("refused", int(refused.sum()))),
-        None if late.any() else "nobody sent anything under a token that a larger one had overtaken",
-        witnesses(raising.row[order[which[accepted]]], made.row[accepted]),
-        "a stale access was accepted" if stale else None,
+        (count("accepted", len(accepted)), count("refused", sum(access.failed for _, access in late))),
+        None if late else "nobody sent anything under a token that a larger one had overtaken",
+        tuple(accepted[:WITNESSES]),
+        "a stale access was accepted" if accepted else None,
     )
 
 
@@ -70,28 +68,52 @@ def unfenced_stale_write(measured: MeasuredHistory) -> Reading:
         return silent("the store is no store without a fence")
     if measured.no_lock:
         return silent(measured.no_lock)
-    made = accesses(measured)
-    granted, later = given_later(measured, made)
-    accepted = made.write & (made.ok | (made.unknown & read_by_somebody(made)))
-    sent = accepted & (made.inv > granted)
-    flying = accepted & (made.inv <= granted) & (made.ret >= granted) & (granted < INFINITY)
-    older, proof = after_an_older_value(made, granted, initial=not measured.foreign)
-    landed = flying & older
-    certain = np.flatnonzero(sent | landed)
-    rows = [
-        (int(later[n]), *((int(made.row[proof[n]]),) if landed[n] else ()), int(made.row[n]))
-        for n in certain[:WITNESSES].tolist()
-    ]
+    given = {hold.owner: measured.following[hold.row] for hold in measured.holds}
+    sent, landed, flying = list[tuple[int, ...]](), list[tuple[int, ...]](), 0
+    for made in measured.once(accesses).values():
+        writes = Counter(access.value for access in made if access.f == F.WRITE)
+        reads = [access for access in made if access.f == F.READ and access.ok]
+        seen = {read.value for read in reads if writes[read.value] == 1}
+        moments, oldest = _older_values(made, reads, writes, initial=not measured.foreign)
+        for access in made:
+            if access.f != F.WRITE or not (access.ok or (access.unknown and access.value in seen)):
+                continue
+            granted, later = given.get(access.owner, NOBODY)
+            written, proof = oldest[bisect_right(moments, granted)]
+            if access.inv > granted:
+                sent.append((later, access.row))
+            elif granted <= access.ret and granted < INFINITY and written < access.inv:
+                landed.append((later, proof, access.row))
+            else:
+                flying += granted <= access.ret and granted < INFINITY
+    certain = sorted((*sent, *landed), key=lambda rows: rows[-1])
     return Reading(
-        (
-            count("sent_late", int(sent.sum())),
-            count("landed_late", int(landed.sum())),
-            count("in_flight", int((flying & ~landed).sum())),
-        ),
-        None if len(certain) or flying.any() else "no write came near the moment at which another was given the lock",
-        tuple(rows),
-        "a stale write was accepted" if len(certain) else None,
+        (count("sent_late", len(sent)), count("landed_late", len(landed)), count("in_flight", flying)),
+        None if certain or flying else "no write came near the moment at which another was given the lock",
+        tuple(certain[:WITNESSES]),
+        "a stale write was accepted" if certain else None,
     )
+
+
+def _older_values(
+    made: Operations, reads: list[Operation], writes: Counter[object], *, initial: bool
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """When reads were sent that returned a dated value, in order (ns), and for each of them the oldest value of those
+    sent then or later: ns at which its write had returned, row of the read; (`INFINITY`, -1) behind the last.
+
+    A read that was sent after a moment and returned an older value than a write proves that the write took effect after
+    that moment. Older: the value's only write had returned before this write was sent. Assumes that the store is a
+    register. initial: `NONE` is the value before everything.
+    """
+    written = {access.value: access.ret for access in made if access.f == F.WRITE and access.ok}
+    dated = [
+        (read.inv, written.get(read.value, 0), read.row)
+        for read in reads
+        if (read.value in written and writes[read.value] == 1) or (initial and read.value == NONE)
+    ]
+    backwards = ((returned, row) for _, returned, row in reversed(dated))
+    oldest = accumulate(backwards, lambda a, b: b if b[0] < a[0] else a, initial=(INFINITY, -1))
+    return [sent for sent, _, _ in dated], list(oldest)[::-1]
 
 
 @measure("needless-rejection", judged_by=FENCED_STORE.id)
@@ -105,22 +127,23 @@ def needless_rejection(measured: MeasuredHistory) -> Reading:
     mode = measured.facts.store
     if not matches(mode, (FENCED,)):
         return silent("the store looks at no tokens")
-    made = _with_token(measured)
-    refused = np.flatnonzero(made.refused)
-    raising = made.only(~made.refused & _raises(measured, made))
-    by_token = apart((raising.key, raising.token), (made.key[refused], made.token[refused]))
-    by_time = apart((raising.key, raising.inv), (made.key[refused], made.ret[refused]))
-    order = np.argsort(by_token.places[0], kind="stable")
-    strict = mode.endswith("strict") & made.write[refused]
-    least = by_token.places[1] - strict
-    first = np.searchsorted(by_token.places[0][order], least, "right")
-    soonest = smallest_from(by_time.places[0][order])[0][first]
-    needless = refused[soonest > by_time.places[1]]
+    needless, refused = list[int](), 0
+    for made in _with_token(measured):
+        raising = [access for access in made if not access.failed and _raises(measured, access)]
+        raising.sort(key=attrgetter("token"))
+        tokens = [access.token for access in raising]
+        soonest = list(accumulate((access.inv for access in reversed(raising)), min, initial=INFINITY))[::-1]
+        for access in made:
+            if access.failed:
+                refused += 1
+                least = access.token - (mode.endswith("strict") and access.f == F.WRITE)
+                if soonest[bisect_right(tokens, least)] > access.ret:
+                    needless.append(access.row)
     return Reading(
-        (count("needless", len(needless)), count("refused", len(refused))),
-        None if len(refused) else "nothing was refused",
-        witnesses(made.row[needless]),
-        "an access was refused for nothing" if len(needless) else None,
+        (count("needless", len(needless)), count("refused", refused)),
+        None if refused else "nothing was refused",
+        witnesses(sorted(needless)),
+        "an access was refused for nothing" if needless else None,
     )
 
 
@@ -173,12 +196,12 @@ def dirty_value(measured: MeasuredHistory) -> Reading:
     )
 
 
-def _with_token(measured: MeasuredHistory) -> Accesses:
-    made = accesses(measured)
-    return made.only(made.token != NONE)
+def _with_token(measured: MeasuredHistory) -> Iterator[list[Operation]]:
+    """The accesses of each key that carry a token."""
+    for made in measured.once(accesses).values():
+        yield [access for access in made if access.token != NONE]
 
 
-def _raises(measured: MeasuredHistory, made: Accesses) -> Flags:
-    """Which kinds of accesses the fence looks at, and raise its bar."""
-    raises: Flags = made.write | matches(measured.facts.store, ("fence-reads-and-writes*",))
-    return raises
+def _raises(measured: MeasuredHistory, access: Operation) -> bool:
+    """Whether the fence looks at an access, which raises its bar."""
+    return access.f == F.WRITE or matches(measured.facts.store, ("fence-reads-and-writes*",))

@@ -33,7 +33,7 @@ BY_VERSION: Final = ("compare-and-set", "idempotency-key")
 def _examine(view: View) -> Examined:
     """Judges the store in its mode: checkers/CONDITIONS.md, section 9. A search finds one violation a key at most."""
     mode = view.facts.store
-    by_key = view.once(_accesses)
+    by_key = view.once(accesses)
     findings: list[Finding] = []
     undecided: list[str] = []
     proof: list[int] = []
@@ -67,7 +67,7 @@ def _exercise(view: View) -> Exercise:
     return Exercise(few or fault_missed(view) or write_missed(view), {STALE: stale})
 
 
-def _accesses(view: View) -> dict[int, Operations]:
+def accesses(view: View) -> dict[int, Operations]:
     """Reads and writes by key, in order of invocation, without those that certainly never reached the store."""
     by_key = ByKey(view.history, (F.READ, F.WRITE))
     reached = (view.array("outcome") != Outcome.FAIL) | any_of(view.array("reason"), REFUSALS)
@@ -125,7 +125,7 @@ def _stale_attempts(view: View) -> int:
     reads = mode in RULES and RULES[mode].reads
     return sum(
         inv[row] > following[hold.row][0]
-        for ops in view.once(_accesses).values()
+        for ops in view.once(accesses).values()
         for row in ops.rows.tolist()
         if reads or f[row] == F.WRITE
         for hold in [view.hold_of(row)]

@@ -4,11 +4,11 @@ Three kinds of writers may make a reader wait: one that holds, one that waits (w
 one whose fate is unknown. If there was none of them while the reader asked, only readers can have kept it out.
 """
 
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from typing import Final
 
 from checkers.history.finding import Finding
+from checkers.history.intervals import meets
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, fault_missed, undisturbed
 from checkers.properties.permits import most_inside
@@ -29,7 +29,7 @@ def _examine(view: View) -> Examined:
     findings = [
         Finding("reader-refused", ret[row], (*_readers(view, row), row))
         for row in refused
-        if not _met(spans.get(key[row], ([], [])), inv[row], ret[row])
+        if not meets(*spans.get(key[row], ([], [])), inv[row], ret[row])
         and (reason[row] == Reason.HELD or undisturbed(row, view))
     ]
     return Examined(findings)
@@ -58,7 +58,7 @@ def _writers(view: View) -> dict[int, tuple[list[int], list[int]]]:
     over = {
         hold.row: min(hold.freed, given)
         for holds in view.holds.by_key.values()
-        for hold, (given, _) in zip(holds, first_sent_later(holds, holds), strict=True)
+        for hold, (given, _) in zip(holds, first_sent_later([hold.ret for hold in holds], holds), strict=True)
     }
     spans: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for row in view.attempts():
@@ -67,12 +67,6 @@ def _writers(view: View) -> dict[int, tuple[list[int], list[int]]]:
             begins.append(inv[row])
             ends.append(over.get(row, ret[row]))
     return {name: (begins, sorted(ends)) for name, (begins, ends) in spans.items()}
-
-
-def _met(spans: tuple[list[int], list[int]], begin: int, end: int) -> bool:
-    """Whether one of the spans shares an instant with this time."""
-    begins, ends = spans
-    return bisect_right(begins, end) > bisect_left(ends, begin)
 
 
 def _readers(view: View, row: int) -> tuple[int, ...]:

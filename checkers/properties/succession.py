@@ -6,7 +6,7 @@ know whose the lock is. No TTL enters. Source: checkers/CONDITIONS.md, section 6
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import Final
@@ -35,7 +35,7 @@ def next_granted(view: View, *, by_time: bool = False) -> dict[int, tuple[int, i
             result |= _first_beyond(holds, attrgetter("token"))
         else:
             forced = _first_beyond((hold for hold in holds if hold.latest < hold.core_end), attrgetter("latest"))
-            for hold, first in zip(holds, first_sent_later(holds, holds), strict=True):
+            for hold, first in zip(holds, first_sent_later([hold.ret for hold in holds], holds), strict=True):
                 result[hold.row] = min(first, forced.get(hold.row, first))
     return result
 
@@ -51,18 +51,17 @@ def superseded(view: View) -> dict[int, tuple[int, int]]:
     following = next_granted(view, by_time=True)
     for holds in view.holds.by_key.values():
         readers, writers = ([hold for hold in holds if hold.shared is shared] for shared in (True, False))
-        following.update(zip((hold.row for hold in readers), first_sent_later(readers, writers), strict=True))
+        given = first_sent_later([hold.ret for hold in readers], writers)
+        following |= {hold.row: first for hold, first in zip(readers, given, strict=True)}
     return following
 
 
-def first_sent_later(holds: Sequence[Hold], others: Iterable[Hold]) -> list[tuple[int, int]]:
-    """For each hold (ns, acquire row) of the first return among the others that were sent after its acquire had
-    returned, or `NOBODY`.
-    """
+def first_sent_later(moments: Iterable[int], others: Iterable[Hold]) -> list[tuple[int, int]]:
+    """For each moment (ns) the first return (ns, acquire row) of holds that were sent after it, or `NOBODY`."""
     by_start = sorted(others, key=attrgetter("start"))
     starts = [other.start for other in by_start]
     first = list(accumulate(((other.ret, other.row) for other in reversed(by_start)), min, initial=NOBODY))
-    return [first[len(starts) - bisect_right(starts, hold.ret)] for hold in holds]
+    return [first[len(starts) - bisect_right(starts, moment)] for moment in moments]
 
 
 def _first_beyond(holds: Iterable[Hold], number: Callable[[Hold], int]) -> dict[int, tuple[int, int]]:

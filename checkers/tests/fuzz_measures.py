@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from checkers.history.counting import apart, below, covered, crossing, meeting, met, united, until
+from checkers.history.counting import apart, below, crossing, meeting
 from checkers.measures.availability import availability_gap
 from checkers.measures.fairness import bypass
 from checkers.measures.latency import kaplan_meier, survival_quantile
@@ -67,23 +67,9 @@ def counting(rng: Random) -> str:
     begin = [min(span[1:]) for span in spans]
     over = [max(span[1:]) for span in spans]
     closed = list(zip(key, begin, over, strict=True))
-    touch = [[a[0] == b[0] and a[1] <= b[2] and b[1] <= a[2] for b in closed] for a in closed]
-    moments = apart((keys, np.array(begin, int)), (keys, np.array(over, int)))
-    begins, ends = moments.places
-    same(meeting(begins, ends), (sum(map(sum, touch)) - n) // 2, closed)
-    same(met(begins, ends, begins, ends).tolist(), list(map(sum, touch)), closed)
-    if n:
-        at_most = [sum(a[0] == b[0] and a[1] <= b[2] for a in closed) for b in closed]
-        same(until(begins, ends, moments.width).tolist(), at_most, closed)
-        which = rng.randrange(n), rng.randrange(n)
-        first, last = ends[list(which)]
-        if key[which[0]] == key[which[1]] and first <= last:
-            inside = sum(
-                any(k == key[which[0]] and b <= t < e for k, b, e in closed)
-                for t in range(over[which[0]], over[which[1]])
-            )
-            told = covered(moments, *united(begins, ends), np.array([first, last]))
-            same(int(told[1] - told[0]), inside, (closed, which))
+    touch = sum(a[0] == b[0] and a[1] <= b[2] and b[1] <= a[2] for a, b in combinations(closed, 2))
+    begins, ends = apart((keys, np.array(begin, int)), (keys, np.array(over, int))).places
+    same(meeting(begins, ends), touch, closed)
     return word(crossed > 0)
 
 
